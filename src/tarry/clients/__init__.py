@@ -1,0 +1,1 @@
+"""The clients: the same verbs, blocking, awaited, or with imaginary time."""

@@ -1,0 +1,85 @@
+"""What can go wrong, in words: every error that tarry raises on purpose.
+
+Each error has a stable ``code`` (the service's problem details and the CLI's JSON carry it),
+says what happened and what to do about it, and is a ``TarryError``:
+
+    TarryError
+    ├── BadInput (ValueError)           refused before anything was written
+    ├── JobExists                       the id is taken by a living or dead job
+    ├── StaleReceipt                    the reservation is no longer yours
+    ├── BodyError                       a body does not decode as the topic's type
+    ├── Unavailable (ConnectionError)   the server did not answer; safe to try again
+    ├── ServerUnfit                     the server cannot be used as it is
+    └── NotAcquired                     a lock was not had in time
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TarryError(Exception):
+    """Something went wrong in tarry. Catch this to catch every error of the package."""
+
+    code: ClassVar[str] = "error"
+
+
+class BadInput(TarryError, ValueError):
+    """A value was refused before anything was written. Correct it and call again."""
+
+    code = "bad_input"
+
+
+class JobExists(TarryError):
+    """A job with this id is already there. Choose another id, or ``if_exists="keep"`` or ``"replace"``."""
+
+    code = "job_exists"
+
+    def __init__(self, message: str = "", *, id: str = "", state: str = "", done: int = 0) -> None:
+        super().__init__(message or self.__doc__)
+        self.id = id
+        self.state = state
+        #: how many jobs of the same ``add_many`` were added before the one that was refused
+        self.done = done
+
+
+class StaleReceipt(TarryError):
+    """The reservation is over: the job was handed out again, settled or deleted. Stop working on it."""
+
+    code = "stale_receipt"
+
+    def __init__(self, message: str = "", *, id: str = "", reason: str = "", attempt: int | None = None) -> None:
+        super().__init__(message or self.__doc__)
+        self.id = id
+        #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"`` or ``"gone"`` (finished or deleted)
+        self.reason = reason
+        self.attempt = attempt
+
+
+class BodyError(TarryError):
+    """The body does not decode as the topic's type. Bury the job, or read ``job.raw``."""
+
+    code = "body_error"
+
+
+class Unavailable(TarryError, ConnectionError):
+    """The server did not answer in time. The call is safe to repeat; see the cause for the connection's own words."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str = "", *, done: int = 0) -> None:
+        super().__init__(message or self.__doc__)
+        #: how many jobs of the same ``…_many`` call were certainly done before
+        self.done = done
+
+
+class ServerUnfit(TarryError):
+    """The server cannot be used as it is. The message says what to change."""
+
+    code = "server_unfit"
+
+
+class NotAcquired(TarryError):
+    """The lock was not had in time. Wait longer, or look at who holds it."""
+
+    code = "not_acquired"

@@ -1,0 +1,1 @@
+"""The idea: calls, waits and flows as values; script loading; the watch."""

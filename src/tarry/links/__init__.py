@@ -1,0 +1,1 @@
+"""The links: how a server is reached, started or joined."""

@@ -1,0 +1,1 @@
+"""The verbs: pure functions that return what to do."""
