@@ -1,0 +1,61 @@
+"""The line about skips, and that CI does not put up with one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+PAGE = """
+import pytest
+
+def test_here(): pass
+
+@pytest.mark.parametrize("n", range(3))
+def test_elsewhere(n): pytest.skip("needs redis-tools")
+
+@pytest.mark.xfail
+def test_known(): assert False
+"""
+
+
+def run(folder: Path, page: str, **env: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_page.py").write_text(page, encoding="utf-8")
+    here = {k: v for k, v in os.environ.items() if k not in ("CI", "PYTEST_ADDOPTS")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "plugin_skips", "--rootdir", str(folder), "-c", os.devnull],
+        cwd=folder,
+        env={**here, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_one_line_at_the_end_names_what_is_missing(tmp_path: Path) -> None:
+    done = run(tmp_path, PAGE)
+    assert done.returncode == 0
+    assert "not run here: needs redis-tools (3 tests)\n" in done.stdout
+
+
+def test_in_ci_a_skip_is_a_failure(tmp_path: Path) -> None:
+    done = run(tmp_path, PAGE, CI="true")
+    assert done.returncode == 1
+    assert "in CI a skip is a failure" in done.stdout
+
+
+@pytest.mark.parametrize("page", ["import pytest\npytest.skip('needs kazoo', allow_module_level=True)\n"])
+def test_a_module_that_skips_is_counted(tmp_path: Path, page: str) -> None:
+    page_of_two = PAGE.replace("needs redis-tools", "needs kazoo")
+    (tmp_path / "test_other.py").write_text(page, encoding="utf-8")
+    assert "not run here: needs kazoo (4 tests)" in run(tmp_path, page_of_two).stdout
+
+
+def test_without_skips_nothing_is_said(tmp_path: Path) -> None:
+    done = run(tmp_path, "def test_here(): pass\n", CI="true")
+    assert done.returncode == 0
+    assert "not run here" not in done.stdout
