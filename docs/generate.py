@@ -1,0 +1,106 @@
+"""Write the reference pages that are made from the code: `make docs`.
+
+Each page is a function that returns its text; a test fails when a page in the repository is not what its function
+says. A new page is a function and a line in PAGES.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tarry import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DOCS = Path(__file__).resolve().parent
+NOTE = "<!-- made from the code by docs/generate.py: change the code, then `make docs` -->\n\n"
+OPENING = """\
+Every error that tarry raises on purpose is a `tarry.errors.TarryError`. Its message says what happened and
+what to do; its `code` is stable, and is what programs and the service show.
+"""
+DECISIONS = """\
+What was chosen, why, and what was given up, in about ten lines each. A decision that no longer holds is not rewritten: a
+new record says so, and the old one names it.
+"""
+ATTRIBUTE = re.compile(r"((?: *#: .*\n)*) *self\.(\w+) = ")
+
+
+def errors_page() -> str:
+    """Every error with its code, what it is besides a TarryError, and what it carries."""
+    parts = [
+        "# Errors\n",
+        OPENING,
+        "| error | `code` | also a |\n|---|---|---|\n" + "".join(f"{row}\n" for row in _error_rows()),
+    ]
+    parts += [_error_section(error) for error in _errors()]
+    return "\n".join(parts)
+
+
+def _errors() -> Iterator[type[errors.TarryError]]:
+    for value in vars(errors).values():
+        if isinstance(value, type) and issubclass(value, errors.TarryError):
+            yield value
+
+
+def _error_rows() -> Iterator[str]:
+    for error in _errors():
+        others = [base.__name__ for base in error.__bases__ if not issubclass(base, errors.TarryError)]
+        also = ", ".join(f"`{name}`" for name in others if name != "Exception")
+        yield f"| [`{error.__name__}`](#{error.__name__.lower()}) | `{error.code}` | {also} |"
+
+
+def _error_section(error: type[errors.TarryError]) -> str:
+    text = f"## {error.__name__}\n\n{_markdown(inspect.getdoc(error) or '')}\n"
+    attributes = list(_attributes(error))
+    return text + ("\n" + "\n".join(attributes) + "\n" if attributes else "")
+
+
+def _attributes(error: type[errors.TarryError]) -> Iterator[str]:
+    """What ``__init__`` keeps, with the ``#:`` comment above it."""
+    if "__init__" not in vars(error):
+        return
+    parameters = inspect.signature(error).parameters
+    for comment, name in ATTRIBUTE.findall(inspect.getsource(error)):
+        told = " ".join(line.strip().removeprefix("#: ") for line in comment.splitlines())
+        kind = _markdown(str(parameters[name].annotation)) if name in parameters else ""
+        yield f"- `{name}`{f' ({kind})' if kind else ''}" + (f": {_markdown(told)}" if told else "")
+
+
+def _markdown(text: str) -> str:
+    return text.replace("``", "`")
+
+
+def decisions_page() -> str:
+    """The decision records, by their numbers and headings."""
+    records = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+    headings = {record.name: record.read_text(encoding="utf-8").partition("\n")[0] for record in records}
+    lines = [f"- [{heading.removeprefix('# ')}]({name})\n" for name, heading in headings.items()]
+    return "\n".join(["# Decisions\n", DECISIONS, "".join(lines)])
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "decisions/README.md": decisions_page,
+    "reference/errors.md": errors_page,
+}
+
+
+def page(name: str) -> str:
+    """The text of a generated page, as it must stand in the repository."""
+    return NOTE + PAGES[name]()
+
+
+def main() -> None:
+    """Write every page that has changed, and say which."""
+    for name in PAGES:
+        path, text = DOCS / name, page(name)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print("wrote", path.relative_to(DOCS.parent))
+
+
+if __name__ == "__main__":
+    main()
