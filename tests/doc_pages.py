@@ -1,0 +1,63 @@
+"""The documentation as data: its pages, and the fenced blocks on them.
+
+<!-- not run: needs a new machine -->      the only way out, with its reason
+```console
+$ pip install 'tarry[embedded]'
+```
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+_ESCAPE = re.compile(r"<!-- not run:(?P<reason>.*)-->")
+_FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+)(?P<language>\S*)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block, and where it stands."""
+
+    page: Path
+    line: int  # of its first line of text, from 1
+    language: str
+    text: str
+    not_run: str | None  # the reason why not
+
+    @property
+    def place(self) -> str:
+        return f"{name(self.page)}:{self.line}"
+
+
+def name(page: Path) -> str:
+    """What the page is called in the names of tests."""
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path) -> list[Block]:
+    """Every fenced block of the page, from top to bottom."""
+    found: list[Block] = []
+    lines = page.read_text(encoding="utf-8").splitlines()
+    at = 0
+    reason: str | None = None
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if escape := _ESCAPE.fullmatch(line.strip()):
+            reason = escape["reason"].strip()
+        elif fence := _FENCE.fullmatch(line):
+            first = at
+            while lines[at].strip() != fence["fence"]:
+                at += 1
+            text = "".join(f"{inner.removeprefix(fence['indent'])}\n" for inner in lines[first:at])
+            found.append(Block(page, first + 1, fence["language"], text, reason))
+            at += 1
+            reason = None
+        elif line.strip():
+            reason = None
+    return found

@@ -1,0 +1,43 @@
+"""What holds for every page: each block says what it is, each link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from doc_pages import PAGES, ROOT, blocks, name
+
+RUN = {"python", "console", "sh"}
+SHOWN = {"text", "json", "toml", "lua"}
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_names_its_language(page: Path) -> None:
+    assert [block.place for block in blocks(page) if block.language not in RUN | SHOWN] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_block_that_is_not_run_says_why(page: Path) -> None:
+    assert [block.place for block in blocks(page) if block.not_run == ""] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    targets = [target for target, _ in LINK.findall(page.read_text(encoding="utf-8"))]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_page_of_the_docs_can_be_reached() -> None:
+    reached: set[Path] = set()
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached or page.suffix != ".md" or not page.exists():
+            continue
+        reached.add(page)
+        text = page.read_text(encoding="utf-8")
+        waiting += [(page.parent / target).resolve() for target, _ in LINK.findall(text)]
+    assert [name(page) for page in PAGES if page not in reached] == []
