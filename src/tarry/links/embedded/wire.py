@@ -154,7 +154,7 @@ def pauses(bound_s: float, *, first_s: float = 0.001, most_s: float = 0.05) -> I
 
 def tail(log: str, *, lines: int = 8) -> str:
     """The last lines of a server's log, for an error message."""
-    with contextlib.suppress(OSError), open(log, "rb") as file:
+    with contextlib.suppress(OSError), open(log, "rb") as file:  # noqa: PTH123 - the keeper has no room for pathlib
         file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
         return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
     return "(no log)"
