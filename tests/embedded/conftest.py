@@ -8,10 +8,20 @@ from pathlib import Path
 import pytest
 
 import servers
+from embedded import users
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder of this test's own with a short path."""
+    """A folder of this test's own with a short path; whatever serves it at the end is ended."""
     with servers.short_folder() as made:
+        yield made
+        users.clean_up(made)
+
+
+@pytest.fixture(autouse=True)
+def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Sockets go into a folder of this test's own, not to those of the user who runs the tests."""
+    with servers.short_folder() as made:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(made))
         yield made

@@ -12,8 +12,17 @@ from tarry.errors import BadInput, ServerUnfit
 from tarry.links.embedded import wire
 from tarry.links.embedded.launch import IMAGINARY_CLOCK, Running, launch
 
+OTHER = pytest.mark.otherserver
 
-@pytest.mark.parametrize(("fixture", "version"), [("valkey_url", "9."), ("redis7_url", "7."), ("redis6_url", "6.2")])
+
+@pytest.mark.parametrize(
+    ("fixture", "version"),
+    [
+        ("valkey_url", "9."),
+        pytest.param("redis7_url", "7.", marks=OTHER),
+        pytest.param("redis6_url", "6.2", marks=OTHER),
+    ],
+)
 def test_each_engine_is_the_version_it_is_named_after(
     fixture: str, version: str, request: pytest.FixtureRequest
 ) -> None:
@@ -22,7 +31,9 @@ def test_each_engine_is_the_version_it_is_named_after(
     assert about.get("valkey_version", about["redis_version"]).startswith(version)
 
 
-@pytest.mark.parametrize("fixture", ["valkey_url", "redis7_url", "redis6_url"])
+@pytest.mark.parametrize(
+    "fixture", ["valkey_url", pytest.param("redis7_url", marks=OTHER), pytest.param("redis6_url", marks=OTHER)]
+)
 def test_a_script_can_tell_that_the_server_is_marked_for_imaginary_time(
     fixture: str, request: pytest.FixtureRequest
 ) -> None:
@@ -39,6 +50,7 @@ def test_an_unmarked_server_refuses_imaginary_time(folder: Path) -> None:
         server.stop()
 
 
+@OTHER
 def test_every_node_of_the_cluster_knows_all_slots(cluster_nodes: list[tuple[str, int]]) -> None:
     assert len(cluster_nodes) == 3
     for node in cluster_nodes:

@@ -23,16 +23,16 @@ import json
 import os
 import select
 import signal
-import stat
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING or __name__ != "__main__":
-    from tarry.links.embedded import wire
-else:  # run by its path, without packages: the one file it needs lies beside it
+    from tarry.links.embedded import marks, wire
+else:  # run by its path, without packages: what it needs lies beside it
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - no pathlib in the keeper
+    import marks
     import wire
 
 START_S = 10.0
@@ -42,9 +42,6 @@ STOP_S = 10.0
 WELL_S = 30.0
 MOST_DEATHS = 6
 MOST_PAUSE_S = 5.0
-
-USERS, START, KEEPER, SERVER = "users.lock", "start.lock", "keeper.lock", "server.lock"
-BELL, ADDRESS, LOG = "bell", "address", "server.log"
 
 
 class Unfit(Exception):
@@ -60,20 +57,6 @@ class Order(NamedTuple):
     linger_s: float
 
 
-def open_lock(path: str) -> int:
-    """A file to lock. It is closed when another program is started, and never deleted: its inode is the lock."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-
-
-def try_lock(file: int, *, shared: bool = False) -> bool:
-    """Lock if nobody is in the way."""
-    try:
-        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 class Keeper:
     """What the keeper knows: the folder's server, the line to it, and how often it has died."""
 
@@ -85,9 +68,11 @@ class Keeper:
         self.pid = 0
         self.deaths = 0
         self.born = 0.0
-        self.users = open_lock(USERS)
-        self.all_left, self._say_all_left = os.pipe()
-        self.bell = _hang_bell()
+        self.users = marks.open_lock(marks.USERS)
+        self.leaving = False
+        self.news, self._tell = os.pipe()
+        signal.signal(signal.SIGTERM, self.leave)
+        self.bell = marks.hang_bell()
         self.line = self.have_server()
 
     def keep(self) -> None:
@@ -96,11 +81,13 @@ class Keeper:
         alarm: float | None = None
         while True:
             left = None if alarm is None else max(0.0, alarm - time.monotonic())
-            ready, _, _ = select.select([self.line.fileno(), self.all_left, self.bell], [], [], left)
+            ready, _, _ = select.select([self.line.fileno(), self.news, self.bell], [], [], left)
             if self.line.fileno() in ready and self.line.gone():
                 self.line = self.revive()
-            if self.all_left in ready:
-                os.read(self.all_left, 1)
+            if self.leaving:
+                return
+            if self.news in ready:
+                os.read(self.news, 1)
                 # nobody can come to a folder that was deleted
                 alarm = time.monotonic() + (self.order.linger_s if self.still_there() else 0.0)
             if self.bell in ready:
@@ -111,7 +98,7 @@ class Keeper:
                     self.watch_users()
             if alarm is not None and time.monotonic() >= alarm:
                 alarm = None
-                if try_lock(self.users):
+                if marks.try_lock(self.users):
                     return
                 self.watch_users()
 
@@ -122,7 +109,12 @@ class Keeper:
     def _until_all_left(self) -> None:
         fcntl.flock(self.users, fcntl.LOCK_EX)
         fcntl.flock(self.users, fcntl.LOCK_UN)
-        os.write(self._say_all_left, b".")
+        os.write(self._tell, b".")
+
+    def leave(self, *_: object) -> None:
+        """Somebody wants us to end, or the machine shuts down. Noted here, done between two steps, never inside one."""
+        self.leaving = True
+        os.write(self._tell, b".")
 
     def still_there(self) -> bool:
         """Whether the folder has not been deleted meanwhile."""
@@ -132,10 +124,10 @@ class Keeper:
 
     def have_server(self) -> wire.Line:
         """An open line to the folder's server: the one that runs, or else a new one."""
-        lock = open_lock(SERVER)
+        lock = marks.open_lock(marks.SERVER)
         try:
             for _ in wire.pauses(START_S):
-                if try_lock(lock):
+                if marks.try_lock(lock):
                     self.socket = self.order.socket
                     self.start_server(lock)
                     self.started = True
@@ -144,8 +136,8 @@ class Keeper:
                     break
             else:
                 raise Unfit(
-                    f"a server (process {signed(SERVER)}) has this folder, but does not answer at "
-                    f"{read_address() or 'any address'}. It may be frozen, or run in another container"
+                    f"a server (process {marks.signed(marks.SERVER)}) has this folder, but does not answer at "
+                    f"{marks.read_address() or 'any address'}. It may be frozen, or run in another container"
                 )
         finally:
             os.close(lock)  # the server has its own copy, which keeps the lock
@@ -156,7 +148,7 @@ class Keeper:
 
     def adopt(self) -> bool:
         """Whether a server that was started by an earlier keeper answers."""
-        address = read_address()
+        address = marks.read_address()
         if address is None or wire.state(address) == "dead":
             return False
         self.socket = address
@@ -169,16 +161,16 @@ class Keeper:
             os.mkdir(home, 0o700)  # noqa: PTH102 - no pathlib in the keeper
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.socket)  # noqa: PTH108 - left by a killed server: the lock says that nobody listens
-        _write_address(self.socket)
+        marks.write_address(self.socket)
         os.set_inheritable(lock, True)
         command = [self.order.binary, *self.order.options, "--unixsocket", self.socket]
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        out = [(os.POSIX_SPAWN_OPEN, 1, LOG, flags, 0o600), (os.POSIX_SPAWN_DUP2, 1, 2)]
+        out = [(os.POSIX_SPAWN_OPEN, 1, marks.LOG, flags, 0o600), (os.POSIX_SPAWN_DUP2, 1, 2)]
         try:
             pid = os.posix_spawn(command[0], command, os.environ, file_actions=out, setsigdef=[signal.SIGTERM])
         except OSError as error:
             raise Unfit(f"{command[0]} cannot be started: {error}") from error
-        sign(lock, pid)
+        marks.sign(lock, pid)
         self.wait_for(pid)
 
     def wait_for(self, pid: int) -> None:
@@ -189,13 +181,15 @@ class Keeper:
                 if state == "ready":
                     return
                 if os.waitpid(pid, os.WNOHANG)[0]:
-                    raise Unfit(f"it ended while it started. Its log ({LOG}) says:\n{wire.tail(LOG)}")
+                    raise Unfit(f"it ended while it started. Its log ({marks.LOG}) says:\n{wire.tail(marks.LOG)}")
                 if state == "loading":
                     break
             else:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
-                raise Unfit(f"it did not answer within {START_S:.0f} s. Its log ({LOG}) says:\n{wire.tail(LOG)}")
+                raise Unfit(
+                    f"it did not answer within {START_S:.0f} s. Its log ({marks.LOG}) says:\n{wire.tail(marks.LOG)}"
+                )
             time.sleep(0.05)
 
     def revive(self) -> wire.Line:
@@ -208,7 +202,7 @@ class Keeper:
             try:
                 return self.have_server()
             except (Unfit, OSError) as trouble:
-                if self.deaths >= MOST_DEATHS or not self.still_there():
+                if self.leaving or self.deaths >= MOST_DEATHS or not self.still_there():
                     raise Unfit(str(trouble)) from trouble
             time.sleep(min(0.1 * 2**self.deaths, MOST_PAUSE_S))
 
@@ -222,64 +216,21 @@ class Keeper:
         """Let it write its last data and end. A server that does not is left for the next keeper to adopt."""
         with contextlib.suppress(OSError):
             self.line.send("SHUTDOWN")
-        if not self._server_ended() and not self.line.gone():
-            os.kill(self.pid, signal.SIGTERM)
-            self._server_ended()
-        if self.line.gone():
+        if self._server_ended():
             _reap()
 
     def _server_ended(self) -> bool:
-        lock = open_lock(SERVER)
+        lock = marks.open_lock(marks.SERVER)
         try:
-            return any(try_lock(lock) for _ in wire.pauses(STOP_S))
+            return any(marks.try_lock(lock) for _ in wire.pauses(STOP_S))
         finally:
             os.close(lock)
-
-
-def sign(lock: int, pid: int) -> None:
-    """Write into a lock who holds it: for people, and for messages. Only the lock itself is to be believed."""
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, b"%d\n" % pid, 0)
-
-
-def signed(path: str) -> str:
-    """Who held this lock last."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - no pathlib in the keeper
-        return file.read(20).decode(errors="replace").strip() or "unknown"
-    return "unknown"
 
 
 def _reap() -> None:
     """Take note of a server of ours that has ended, or is just about to: its lock is free already."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-1, 0)
-
-
-def read_address(file: str = ADDRESS) -> str | None:
-    """Where the folder's server listens, or listened; None when nothing sensible is written there."""
-    try:
-        with open(file, "rb") as record:  # noqa: PTH123 - no pathlib in the keeper
-            address = os.fsdecode(record.read(4096))
-    except OSError:
-        return None
-    return address if address.startswith("/") and "\0" not in address else None
-
-
-def _write_address(socket: str) -> None:
-    draft = ADDRESS + ".new"
-    with open(draft, "wb") as file:  # noqa: PTH123 - no pathlib in the keeper
-        file.write(os.fsencode(socket))
-    os.replace(draft, ADDRESS)  # noqa: PTH105 - no pathlib in the keeper
-
-
-def _hang_bell() -> int:
-    """The pipe by which a user says that he has come. Opened for both directions it never ends."""
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISFIFO(os.lstat(BELL).st_mode):
-            os.unlink(BELL)  # noqa: PTH108 - no pathlib in the keeper
-    with contextlib.suppress(FileExistsError):
-        os.mkfifo(BELL, 0o600)
-    return os.open(BELL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _report(**words: object) -> None:
@@ -291,21 +242,16 @@ def _report(**words: object) -> None:
     os.close(nowhere)
 
 
-def _leave(*_: object) -> NoReturn:
-    raise SystemExit
-
-
 def main() -> None:
     if os.fork():
         os._exit(0)  # the keeper is nobody's child: who needed the server first may end without leaving a zombie
     os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    signal.signal(signal.SIGTERM, _leave)
-    lock = open_lock(KEEPER)
-    if not any(try_lock(lock) for _ in wire.pauses(1.0)):
+    lock = marks.open_lock(marks.KEEPER)
+    if not any(marks.try_lock(lock) for _ in wire.pauses(1.0)):
         _report(taken=True)
         return
-    sign(lock, os.getpid())
+    marks.sign(lock, os.getpid())
     try:
         keeper = Keeper(Order(**json.loads(sys.argv[1])))
     except (Unfit, OSError) as trouble:

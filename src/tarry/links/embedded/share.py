@@ -1,12 +1,9 @@
 """Join the embedded server of a folder: the one server that all processes of a user with this folder share.
 
-    folder/                       (per user; ``embedded:///path`` names another)
-      appendonlydir/  server.log  the server's
-      users.lock                  every user holds it, shared, for as long as he lives
-      start.lock                  held while a keeper is being started
-      keeper.lock  server.lock    held by the keeper's and the server's process
-      bell                        a pipe to the keeper: "somebody has come"; without a reader there is no keeper
-      address                     where the server's socket is
+    user ──┐  users.lock, shared        folder/ (per user; ``embedded:///path`` names another)
+    user ──┼──────────────▶ keeper ──▶ server ──▶ its append-only file and server.log there
+    user ──┘  bell             │                  its socket elsewhere, on a short path
+                               └── ends it a minute after the last user has left
 
     join(folder) ─▶ Share(url, folder, started) ─▶ close()
 
@@ -18,7 +15,6 @@ Everything here blocks; nothing here takes longer than ``PATIENCE_S`` before it 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import select
@@ -31,7 +27,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from tarry.errors import BadInput, ServerUnfit, Unavailable
-from tarry.links.embedded import keeper, runtime, wire
+from tarry.links.embedded import keeper, marks, runtime, wire
 from tarry.links.embedded.launch import find_binary
 
 LINGER_S = 60.0
@@ -73,7 +69,7 @@ class Share:
         """
         if self._lock is None:
             raise BadInput("This share of the embedded server was closed. Join again.")
-        if not _is_file(self._lock, self.folder / keeper.USERS):  # somebody deleted the folder: begin anew
+        if not _is_file(self._lock, self.folder / marks.USERS):  # somebody deleted the folder: begin anew
             self.close()
             self.folder = _usable(self.folder)
             self._lock = _come(self.folder)
@@ -134,7 +130,7 @@ def _usable(folder: Path) -> Path:
 
 def _lock_file(path: Path) -> int:
     try:
-        return keeper.open_lock(str(path))
+        return marks.open_lock(str(path))
     except OSError as error:
         raise BadInput(f"The embedded server cannot use {path}: {error}. Make it writable, or name another.") from error
 
@@ -148,10 +144,10 @@ def _is_file(file: int, path: Path) -> bool:
 
 def _come(folder: Path) -> int:
     """Be a user of the folder. Waits while a keeper is just stopping its server."""
-    lock = _lock_file(folder / keeper.USERS)
+    lock = _lock_file(folder / marks.USERS)
     try:
         for _ in wire.pauses(PATIENCE_S):
-            if keeper.try_lock(lock, shared=True):
+            if marks.try_lock(lock, shared=True):
                 return lock
     except OSError as error:
         os.close(lock)
@@ -179,33 +175,21 @@ def _have_server(folder: Path, linger_s: float) -> tuple[str, bool]:
     if state == "loading":
         raise Unavailable(f"The embedded server still reads its data from {folder}. Try again in a while.")
     raise Unavailable(
-        f"The embedded server of {folder} (process {keeper.signed(str(folder / keeper.SERVER))}) does not answer. "
-        f"It may be frozen, or run in another container; {folder / keeper.LOG} may say more."
+        f"The embedded server of {folder} (process {marks.signed(str(folder / marks.SERVER))}) does not answer. "
+        f"It may be frozen, or run in another container; {folder / marks.LOG} may say more."
     )
 
 
 def _ring(folder: Path) -> bool:
     """Tell the keeper that somebody has come; False when there is no keeper."""
     try:
-        bell = os.open(folder / keeper.BELL, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return marks.ring(str(folder / marks.BELL))
     except OSError as error:
-        if error.errno in {errno.ENXIO, errno.ENOENT, errno.EISDIR}:
-            return False
         raise BadInput(f"The embedded server's folder cannot be used: {error}.") from error
-    try:
-        if not stat.S_ISFIFO(os.fstat(bell).st_mode):
-            return False
-        with contextlib.suppress(BlockingIOError):  # full: it has been rung often enough
-            os.write(bell, b".")
-    except BrokenPipeError:
-        return False
-    finally:
-        os.close(bell)
-    return True
 
 
 def _address(folder: Path) -> str | None:
-    address = keeper.read_address(str(folder / keeper.ADDRESS))
+    address = marks.read_address(str(folder / marks.ADDRESS))
     if address is None:
         return None
     try:
@@ -231,10 +215,10 @@ if hasattr(os, "register_at_fork"):
 @contextlib.contextmanager
 def _turn_to_start(folder: Path) -> Iterator[bool]:
     """Whether it is our turn to start a keeper; of ten processes that come at once it is one's."""
-    lock = _lock_file(folder / keeper.START)
+    lock = _lock_file(folder / marks.START)
     _not_for_children.add(lock)
     try:
-        yield keeper.try_lock(lock)
+        yield marks.try_lock(lock)
     finally:
         if lock in _not_for_children:
             _not_for_children.discard(lock)
@@ -245,7 +229,7 @@ def _start_keeper(folder: Path, linger_s: float) -> bool:
     """Start a keeper, and through it the server. True when the server is new, False when it was found running."""
     order = keeper.Order(str(find_binary()), OPTIONS, str(runtime.socket_for(folder)), linger_s)
     command = [_python(), "-I", "-S", keeper.__file__, json.dumps(order._asdict())]
-    log = os.open(folder / keeper.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    log = os.open(folder / marks.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         with subprocess.Popen(
             command,
@@ -268,7 +252,7 @@ def _start_keeper(folder: Path, linger_s: float) -> bool:
 
 
 def _understand(folder: Path, answer: bytes) -> bool:
-    words = json.loads(answer) if answer else {"unfit": f"its keeper ended:\n{wire.tail(str(folder / keeper.LOG))}"}
+    words = json.loads(answer) if answer else {"unfit": f"its keeper ended:\n{wire.tail(str(folder / marks.LOG))}"}
     if "unfit" in words:
         raise ServerUnfit(f"The embedded server of {folder} cannot be started: {words['unfit']}")
     return bool(words.get("started", False))

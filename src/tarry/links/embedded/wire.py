@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import time
 from collections.abc import Iterator
@@ -28,10 +29,6 @@ class Refused(Exception):
     """The server is there, and answered with an error. The text is the server's."""
 
 
-class Silent(Exception):
-    """The server did not become ready within the time given."""
-
-
 class Line:
     """One connection to a server."""
 
@@ -40,11 +37,11 @@ class Line:
         self._read = link.makefile("rb")
 
     @classmethod
-    def to(cls, address: Address, *, answer_s: float = ANSWER_S) -> Line:
+    def to(cls, address: Address) -> Line:
         """Connect. Raises ``OSError`` when nobody listens."""
         link = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            link.settimeout(answer_s)
+            link.settimeout(ANSWER_S)
             link.connect(address)
         except BaseException:
             link.close()
@@ -79,10 +76,10 @@ class Line:
     def gone(self) -> bool:
         """Whether the server has hung up. Does not wait; meant for a line on which nothing else is outstanding."""
         try:
-            return not self._link.recv(1, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
+            if not select.select([self._link], [], [], 0)[0]:
+                return False
+            return not self._link.recv(1)
+        except (OSError, ValueError):  # ValueError: closed on our side
             return True
 
     def _reply(self) -> Reply:

