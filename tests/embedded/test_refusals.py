@@ -129,6 +129,22 @@ def test_a_frozen_server_is_unavailable_in_words(folder: Path, monkeypatch: pyte
             os.kill(server, signal.SIGCONT)
 
 
+def test_a_server_that_still_reads_its_data_is_waited_for_and_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with join(folder, linger_s=0):
+        script = "for i = 1, 10000 do redis.call('SET', 'k' .. i, i) end"
+        wire.ask(users.address(folder), "EVAL", script, "0")
+    users.until_ended(folder)
+    monkeypatch.setattr(share, "OPTIONS", [*share.OPTIONS, "--key-load-delay", "100"])
+    with monkeypatch.context() as hasty:
+        hasty.setattr(share, "PATIENCE_S", 0.1)
+        with pytest.raises(Unavailable, match="still reads its data"):
+            join(folder)
+    with join(folder):
+        assert wire.ask(users.address(folder), "DBSIZE") == 10_000
+
+
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o500])
 def test_a_runtime_folder_with_a_wrong_mode_is_refused(folder: Path, runtime_folder: Path, mode: int) -> None:
     (runtime_folder / "tarry").mkdir()

@@ -51,6 +51,18 @@ def test_the_server_is_private_and_keeps_its_data(folder: Path) -> None:
         assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
 
 
+def test_without_a_folder_it_is_the_one_of_this_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "share"))
+    with join() as mine:
+        try:
+            assert mine.folder.is_relative_to(folder)
+            assert mine.folder.parts[-2:] == ("tarry", "embedded")
+            assert mine.folder.stat().st_mode & 0o077 == 0
+        finally:
+            users.clean_up(mine.folder)
+
+
 def test_two_folders_are_two_servers(folder: Path) -> None:
     with servers.short_folder() as other:
         with join(folder) as here, join(other, linger_s=0) as there:
@@ -98,7 +110,7 @@ def test_users_who_come_just_when_the_server_ends_find_one_all_the_same(folder: 
     with ExitStack() as stack:
         two = [stack.enter_context(User(folder, linger_s=0, then="come and go", wait=False)) for _ in range(2)]
         assert all(user.told for user in two)
-        assert wire.ask(users.address(folder), "GET", "visits") == b"40"
+        assert wire.ask(users.address(folder), "GET", "visits") == b"30"
 
 
 def test_the_server_waits_for_the_next_user_meanwhile(folder: Path) -> None:

@@ -23,13 +23,14 @@ from tarry.links.embedded import marks, wire
 BOUND_S = 30.0
 
 SCRIPT = """
-import json, os, sys
+import json, os, random, sys, time
 from pathlib import Path
 from tarry.links.embedded.share import join
 folder, linger_s, then = sys.argv[1:]
 if then == "come and go":
     from tarry.links.embedded import marks, wire
-    for _ in range(20):
+    for _ in range(15):
+        time.sleep(random.uniform(0, 0.03))  # the other one and the keeper are to be met at every stage
         with join(Path(folder), linger_s=float(linger_s)):
             wire.ask(marks.read_address(folder + "/" + marks.ADDRESS), "INCR", "visits")
 share = join(Path(folder), linger_s=float(linger_s))
