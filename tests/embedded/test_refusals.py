@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -59,6 +61,22 @@ def test_a_deep_folder_with_an_odd_name_works(folder: Path) -> None:
             assert wire.state(address) == "ready"
     finally:
         users.clean_up(deep)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["valkey", pytest.param("7", marks=pytest.mark.otherserver), pytest.param("6", marks=pytest.mark.otherserver)],
+)
+def test_a_runtime_folder_with_an_odd_name_works(folder: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    odd = folder / "a 'b\" 测"
+    odd.mkdir(mode=0o700)
+    if engine != "valkey":
+        binary = servers.redis6_binary() if engine == "6" else servers.redis7_binary(folder)
+        monkeypatch.setattr(share, "find_binary", lambda: binary)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(odd))
+    with join(folder) as here:
+        assert Path(users.address(folder)).is_relative_to(odd)
+        assert unquote(urlsplit(here.url).path) == users.address(folder)
 
 
 def test_a_name_that_is_too_long_for_the_disk_is_refused(folder: Path) -> None:
@@ -170,7 +188,7 @@ def test_a_runtime_folder_with_a_long_path_is_passed_over(folder: Path, monkeypa
     long = folder / ("r" * 120)
     long.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
-    monkeypatch.setattr(runtime.tempfile, "gettempdir", lambda: str(folder))
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(folder))
     assert runtime.socket_for(folder).parent == folder / f"tarry-{os.geteuid()}"
 
 

@@ -157,6 +157,16 @@ def test_a_server_that_dies_is_started_again_with_its_data(folder: Path) -> None
         assert wire.ask(users.address(folder), "GET", "k") == b"v"
 
 
+def test_a_keeper_whose_line_was_cut_does_not_take_the_server_for_dead(folder: Path) -> None:
+    with join(folder) as share:
+        first = users.server_pid(folder)
+        wire.ask(users.address(folder), "CLIENT", "KILL", "TYPE", "normal")
+        assert users.server_pid(folder) == first
+        users.kill(first, folder / marks.SERVER)
+        share.revive()
+        assert users.server_pid(folder) != first
+
+
 def test_an_adopted_server_that_dies_is_started_again_too(folder: Path) -> None:
     with join(folder):
         users.kill(users.keeper_pid(folder), folder / marks.KEEPER)

@@ -18,7 +18,6 @@ server that is found running is adopted, never doubled; a server that dies is st
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -107,8 +106,7 @@ class Keeper:
         threading.Thread(target=self._until_all_left, daemon=True).start()
 
     def _until_all_left(self) -> None:
-        fcntl.flock(self.users, fcntl.LOCK_EX)
-        fcntl.flock(self.users, fcntl.LOCK_UN)
+        marks.wait_until_alone(self.users)
         os.write(self._tell, b".")
 
     def leave(self, *_: object) -> None:

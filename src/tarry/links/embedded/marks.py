@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
+import sys
+
+if sys.platform != "win32":  # there it is never called, only imported by those who refuse
+    import fcntl
 
 USERS, START, KEEPER, SERVER = "users.lock", "start.lock", "keeper.lock", "server.lock"
 BELL, ADDRESS, LOG = "bell", "address", "server.log"
@@ -35,6 +38,12 @@ def try_lock(file: int, *, shared: bool = False) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def wait_until_alone(file: int) -> None:
+    """Sleep until nobody holds the lock; nothing is held afterwards."""
+    fcntl.flock(file, fcntl.LOCK_EX)
+    fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def sign(lock: int, pid: int) -> None:

@@ -64,7 +64,7 @@ class Share:
     def revive(self) -> str:
         """Make sure that the server runs, and say where: for a client that lost it. Usually it need not do anything.
 
-        The keeper starts a server that died by itself; this is for the case that both are gone.
+        The keeper starts a server that died by itself; this is for the case that both are gone. One thread at a time.
         Raises ``ServerUnfit`` or ``Unavailable`` with the reason.
         """
         if self._lock is None:
