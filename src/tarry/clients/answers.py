@@ -1,0 +1,59 @@
+"""What both clients say and hear: requests as words for the server, and what a reply means.
+
+The blocking and the awaiting runner differ in how they wait. This is the rest of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from tarry.errors import TarryError, Unavailable
+from tarry.idea.calls import Call, Command, Reply
+from tarry.links.faults import Fault, Refused
+
+T = TypeVar("T")
+
+
+def words_of(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
+    """A request as one command. The clock is empty, but for tests."""
+    if isinstance(request, Command):
+        return request.words
+    return (
+        b"EVALSHA",
+        request.script.sha,
+        b"%d" % len(request.keys),
+        *request.keys,
+        clock,
+        *request.args,
+        *request.items,
+    )
+
+
+def spelled_out(request: Call[Any], clock: bytes) -> tuple[bytes, ...]:
+    """The same with the script's text, for a server that does not know it yet."""
+    return (b"EVAL", request.script.source, *words_of(request, clock)[2:])
+
+
+def merged(calls: list[Call[Any]]) -> Call[Any]:
+    """Calls of one kind as one call."""
+    first = calls[0]
+    items = [word for call in calls for word in call.items]
+    return Call(first.script, first.keys, first.args, list, items=items, lead=first.lead)
+
+
+def shares(calls: list[Call[Any]], reply: Reply) -> list[Reply]:
+    """The reply to a merged call, cut into the reply of each."""
+    lead = calls[0].lead
+    head, at, cut = reply[:lead], lead, list[Reply]()
+    for call in calls:
+        size = len(call.items) // call.script.stride
+        cut.append(head + reply[at : at + size])
+        at += size
+    return cut
+
+
+def given_up(fault: Fault, shown: str, spent: float) -> TarryError:
+    """What the user is told of a fault when there is no more patience, or no sense in trying again."""
+    if isinstance(fault, Refused):
+        return fault.error
+    return Unavailable(f"The server at {shown} did not answer within {spent:.1f} s: {fault}. The call is safe to repeat.")

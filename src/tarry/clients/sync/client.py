@@ -1,0 +1,159 @@
+"""``tarry.Client``: delayed jobs, blocking."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+from tarry.clients.sync.runner import Runner
+from tarry.clients.sync.topic import Job, Topic
+from tarry.clients.sync.waiter import Waiter
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Flow
+from tarry.idea.patience import Patience
+from tarry.links.address import find
+from tarry.verbs import registry
+from tarry.verbs.codecs import Bodies, Codec
+from tarry.verbs.jobs import taking
+from tarry.verbs.jobs.face import TopicVerbs
+from tarry.verbs.jobs.topic import TopicDesk
+from tarry.words import keys, names
+from tarry.words.durations import SECOND, Duration, microseconds
+from tarry.words.settings import MAX_BODY, PATIENCE, settings
+
+T = TypeVar("T")
+
+
+class Client:
+    """Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
+
+    ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
+                   else the embedded server of this user
+    ``namespace``  keeps applications apart on one server
+    ``max_body``   bytes that a body may have
+    ``patience``   how long a lost answer is asked for again, before ``Unavailable`` says so
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str = "default",
+        max_body: int = MAX_BODY,
+        patience: Duration = PATIENCE,
+    ) -> None:
+        self._settings = settings(namespace, max_body, patience)
+        names.namespace(namespace)
+        self.namespace = namespace
+        self.runner = Runner(find(url, os.environ), Patience(self._settings.patience_s))
+        self._name = names.nonce_text(os.urandom)
+        self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
+        self._introduced: set[str] = set()
+        self._waiters: dict[tuple[int, int], Waiter] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections. The next verb would open them again."""
+        for waiter in self._waiters.values():
+            waiter.close()
+        self._waiters = {}
+        self.runner.close()
+
+    # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def topic(self, name: str, *, type: type[T] | Codec[T]) -> Topic[T]: ...
+    @overload
+    def topic(self, name: str, *, type: None = None) -> Topic[Any]: ...
+    def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> Topic[Any]:
+        """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
+        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own."""
+        desk = TopicDesk(
+            name, keys.topic_keys(self.namespace, name), Bodies(type, self._settings.max_body), self._ids
+        )
+        return Topic(self, TopicVerbs(desk, self._name, random.random))
+
+    def topics(self) -> list[str]:
+        """The topics that have been added to, by name. A hint: a purged one stays in it."""
+        return self.run(registry.known(self.namespace))
+
+    def introduce(self, topic: str) -> None:
+        """Writes a topic into the list of known ones, once a process."""
+        if topic not in self._introduced:
+            self.run(registry.introduce(self.namespace, topic))
+            self._introduced.add(topic)
+
+    def pop(
+        self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
+    ) -> Job[Any] | None:
+        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
+        jobs = self.take([self.topic(topic) if isinstance(topic, str) else topic for topic in topics], 1, wait, ttr)
+        return jobs[0] if jobs else None
+
+    # ── what topics use ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, operation: Call[T] | Flow[T] | Any) -> T:
+        """Performs what a verb said: a call, a command or a flow."""
+        perform = self.runner.run if hasattr(operation, "send") else self.runner.perform
+        result: T = perform(operation)
+        return result
+
+    def take(
+        self, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None
+    ) -> list[Job[T]]:
+        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
+        if not topics:
+            raise BadInput("pop: name a topic at least.")
+        want = taking.want_of(n)
+        if wait is None or microseconds(wait, "wait"):
+            seconds = float("inf") if wait is None else microseconds(wait, "wait") / SECOND
+            return self._wait(topics, want, seconds, ttr)
+        for topic in topics:
+            taken = self.run(topic.verbs.pop(want, ttr))
+            if taken.jobs:
+                return _jobs(topic, taken, taken.jobs)
+        return []
+
+    def _wait(self, topics: Sequence[Topic[T]], want: int, seconds: float, ttr: Duration | None) -> list[Job[T]]:
+        groups = {self.runner.group_of(topic.verbs.keys.due) for topic in topics}
+        if len(groups) > 1:
+            raise BadInput("pop: these topics lie in different slots of the Cluster; wait for one, or use wait=0.")
+        posts = [topic.verbs.post(ttr) for topic in topics]
+        caller = self._waiter(groups.pop(), topics[0].verbs.keys.due).wait(want, seconds, posts)
+        if caller.found is None:
+            return []
+        post, taken, jobs = caller.found
+        topic = next(topic for topic in topics if topic.verbs.keys == post.keys)
+        return _jobs(topic, taken, jobs)
+
+    def _waiter(self, group: int, key: bytes) -> Waiter:
+        place = (os.getpid(), group)
+        waiter = self._waiters.get(place)
+        if waiter is None:
+            with self._lock:
+                name = self._name + b"." + names.nonce_text(os.urandom)[:6]
+                waiter = self._waiters.setdefault(place, Waiter(self.runner, self.runner.server_of(key), name))
+        return waiter
+
+
+def _jobs(topic: Topic[T], taken: Any, raws: Sequence[taking.RawJob]) -> list[Job[T]]:
+    desk = topic.verbs.desk
+    jobs = [Job(desk.name, desk.bodies, taken.receipt, taken.now, raw) for raw in raws]
+    for job in jobs:
+        job.belongs_to(topic)
+    return jobs
+
+

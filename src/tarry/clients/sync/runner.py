@@ -1,0 +1,153 @@
+"""Performs requests and flows, blocking. Thread-safe and fork-safe; connects at the first request."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+import time
+from typing import Any, TypeVar
+
+from tarry.clients.answers import given_up, spelled_out, words_of
+from tarry.idea.calls import Call, Command, Flow
+from tarry.idea.patience import Patience
+from tarry.links import fitness
+from tarry.links.address import Address
+from tarry.links.blocking import Replies, Server
+from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript
+from tarry.links.topology import Topology
+
+T = TypeVar("T")
+logger = logging.getLogger("tarry")
+
+
+class Runner:
+    """One client's way to its servers."""
+
+    def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
+        self._topology = Topology(address)
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._servers: dict[str, Server] = {}
+        self._open = False
+        self._pid = os.getpid()
+        self.clock = clock
+
+    # ── one request ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def perform(self, request: Call[T] | Command[T]) -> T:
+        """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
+        spelled, tries, began = False, 0, 0.0
+        while True:
+            try:
+                server = self.server_of(request.keys[0] if isinstance(request, Call) else request.words[1])
+                words = spelled_out(request, self.clock) if spelled else words_of(request, self.clock)
+                reply = server.exchange((words,), self._rescue(request) if _hands_out(request) else None)[0]
+                if not isinstance(reply, Fault):
+                    return request.decode(reply)
+                raise reply
+            except NoScript:
+                spelled = True
+            except Fault as fault:
+                began = began or time.monotonic()
+                self._hold_on(fault, tries, began)
+                tries += 1
+                if isinstance(fault, Lost) and isinstance(request, Call):
+                    request = request.repeated()
+
+    def run(self, flow: Flow[T]) -> T:
+        """Performs a flow, request by request."""
+        try:
+            request = next(flow)
+            while True:
+                try:
+                    answer = self.perform(request)
+                except Exception as fault:
+                    request = flow.throw(fault)
+                else:
+                    request = flow.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _rescue(self, request: Any) -> Any:
+        def give_back(replies: Replies) -> None:
+            if replies and not isinstance(replies[0], Fault):
+                undo = request.undo(request.decode(replies[0]))
+                if undo is not None:
+                    self.perform(undo)
+
+        return give_back
+
+    def _hold_on(self, fault: Fault, tries: int, began: float) -> None:
+        """Waits before the next try; raises when there is no sense in one."""
+        spent = time.monotonic() - began
+        pause = self._patience.pause(tries, spent, random.random()) if isinstance(fault, (Lost, Later)) else None
+        if pause is None:
+            raise given_up(fault, self._topology.shown, spent) from fault
+        time.sleep(pause)
+        if tries or isinstance(fault, Elsewhere):
+            self.refresh()
+
+    # ── servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def server_of(self, key: bytes) -> Server:
+        """The server that has a key; found, and judged, when it is first asked for."""
+        if not self._open or self._pid != os.getpid():
+            self._begin()
+        url = self._topology.url_of(key)
+        server = self._servers.get(url)
+        return server if server is not None else self._meet(url)
+
+    def group_of(self, key: bytes) -> int:
+        self.server_of(key)
+        return self._topology.group_of(key)
+
+    def refresh(self) -> None:
+        with self._lock:
+            self._topology.refresh()
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._pid != os.getpid():
+                self._pid = os.getpid()
+                for server in self._servers.values():
+                    server.forget()
+            if not self._open:
+                self._topology.open()
+                self._open = True
+                announce(self._topology)
+
+    def _meet(self, url: str) -> Server:
+        server = Server(url)
+        cluster = self._topology.address.kind == "cluster"
+        fitness.check(server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
+        return self._servers.setdefault(url, server)
+
+    def close(self) -> None:
+        if self._pid == os.getpid():
+            for server in self._servers.values():
+                server.close()
+        self._servers = {}
+        self._topology.close()
+        self._open = False
+
+
+_announced = False
+
+
+def announce(topology: Topology) -> None:
+    """Says once a process that nobody gave a URL."""
+    global _announced
+    if topology.address.by_default and not _announced:
+        _announced = True
+        logger.warning(
+            "No URL was given: using the embedded server in %s, for this user on this machine only. "
+            "Set TARRY_URL to share a server.",
+            topology.shown.removesuffix(" (embedded)"),
+        )
+
+
+def _hands_out(request: Any) -> bool:
+    return isinstance(request, Call) and request.undo is not None

@@ -1,0 +1,165 @@
+"""Those who wait, in threads: one of them leads, the others follow; none is added for it.
+
+    leader     steps the watch with its own thread: looks, blocks on the tokens, hands out to all in order
+    follower   sleeps until it is served, or until the leader was served and it is the next to lead
+
+A thread that waits alone does all itself, without a switch. The wait on the server outlives a change of leaders.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from tarry.clients.sync.runner import Runner
+from tarry.errors import TarryError
+from tarry.idea.patience import FIRST, LONGEST
+from tarry.idea.watch import Block, Caller, GiveBack, Leave, Look, Step, Watch
+from tarry.links.blocking import Server, WaitingLine
+from tarry.links.faults import Fault
+from tarry.verbs.jobs import taking
+from tarry.words.keys import TopicKeys
+
+LONGEST_WAIT_S = 60.0
+
+
+class Waiter:
+    """All who wait on one server (on a Cluster: for one slot)."""
+
+    def __init__(self, runner: Runner, server: Server, name: bytes) -> None:
+        self._runner = runner
+        self._line = WaitingLine(server)
+        self._watch = Watch(name)
+        self._lock = threading.Lock()
+        self._leader: Caller | None = None
+        self._blocked_until: float | None = None
+        self._poked = False
+        self._failures = 0
+        self._events: dict[Caller, threading.Event] = {}
+
+    def wait(self, want: int, seconds: float, posts: Sequence[tuple[TopicKeys, bytes, bytes]]) -> Caller:
+        """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
+        woken = threading.Event()
+        caller = Caller(want, time.monotonic() + seconds, woken.set)
+        try:
+            self._enter(caller, woken, posts)
+            while not caller.done:
+                if self._leader is caller:
+                    self._lead(caller)
+                else:
+                    woken.wait()
+                    woken.clear()
+        except BaseException:
+            self._interrupted(caller)
+            raise
+        finally:
+            self._pass_on(caller)
+        if caller.fault is not None:
+            raise caller.fault
+        return caller
+
+    def _enter(self, caller: Caller, woken: threading.Event, posts: Sequence[tuple[TopicKeys, bytes, bytes]]) -> None:
+        with self._lock:
+            self._events[caller] = woken
+            fresh = self._watch.enter(caller, posts)
+            if self._leader is None:
+                self._leader = caller
+            until = self._blocked_until
+            self._poked = poke = until is not None and (fresh or caller.deadline < until)
+        pause = 0.001
+        while poke and not caller.done:
+            self._poke()
+            time.sleep(pause)  # the leader may not be blocked yet: until it has seen it, once more
+            pause = min(2 * pause, 0.05)
+            poke = self._poked
+
+    def _poke(self) -> None:
+        try:
+            self._line.poke()
+        except Fault:
+            pass  # then the leader loses its connection too, and looks
+
+    def _lead(self, caller: Caller) -> None:
+        while True:
+            with self._lock:
+                self._poked, self._blocked_until = False, None
+                if caller.done and self._watch.waiting:
+                    return
+                step = self._watch.next_step(time.monotonic())
+                if step is None:
+                    return
+                if isinstance(step, Block) and step.keys:
+                    self._blocked_until = step.until
+            self._perform(step)
+
+    def _perform(self, step: Step) -> None:
+        match step:
+            case Look(post, want, need):
+                call = taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=post.me)
+                try:
+                    found = self._runner.perform(call)
+                except TarryError as fault:
+                    with self._lock:
+                        self._watch.failed(step, fault)
+                else:
+                    with self._lock:
+                        self._watch.looked(step, found, time.monotonic())
+            case Leave(keys, me):
+                self._try(taking.leave(keys, me))
+            case GiveBack(post, found, jobs):
+                self._try(taking.give_back(post.keys, found.receipt, jobs))
+            case Block():
+                self._block(step)
+
+    def _try(self, call: taking.Courtesy) -> None:
+        try:
+            self._runner.perform(call)
+        except TarryError:
+            pass  # what was not handed back comes back after its TTR, or by the others' look-around
+
+    def _block(self, step: Block) -> None:
+        try:
+            key = None
+            if self._line.keys != step.keys:
+                if self._line.keys:
+                    key = self._line.end()
+                elif step.keys:
+                    self._line.begin(step.keys)
+            if not step.keys:
+                with self._lock:
+                    self._watch.stopped()
+            elif self._line.keys:
+                _, key = self._line.wait(min(step.until - time.monotonic(), LONGEST_WAIT_S))
+            self._failures = 0
+        except Fault:
+            time.sleep(min(FIRST * 2**self._failures, LONGEST))
+            self._failures = min(self._failures + 1, 10)
+            with self._lock:
+                self._watch.lost()
+        else:
+            if key is not None:
+                with self._lock:
+                    self._watch.woken(key)
+
+    def _interrupted(self, caller: Caller) -> None:
+        """Ctrl-C: what was handed out to this thread and not taken goes back."""
+        with self._lock:
+            self._watch.leave(caller)
+        caller.done = True
+        if caller.found is not None:
+            post, found, jobs = caller.found
+            self._try(taking.give_back(post.keys, found.receipt, jobs))
+        if self._leader is caller:
+            self._lead(caller)  # ends the wait on the server and hands back the seat, if nobody else is here to
+
+    def _pass_on(self, caller: Caller) -> None:
+        with self._lock:
+            self._events.pop(caller, None)
+            if self._leader is caller:
+                self._leader = next(iter(self._watch), None)
+                if self._leader is not None:
+                    self._events[self._leader].set()
+
+    def close(self) -> None:
+        self._line.drop()

@@ -1,0 +1,102 @@
+"""Operations as values: what a verb wants from the server, said without doing it.
+
+    Call      one script, one round trip: keys, arguments, items, and how to read the reply
+    Command   the same for a plain command
+    flow      a generator of the two, for anything longer than one round trip
+
+A verb returns one of them; a client's runner performs it, blocking or awaiting. Between the two worlds lies one
+``await``, and it is the runner's.
+
+    def move(a, b):                            # a flow
+        found = yield from ask(take(a))        # ask: perform a call, typed
+        yield from ask(put(b, found))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Generic, TypeVar
+
+from tarry.errors import BadInput, TarryError
+from tarry.idea.scripts import Script
+
+T = TypeVar("T")
+Reply = Any
+"""What the driver gives for a reply: ``int``, ``bytes``, ``None`` or a list of them."""
+
+AGAIN_NO, AGAIN_YES = b"0", b"1"
+REPLAY = (AGAIN_NO,)
+"""The arguments of a verb whose script must know a repeated call from a first one."""
+
+
+class Call(Generic[T]):
+    """One script, one round trip. ``items`` are flat, ``script.stride`` values each.
+
+    Calls of the same script, keys and ``args`` that carry items may be sent as one; the reply then holds ``lead``
+    values for all, and one answer for each item. ``alone`` forbids it: the items stand or fall together.
+
+    Every call is safe to repeat: its script knows a replay, or nothing changes, or what a lost answer handed out comes
+    back after its TTR. ``undo`` makes the call that gives an answer back which nobody wants any more.
+    """
+
+    __slots__ = ("alone", "args", "decode", "items", "keys", "lead", "script", "undo")
+
+    def __init__(
+        self,
+        script: Script,
+        keys: tuple[bytes, ...],
+        args: tuple[bytes, ...],
+        decode: Callable[[Reply], T],
+        *,
+        items: Sequence[bytes] = (),
+        lead: int = 0,
+        alone: bool = False,
+        undo: Callable[[T], Call[Any] | None] | None = None,
+    ) -> None:
+        self.script = script
+        self.keys = keys
+        self.args = args
+        self.decode = decode
+        self.items = items
+        self.lead = lead
+        self.alone = alone
+        self.undo = undo
+
+    def repeated(self) -> Call[T]:
+        """The same call, told that it may have been done already."""
+        if self.args != REPLAY:
+            return self
+        return Call(self.script, self.keys, (AGAIN_YES,), self.decode, items=self.items, lead=self.lead)
+
+    def __repr__(self) -> str:
+        return f"Call({self.script.name}, {len(self.items)} values)"
+
+
+class Command(Generic[T]):
+    """One plain command, for what needs no script. Safe to repeat."""
+
+    __slots__ = ("decode", "words")
+
+    def __init__(self, words: tuple[bytes, ...], decode: Callable[[Reply], T]) -> None:
+        self.words = words
+        self.decode = decode
+
+
+Request = Call[Any] | Command[Any]
+Flow = Generator[Request, Any, T]
+
+
+def ask(request: Call[T] | Command[T]) -> Flow[T]:
+    """Performs one request inside a flow, with its type."""
+    answer: T = yield request
+    return answer
+
+
+def refusal(words: str) -> TarryError | None:
+    """The error that a script's refusal means, by its first word; ``None`` for words that are not ours."""
+    first, _, rest = words.partition(" ")
+    if first == "BEYOND":
+        return BadInput("delay: the job would be due beyond the year 9999.")
+    if first == "CLOCK":
+        return BadInput("clock: " + rest + ".")
+    return None

@@ -1,0 +1,64 @@
+"""Scripts: one Lua file a verb, assembled and checked when tarry is imported.
+
+    lua/topic/finish.lua
+        local due, reserved, … = unpack(KEYS)          names of the keys: code and declaration at once
+        local clock, again = unpack(ARGV)              names of the arguments, the clock first
+        -- each: id, receipt = unpack(ARGV, i, i + 1)  what follows for each item, in a script over many
+        -- include clock job watch receipt             shared parts, lua/lib/NAME.lua, put in here in this order
+
+A verb says what it means to give (``Script("topic/finish", item=("id", "receipt"))``); what the file declares must
+agree, or the import fails: a script and its caller cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from hashlib import sha1
+from importlib.resources import files
+
+from tarry.words.keys import TOPIC_PARTS
+
+_KEYS = re.compile(r"^local ([\w, ]+) = unpack\(KEYS\)$", re.M)
+_ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
+_EACH = re.compile(r"^-- each: ([\w, ]+) = unpack\(ARGV, i, i(?: \+ \d+)?\)$", re.M)
+_INCLUDE = re.compile(r"^-- include ([\w ]+)$", re.M)
+
+
+class Script:
+    """A Lua script, ready to be called by its hash."""
+
+    __slots__ = ("keys", "name", "sha", "source", "stride")
+
+    def __init__(self, name: str, *, args: tuple[str, ...] = (), item: tuple[str, ...] = ()) -> None:
+        """``args`` come after the clock, ``item`` after them, once for each item."""
+        raw = _read(name)
+        for what, pattern, meant in (
+            ("keys", _KEYS, TOPIC_PARTS),
+            ("arguments", _ARGS, ("clock", *args)),
+            ("items", _EACH, item),
+        ):
+            declared = _declared(pattern, raw)
+            if declared != meant:
+                raise AssertionError(f"lua/{name}.lua declares the {what} {declared}, its verb gives {meant}")
+        self.name = name
+        self.source = _INCLUDE.sub(lambda found: "\n".join(map(_library, found[1].split())), raw).encode()
+        self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
+        self.stride = len(item)
+
+    def __repr__(self) -> str:
+        return f"Script({self.name!r})"
+
+
+def _declared(pattern: re.Pattern[str], raw: str) -> tuple[str, ...]:
+    found = pattern.search(raw)
+    return tuple(found[1].split(", ")) if found else ()
+
+
+@lru_cache
+def _read(name: str) -> str:
+    return files("tarry").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _library(name: str) -> str:
+    return _read(f"lib/{name}")

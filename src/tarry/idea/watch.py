@@ -1,0 +1,262 @@
+"""Keeping the watch, the client's side: one waiter for all who wait, without a poll and without a herd.
+
+    callers  ──▶  posts, one a topic      steps            what is told back
+    pop(wait)     ┌ callers, in order     Look(post)   ──▶ what was handed out, the alarm, the seat
+    pop(wait)     │ alarm                 Block(keys)  ──▶ a token's key, or nothing: the alarm rang, or a poke
+    pop(wait)     └ seat                  Leave(post), GiveBack(jobs)
+
+The script that looks (lua/lib/watch.lua) says by when to look again and whether this is a seat: a promise that others rely
+on. Until then the waiter blocks on the topic's tokens. A token means that nobody has promised to look in time: it is
+answered by a look, or by leaving. No answer in hand (the start, a lost connection): look before waiting.
+
+Nothing here talks or knows the time: a driver asks for the next step, performs it, and tells what came of it. Drivers are
+in tarry.clients; the one for tests lets waiting make time pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Protocol
+
+from tarry.words.keys import TopicKeys
+
+MOST = 1000
+"""No look asks for more jobs than this."""
+
+
+class Found(Protocol):
+    """What a look answers, as far as the watch is concerned."""
+
+    @property
+    def jobs(self) -> Sequence[tuple[bytes, bytes, int, int, int]]: ...
+    @property
+    def wait(self) -> int: ...
+    @property
+    def seat(self) -> int: ...
+    @property
+    def ask_again(self) -> bool: ...
+
+
+class Caller:
+    """Somebody who waits for ``want`` jobs of the first of some posts that has any. ``served`` is called at the end."""
+
+    __slots__ = ("deadline", "done", "fault", "found", "last_looks", "posts", "served", "want")
+
+    def __init__(self, want: int, deadline: float, served: Callable[[], None]) -> None:
+        self.want = want
+        self.deadline = deadline
+        self.served = served
+        self.posts: list[Post] = []
+        self.last_looks: set[Post] | None = None
+        self.done = False
+        self.fault: BaseException | None = None
+        #: the post it was served from, the look, and its share of the jobs
+        self.found: tuple[Post, Found, list[tuple[bytes, bytes, int, int, int]]] | None = None
+
+
+class Post:
+    """The place where callers wait for one topic, with one TTR, for one holder."""
+
+    __slots__ = ("alarm", "callers", "holder", "keys", "me", "seat", "ttr")
+
+    def __init__(self, keys: TopicKeys, ttr: bytes, holder: bytes, me: bytes) -> None:
+        self.keys = keys
+        self.ttr = ttr
+        self.holder = holder
+        self.me = me
+        self.callers: list[Caller] = []
+        self.alarm: float | None = None
+        self.seat = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Pop up to ``want`` jobs; stay to wait if fewer than ``need`` come."""
+
+    post: Post
+    want: int
+    need: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Hand back a seat, or a token that nobody here will answer."""
+
+    keys: TopicKeys
+    me: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Release, uncounted, what nobody here waits for any more."""
+
+    post: Post
+    found: Found
+    jobs: list[tuple[bytes, bytes, int, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Wait for a token in one of the keys, until the moment; without keys: stop waiting."""
+
+    keys: tuple[bytes, ...]
+    until: float
+
+
+Step = Look | Leave | GiveBack | Block
+
+
+class Watch:
+    """The waiter of one client (of one slot in a Cluster). Not thread-safe: its driver guards it."""
+
+    def __init__(self, name: bytes) -> None:
+        self._name = name
+        self._numbers = count()
+        self._posts: dict[tuple[bytes, bytes, bytes], Post] = {}
+        self._callers: dict[Caller, None] = {}
+        self._errands: list[Leave | GiveBack] = []
+        self._blocked: tuple[bytes, ...] = ()
+
+    # ── callers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def enter(self, caller: Caller, wanted: Sequence[tuple[TopicKeys, bytes, bytes]]) -> bool:
+        """A caller queues at its posts (keys, ttr, holder), in its order. True when there is something to do at once."""
+        fresh = False
+        for keys, ttr, holder in wanted:
+            post = self._posts.get((keys.wake, ttr, holder))
+            if post is None:
+                me = self._name + b":%d" % next(self._numbers)
+                post = self._posts[keys.wake, ttr, holder] = Post(keys, ttr, holder, me)
+            fresh = fresh or post.alarm is None
+            post.callers.append(caller)
+            caller.posts.append(post)
+        self._callers[caller] = None
+        return fresh
+
+    def leave(self, caller: Caller) -> None:
+        """A caller goes, served or not."""
+        if caller in self._callers:
+            del self._callers[caller]
+            for post in caller.posts:
+                post.callers.remove(caller)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._callers)
+
+    def __iter__(self) -> Iterator[Caller]:
+        return iter(self._callers)
+
+    # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def next_step(self, now: float) -> Step | None:
+        """What to do now; ``None`` when nobody waits and nothing is left behind."""
+        if self._errands:
+            return self._errands.pop()
+        for caller in self._callers:
+            if caller.deadline <= now and caller.last_looks is None:
+                caller.last_looks = set(caller.posts)
+        for caller in self._callers:
+            for post in caller.posts:
+                if _wants_look(caller, post, now):
+                    return self._look(post)
+        for key, post in list(self._posts.items()):
+            if not post.callers:
+                del self._posts[key]
+                if post.seat:
+                    return Leave(post.keys, post.me)
+        if not self._posts:
+            return Block((), now) if self._blocked else None
+        self._blocked = tuple(dict.fromkeys(key for post in self._posts.values() for key in _tokens_of(post)))
+        return Block(self._blocked, min(self._moments()))
+
+    def _moments(self) -> Iterator[float]:
+        for post in self._posts.values():
+            yield math.inf if post.alarm is None else post.alarm
+        for caller in self._callers:
+            yield caller.deadline
+
+    def _look(self, post: Post) -> Look:
+        stay = sum(1 for caller in post.callers if caller.last_looks is None)
+        return Look(post, min(sum(caller.want for caller in post.callers), MOST), min(stay, MOST))
+
+    # ── what came of it ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def looked(self, look: Look, found: Found, now: float) -> None:
+        """Hands out: one job to each caller in order, then what is left, in order."""
+        post, jobs = look.post, list(found.jobs)
+        stays = len(jobs) < look.need and not found.ask_again
+        post.alarm = now + found.wait / 1e6 if stays else None
+        post.seat = found.seat if stays else 0
+        served = [caller for caller in post.callers if not caller.done][: len(jobs)]
+        spare = len(jobs) - len(served)
+        for caller in served:
+            extra = min(caller.want - 1, spare)
+            spare -= extra
+            share, jobs = jobs[: 1 + extra], jobs[1 + extra :]
+            caller.found = (post, found, share)
+            self._serve(caller)
+        if jobs:
+            self._errands.append(GiveBack(post, found, jobs))
+        if not found.ask_again:
+            for caller in list(post.callers):
+                if caller.last_looks is not None:
+                    caller.last_looks.discard(post)
+                    if not caller.last_looks:
+                        self._serve(caller)
+
+    def failed(self, look: Look, fault: BaseException) -> None:
+        """A look could not be had: its callers learn why."""
+        look.post.alarm, look.post.seat = None, 0
+        for caller in list(look.post.callers):
+            caller.fault = fault
+            self._serve(caller)
+
+    def woken(self, key: bytes) -> None:
+        """A token came. Somebody here answers it by a look, or it is handed back."""
+        mine = [post for post in self._posts.values() if key in (post.keys.wake, post.keys.relay)]
+        for post in mine:
+            if post.callers:
+                post.alarm = None
+                return
+        if mine:
+            self._errands.append(Leave(mine[0].keys, mine[0].me))
+        else:
+            self._errands.append(Leave(_keys_of(key), b""))
+
+    def stopped(self) -> None:
+        """The waiting has ended, for want of anyone who waits."""
+        self._blocked = ()
+
+    def lost(self) -> None:
+        """The waiting connection is gone, and perhaps a token with it: no answer is in hand any more."""
+        self._blocked = ()
+        for post in self._posts.values():
+            post.alarm = None
+
+    def _serve(self, caller: Caller) -> None:
+        self.leave(caller)
+        caller.done = True
+        caller.served()
+
+
+def _wants_look(caller: Caller, post: Post, now: float) -> bool:
+    if caller.last_looks is not None and post in caller.last_looks:
+        return True
+    return post.alarm is None or post.alarm <= now
+
+
+def _tokens_of(post: Post) -> tuple[bytes, ...]:
+    return (post.keys.wake,) if post.seat else (post.keys.wake, post.keys.relay)
+
+
+def _keys_of(token: bytes) -> TopicKeys:
+    """The topic of a token whose post is gone."""
+    stem = token.rpartition(b":")[0]
+    return TopicKeys(*[stem + b":" + part.encode() for part in TopicKeys._fields])
+
+
+__all__ = ["Block", "Caller", "GiveBack", "Leave", "Look", "Post", "Step", "Watch"]

@@ -1,0 +1,92 @@
+"""Addresses: which server a URL means, and how the driver is told to reach it.
+
+    redis://  rediss://  unix://        a server of yours (valkey:// and valkeys:// mean the same)
+    redis+cluster://host:port,…         a Cluster, by some of its nodes
+    embedded://  embedded:///path       the embedded server of this user, or of a folder
+    nothing                             TARRY_URL, else embedded:// (TARRY_EMBEDDED=no refuses it)
+
+The driver's own traps are closed here: no hidden repeats, RESP2, keepalive (docs/decisions/0004-dependencies.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import redis
+import redis.asyncio
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from tarry.errors import BadInput, ServerUnfit
+
+ANSWER_S = 5.0
+"""How long one answer may take before the connection counts as lost."""
+
+_SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
+_KNOWN = "redis://, rediss://, unix://, redis+cluster:// or embedded://"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the server is. ``shown`` is safe to log: it carries no password."""
+
+    kind: Literal["server", "cluster", "embedded"]
+    url: str
+    shown: str
+    folder: Path | None = None
+    by_default: bool = False
+
+
+def find(url: str | None, environment: Mapping[str, str]) -> Address:
+    """The address that a client means; ``BadInput`` or ``ServerUnfit`` in words."""
+    given = url or environment.get("TARRY_URL") or ""
+    if not given:
+        refuse_embedded(environment)
+        return Address("embedded", "", "the embedded server", by_default=True)
+    if not isinstance(given, str):
+        raise BadInput(f"url: {type(given).__name__} is no URL; it begins with {_KNOWN}.")
+    scheme, separator, rest = given.partition("://")
+    if not separator:
+        raise BadInput(f"url: {_shown(given)!r} has no scheme; it begins with {_KNOWN}.")
+    if scheme == "embedded":
+        refuse_embedded(environment)
+        return Address("embedded", "", "the embedded server", Path(rest) if rest else None)
+    if scheme in ("redis+cluster", "valkey+cluster"):
+        return Address("cluster", "redis://" + rest, _shown(given))
+    scheme = _SCHEMES.get(scheme, scheme)
+    if scheme not in ("redis", "rediss", "unix"):
+        raise BadInput(f"url: the scheme {scheme!r} is unknown; it is one of {_KNOWN}.")
+    return Address("server", f"{scheme}://{rest}", _shown(given))
+
+
+def refuse_embedded(environment: Mapping[str, str]) -> None:
+    if environment.get("TARRY_EMBEDDED", "").lower() in ("no", "0", "false", "off"):
+        raise ServerUnfit("No URL is given and TARRY_EMBEDDED=no refuses the embedded server; set TARRY_URL.")
+
+
+def _shown(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
+def connection_class(url: str, *, awaiting: bool) -> tuple[Any, dict[str, Any]]:
+    """The driver's connection class and its arguments for a URL."""
+    pool_class = redis.asyncio.ConnectionPool if awaiting else redis.ConnectionPool
+    try:
+        pool: Any = pool_class.from_url(url)
+    except (ValueError, TypeError) as fault:
+        raise BadInput(f"url: {fault}") from fault
+    arguments = dict(pool.connection_kwargs)
+    arguments.update(protocol=2, decode_responses=False, health_check_interval=0, client_name="tarry")
+    arguments["retry"] = redis.asyncio.retry.Retry(NoBackoff(), 0) if awaiting else Retry(NoBackoff(), 0)
+    arguments["retry_on_error"] = []
+    arguments["retry_on_timeout"] = False
+    arguments.setdefault("socket_connect_timeout", ANSWER_S)
+    arguments["socket_timeout"] = None if awaiting else arguments.get("socket_timeout", ANSWER_S)
+    if "path" not in arguments:
+        arguments["socket_keepalive"] = True
+    return pool.connection_class, arguments

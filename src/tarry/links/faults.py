@@ -1,0 +1,76 @@
+"""What a driver's error means, in five kinds.
+
+    Lost        no answer: the connection broke, or the time was up. The call may or may not have been done.
+    Later       the server refuses for now: loading, a replica after a fail-over, a slow script. Nothing was done.
+    Elsewhere   a Cluster has moved the slot. Nothing was done.
+    NoScript    the server does not know the script yet. Nothing was done.
+    Refused     the server will not do it, and says why.
+"""
+
+from __future__ import annotations
+
+import redis.exceptions as driver
+
+from tarry.errors import ServerUnfit, TarryError, Unavailable
+from tarry.idea.calls import refusal
+
+
+class Fault(Exception):
+    """An error that a runner handles; users never see one."""
+
+
+class Lost(Fault):
+    pass
+
+
+class Later(Fault):
+    pass
+
+
+class Elsewhere(Later):
+    pass
+
+
+class NoScript(Fault):
+    pass
+
+
+class Refused(Fault):
+    def __init__(self, error: TarryError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+_LATER = (
+    driver.BusyLoadingError,
+    driver.ReadOnlyError,
+    driver.MasterDownError,
+    driver.ClusterDownError,
+    driver.TryAgainError,
+)
+_LATER_WORDS = ("BUSY ", "LOADING", "MASTERDOWN", "READONLY", "NOREPLICAS", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED")
+
+
+def meaning(error: BaseException, what: str = "the call") -> Fault:
+    """The kind of a driver's error."""
+    text = str(error)
+    if isinstance(error, (driver.MovedError, driver.AskError)) or text.startswith(("MOVED ", "ASK ")):
+        return Elsewhere(text)
+    if isinstance(error, driver.NoScriptError) or text.startswith("NOSCRIPT"):
+        return NoScript(text)
+    if isinstance(error, _LATER) or text.startswith(_LATER_WORDS):
+        return Later(text)
+    if isinstance(error, driver.OutOfMemoryError) or text.startswith("OOM"):
+        return Refused(
+            Unavailable(
+                "The server's memory is full (maxmemory), nothing was written. Give it more, or finish and delete jobs: "
+                "those still work."
+            )
+        )
+    if isinstance(error, driver.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
+        return Refused(ServerUnfit("The server refused the user or password; correct the URL."))
+    if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
+        return Refused(ServerUnfit(f"The server's ACL forbids something that tarry needs: {text}"))
+    if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError)):
+        return Lost(text or type(error).__name__)
+    return Refused(refusal(text) or ServerUnfit(f"The server failed at {what}: {text}"))

@@ -1,0 +1,33 @@
+-- Reservations whose TTR is over: back to `due` with the moment it ran out, or to `dead` after the last attempt.
+-- Bounded; the caller asks again when as many as BACK came.
+
+local BACK = 200
+
+local function put_back()
+  local over = redis.call('ZRANGE', reserved, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, BACK, 'WITHSCORES')
+  if #over == 0 then return 0 end
+  local ids, ready, notes, died = {}, {}, {}, 0
+  for i = 1, #over, 2 do ids[#ids + 1] = over[i] end
+  redis.call('ZREM', reserved, unpack(ids))
+  local known = redis.call('HMGET', runs, unpack(ids))
+  for i, id in ipairs(ids) do
+    local run = known[i]
+    local attempt, limit, receipt, first, holder = 0, 0, 0, 0, ''
+    if run then attempt, limit, receipt, first, holder = unpack_run(run) end
+    if limit > 0 and attempt >= limit then
+      bury_run(id, attempt, limit, receipt, first, holder, EXHAUSTED .. TIMED_OUT)
+      died = died + 1
+    else
+      ready[#ready + 1], ready[#ready + 2] = over[2 * i], id
+      notes[#notes + 1] = id
+      notes[#notes + 1] = pack_run(attempt, limit, receipt, first > 0 and first or now, holder, TIMED_OUT)
+    end
+  end
+  if #ready > 0 then
+    redis.call('ZADD', due, unpack(ready))
+    redis.call('HSET', runs, unpack(notes))
+  end
+  count('timed_out', #ids)
+  count('died', died)
+  return #ids
+end

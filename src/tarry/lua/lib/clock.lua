@@ -1,0 +1,19 @@
+-- One clock: the server's, in microseconds. A test may pass its own, on a server that its fixture marked:
+-- there the command below exists (ECHO under another name), elsewhere it is unknown and the clock refused.
+
+local function text(us) return string.format('%.0f', us) end  -- `..` would round 15 digits and more
+
+local function read_clock()
+  if clock == '' then
+    local time = redis.call('TIME')
+    return time[1] * 1000000 + time[2]
+  end
+  local imaginary = redis.pcall('tarry-imaginary-clock', clock)
+  if type(imaginary) == 'table' then
+    return nil, redis.error_reply('CLOCK this server was not started for tests; it keeps its own time')
+  end
+  return tonumber(imaginary)
+end
+
+local now, refused = read_clock()
+if refused then return refused end

@@ -1,0 +1,33 @@
+-- A job as it is stored: `jobs` holds head + body, written once; `runs` holds what changes, once handed out.
+-- The head's fixed part is 28 bytes; headers and body follow (tarry/verbs/jobs/stored.py reads the same).
+
+local FORMAT = 1
+local HEAD = '<BdBII'   -- format, created, flags, ttr ms (0: none given), max attempts (0: none given)
+local NONCE_AT, NONCE_TO = 19, 26
+local RUN = '<IIddB'    -- attempt, limit (0: none), receipt, first failure, length of holder; then holder, fault
+local NO_LIMIT = 4294967295
+
+local function nonce_of(value) return string.sub(value, NONCE_AT, NONCE_TO) end
+
+local function pack_run(attempt, limit, receipt, first, holder, fault)
+  return struct.pack(RUN, attempt, limit, receipt, first, #holder) .. holder .. fault
+end
+
+local function unpack_run(run)
+  local attempt, limit, receipt, first, size, at = struct.unpack(RUN, run)
+  return attempt, limit, receipt, first, string.sub(run, at, at + size - 1), string.sub(run, at + size)
+end
+
+-- Where a living or dead job is, and the moment that place knows.
+local function place_of(id)
+  local at = redis.call('ZSCORE', due, id)
+  if at then return tonumber(at) > now and 'delayed' or 'ready', tonumber(at) end
+  at = redis.call('ZSCORE', reserved, id)
+  if at then return tonumber(at) > now and 'reserved' or 'ready', tonumber(at) end
+  at = redis.call('ZSCORE', dead, id)
+  if at then return 'dead', tonumber(at) end
+end
+
+local function count(what, n)
+  if n > 0 then redis.call('HINCRBY', meta, 'n:' .. what, n) end
+end

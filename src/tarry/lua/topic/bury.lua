@@ -1,0 +1,28 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock, again = unpack(ARGV)
+-- each: id, receipt, fault = unpack(ARGV, i, i + 2)
+--
+-- Sets a reserved job aside. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
+-- include clock job watch grave receipt
+
+local FIRST, STRIDE = 3, 3
+local answers, buried, stale = {}, 0, 0
+for i = FIRST, #ARGV, STRIDE do
+  local id, receipt, said = unpack(ARGV, i, i + 2)
+  local run = redis.call('HGET', runs, id)
+  local fault = fault_of(id, receipt, run, redis.call('ZSCORE', reserved, id))
+  if fault == 'replay' and not redis.call('ZSCORE', dead, id) then fault = run and 'released' or 'gone' end
+  if not fault then
+    local attempt, limit, last, first, holder = unpack_run(run)
+    redis.call('ZREM', reserved, id)
+    bury_run(id, attempt, limit, last, first > 0 and first or now, holder, said)
+    buried = buried + 1
+  elseif fault ~= 'replay' then
+    stale = stale + 1
+  end
+  answers[#answers + 1] = (not fault or fault == 'replay') and 1 or fault
+end
+count('died', buried)
+count('stale', stale)
+settle('', false)
+return answers

@@ -1,0 +1,26 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id = unpack(ARGV, i, i)
+--
+-- Jobs that are not wanted any more, in whatever state; a holder learns it when it settles.
+-- Answers for each the state it was in, or nothing.
+-- include clock job watch
+
+local FIRST, STRIDE = 2, 1
+local answers, deleted = {}, 0
+for i = FIRST, #ARGV, STRIDE do
+  local id = ARGV[i]
+  local state = place_of(id)
+  if state then
+    redis.call('ZREM', due, id)
+    redis.call('ZREM', reserved, id)
+    redis.call('ZREM', dead, id)
+    deleted = deleted + 1
+  end
+  redis.call('HDEL', runs, id)
+  redis.call('HDEL', jobs, id)
+  answers[#answers + 1] = state or false
+end
+count('deleted', deleted)
+settle('', false)
+return answers

@@ -1,0 +1,31 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock, again = unpack(ARGV)
+-- each: id, receipt = unpack(ARGV, i, i + 1)
+--
+-- The work is done: the job is gone. Answers 1 for each, or why the receipt does not hold.
+-- include clock job watch receipt
+
+local FIRST, STRIDE = 3, 2
+local ids, answers, gone, stale = {}, {}, {}, 0
+for i = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[i] end
+local known = redis.call('HMGET', runs, unpack(ids))
+local ends = redis.call('ZMSCORE', reserved, unpack(ids))
+for i, id in ipairs(ids) do
+  local fault = fault_of(id, ARGV[FIRST + STRIDE * (i - 1) + 1], known[i], ends[i])
+  if fault == 'replay' and known[i] then  -- lost before it arrived, and put back since: nobody else has it
+    redis.call('ZREM', due, id)
+    redis.call('ZREM', dead, id)
+  end
+  if not fault or fault == 'replay' and known[i] then gone[#gone + 1] = id end
+  if fault and fault ~= 'replay' then stale = stale + 1 end
+  answers[i] = (fault == 'replay' or not fault) and 1 or fault
+end
+if #gone > 0 then
+  redis.call('ZREM', reserved, unpack(gone))
+  redis.call('HDEL', runs, unpack(gone))
+  redis.call('HDEL', jobs, unpack(gone))
+end
+count('finished', #gone)
+count('stale', stale)
+settle('', false)
+return answers

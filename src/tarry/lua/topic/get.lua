@@ -1,0 +1,17 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id = unpack(ARGV, i, i)
+--
+-- Looks at jobs and changes nothing. Answers now, then for each: id, state, the moment its place knows,
+-- head and body, run; or nothing.
+-- include clock job
+
+local FIRST, STRIDE = 2, 1
+local answers = {now}
+for i = FIRST, #ARGV, STRIDE do
+  local id = ARGV[i]
+  local state, since = place_of(id)
+  local value = state and redis.call('HGET', jobs, id)
+  answers[#answers + 1] = value and {id, state, since, value, redis.call('HGET', runs, id)} or false
+end
+return answers

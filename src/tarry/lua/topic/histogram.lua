@@ -1,0 +1,16 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock, from, width, buckets = unpack(ARGV)
+--
+-- How many jobs are due when: `buckets` counts of `width` µs each, the first beginning `from` µs after now.
+-- Costs the same for three jobs and for a million. Answers now, jobs before, the counts, jobs after.
+-- include clock
+
+local start, answers = now + tonumber(from), {now}
+answers[2] = redis.call('ZCOUNT', due, '-inf', '(' .. text(start))
+for i = 1, tonumber(buckets) do
+  local stop = start + tonumber(width)
+  answers[#answers + 1] = redis.call('ZCOUNT', due, text(start), '(' .. text(stop))
+  start = stop
+end
+answers[#answers + 1] = redis.call('ZCOUNT', due, text(start), '+inf')
+return answers

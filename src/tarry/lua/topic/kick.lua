@@ -1,0 +1,23 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id = unpack(ARGV, i, i)
+--
+-- Dead jobs are ready again, with all their attempts before them. Answers for each the state it was in, or nothing.
+-- include clock job watch
+
+local FIRST, STRIDE = 2, 1
+local answers, kicked = {}, 0
+for i = FIRST, #ARGV, STRIDE do
+  local id = ARGV[i]
+  local state = place_of(id)
+  if state == 'dead' then
+    redis.call('ZREM', dead, id)
+    redis.call('HDEL', runs, id)
+    redis.call('ZADD', due, text(now - (#ARGV - i) - 1), id)
+    kicked = kicked + 1
+  end
+  answers[#answers + 1] = state or false
+end
+count('kicked', kicked)
+settle('', false)
+return answers

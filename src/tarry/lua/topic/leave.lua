@@ -1,0 +1,8 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock, me = unpack(ARGV)
+--
+-- Hands back a seat, and a token that was taken but cannot be answered by a pop.
+-- include clock watch
+
+settle(me, false)
+return 1

@@ -1,0 +1,104 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock, want, need, ttr, holder, me = unpack(ARGV)
+--
+-- Hands out up to `want` jobs that are due, at most 4 MB of them, each reserved for its TTR under one receipt.
+-- First puts back reservations whose TTR is over, and sweeps away a few dead jobs that are too old.
+-- `me` stays to wait when it was named and fewer than `need` jobs came: then it takes a seat of the watch.
+--
+-- Answers now, receipt, µs until the alarm, seat, whether to ask again at once, and for each job
+-- id, head and body, attempt, due, TTR in µs.
+-- include clock job watch grave back
+
+local ENOUGH, SWEEP, DAY = 4000000, 16, 86400000000
+local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
+
+if me ~= '' then redis.call('ZREM', watch, me) end  -- the first write is a removal: works with a full memory too
+local set = redis.call('HMGET', meta, 'last', 'paused', 'ttr', 'max_attempts', 'keep')
+local returned = put_back()
+local keep = tonumber(set[5] or DEFAULT_KEEP)
+if keep > 0 then
+  local old = redis.call('ZRANGE', dead, '-inf', text(now - keep), 'BYSCORE', 'LIMIT', 0, SWEEP)
+  if #old > 0 then
+    redis.call('ZREM', dead, unpack(old))
+    redis.call('HDEL', runs, unpack(old))
+    redis.call('HDEL', jobs, unpack(old))
+    count('swept', #old)
+  end
+end
+
+local receipt = math.max(tonumber(set[1] or 0) + 1, now)
+local answers, bytes, handed, aside, late = {now, receipt, 0, 0, 0}, 0, 0, 0, {}
+
+local function set_aside(id, value)
+  if value then
+    bury_run(id, 0, 0, 0, 0, '', 'unknown format ' .. string.byte(value) .. '\nwritten by a newer version of tarry')
+    count('died', 1)
+  else
+    count('lost', 1)
+  end
+  aside = aside + 1
+end
+
+-- One job out: what it adds to the reservations and runs, or nothing when it is not readable.
+local function hand(id, at, value, run, ends, notes)
+  if not value or string.byte(value) ~= FORMAT then return set_aside(id, value) end
+  local _, _, _, own_ttr, own_limit = struct.unpack(HEAD, value)
+  local attempt, first, fault = 0, 0, ''
+  if run then
+    local _
+    attempt, _, _, first, _, fault = unpack_run(run)
+  end
+  local limit = own_limit > 0 and own_limit or tonumber(set[4] or DEFAULT_LIMIT)
+  local time = own_ttr > 0 and own_ttr * 1000 or tonumber(ttr) > 0 and tonumber(ttr) or tonumber(set[3] or DEFAULT_TTR)
+  ends[#ends + 1] = text(now + time + handed)
+  ends[#ends + 1] = id
+  notes[#notes + 1] = id
+  notes[#notes + 1] = pack_run(attempt + 1, limit == NO_LIMIT and 0 or limit, receipt, first, holder, fault)
+  local bucket = 'late:' .. math.floor(math.log(math.max(now - at, 0) + 1) / math.log(2) * 4)
+  late[bucket] = (late[bucket] or 0) + 1
+  handed, bytes = handed + 1, bytes + #value
+  local slot = #answers
+  answers[slot + 1], answers[slot + 2], answers[slot + 3] = id, value, attempt + 1
+  answers[slot + 4], answers[slot + 5] = at, time
+end
+
+-- As many as fit: the first few tell how large the rest may be.
+local function take(limit)
+  local found = redis.call('ZRANGE', due, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+  if #found == 0 then return false end
+  local ids, ends, notes, gone = {}, {}, {}, {}
+  for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
+  local values = redis.call('HMGET', jobs, unpack(ids))
+  local known = redis.call('HMGET', runs, unpack(ids))
+  for i, id in ipairs(ids) do
+    if handed > 0 and bytes + #(values[i] or '') > ENOUGH then break end
+    gone[i] = id
+  end
+  redis.call('ZREM', due, unpack(gone))
+  for i, id in ipairs(gone) do hand(id, tonumber(found[2 * i]), values[i], known[i], ends, notes) end
+  if #ends > 0 then
+    redis.call('ZADD', reserved, unpack(ends))
+    redis.call('HSET', runs, unpack(notes))
+  end
+  return #gone == limit
+end
+
+want = tonumber(want)
+if tonumber(set[2] or 0) <= now then
+  local step = 4
+  while handed < want and aside < 100 and take(math.min(want - handed, step)) do
+    if bytes >= ENOUGH then break end
+    step = math.min(math.floor((ENOUGH - bytes) * (handed + 1) / (2 * bytes + 1)), 500)
+    if step < 1 then step = 1 end
+  end
+  if handed > 0 then
+    redis.call('HSET', meta, 'last', text(receipt))
+    count('popped', handed)
+    for bucket, n in pairs(late) do redis.call('HINCRBY', meta, bucket, n) end
+  end
+end
+
+local ask_again = handed == 0 and (returned > 0 or aside > 0)
+local alarm, seat = settle(me, me ~= '' and handed < tonumber(need) and not ask_again)
+answers[3], answers[4], answers[5] = alarm - now, seat, ask_again and 1 or 0
+return answers

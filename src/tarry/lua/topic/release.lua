@@ -1,0 +1,44 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock, again = unpack(ARGV)
+-- each: id, receipt, when, counted, fault = unpack(ARGV, i, i + 4)
+--
+-- Back with a job, due `when` µs from now, or at "@" and a moment; or to `dead`, if this attempt counted and was the last.
+-- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
+-- include clock job watch grave receipt
+
+local FIRST, STRIDE = 3, 5
+local function due_of(when, index)
+  if string.sub(when, 1, 1) == '@' then return tonumber(string.sub(when, 2)) end
+  return now + tonumber(when) + index
+end
+
+local answers, released, died, stale = {}, 0, 0, 0
+for i = FIRST, #ARGV, STRIDE do
+  local id, receipt, when, counted, said = unpack(ARGV, i, i + 4)
+  local run = redis.call('HGET', runs, id)
+  local fault = fault_of(id, receipt, run, redis.call('ZSCORE', reserved, id))
+  local answer
+  if fault == 'replay' then
+    answer = redis.call('ZSCORE', dead, id) and 'dead' or 'delayed'
+  elseif fault then
+    answer, stale = '!' .. fault, stale + 1
+  else
+    local attempt, limit, last, first, holder = unpack_run(run)
+    redis.call('ZREM', reserved, id)
+    if counted == '1' and limit > 0 and attempt >= limit then
+      bury_run(id, attempt, limit, last, first, holder, EXHAUSTED .. said)
+      answer, died = 'dead', died + 1
+    else
+      if counted ~= '1' then attempt = attempt - 1 elseif first == 0 then first = now end
+      redis.call('ZADD', due, text(due_of(when, #answers)), id)
+      redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(said, 1, LONGEST_FAULT)))
+      answer, released = 'delayed', released + 1
+    end
+  end
+  answers[#answers + 1] = answer
+end
+count('released', released)
+count('died', died)
+count('stale', stale)
+settle('', false)
+return answers

@@ -1,0 +1,29 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id, when = unpack(ARGV, i, i + 1)
+--
+-- Another due time for a job that waits: a delay in µs from now, or "@" and a moment. Reserved and dead jobs stay.
+-- Answers for each the state it was in, or nothing.
+-- include clock job watch
+
+local FIRST, STRIDE, LAST_MOMENT = 2, 2, 253402300799999999
+local function due_of(when)
+  if string.sub(when, 1, 1) == '@' then return tonumber(string.sub(when, 2)) end
+  return now + tonumber(when)
+end
+
+for i = FIRST, #ARGV, STRIDE do
+  if due_of(ARGV[i + 1]) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
+end
+local answers = {}
+for i = FIRST, #ARGV, STRIDE do
+  local id, when = unpack(ARGV, i, i + 1)
+  local state = place_of(id)
+  if state == 'delayed' or state == 'ready' then
+    redis.call('ZREM', reserved, id)
+    redis.call('ZADD', due, text(due_of(when)), id)
+  end
+  answers[#answers + 1] = state or false
+end
+settle('', false)
+return answers

@@ -1,0 +1,29 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock = unpack(ARGV)
+--
+-- What a topic looks like. A reservation whose TTR is over counts as ready. Changes nothing.
+-- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, meta.
+-- include clock
+
+local function first_of(set, least)
+  return redis.call('ZRANGE', set, least, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2] or false
+end
+
+local present = text(now)
+local over = redis.call('ZCOUNT', reserved, '-inf', present)
+local ready = redis.call('ZCOUNT', due, '-inf', present)
+local oldest = first_of(due, '-inf')
+if oldest and tonumber(oldest) > now then oldest = false end
+local ran_out = first_of(reserved, '-inf')
+if ran_out and tonumber(ran_out) <= now and (not oldest or tonumber(ran_out) < tonumber(oldest)) then oldest = ran_out end
+return {
+  now,
+  redis.call('ZCARD', due) - ready,
+  ready + over,
+  redis.call('ZCARD', reserved) - over,
+  redis.call('ZCARD', dead),
+  first_of(due, '(' .. present),
+  oldest,
+  redis.call('ZCARD', watch),
+  redis.call('HGETALL', meta),
+}

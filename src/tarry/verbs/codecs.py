@@ -1,0 +1,91 @@
+"""Codecs: how a body becomes bytes and comes back.
+
+``type=None``    JSON for everything, ``bytes`` as they are (a flag in the job's head tells)
+``type=bytes``   bytes as they are
+``type=Order``   JSON by msgspec, validated against ``Order`` (a Struct, dataclass, TypedDict, …) when read
+
+A codec of one's own is any object with ``encode(body) -> bytes`` and ``decode(bytes) -> body``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import msgspec
+
+from tarry.errors import BadInput, BodyError
+
+T = TypeVar("T")
+JSON, RAW = 0, 1
+"""Flags in the head of a job: the body is JSON (or what a codec of one's own made of it), or bytes as they are."""
+
+
+class Codec(Protocol[T]):
+    """What a topic asks of a codec."""
+
+    def encode(self, body: T, /) -> bytes: ...
+    def decode(self, raw: bytes, /) -> T: ...
+
+
+class Bodies(Generic[T]):
+    """The codec of one topic, with its limit."""
+
+    __slots__ = ("_class", "_codec", "_raw", "limit")
+
+    def __init__(self, kind: type[T] | Codec[T] | None, limit: int) -> None:
+        self.limit = limit
+        self._raw = kind is None or kind is bytes
+        self._class: type[Any] | None = bytes if kind is bytes else None
+        self._codec: Codec[T]
+        if kind is None or kind is bytes:
+            self._codec = cast("Codec[T]", _Json(Any))
+        elif hasattr(kind, "encode") and hasattr(kind, "decode") and not isinstance(kind, type):
+            self._codec = kind
+        else:
+            self._codec = cast("Codec[T]", _Json(kind))
+            if isinstance(kind, type) and not getattr(kind, "_is_protocol", False) and kind is not float:
+                self._class = kind if not _is_typed_dict(kind) else dict
+
+    def encode(self, body: T) -> tuple[bytes, int]:
+        """The body's bytes and flag; ``BadInput`` if it cannot be one."""
+        flag = JSON
+        if self._raw and isinstance(body, (bytes, bytearray, memoryview)):
+            raw, flag = bytes(body), RAW
+        elif self._class is not None and not isinstance(body, self._class):
+            raise BadInput(f"body: {type(body).__name__} given, the topic's type is {self._class.__name__}.")
+        else:
+            try:
+                raw = self._codec.encode(body)
+            except (TypeError, ValueError, RecursionError) as fault:
+                raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
+        if len(raw) > self.limit:
+            raise BadInput(f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address.")
+        return raw, flag
+
+    def decode(self, raw: bytes, flag: int) -> T:
+        """The body; ``BodyError`` if it is not of the topic's type."""
+        if flag == RAW:
+            if self._raw:
+                return cast("T", raw)
+            raise BodyError("body: these are plain bytes, the topic's type is another. Read job.raw.")
+        if self._class is bytes:
+            return cast("T", raw)
+        try:
+            return self._codec.decode(raw)
+        except Exception as fault:
+            raise BodyError(f"body: {fault}. Bury the job, or read job.raw.") from fault
+
+
+class _Json(Generic[T]):
+    __slots__ = ("decode", "encode")
+
+    def __init__(self, kind: Any) -> None:
+        try:
+            self.decode = msgspec.json.Decoder(kind).decode
+        except TypeError as fault:
+            raise BadInput(f"type: {fault}.") from fault
+        self.encode = msgspec.json.Encoder().encode
+
+
+def _is_typed_dict(kind: type[Any]) -> bool:
+    return hasattr(kind, "__required_keys__")

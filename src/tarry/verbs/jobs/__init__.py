@@ -1,0 +1,1 @@
+"""Jobs: the verbs of a topic."""

@@ -1,0 +1,167 @@
+"""The verbs of one topic as a user calls them: each answers what to do, and nothing here does it.
+
+The blocking and the awaiting topic have the same methods, and all that these say is the name of one of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Flow, ask
+from tarry.verbs.jobs import looking, minding, putting, ruling, settling, taking
+from tarry.verbs.jobs.shapes import (
+    Added,
+    Check,
+    Defaults,
+    Histogram,
+    Holding,
+    IfExists,
+    JobInfo,
+    NewJob,
+    Page,
+    State,
+    Stats,
+)
+from tarry.verbs.jobs.topic import TopicDesk
+from tarry.words.durations import Duration, microseconds
+
+T = TypeVar("T")
+TOPICS_OWN = putting.TOPICS_OWN
+AS_IT_IS = ruling.AS_IT_IS
+
+
+class TopicVerbs(Generic[T]):
+    """One topic's verbs. ``luck`` gives numbers from 0 to 1, for the jitter of back-off."""
+
+    def __init__(self, desk: TopicDesk[T], holder: bytes, luck: Callable[[], float]) -> None:
+        self.desk = desk
+        self.keys = desk.keys
+        self.holder = holder
+        self._luck = luck
+
+    def add(
+        self,
+        body: T,
+        delay: Duration,
+        at: datetime | None,
+        id: str | None,
+        if_exists: IfExists,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        headers: Mapping[str, str] | None,
+    ) -> Call[Added]:
+        opts = putting.options(delay, at, if_exists, ttr, max_attempts, headers)
+        return putting.add(self.desk, body, opts, id)
+
+    def add_many(
+        self,
+        bodies: Iterable[T | NewJob[T]],
+        delay: Duration,
+        at: datetime | None,
+        if_exists: IfExists,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        headers: Mapping[str, str] | None,
+        atomic: bool,
+    ) -> Flow[list[Added]]:
+        opts = putting.options(delay, at, if_exists, ttr, max_attempts, headers)
+        return putting.add_many(self.desk, bodies, opts, atomic=atomic)
+
+    def pop(self, n: int, ttr: Duration | None) -> Flow[taking.Taken]:
+        return taking.pop_now(self.keys, taking.want_of(n), ttr=taking.ttr_of(ttr), holder=self.holder)
+
+    def finish(self, jobs: Sequence[Holding]) -> Flow[None]:
+        return settled(settling.finish(self.keys, jobs))
+
+    def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> Flow[None]:
+        return settled(settling.touch(self.keys, jobs, ttr))
+
+    def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, fault: str = "") -> Flow[None]:
+        """Without a delay: back-off by the job's attempt, or at once when the attempt does not count."""
+        if delay is not None:
+            whens = [b"%d" % microseconds(delay)] * len(jobs)
+        elif not count:
+            whens = [b"0"] * len(jobs)
+        else:
+            whens = [b"%d" % settling.back_off(_attempt(job), self._luck()) for job in jobs]
+        return settled(settling.release(self.keys, jobs, whens, count=count, fault=fault))
+
+    def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
+        return settled(settling.bury(self.keys, jobs, reason, error))
+
+    def kick(self, ids: Sequence[str]) -> Call[list[State | None]]:
+        return minding.kick(self.keys, ids)
+
+    def delete(self, ids: Sequence[str]) -> Call[list[State | None]]:
+        return minding.delete(self.keys, ids)
+
+    def reschedule(
+        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
+    ) -> Call[list[State | None]]:
+        return minding.reschedule(self.keys, ids, delay, at)
+
+    def get(self, ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:
+        return looking.get(self.desk, ids)
+
+    def list(
+        self,
+        state: State | None,
+        due_after: datetime | None,
+        due_before: datetime | None,
+        limit: int,
+        cursor: str | None,
+    ) -> Flow[Page[T]]:
+        return looking.list_jobs(
+            self.desk, state, due_after=due_after, due_before=due_before, limit=limit, cursor=cursor
+        )
+
+    def stats(self) -> Call[Stats]:
+        return looking.stats(self.desk)
+
+    def histogram(self, start: Duration, span: Duration, buckets: int, past: Duration) -> Call[Histogram]:
+        return looking.histogram(self.desk, start=start, span=span, buckets=buckets, past=past)
+
+    def pause(self, for_: Duration | None) -> Call[datetime | None]:
+        return ruling.pause(self.keys, for_)
+
+    def resume(self) -> Call[None]:
+        return ruling.resume(self.keys)
+
+    def configure(self, ttr: Duration | None, max_attempts: int | None, keep: Duration | None) -> Call[Defaults]:
+        return ruling.configure(self.keys, ttr, max_attempts, keep)
+
+    def purge(self, state: State | None) -> Flow[int]:
+        return ruling.purge(self.keys, state)
+
+    def check(self) -> Flow[Check]:
+        return looking.check(self.keys)
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def post(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
+        """Where a caller that waits for this topic queues."""
+        return self.keys, taking.ttr_of(ttr), self.holder
+
+
+def settled(call: Call[list[settling.Outcome]]) -> Flow[None]:
+    """All that hold are settled; then the first that does not is told."""
+    settling.first_fault((yield from ask(call)))
+
+
+def _attempt(job: Any) -> int:
+    attempt = getattr(job, "attempt", None)
+    if attempt is None:
+        raise BadInput("release: a bare Reservation does not know its attempt; give delay=.")
+    return int(attempt)
+
+
+def way_out(verbs: TopicVerbs[Any], job: Any, fault: BaseException | None) -> Flow[None]:
+    """What leaving ``with job:`` does: finish, release with back-off, or release at once and uncounted."""
+    if fault is None:
+        return verbs.finish([job])
+    if isinstance(fault, Exception):
+        return verbs.release([job], None, True, f"{type(fault).__name__}: {fault}")
+    return verbs.release([job], 0, False)

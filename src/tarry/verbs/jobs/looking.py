@@ -1,0 +1,175 @@
+"""Looking at a topic, and changing nothing: ``get``, ``list``, ``stats``, ``histogram``, ``check``."""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Flow, Reply, ask
+from tarry.idea.scripts import Script
+from tarry.verbs.jobs.places import places_of
+from tarry.verbs.jobs.shapes import Check, Histogram, JobInfo, Lateness, Page, State, Stats
+from tarry.verbs.jobs.topic import TopicDesk
+from tarry.words import names
+from tarry.words.durations import Duration, as_datetime, as_timedelta, microseconds, moment
+from tarry.words.keys import TopicKeys
+
+T = TypeVar("T")
+
+GET = Script("topic/get", item=("id",))
+LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"))
+STATS = Script("topic/stats")
+HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"))
+CHECK = Script("topic/check", args=("part", "cursor", "limit"))
+_STEP = 100
+
+
+def get(desk: TopicDesk[T], ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:
+    """Jobs as they are now."""
+
+    def decode(reply: Reply) -> list[JobInfo[T] | None]:
+        return [JobInfo(desk.name, desk.bodies, raw) if raw is not None else None for raw in reply[1:]]
+
+    return Call(GET, desk.keys, (), decode, items=[names.name(id, "id") for id in ids], lead=1)
+
+
+def list_jobs(
+    desk: TopicDesk[T],
+    state: State | None = None,
+    *,
+    due_after: datetime | None = None,
+    due_before: datetime | None = None,
+    limit: int = 100,
+    cursor: str | None = None,
+) -> Flow[Page[T]]:
+    """One page, in order of the moment that each place knows: due, end of TTR, death."""
+    if not isinstance(limit, int) or not 1 <= limit <= 1000:
+        raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to 1000.")
+    places = places_of(state)
+    after, before = b"", b""
+    if due_after is not None or due_before is not None:
+        if state in ("reserved", "dead"):
+            raise BadInput("due_after, due_before: reserved and dead jobs are not due.")
+        places = [place for place in places if place[0] == b"due"]
+        after = b"%d" % moment(due_after, "due_after") if due_after is not None else b""
+        before = b"%d" % (moment(due_before, "due_before") - 1) if due_before is not None else b""
+    index, since, past = _read_cursor(cursor, len(places))
+    found: list[JobInfo[T]] = []
+    while True:
+        args = (*places[index], since or after, before, past, b"%d" % (limit - len(found)))
+        now, more, *rows = yield from ask(Call(LIST, desk.keys, args, list))
+        found += [JobInfo(desk.name, desk.bodies, row) for row in rows if row[1] is not None and row[3]]
+        if more and rows:
+            return Page(tuple(found), _write_cursor(index, rows[-1][2], rows[-1][0]))
+        index, since, past = index + 1, b"", b""
+        if index == len(places):
+            return Page(tuple(found), None)
+        if len(found) >= limit:
+            return Page(tuple(found), _write_cursor(index, None, b""))
+
+
+def _write_cursor(index: int, at: int | None, id: bytes) -> str:
+    return urlsafe_b64encode(json.dumps([index, at, id.decode()]).encode()).decode()
+
+
+def _read_cursor(cursor: str | None, places: int) -> tuple[int, bytes, bytes]:
+    if cursor is None:
+        return 0, b"", b""
+    try:
+        index, at, id = json.loads(urlsafe_b64decode(cursor))
+        if 0 <= index < places:
+            return index, b"" if at is None else b"%d" % at, id.encode()
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise BadInput("cursor: it is not one that list answered for this state.")
+
+
+def stats(desk: TopicDesk[T]) -> Call[Stats]:
+    """What the topic looks like now."""
+
+    def decode(reply: Reply) -> Stats:
+        now, delayed, ready, reserved, dead, next_due, oldest, seats, flat = reply
+        meta = dict(zip(flat[::2], flat[1::2], strict=True))
+        paused = int(float(meta.get(b"paused", 0)))
+        counters = {
+            name: int(meta.get(b"n:" + name.encode(), 0)) for name in Stats.__dataclass_fields__ if name in _COUNTERS
+        }
+        return Stats(
+            topic=desk.name,
+            now=as_datetime(now),
+            delayed=delayed,
+            ready=ready,
+            reserved=reserved,
+            dead=dead,
+            next_due=_moment_of(next_due),
+            oldest_ready=_moment_of(oldest),
+            paused_until=as_datetime(paused) if paused > now else None,
+            watching=seats,
+            lateness=_lateness(meta),
+            **counters,
+        )
+
+    return Call(STATS, desk.keys, (), decode)
+
+
+_COUNTERS = frozenset(
+    "added popped finished released timed_out died kicked deleted stale repeated lost swept".split()
+)
+
+
+def _moment_of(score: bytes | None) -> datetime | None:
+    return as_datetime(int(float(score))) if score is not None else None
+
+
+def _lateness(meta: dict[bytes, bytes]) -> Lateness:
+    """Bucket k holds what was late by 2^(k/4) to 2^((k+1)/4) µs; a percentile is the upper end of its bucket."""
+    buckets = sorted((int(field[5:]), int(n)) for field, n in meta.items() if field.startswith(b"late:"))
+    total = sum(n for _, n in buckets)
+
+    def at(share: float) -> timedelta:
+        seen = 0
+        for bucket, n in buckets:
+            seen += n
+            if seen >= share * total:
+                return as_timedelta(math.ceil(2 ** ((bucket + 1) / 4)) - 1)
+        return timedelta(0)
+
+    return Lateness(total, at(0.5), at(0.99), at(1.0))
+
+
+def histogram(
+    desk: TopicDesk[T], *, start: Duration = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
+) -> Call[Histogram]:
+    """How many jobs are due when, from ``past`` before now (or ``start`` after it) over ``span``, in ``buckets``."""
+    if not isinstance(buckets, int) or not 1 <= buckets <= 1000:
+        raise BadInput(f"buckets: {buckets!r}; it is a whole number from 1 to 1000.")
+    first = microseconds(start, "start") - microseconds(past, "past")
+    width = -(-microseconds(span, "span", least=1) // buckets)
+
+    def decode(reply: Reply) -> Histogram:
+        now, before, *counts, after = reply
+        return Histogram(
+            as_datetime(now), as_datetime(now + first), as_timedelta(width), before, tuple(counts), after
+        )
+
+    return Call(HISTOGRAM, desk.keys, (b"%d" % first, b"%d" % width, b"%d" % buckets), decode)
+
+
+def check(keys: TopicKeys) -> Flow[Check]:
+    """Walks through the whole topic in bounded steps: is every job in exactly one place, and everything known?"""
+    looked, faults = 0, list[str]()
+    for part in ("jobs", "runs", "due", "reserved", "dead"):
+        cursor = b"0"
+        while True:
+            args = (part.encode(), cursor, b"%d" % _STEP)
+            cursor, seen, *found = yield from ask(Call(CHECK, keys, args, list))
+            looked += seen
+            faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in zip(*[iter(found)] * 2, strict=True)]
+            if cursor == b"0":
+                break
+    return Check(looked, tuple(faults))

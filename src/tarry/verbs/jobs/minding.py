@@ -1,0 +1,44 @@
+"""Minding jobs by id: ``kick``, ``delete``, ``reschedule``. They belong to producers and operators; no receipt is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import cast
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Reply
+from tarry.idea.scripts import Script
+from tarry.verbs.jobs.putting import when_of
+from tarry.verbs.jobs.shapes import State
+from tarry.words import names
+from tarry.words.durations import Duration
+from tarry.words.keys import TopicKeys
+
+KICK = Script("topic/kick", item=("id",))
+DELETE = Script("topic/delete", item=("id",))
+RESCHEDULE = Script("topic/reschedule", item=("id", "when"))
+
+def _states(reply: Reply) -> list[State | None]:
+    return [cast("State", word.decode()) if word is not None else None for word in reply]
+
+
+def kick(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
+    """Dead jobs are ready again."""
+    return Call(KICK, keys, (), _states, items=[names.name(id, "id") for id in ids])
+
+
+def delete(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
+    """Jobs are gone, whatever their state."""
+    return Call(DELETE, keys, (), _states, items=[names.name(id, "id") for id in ids])
+
+
+def reschedule(
+    keys: TopicKeys, ids: Sequence[str], delay: Duration | None, at: datetime | None
+) -> Call[list[State | None]]:
+    """Another due time for jobs that wait."""
+    if delay is None and at is None:
+        raise BadInput("reschedule: give delay= or at=.")
+    when = when_of(delay, at)
+    items = [word for id in ids for word in (names.name(id, "id"), when)]
+    return Call(RESCHEDULE, keys, (), _states, items=items)

@@ -1,0 +1,113 @@
+"""Settling a reservation: ``finish``, ``touch``, ``release``, ``bury``. Each must present its receipt.
+
+A receipt that does not hold is refused with ``StaleReceipt`` and harms nobody; of many, all that hold are done and
+the first that does not is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tarry.errors import BadInput, StaleReceipt
+from tarry.idea.calls import REPLAY, Call, Reply
+from tarry.idea.scripts import Script
+from tarry.verbs.jobs.shapes import Holding
+from tarry.words import names
+from tarry.words.durations import HOUR, MILLISECOND, SECOND, Duration, microseconds
+from tarry.words.keys import TopicKeys
+
+FINISH = Script("topic/finish", args=("again",), item=("id", "receipt"))
+TOUCH = Script("topic/touch", args=("again",), item=("id", "receipt", "ttr"))
+RELEASE = Script("topic/release", args=("again",), item=("id", "receipt", "when", "counted", "fault"))
+BURY = Script("topic/bury", args=("again",), item=("id", "receipt", "fault"))
+_WHY = {
+    "again": "was handed out again (attempt {})",
+    "timed out": "ran out of its time to run",
+    "released": "was released, or ran out of its time to run",
+    "dead": "was set aside",
+    "gone": "was finished or deleted",
+}
+
+Outcome = StaleReceipt | None
+
+
+def finish(keys: TopicKeys, jobs: Sequence[Holding]) -> Call[list[Outcome]]:
+    """The work is done; the jobs are gone."""
+    return _settle(FINISH, keys, jobs, [_ticket(job) for job in jobs])
+
+
+def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None) -> Call[list[Outcome]]:
+    """More time: ``ttr`` from now, or each job's own."""
+    return _settle(TOUCH, keys, jobs, [(*_ticket(job), _ttr_us(job, ttr)) for job in jobs])
+
+
+def release(
+    keys: TopicKeys, jobs: Sequence[Holding], whens: Sequence[bytes], *, count: bool = True, fault: str = ""
+) -> Call[list[Outcome]]:
+    """Back with them, due again after a delay in µs, or at "@" and a moment; an attempt that does not count is taken back."""
+    said, counted = fault.encode("utf-8", "replace"), b"1" if count else b"0"
+    pairs = zip(jobs, whens, strict=True)
+    return _settle(RELEASE, keys, jobs, [(*_ticket(job), when, counted, said) for job, when in pairs])
+
+
+def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str = "") -> Call[list[Outcome]]:
+    """Set aside, with the reason in one line."""
+    line = " ".join(reason.split())
+    said = f"{line}\n{error}".encode("utf-8", "replace")
+    return _settle(BURY, keys, jobs, [(*_ticket(job), said) for job in jobs])
+
+
+def back_off(attempt: int, luck: float) -> int:
+    """Microseconds to wait after a failed attempt: 1 s × 2ⁿ ± 20 %, at most 1 h. ``luck`` is a number from 0 to 1."""
+    base = min(SECOND << min(max(attempt, 1) - 1, 12), HOUR)
+    return min(round(base * (0.8 + 0.4 * luck)), HOUR)
+
+
+def _settle(
+    script: Script, keys: TopicKeys, jobs: Sequence[Holding], items: Sequence[tuple[bytes, ...]]
+) -> Call[list[Outcome]]:
+    ids = [job.id for job in jobs]
+
+    def decode(reply: Reply) -> list[Outcome]:
+        return [_outcome(id, answer) for id, answer in zip(ids, reply, strict=True)]
+
+    return Call(script, keys, REPLAY, decode, items=[word for item in items for word in item])
+
+
+def _ticket(job: Holding) -> tuple[bytes, bytes]:
+    receipt = job.receipt
+    if not isinstance(receipt, int) or isinstance(receipt, bool) or not 0 < receipt < 2**53:
+        raise BadInput(f"receipt: {receipt!r}; give the job that pop answered, or its id and receipt.")
+    return names.name(job.id, "id"), b"%d" % receipt
+
+
+def _ttr_us(job: Any, ttr: Duration | None) -> bytes:
+    if ttr is None:
+        ttr = getattr(job, "ttr", None)
+        if ttr is None:
+            raise BadInput("ttr: a bare Reservation does not know its own; give ttr=.")
+    return b"%d" % microseconds(ttr, "ttr", least=MILLISECOND)
+
+
+def _outcome(id: str, answer: int | bytes) -> Outcome:
+    if isinstance(answer, int) or answer in (b"delayed", b"dead"):
+        return None
+    word = answer.lstrip(b"!").decode()
+    reason, _, attempt = word.partition(" ") if word.startswith("again") else (word, "", "")
+    why = _WHY.get(reason, reason).format(attempt)
+    return StaleReceipt(
+        f"Job {id} {why}; stop working on it.",
+        id=id,
+        reason=reason,
+        attempt=int(attempt) if attempt else None,
+    )
+
+
+def first_fault(outcomes: Sequence[Outcome]) -> None:
+    """Raises the first refusal among them."""
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome
+
+

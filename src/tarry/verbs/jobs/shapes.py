@@ -1,0 +1,287 @@
+"""What goes in and what comes out: the data of a topic's verbs. All of it frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from tarry.verbs.codecs import Bodies
+from tarry.verbs.jobs import stored
+from tarry.words.durations import Duration, as_datetime, as_timedelta
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+State = Literal["delayed", "ready", "reserved", "dead"]
+"""Where a job is: waits, may be handed out, is worked on, is set aside."""
+IfExists = Literal["error", "keep", "replace"]
+"""What ``add`` does when the id is taken by a living or dead job."""
+
+
+class Holding(Protocol):
+    """Whatever names a reservation: a popped job, or a ``Reservation`` made from its id and receipt."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def receipt(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A job's id and the receipt it was handed out under: enough to settle it from another process."""
+
+    id: str
+    receipt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The answer of ``add``. ``created`` is false when ``if_exists="keep"`` found the job there."""
+
+    id: str
+    created: bool
+    state: State
+    due: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob(Generic[T]):
+    """A job for ``add_many`` with options of its own; what is not given comes from the call."""
+
+    body: T
+    delay: Duration | None = field(default=None, kw_only=True)
+    at: datetime | None = field(default=None, kw_only=True)
+    id: str | None = field(default=None, kw_only=True)
+    ttr: Duration | None = field(default=None, kw_only=True)
+    max_attempts: int | None = field(default=-1, kw_only=True)
+    headers: Mapping[str, str] | None = field(default=None, kw_only=True)
+
+
+class Stored(Generic[T]):
+    """What a popped job and a job looked at have in common: what lies in the topic."""
+
+    __slots__ = ("_bodies", "_head", "_value", "id", "topic")
+
+    def __init__(self, topic: str, bodies: Bodies[T], id: str, value: bytes) -> None:
+        self.topic = topic
+        self.id = id
+        self._bodies = bodies
+        self._value = value
+        self._head: stored.Head | None = None
+
+    @property
+    def head(self) -> stored.Head:
+        """The stored record, taken apart."""
+        if self._head is None:
+            self._head = stored.unpack_head(self._value)
+        return self._head
+
+    @property
+    def body(self) -> T:
+        """The body, decoded now. Raises ``BodyError`` when it is not of the topic's type."""
+        head = self.head
+        return self._bodies.decode(head.body, head.flags)
+
+    @property
+    def raw(self) -> bytes:
+        """The body's bytes as they are stored."""
+        return self.head.body
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The small string map given to ``add``."""
+        return stored.unpack_headers(self.head.headers)
+
+    @property
+    def created(self) -> datetime:
+        """When it was added, by the server's clock."""
+        return as_datetime(self.head.created)
+
+
+class HandedOut(Stored[T]):
+    """A job in the hands of a consumer, reserved for its TTR.
+
+    ``attempt`` counts from 1; ``receipt`` proves the reservation and rises from one to the next.
+    """
+
+    __slots__ = ("_due", "_now", "_ttr", "attempt", "receipt", "settled")
+
+    def __init__(self, topic: str, bodies: Bodies[T], receipt: int, now: int, raw: tuple[bytes, bytes, int, int, int]):
+        id, value, self.attempt, self._due, self._ttr = raw
+        super().__init__(topic, bodies, id.decode(), value)
+        self.receipt = receipt
+        self.settled = False
+        self._now = now
+
+    @property
+    def due(self) -> datetime:
+        """When it was due, by the server's clock."""
+        return as_datetime(self._due)
+
+    @property
+    def lateness(self) -> timedelta:
+        """Handed out − due. Never negative."""
+        return as_timedelta(self._now - self._due)
+
+    @property
+    def ttr(self) -> timedelta:
+        """Time to run: how long the reservation lasts unless it is touched."""
+        return as_timedelta(self._ttr)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} of {self.topic}, attempt {self.attempt}>"
+
+
+class JobInfo(Stored[T]):
+    """A job as it is now, looked at and not touched."""
+
+    __slots__ = ("_run", "_since", "state")
+
+    def __init__(self, topic: str, bodies: Bodies[T], raw: list[Any]) -> None:
+        id, state, self._since, value, run = raw
+        super().__init__(topic, bodies, id.decode(), value)
+        self.state: State = state.decode()
+        self._run = stored.unpack_run(run)
+
+    @property
+    def due(self) -> datetime | None:
+        """When a delayed or ready job is due; ``None`` for the others."""
+        return as_datetime(self._since) if self.state in ("delayed", "ready") else None
+
+    @property
+    def reserved_until(self) -> datetime | None:
+        """When the TTR of a reserved job ends."""
+        return as_datetime(self._since) if self.state == "reserved" else None
+
+    @property
+    def died(self) -> datetime | None:
+        """When a dead job was set aside."""
+        return as_datetime(self._since) if self.state == "dead" else None
+
+    @property
+    def attempts(self) -> int:
+        """How often it has been handed out and counted."""
+        return self._run.attempt
+
+    @property
+    def max_attempts(self) -> int | None:
+        """Its own limit; ``None`` when the topic's holds or there is none."""
+        own = self.head.max_attempts
+        return own if 0 < own < stored.NO_LIMIT else None
+
+    @property
+    def ttr(self) -> timedelta | None:
+        """Its own time to run; ``None`` when the consumer's or the topic's holds."""
+        return timedelta(milliseconds=self.head.ttr_ms) if self.head.ttr_ms else None
+
+    @property
+    def holder(self) -> str | None:
+        """Who has it, or had it last."""
+        return self._run.holder or None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is dead, or what its last failure was: one line."""
+        return self._run.fault.partition("\n")[0] or None
+
+    @property
+    def error(self) -> str | None:
+        """What was said of the failure besides its reason."""
+        return self._run.fault.partition("\n")[2] or None
+
+    @property
+    def first_failure(self) -> datetime | None:
+        """When it failed for the first time."""
+        return as_datetime(self._run.first_failure) if self._run.first_failure else None
+
+    def __repr__(self) -> str:
+        return f"<JobInfo {self.id} of {self.topic}, {self.state}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of ``list``. ``cursor`` is ``None`` on the last one."""
+
+    jobs: tuple[JobInfo[T], ...]
+    cursor: str | None
+
+    def __iter__(self) -> Iterator[JobInfo[T]]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late jobs were handed out since the topic began; percentiles are right to within a fifth."""
+
+    count: int
+    p50: timedelta
+    p99: timedelta
+    max: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a topic looks like at one moment. A reservation whose TTR is over counts as ready."""
+
+    topic: str
+    now: datetime
+    delayed: int
+    ready: int
+    reserved: int
+    dead: int
+    next_due: datetime | None
+    oldest_ready: datetime | None
+    paused_until: datetime | None
+    watching: int
+    added: int
+    popped: int
+    finished: int
+    released: int
+    timed_out: int
+    died: int
+    kicked: int
+    deleted: int
+    stale: int
+    repeated: int
+    lost: int
+    swept: int
+    lateness: Lateness
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many jobs are due when. Bucket i spans ``start + i × width``."""
+
+    now: datetime
+    start: datetime
+    width: timedelta
+    before: int
+    counts: tuple[int, ...]
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for a topic's jobs that say nothing else. ``None``: no limit of attempts, dead jobs kept for ever."""
+
+    ttr: timedelta
+    max_attempts: int | None
+    keep: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What ``check`` found: nothing, when all is well."""
+
+    looked_at: int
+    faults: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults

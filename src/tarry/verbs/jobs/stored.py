@@ -1,0 +1,101 @@
+"""The stored format, version 1: what lies in a topic's ``jobs`` and ``runs``.
+
+    jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ headers ┬ body ┐
+    runs   id → ┌ attempt I ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
+
+Little endian, no padding; the script writes format and created. lua/lib/job.lua reads the same. A job of a format that a
+version does not know is set aside by it, never guessed at.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+import msgspec
+
+from tarry.errors import BadInput
+
+FORMAT = 1
+NO_LIMIT = 2**32 - 1
+LONGEST_TTR_MS = 2**32 - 1
+LONGEST_HEADERS = 8192
+NO_NONCE = bytes(8)
+"""Of a job whose id tarry made: the id itself is unique."""
+
+_SENT = Struct("<BII8sH")
+_HEAD = Struct("<BdBII8sH")
+_RUN = Struct("<IIddB")
+_HEADERS = msgspec.json.Decoder(dict[str, str])
+_encode = msgspec.json.Encoder().encode
+
+PLAIN_HEAD = _SENT.pack(0, 0, 0, NO_NONCE, 0)
+"""The head of a JSON job without options and with a default id."""
+
+
+class Head(NamedTuple):
+    created: int
+    flags: int
+    ttr_ms: int
+    max_attempts: int
+    nonce: bytes
+    headers: bytes
+    body: bytes
+
+
+class Run(NamedTuple):
+    """What happened since the job was first handed out."""
+
+    attempt: int
+    limit: int
+    receipt: int
+    first_failure: int
+    holder: str
+    fault: str
+
+
+NO_RUN = Run(0, 0, 0, 0, "", "")
+
+
+def pack_head(flags: int, ttr_ms: int, max_attempts: int, nonce: bytes, headers: bytes) -> bytes:
+    """The head as the client sends it; the script puts format and created before it."""
+    return _SENT.pack(flags, ttr_ms, max_attempts, nonce, len(headers)) + headers
+
+
+def pack_headers(headers: dict[str, str] | None) -> bytes:
+    if not headers:
+        return b""
+    if not all(isinstance(text, str) for pair in headers.items() for text in pair):
+        raise BadInput("headers: keys and values must be text.")
+    try:
+        packed = _encode(headers)
+    except ValueError as fault:
+        raise BadInput(f"headers: {fault}.") from fault
+    if len(packed) > LONGEST_HEADERS:
+        raise BadInput(f"headers: {len(packed)} bytes; at most {LONGEST_HEADERS}. Put large data into the body.")
+    return packed
+
+
+def unpack_headers(packed: bytes) -> dict[str, str]:
+    return _HEADERS.decode(packed) if packed else {}
+
+
+def unpack_head(value: bytes) -> Head:
+    _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
+    body = _HEAD.size + size
+    return Head(int(created), flags, ttr_ms, max_attempts, nonce, value[_HEAD.size : body], value[body:])
+
+
+def unpack_run(run: bytes | None) -> Run:
+    if run is None:
+        return NO_RUN
+    attempt, limit, receipt, first, size = _RUN.unpack_from(run)
+    holder = _RUN.size + size
+    return Run(
+        attempt,
+        limit,
+        int(receipt),
+        int(first),
+        run[_RUN.size : holder].decode("utf-8", "replace"),
+        run[holder:].decode("utf-8", "replace"),
+    )

@@ -1,0 +1,103 @@
+"""Taking jobs out: ``pop``, and ``leave`` for a consumer that waits no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Flow, Reply, ask
+from tarry.idea.scripts import Script
+from tarry.verbs.jobs.settling import Outcome, release
+from tarry.verbs.jobs.shapes import Reservation
+from tarry.verbs.jobs.topic import TopicDesk
+from tarry.words.durations import MILLISECOND, Duration, microseconds
+from tarry.words.keys import TopicKeys
+
+T = TypeVar("T")
+
+POP = Script("topic/pop", args=("want", "need", "ttr", "holder", "me"))
+LEAVE = Script("topic/leave", args=("me",))
+MOST = 1000
+"""One script hands out no more; a larger ``pop_many`` is refused, for it would hold the server up."""
+NOBODY = b""
+_FIELDS = 5
+
+RawJob = tuple[bytes, bytes, int, int, int]
+"""id, head and body, attempt, due, TTR in µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The answer of one look at a topic."""
+
+    now: int
+    receipt: int
+    wait: int
+    """Microseconds until the alarm, for a consumer that stays."""
+    seat: int
+    """1, 2 or 0: which seat of the watch the consumer took."""
+    ask_again: bool
+    """Nothing came, but something was put in order: look again at once."""
+    jobs: list[RawJob]
+
+
+def _taken(reply: Reply) -> Taken:
+    flat: list[Any] = reply
+    jobs = list(zip(*[iter(flat[5:])] * _FIELDS, strict=True))
+    return Taken(flat[0], flat[1], flat[2], flat[3], bool(flat[4]), jobs)
+
+
+def pop(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, me: bytes = NOBODY) -> Call[Taken]:
+    """One look. ``me`` stays to wait when fewer than ``need`` jobs come."""
+    args = (b"%d" % want, b"%d" % need, ttr, holder, me)
+
+    def undo(taken: Taken) -> Call[Any] | None:
+        return give_back(keys, taken.receipt, taken.jobs) if taken.jobs else None
+
+    return Call(POP, keys, args, _taken, undo=undo)
+
+
+def give_back(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> Call[list[Outcome]]:
+    """Back to where they were, as if they had not been handed out."""
+    held = [Reservation(job[0].decode(), receipt) for job in jobs]
+    return release(keys, held, [b"@%d" % job[3] for job in jobs], count=False)
+
+
+def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Taken]:
+    """Looks until there is an answer: jobs, or certainly none."""
+    while True:
+        taken = yield from ask(pop(keys, want, ttr=ttr, holder=holder))
+        if not taken.ask_again:
+            return taken
+
+
+Courtesy = Call[None] | Call[list[Outcome]]
+"""Handing back what is not needed: right to do, no harm if it cannot be done."""
+
+
+def leave(keys: TopicKeys, me: bytes) -> Call[None]:
+    """Hands back a seat and a token."""
+    return Call(LEAVE, keys, (me,), lambda reply: None)
+
+
+J = TypeVar("J")
+
+
+def handed_out(desk: TopicDesk[T], taken: Taken, make: Callable[..., J]) -> list[J]:
+    """The jobs of a look, as ``make`` (a class of jobs) has them."""
+    return [make(desk.name, desk.bodies, taken.receipt, taken.now, raw) for raw in taken.jobs]
+
+
+def ttr_of(ttr: Duration | None) -> bytes:
+    """The consumer's TTR in microseconds; 0 when it has none."""
+    return b"%d" % microseconds(ttr, "ttr", least=MILLISECOND) if ttr is not None else b"0"
+
+
+def want_of(n: int) -> int:
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST:
+        raise BadInput(f"n: {n!r}; it is a whole number from 1 to {MOST}.")
+    return n
+
+

@@ -1,0 +1,22 @@
+"""A topic as its verbs see it: keys, bodies, and where ids come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tarry.verbs.codecs import Bodies
+from tarry.words.keys import TopicKeys
+from tarry.words.names import Ids
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDesk(Generic[T]):
+    """Everything that the verbs of one topic need, and nothing that talks."""
+
+    name: str
+    keys: TopicKeys
+    bodies: Bodies[T]
+    ids: Ids

@@ -1,0 +1,113 @@
+"""Durations and moments, as they come in and go out.
+
+In: a number of seconds, a ``timedelta``, ``"10m"``, ``"1h30m"`` or ISO 8601 ``"PT10M"``.
+Out: ``timedelta`` and aware UTC datetimes. Inside: whole microseconds, always an ``int``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, timedelta, timezone
+
+from tarry.errors import BadInput
+
+Duration = int | float | str | timedelta
+"""What a user may write for a duration."""
+
+SECOND = 1_000_000
+MILLISECOND = 1_000
+HOUR = 3600 * SECOND
+DAY = 24 * HOUR
+FOREVER_US = 9999 * 366 * 86400 * SECOND
+"""No duration reaches further: with it, every moment would lie beyond the year 9999."""
+LAST_MOMENT_US = 253_402_300_799_999_999
+"""The last microsecond of the year 9999."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+_UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
+_UNITS["w"] = 7 * _UNITS["d"]
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)\s*")
+_PARTS = re.compile(rf"(?:{_PART.pattern})+")
+_ISO = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_HINT = 'give seconds, a timedelta, or text such as "10m", "1h30m" or "PT10M"'
+
+
+def microseconds(value: Duration, what: str = "delay", *, least: int = 0) -> int:
+    """The duration in whole microseconds; ``BadInput`` names ``what`` and says what to write instead."""
+    if type(value) is int:
+        us = value * SECOND
+    elif isinstance(value, bool):
+        raise BadInput(f"{what}: {value!r} is no duration; {_HINT}.")
+    elif isinstance(value, timedelta):
+        us = value // _MICROSECOND
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise BadInput(f"{what}: {value!r} is not finite; {_HINT}.")
+        us = round(value * SECOND) if abs(value) < FOREVER_US else FOREVER_US + 1
+    elif isinstance(value, str):
+        us = _parse(value.strip(), what)
+    else:
+        raise BadInput(f"{what}: {type(value).__name__} is no duration; {_HINT}.")
+    if us < least:
+        raise BadInput(f"{what}: {value!r} is too short; it must be at least {timedelta(microseconds=least)}.")
+    if us > FOREVER_US:
+        raise BadInput(f"{what}: {value!r} reaches beyond the year 9999.")
+    return us
+
+
+def _parse(text: str, what: str) -> int:
+    if _PARTS.fullmatch(text):
+        return sum(_times(number, _UNITS[unit]) for number, unit in _PART.findall(text))
+    iso = _ISO.fullmatch(text)
+    if iso and any(iso.groups()):
+        return sum(_times(number or "0", _UNITS[unit]) for number, unit in zip(iso.groups(), "wdhms", strict=True))
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if math.isfinite(number):
+        return round(number * SECOND) if abs(number) < FOREVER_US else FOREVER_US + 1
+    raise BadInput(f"{what}: {text[:40]!r} is no duration; {_HINT}.")
+
+
+def _times(number: str, unit: int) -> int:
+    """Exact for whole numbers of any size: floats are used only for fractions."""
+    return int(number) * unit if number.isdigit() else round(float(number) * unit)
+
+
+def moment(value: datetime, what: str = "at") -> int:
+    """An aware datetime as microseconds since 1970; naive ones are refused, for nobody can know what they mean."""
+    if not isinstance(value, datetime):
+        raise BadInput(f"{what}: {type(value).__name__} is no datetime; for a duration use delay=.")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise BadInput(f"{what}: {value.isoformat()} has no time zone; use datetime.now(timezone.utc) or a ZoneInfo.")
+    us = (value - _EPOCH) // _MICROSECOND
+    if us < 0:
+        raise BadInput(f"{what}: {value.isoformat()} lies before 1970.")
+    return us
+
+
+def as_datetime(us: int) -> datetime:
+    """Microseconds since 1970 as an aware UTC datetime."""
+    return _EPOCH + timedelta(microseconds=min(us, LAST_MOMENT_US))
+
+
+def as_timedelta(us: int) -> timedelta:
+    """Microseconds as a ``timedelta``."""
+    return timedelta(microseconds=us)
+
+
+def as_text(us: int) -> str:
+    """A duration as people say it: ``1d 2h``, ``3m 20s``, ``1.5s``, ``12ms``."""
+    if us < 0:
+        return "-" + as_text(-us)
+    if us < SECOND:
+        return f"{us / MILLISECOND:.3g}ms" if us else "0s"
+    if us < 60 * SECOND:
+        return f"{us / SECOND:.3g}s"
+    seconds = us // SECOND
+    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (seconds % 60, "s")]
+    return " ".join([f"{n}{unit}" for n, unit in parts if n][:2])

@@ -1,0 +1,46 @@
+"""Every key that tarry writes, in one table. Nothing else in the project spells a key.
+
+    tarry:{NAMESPACE/TOPIC}:due        sorted set   id → when it is due, server µs          delayed and ready jobs
+    tarry:{NAMESPACE/TOPIC}:reserved   sorted set   id → end of its TTR, server µs          jobs somebody works on
+    tarry:{NAMESPACE/TOPIC}:dead       sorted set   id → when it died, server µs            jobs set aside
+    tarry:{NAMESPACE/TOPIC}:jobs       hash         id → head + body                        written once
+    tarry:{NAMESPACE/TOPIC}:runs       hash         id → attempt, receipt, holder, fault    only once handed out
+    tarry:{NAMESPACE/TOPIC}:meta       hash         format, last receipt, pause, defaults, counters, lateness
+    tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → when it promised to look     the seats of the watch
+    tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: nobody has promised to look in time
+    tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one has, but there is no second
+    tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
+
+The braces are the hash tag: all keys of a topic live in one slot of a Cluster.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tarry.words import names
+
+TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
+
+
+class TopicKeys(NamedTuple):
+    """The keys of one topic, in the order in which every topic script names them."""
+
+    due: bytes
+    reserved: bytes
+    dead: bytes
+    jobs: bytes
+    runs: bytes
+    meta: bytes
+    watch: bytes
+    wake: bytes
+    relay: bytes
+
+
+def topic_keys(namespace: str, topic: str) -> TopicKeys:
+    tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(topic, "topic") + b"}:"
+    return TopicKeys(*[tag + part.encode() for part in TOPIC_PARTS])
+
+
+def topics_key(namespace: str) -> bytes:
+    return b"tarry:" + names.namespace(namespace) + b":topics"

@@ -1,0 +1,82 @@
+"""Names: topics, namespaces and job ids, and what they may look like.
+
+1–200 bytes of UTF-8 (article 001's topic is ``测试``) without control characters, ``{``, ``}`` or blanks
+at the ends: a name stands inside the hash tag of its keys, ``tarry:{namespace/topic}:due``.
+
+A default id is 20 characters: 8 that sort by the millisecond it was made, then 72 random bits.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tarry.errors import BadInput
+
+LONGEST = 200
+_NAME = re.compile(r"(?!\s)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
+_SORTED64 = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+_RANDOM_BYTES = 9
+
+
+def name(value: str, what: str) -> bytes:
+    """The name in UTF-8, or ``BadInput`` that says what is wrong with it."""
+    if isinstance(value, str):
+        try:
+            raw = value.encode()
+        except UnicodeEncodeError:
+            raise BadInput(f"{what}: {value!r} is not valid Unicode (a lone surrogate).") from None
+        if _NAME.fullmatch(value) and len(raw) <= LONGEST:
+            return raw
+    raise BadInput(f"{what}: {_fault(value, what)}")
+
+
+def namespace(value: str) -> bytes:
+    """A namespace is a name without ``/``, which ends it in the keys."""
+    raw = name(value, "namespace")
+    if b"/" in raw:
+        raise BadInput(f"namespace: {value!r} holds a '/'; it separates the namespace from the topic in key names.")
+    return raw
+
+
+def _fault(value: object, what: str) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value!r} is a number, not text; write str({what})."
+    if not isinstance(value, str):
+        return f"{type(value).__name__} is not text; a {what} is a str."
+    if not value:
+        return "it is empty; give 1 to 200 bytes of text."
+    size = len(value.encode("utf-8", "surrogatepass"))
+    if size > LONGEST:
+        return f"it has {size} bytes of UTF-8; at most {LONGEST} are allowed."
+    if value != value.strip():
+        return f"{value!r} begins or ends with a blank; strip it."
+    return f"{value!r} holds a control character or one of '{{' '}}', which separate hash tags."
+
+
+class Ids(NamedTuple):
+    """Makes default ids from a clock (milliseconds) and a source of random bytes, both given by the client."""
+
+    now_ms: Callable[[], int]
+    random: Callable[[int], bytes]
+
+    def new(self) -> bytes:
+        return _stamp(self.now_ms()) + b64encode(self.random(_RANDOM_BYTES), b"-_")
+
+    def many(self, n: int) -> list[bytes]:
+        stamp, text = _stamp(self.now_ms()), b64encode(self.random(_RANDOM_BYTES * n), b"-_")
+        return [stamp + text[i : i + 12] for i in range(0, 12 * n, 12)]
+
+    def nonce(self) -> bytes:
+        return self.random(8)
+
+
+def nonce_text(random: Callable[[int], bytes]) -> bytes:
+    """A short random word, for the name of a client."""
+    return b64encode(random(_RANDOM_BYTES), b"-_")
+
+
+def _stamp(ms: int) -> bytes:
+    return "".join([_SORTED64[ms >> shift & 63] for shift in range(42, -1, -6)]).encode()
