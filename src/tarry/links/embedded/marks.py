@@ -17,10 +17,6 @@ import contextlib
 import errno
 import os
 import stat
-import sys
-
-if sys.platform != "win32":  # there it is never called, only imported by those who refuse
-    import fcntl
 
 USERS, START, KEEPER, SERVER = "users.lock", "start.lock", "keeper.lock", "server.lock"
 BELL, ADDRESS, LOG = "bell", "address", "server.log"
@@ -33,6 +29,8 @@ def open_lock(path: str) -> int:
 
 def try_lock(file: int, *, shared: bool = False) -> bool:
     """Lock if nobody is in the way."""
+    import fcntl  # here, because Windows has none, and must be able to import what refuses it in words
+
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -42,6 +40,8 @@ def try_lock(file: int, *, shared: bool = False) -> bool:
 
 def wait_until_alone(file: int) -> None:
     """Sleep until nobody holds the lock; nothing is held afterwards."""
+    import fcntl
+
     fcntl.flock(file, fcntl.LOCK_EX)
     fcntl.flock(file, fcntl.LOCK_UN)
 

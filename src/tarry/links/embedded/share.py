@@ -22,7 +22,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -213,7 +213,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextlib.contextmanager
-def _turn_to_start(folder: Path) -> Iterator[bool]:
+def _turn_to_start(folder: Path) -> Generator[bool]:
     """Whether it is our turn to start a keeper; of ten processes that come at once it is one's."""
     lock = _lock_file(folder / marks.START)
     _not_for_children.add(lock)
