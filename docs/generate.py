@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tarry import errors
+from tarry.words import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +26,12 @@ what to do; its `code` is stable, and is what programs and the service show.
 DECISIONS = """\
 What was chosen, why, and what was given up, in about ten lines each. A decision that no longer holds is not rewritten: a
 new record says so, and the old one names it.
+"""
+KEYS = """\
+Every key that tarry writes. The braces are the hash tag: all keys of a topic live in one slot of a Cluster. Their number
+does not grow with the jobs. `NAMESPACE` is `default` unless the client names another.
+
+They are shown to be looked at. Change them only through tarry: scripts rely on one another.
 """
 ATTRIBUTE = re.compile(r"((?: *#: .*\n)*) *self\.(\w+) = ")
 
@@ -74,6 +81,13 @@ def _markdown(text: str) -> str:
     return text.replace("``", "`")
 
 
+def keys_page() -> str:
+    """The table that opens tarry.words.keys."""
+    table = [re.split(r"  +", line.strip()) for line in (keys.__doc__ or "").splitlines() if " tarry:" in line]
+    rows = [f"| `{key}` | {kind} | {' — '.join(told)} |\n" for key, kind, *told in table]
+    return "\n".join(["# Keys\n", KEYS, "| key | type | what is in it |\n|---|---|---|\n" + "".join(rows)])
+
+
 def decisions_page() -> str:
     """The decision records, by their numbers and headings."""
     records = sorted((DOCS / "decisions").glob("[0-9]*.md"))
@@ -85,6 +99,7 @@ def decisions_page() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions_page,
     "reference/errors.md": errors_page,
+    "reference/keys.md": keys_page,
 }
 
 
