@@ -1,0 +1,163 @@
+"""``tarry.AsyncClient``: delayed jobs, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+from tarry.clients.aio.runner import Runner
+from tarry.clients.aio.topic import AsyncJob, AsyncTopic
+from tarry.clients.aio.waiter import Waiter
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Flow
+from tarry.idea.patience import Patience
+from tarry.links.address import find
+from tarry.verbs import registry
+from tarry.verbs.codecs import Bodies, Codec
+from tarry.verbs.jobs import taking
+from tarry.verbs.jobs.face import TopicVerbs
+from tarry.verbs.jobs.topic import TopicDesk
+from tarry.words import keys, names
+from tarry.words.durations import SECOND, Duration, microseconds
+from tarry.words.settings import MAX_BODY, PATIENCE, settings
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """The same as ``Client``, awaited: calls made at the same time leave in one pipeline, adds of a topic in one script.
+
+    Cancelling or timing out any awaited verb loses nothing: a pop that was sent is read to its end, and what it handed
+    out is given back, its attempt not counted.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str = "default",
+        max_body: int = MAX_BODY,
+        patience: Duration = PATIENCE,
+    ) -> None:
+        self._settings = settings(namespace, max_body, patience)
+        names.namespace(namespace)
+        self.namespace = namespace
+        self.runner = Runner(find(url, os.environ), Patience(self._settings.patience_s))
+        self._name = names.nonce_text(os.urandom)
+        self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
+        self._introduced: set[str] = set()
+        self._waiters: dict[tuple[Any, int, int], Waiter] = {}
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Waits for what is on its way, then closes the connections. The next verb would open them again."""
+        loop = asyncio.get_running_loop()
+        for waiter in [waiter for place, waiter in self._waiters.items() if place[0] is loop]:
+            await waiter.close()
+        self._waiters = {}
+        await self.runner.close()
+
+    # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def topic(self, name: str, *, type: type[T] | Codec[T]) -> AsyncTopic[T]: ...
+    @overload
+    def topic(self, name: str, *, type: None = None) -> AsyncTopic[Any]: ...
+    def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> AsyncTopic[Any]:
+        """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
+        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own."""
+        desk = TopicDesk(
+            name, keys.topic_keys(self.namespace, name), Bodies(type, self._settings.max_body), self._ids
+        )
+        return AsyncTopic(self, TopicVerbs(desk, self._name, random.random))
+
+    async def topics(self) -> list[str]:
+        """The topics that have been added to, by name. A hint: a purged one stays in it."""
+        return await self.run(registry.known(self.namespace))
+
+    async def introduce(self, topic: str) -> None:
+        """Writes a topic into the list of known ones, once a process."""
+        if topic not in self._introduced:
+            self._introduced.add(topic)
+            try:
+                await self.run(registry.introduce(self.namespace, topic))
+            except BaseException:
+                self._introduced.discard(topic)
+                raise
+
+    async def pop(
+        self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
+    ) -> AsyncJob[Any] | None:
+        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
+        chosen = [self.topic(topic) if isinstance(topic, str) else topic for topic in topics]
+        jobs = await self.take(chosen, 1, wait, ttr)
+        return jobs[0] if jobs else None
+
+    # ── what topics use ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self, operation: Call[T] | Flow[T] | Any) -> T:
+        """Performs what a verb said: a call, a command or a flow."""
+        perform = self.runner.run if hasattr(operation, "send") else self.runner.perform
+        result: T = await perform(operation)
+        return result
+
+    async def take(
+        self, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
+    ) -> list[AsyncJob[T]]:
+        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
+        if not topics:
+            raise BadInput("pop: name a topic at least.")
+        want = taking.want_of(n)
+        if wait is None or microseconds(wait, "wait"):
+            seconds = float("inf") if wait is None else microseconds(wait, "wait") / SECOND
+            return await self._wait(topics, want, seconds, ttr)
+        for topic in topics:
+            taken = await self.run(topic.verbs.pop(want, ttr))
+            if taken.jobs:
+                return _jobs(topic, taken, taken.jobs)
+        return []
+
+    async def _wait(
+        self, topics: Sequence[AsyncTopic[T]], want: int, seconds: float, ttr: Duration | None
+    ) -> list[AsyncJob[T]]:
+        await self.runner.ready()
+        groups = {self.runner.group_of(topic.verbs.keys.due) for topic in topics}
+        if len(groups) > 1:
+            raise BadInput("pop: these topics lie in different slots of the Cluster; wait for one, or use wait=0.")
+        posts = [topic.verbs.post(ttr) for topic in topics]
+        waiter = await self._waiter(groups.pop(), topics[0].verbs.keys.due)
+        caller = await waiter.wait(want, seconds, posts)
+        if caller.found is None:
+            return []
+        post, taken, jobs = caller.found
+        topic = next(topic for topic in topics if topic.verbs.keys == post.keys)
+        return _jobs(topic, taken, jobs)
+
+    async def _waiter(self, group: int, key: bytes) -> Waiter:
+        place = (asyncio.get_running_loop(), os.getpid(), group)
+        waiter = self._waiters.get(place)
+        if waiter is None:
+            server = await self.runner.server_of(key)
+            name = self._name + b"." + names.nonce_text(os.urandom)[:6]
+            waiter = self._waiters.setdefault(place, Waiter(self.runner, server, name))
+        return waiter
+
+
+def _jobs(topic: AsyncTopic[T], taken: Any, raws: Sequence[taking.RawJob]) -> list[AsyncJob[T]]:
+    desk = topic.verbs.desk
+    jobs = [AsyncJob(desk.name, desk.bodies, taken.receipt, taken.now, raw) for raw in raws]
+    for job in jobs:
+        job.belongs_to(topic)
+    return jobs

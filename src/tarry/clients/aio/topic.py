@@ -1,0 +1,275 @@
+"""A topic and its jobs, awaited: the names of its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from tarry.errors import StaleReceipt
+from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs, way_out
+from tarry.verbs.jobs.shapes import (
+    Added,
+    Check,
+    Defaults,
+    HandedOut,
+    Histogram,
+    Holding,
+    IfExists,
+    JobInfo,
+    NewJob,
+    Page,
+    State,
+    Stats,
+)
+from tarry.words.durations import Duration
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.client import AsyncClient
+
+T = TypeVar("T")
+
+
+class AsyncJob(HandedOut[T]):
+    """A job in your hands, reserved for its TTR. As a context manager it settles itself:
+
+    leaving the block finishes it; an ``Exception`` releases it with back-off; cancelling releases it at once, uncounted.
+    Settle it inside the block, and leaving does nothing more.
+    """
+
+    __slots__ = ("_topic",)
+    _topic: AsyncTopic[T]
+
+    def belongs_to(self, topic: AsyncTopic[T]) -> AsyncJob[T]:
+        self._topic = topic
+        return self
+
+    async def __aenter__(self) -> AsyncJob[T]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if not self.settled:
+            try:
+                await self._topic.client.run(way_out(self._topic.verbs, self, fault))
+            except StaleReceipt:
+                if fault is None:
+                    raise
+        return False
+
+    async def keep(self, ttr: Duration | None = None) -> None:
+        """Renews the reservation: its TTR begins anew. The same as ``topic.touch(job)``."""
+        await self._topic.touch(self, ttr)
+
+
+class AsyncTopic(Generic[T]):
+    """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
+
+    def __init__(self, client: AsyncClient, verbs: TopicVerbs[T]) -> None:
+        self.client = client
+        self.verbs = verbs
+        self.name = verbs.desk.name
+
+    def __repr__(self) -> str:
+        return f"<AsyncTopic {self.name}>"
+
+    # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def add(
+        self,
+        body: T,
+        *,
+        delay: Duration = 0,
+        at: datetime | None = None,
+        id: str | None = None,
+        if_exists: IfExists = "error",
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPICS_OWN,
+        headers: Mapping[str, str] | None = None,
+    ) -> Added:
+        """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
+
+        ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
+        ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, ``"replace"`` puts this one in its place.
+        ``ttr`` and ``max_attempts`` (``None``: no limit) win over the consumer's and the topic's.
+        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer.
+        """
+        await self.client.introduce(self.verbs.desk.name)
+        return await self.client.run(self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers))
+
+    async def add_many(
+        self,
+        bodies: Iterable[T | NewJob[T]],
+        *,
+        delay: Duration = 0,
+        at: datetime | None = None,
+        if_exists: IfExists = "error",
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPICS_OWN,
+        headers: Mapping[str, str] | None = None,
+        atomic: bool = False,
+    ) -> list[Added]:
+        """Puts many jobs in: bodies, or ``NewJob(body, delay=…, id=…)`` where one differs from the rest.
+
+        All are checked before the first is written. They go in scripts of at most 1,000 jobs or 1 MB, each all or
+        nothing; ``JobExists`` and ``Unavailable`` carry ``done``, how many went in before. ``atomic=True`` refuses more
+        than one script takes.
+        """
+        await self.client.introduce(self.verbs.desk.name)
+        return await self.client.run(
+            self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic)
+        )
+
+    # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def pop(self, *, wait: Duration | None = 0, ttr: Duration | None = None) -> AsyncJob[T] | None:
+        """The job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
+
+        ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. A job whose answer was lost on the way
+        comes back after its TTR.
+        """
+        jobs = await self.client.take([self], 1, wait, ttr)
+        return jobs[0] if jobs else None
+
+    async def pop_many(self, n: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[AsyncJob[T]]:
+        """Up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
+        return await self.client.take([self], n, wait, ttr)
+
+    # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def finish(self, job: Holding) -> None:
+        """The work is done: the job is gone. Raises ``StaleReceipt`` when the reservation is over."""
+        await self._settle([job], self.verbs.finish([job]))
+
+    async def finish_many(self, jobs: Sequence[Holding]) -> None:
+        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` tells of the first that does not."""
+        await self._settle(jobs, self.verbs.finish(jobs))
+
+    async def touch(self, job: Holding, ttr: Duration | None = None) -> None:
+        """More time: the reservation lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
+        await self.client.run(self.verbs.touch([job], ttr))
+
+    async def touch_many(self, jobs: Sequence[Holding], ttr: Duration | None = None) -> None:
+        """Touches many."""
+        await self.client.run(self.verbs.touch(jobs, ttr))
+
+    async def release(self, job: Holding, delay: Duration | None = None, *, count: bool = True) -> None:
+        """Back with it, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
+
+        The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
+        """
+        await self._settle([job], self.verbs.release([job], delay, count))
+
+    async def release_many(self, jobs: Sequence[Holding], delay: Duration | None = None, *, count: bool = True) -> None:
+        """Releases many."""
+        await self._settle(jobs, self.verbs.release(jobs, delay, count))
+
+    async def bury(self, job: Holding, reason: str = "") -> None:
+        """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
+        await self._settle([job], self.verbs.bury([job], reason))
+
+    async def bury_many(self, jobs: Sequence[Holding], reason: str = "") -> None:
+        """Buries many."""
+        await self._settle(jobs, self.verbs.bury(jobs, reason))
+
+    # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def kick(self, id: str) -> State | None:
+        """A dead job is ready again, its attempts at 0. Answers the state it was in, or ``None`` if it is unknown."""
+        return (await self.client.run(self.verbs.kick([id])))[0]
+
+    async def kick_many(self, ids: Sequence[str]) -> list[State | None]:
+        """Kicks many."""
+        return await self.client.run(self.verbs.kick(ids))
+
+    async def delete(self, id: str) -> State | None:
+        """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
+        return (await self.client.run(self.verbs.delete([id])))[0]
+
+    async def delete_many(self, ids: Sequence[str]) -> list[State | None]:
+        """Deletes many."""
+        return await self.client.run(self.verbs.delete(ids))
+
+    async def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
+        """Another due time for a delayed or ready job. Answers the state it was in; reserved and dead jobs stay."""
+        return (await self.client.run(self.verbs.reschedule([id], delay, at)))[0]
+
+    async def reschedule_many(
+        self, ids: Sequence[str], *, delay: Duration | None = None, at: datetime | None = None
+    ) -> list[State | None]:
+        """Reschedules many."""
+        return await self.client.run(self.verbs.reschedule(ids, delay, at))
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, id: str) -> JobInfo[T] | None:
+        """The job as it is now, or ``None`` if it is unknown."""
+        return (await self.client.run(self.verbs.get([id])))[0]
+
+    async def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
+        """Gets many."""
+        return await self.client.run(self.verbs.get(ids))
+
+    async def list(
+        self,
+        state: State | None = None,
+        *,
+        due_after: datetime | None = None,
+        due_before: datetime | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[T]:
+        """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
+
+        Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
+        """
+        return await self.client.run(self.verbs.list(state, due_after, due_before, limit, cursor))
+
+    async def stats(self) -> Stats:
+        """Counts by state, next due, oldest ready, totals and lateness."""
+        return await self.client.run(self.verbs.stats())
+
+    async def histogram(
+        self, *, start: Duration = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
+    ) -> Histogram:
+        """How many jobs are due when: ``buckets`` over ``span``, from ``start`` after now (or ``past`` before it)."""
+        return await self.client.run(self.verbs.histogram(start, span, buckets, past))
+
+    async def check(self) -> Check:
+        """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``."""
+        return await self.client.run(self.verbs.check())
+
+    # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def pause(self, for_: Duration | None = None) -> datetime | None:
+        """Hands out nothing for a time, or until ``resume``. Answers the end of the pause, ``None`` if it has none."""
+        return await self.client.run(self.verbs.pause(for_))
+
+    async def resume(self) -> None:
+        """Ends a pause."""
+        await self.client.run(self.verbs.resume())
+
+    async def configure(
+        self,
+        *,
+        ttr: Duration | None = AS_IT_IS,
+        max_attempts: int | None = AS_IT_IS,
+        keep: Duration | None = AS_IT_IS,
+    ) -> Defaults:
+        """Sets, for all clients, what holds for jobs that say nothing else, and answers what holds now.
+
+        ``ttr=None``: 60 s again; ``max_attempts=None``: no limit; ``keep``: how long dead jobs stay, ``None`` for ever.
+        """
+        return await self.client.run(self.verbs.configure(ttr, max_attempts, keep))
+
+    async def purge(self, state: State | None = None) -> int:
+        """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
+        return await self.client.run(self.verbs.purge(state))
+
+    async def _settle(self, jobs: Sequence[Any], flow: Any) -> None:
+        await self.client.run(flow)
+        for job in jobs:
+            if isinstance(job, HandedOut):
+                job.settled = True
