@@ -1,0 +1,80 @@
+# pyright: strict, reportUnknownMemberType=true, reportUnknownVariableType=true, reportUnknownArgumentType=true
+"""What type checkers must know about clients, topics and jobs. Checked by mypy and basedpyright, never run."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, assert_type
+
+import msgspec
+
+import tarry
+
+
+class Order(msgspec.Struct):
+    number: int
+
+
+def blocking() -> None:
+    with tarry.Client() as client:
+        assert_type(client, tarry.Client)
+
+        orders = client.topic("orders", type=Order)
+        assert_type(orders, tarry.Topic[Order])
+        assert_type(client.topic("anything"), tarry.Topic[Any])
+        assert_type(client.topic("raw", type=bytes), tarry.Topic[bytes])
+
+        added = orders.add(Order(7), delay="10m", headers={"trace": "1"})
+        assert_type(added, tarry.Added)
+        assert_type(added.state, tarry.State)
+        assert_type(orders.add_many([Order(7), tarry.NewJob(Order(8), delay=timedelta(1))]), list[tarry.Added])
+
+        job = orders.pop(wait=1)
+        assert_type(job, tarry.Job[Order] | None)
+        if job is not None:
+            with job as same:
+                assert_type(same, tarry.Job[Order])
+            assert_type(job.body, Order)
+            assert_type(job.headers, dict[str, str])
+            assert_type(job.due, datetime)
+            assert_type(job.lateness, timedelta)
+            assert_type(job.receipt, int)
+            assert_type(orders.finish(job), None)
+            orders.touch(job, ttr="30s")
+            orders.release(job, timedelta(seconds=1), count=False)
+            orders.bury(tarry.Reservation(job.id, job.receipt), "no such order")
+        assert_type(orders.pop_many(10), list[tarry.Job[Order]])
+
+        assert_type(orders.delete("7"), tarry.State | None)
+        assert_type(orders.reschedule("7", delay=0), tarry.State | None)
+        assert_type(orders.kick("7"), tarry.State | None)
+
+        info = orders.get("7")
+        assert_type(info, tarry.JobInfo[Order] | None)
+        for listed in orders.list("dead"):
+            assert_type(listed.body, Order)
+        assert_type(orders.stats(), tarry.Stats)
+
+
+async def awaited() -> None:
+    async with tarry.AsyncClient() as client:
+        orders = client.topic("orders", type=Order)
+        assert_type(orders, tarry.AsyncTopic[Order])
+        assert_type(await orders.add(Order(7)), tarry.Added)
+        job = await orders.pop(wait=1)
+        assert_type(job, tarry.AsyncJob[Order] | None)
+        if job is not None:
+            async with job as same:
+                assert_type(same.body, Order)
+            assert_type(await orders.finish(job), None)
+        assert_type(await orders.get("7"), tarry.JobInfo[Order] | None)
+        assert_type(await orders.stats(), tarry.Stats)
+
+
+def refused(topic: tarry.Topic[Order], awaited_topic: tarry.AsyncTopic[Order]) -> None:
+    """Each of these is a mistake that a type checker finds."""
+    topic.add({"number": 7})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    topic.add(Order(7), if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    topic.add(Order(7), 10)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    topic.list("deleted")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    topic.finish("7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
