@@ -1,0 +1,118 @@
+"""Every code block in the README and the docs runs, top to bottom, on a server of the page's own.
+
+``python`` blocks of a page share one namespace; ``console`` blocks run the lines after ``$ `` and compare what follows
+with what came out (``…`` stands for anything); ``sh`` blocks run whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from doc_pages import PAGES, ROOT, Block, blocks, name
+from tarry.links.embedded.share import join
+
+RUNNERS = {"python", "console", "sh"}
+WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def page_module(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """The namespace of a page: a module, so that types defined on it can be looked up."""
+    module = ModuleType("page_" + re.sub(r"\W", "_", request.node.name))
+    sys.modules[module.__name__] = module
+    yield module
+    del sys.modules[module.__name__]
+
+
+@pytest.fixture
+def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder and an embedded server of the page's own, which ends with it; and the venv's commands."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TARRY_URL", f"embedded://{tmp_path}/server")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with join(tmp_path / "server", linger_s=0):
+        yield
+
+
+@pytest.mark.usefixtures("own_place")
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
+def test_the_blocks_run(page: Path, page_module: ModuleType) -> None:
+    for block in blocks(page):
+        if block.not_run:
+            continue
+        if block.language == "python":
+            run_python(block, page_module)
+        elif block.language == "console":
+            run_console(block)
+        elif block.language == "sh":
+            run_shell(block.text, block)
+
+
+def run_python(block: Block, module: ModuleType) -> None:
+    tree = ast.increment_lineno(ast.parse(block.text, block.place), block.line - 1)
+    exec(compile(tree, str(block.page), "exec"), vars(module))
+
+
+def run_console(block: Block) -> None:
+    command: str | None = None
+    expected: list[str] = []
+    for line in [*block.text.splitlines(), "$ "]:
+        if line.startswith("$ "):
+            if command is not None:
+                assert_shown(run_shell(command, block), expected, block)
+            command, expected = line[2:], []
+        elif command is not None and command.endswith("\\"):
+            command += f"\n{line}"
+        else:
+            expected.append(line)
+
+
+def run_shell(script: str, block: Block) -> str:
+    done = subprocess.run(["sh", "-e", "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    if done.returncode != 0:
+        pytest.fail(f"{block.place}: `{script.strip()}` ended with {done.returncode}:\n{done.stderr}", pytrace=False)
+    return done.stdout
+
+
+def assert_shown(output: str, expected: list[str], block: Block) -> None:
+    wanted = "\n".join(expected).strip()
+    pattern = ".*".join(re.escape(part.strip()) for part in wanted.split("…"))
+    if wanted and not re.fullmatch(pattern, output.strip(), re.DOTALL):
+        pytest.fail(f"{block.place}: the page shows\n{wanted}\nbut this came out\n{output}", pytrace=False)
+
+
+def shown(text: str, language: str = "console") -> Block:
+    return Block(ROOT / "page.md", 11, language, text, None)
+
+
+@pytest.mark.parametrize("rest", ["one\ntwo\n", "one\n…\n", "…two\n", "…\n", ""])
+def test_what_a_page_shows_is_compared(rest: str) -> None:
+    run_console(shown(f"$ printf 'one\\ntwo\\n'\n{rest}$ true\n"))
+
+
+def test_a_page_that_shows_something_else_fails() -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"page\.md:11: the page shows\none\nbut this came out\ntwo"):
+        run_console(shown("$ echo two\none\n"))
+
+
+def test_a_command_that_fails_fails_the_page() -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"page\.md:11: `echo no >&2; exit 3` ended with 3:\nno"):
+        run_console(shown("$ echo no >&2; exit 3\n"))
+
+
+def test_a_traceback_names_the_line_of_the_page(page_module: ModuleType) -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        run_python(shown("fine = 1\nfine / 0\n", "python"), page_module)
+    assert raised.traceback[-1].lineno == 11  # the twelfth, counted from 0
