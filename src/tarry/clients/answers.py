@@ -29,9 +29,10 @@ def words_of(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ..
     )
 
 
-def spelled_out(request: Call[Any], clock: bytes) -> tuple[bytes, ...]:
+def spelled_out(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
     """The same with the script's text, for a server that does not know it yet."""
-    return (b"EVAL", request.script.source, *words_of(request, clock)[2:])
+    words = words_of(request, clock)
+    return words if isinstance(request, Command) else (b"EVAL", request.script.source, *words[2:])
 
 
 def merged(calls: list[Call[Any]]) -> Call[Any]:
@@ -56,4 +57,6 @@ def given_up(fault: Fault, shown: str, spent: float) -> TarryError:
     """What the user is told of a fault when there is no more patience, or no sense in trying again."""
     if isinstance(fault, Refused):
         return fault.error
-    return Unavailable(f"The server at {shown} did not answer within {spent:.1f} s: {fault}. The call is safe to repeat.")
+    return Unavailable(
+        f"The server at {shown} did not answer within {spent:.1f} s: {fault}. The call is safe to repeat."
+    )

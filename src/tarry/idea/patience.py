@@ -17,4 +17,4 @@ class Patience:
         """Seconds to wait before the next try, or ``None`` when it is time to give up. ``luck``: from 0 to 1."""
         if spent >= self.bound:
             return None
-        return min(FIRST * 2 ** min(tries, 10), LONGEST) * (0.5 + luck)
+        return float(min(FIRST * 2 ** min(tries, 10), LONGEST)) * (0.5 + luck)

@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import redis.exceptions as driver
-from hiredis import pack_command
 
 from tarry.links.address import ANSWER_S, connection_class
-from tarry.links.blocking import WAIT_S, Replies, Words
+from tarry.links.blocking import WAIT_S, Replies, Words, pack
 from tarry.links.faults import Fault, Lost, meaning
 
 
@@ -38,7 +37,7 @@ class Server:
             if connection is None:
                 connection = self._connection = await self.connect()
             try:
-                await connection.send_packed_command(list(map(pack_command, commands)), check_health=False)
+                await connection.send_packed_command(list(map(pack, commands)), check_health=False)
             except Exception as error:
                 await self._drop(connection)
                 raise meaning(error) from error
@@ -96,10 +95,10 @@ class WaitingLine:
         try:
             if self._connection is None:
                 self._connection = await self._server.connect()
-                await self._connection.send_packed_command([pack_command((b"CLIENT", b"ID"))], check_health=False)
+                await self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
                 self._id = b"%d" % await self._connection.read_response()
             words = (b"BLPOP", *keys, b"%d" % WAIT_S)
-            await self._connection.send_packed_command([pack_command(words)], check_health=False)
+            await self._connection.send_packed_command([pack(words)], check_health=False)
         except Exception as error:
             await self.drop()
             raise error if isinstance(error, Fault) else meaning(error) from error

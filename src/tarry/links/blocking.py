@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis.exceptions as driver
-from hiredis import pack_command
+from hiredis import pack_command as _pack
 
 from tarry.links.address import ANSWER_S, connection_class
 from tarry.links.faults import Fault, meaning
@@ -23,6 +23,12 @@ Replies = list[Any]
 RESCUE_S = 1.0
 WAIT_S = 60
 """The server ends a wait by itself after so long; it is begun again."""
+
+
+def pack(words: Words) -> bytes:
+    """One command as it goes over the wire."""
+    packed: bytes = _pack(words)  # type: ignore[arg-type]  # its stub wants a tuple of one
+    return packed
 
 
 class Server:
@@ -40,7 +46,7 @@ class Server:
         connection = self._take()
         replies: Replies = []
         try:
-            connection.send_packed_command(list(map(pack_command, commands)), check_health=False)
+            connection.send_packed_command(list(map(pack, commands)), check_health=False)
             for _ in commands:
                 replies.append(_read(connection))
         except Exception as error:
@@ -96,7 +102,7 @@ def _read_on(connection: Any, expected: int, replies: Replies) -> None:
     try:
         while len(replies) < expected and connection.can_read(RESCUE_S):
             replies.append(_read(connection))
-    except Exception:
+    except driver.RedisError:
         return
 
 
@@ -116,7 +122,7 @@ class WaitingLine:
                 self._connection = self._server.connect(answer_s=None)
                 self._connection.send_command("CLIENT", "ID", check_health=False)
                 self._id = b"%d" % self._connection.read_response()
-            self._connection.send_packed_command([pack_command((b"BLPOP", *keys, b"%d" % WAIT_S))], check_health=False)
+            self._connection.send_packed_command([pack((b"BLPOP", *keys, b"%d" % WAIT_S))], check_health=False)
         except Exception as error:
             self.drop()
             raise error if isinstance(error, Fault) else meaning(error) from error
@@ -158,5 +164,3 @@ class WaitingLine:
         connection, self._connection, self.keys = self._connection, None, ()
         if connection is not None:
             connection.disconnect()
-
-

@@ -6,14 +6,17 @@ Everything here blocks; the awaiting client calls it in a thread.
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
 from redis.cluster import ClusterNode, RedisCluster
 from redis.crc import key_slot
 
 from tarry.errors import ServerUnfit, Unavailable
-from tarry.links.embedded.share import Share, join
 from tarry.links.address import Address
+from tarry.links.embedded.share import Share, join
+
+DEFAULT_PORT = 6379
 
 
 class Topology:
@@ -66,7 +69,10 @@ def _slots(url: str) -> list[str]:
     """For each slot the URL of its master."""
     parts = urlsplit(url)
     user, at, hosts = parts.netloc.rpartition("@")
-    nodes = [ClusterNode(host, int(port or 6379)) for host, _, port in (name.rpartition(":") for name in hosts.split(","))]
+    nodes: list[Any] = []
+    for host in hosts.split(","):
+        place = urlsplit(f"//{host}")
+        nodes.append(ClusterNode(place.hostname, place.port or DEFAULT_PORT))  # type: ignore[no-untyped-call]
     try:
         cluster = RedisCluster(
             startup_nodes=nodes,

@@ -59,7 +59,9 @@ class Bodies(Generic[T]):
             except (TypeError, ValueError, RecursionError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
         if len(raw) > self.limit:
-            raise BadInput(f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address.")
+            raise BadInput(
+                f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address."
+            )
         return raw, flag
 
     def decode(self, raw: bytes, flag: int) -> T:

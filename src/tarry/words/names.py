@@ -73,7 +73,7 @@ class Ids(NamedTuple):
         return self.random(8)
 
 
-def nonce_text(random: Callable[[int], bytes]) -> bytes:
+def word(random: Callable[[int], bytes]) -> bytes:
     """A short random word, for the name of a client."""
     return b64encode(random(_RANDOM_BYTES), b"-_")
 

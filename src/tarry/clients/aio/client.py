@@ -14,14 +14,16 @@ from tarry.clients.aio.runner import Runner
 from tarry.clients.aio.topic import AsyncJob, AsyncTopic
 from tarry.clients.aio.waiter import Waiter
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow
+from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.patience import Patience
+from tarry.idea.watch import Caller
 from tarry.links.address import find
 from tarry.verbs import registry
 from tarry.verbs.codecs import Bodies, Codec
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.topic import TopicDesk
+from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
 from tarry.words import keys, names
 from tarry.words.durations import SECOND, Duration, microseconds
 from tarry.words.settings import MAX_BODY, PATIENCE, settings
@@ -48,7 +50,7 @@ class AsyncClient:
         names.namespace(namespace)
         self.namespace = namespace
         self.runner = Runner(find(url, os.environ), Patience(self._settings.patience_s))
-        self._name = names.nonce_text(os.urandom)
+        self._name = names.word(os.urandom)
         self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
         self._introduced: set[str] = set()
         self._waiters: dict[tuple[Any, int, int], Waiter] = {}
@@ -78,9 +80,7 @@ class AsyncClient:
     def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> AsyncTopic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
         msgspec Struct or dataclass (JSON, validated when read), or a codec of your own."""
-        desk = TopicDesk(
-            name, keys.topic_keys(self.namespace, name), Bodies(type, self._settings.max_body), self._ids
-        )
+        desk = TopicDesk(name, keys.topic_keys(self.namespace, name), Bodies(type, self._settings.max_body), self._ids)
         return AsyncTopic(self, TopicVerbs(desk, self._name, random.random))
 
     async def topics(self) -> list[str]:
@@ -107,11 +107,11 @@ class AsyncClient:
 
     # ── what topics use ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def run(self, operation: Call[T] | Flow[T] | Any) -> T:
+    async def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
         """Performs what a verb said: a call, a command or a flow."""
-        perform = self.runner.run if hasattr(operation, "send") else self.runner.perform
-        result: T = await perform(operation)
-        return result
+        if isinstance(operation, (Call, Command)):
+            return await self.runner.perform(operation)
+        return await self.runner.run(operation)
 
     async def take(
         self, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
@@ -132,27 +132,26 @@ class AsyncClient:
     async def _wait(
         self, topics: Sequence[AsyncTopic[T]], want: int, seconds: float, ttr: Duration | None
     ) -> list[AsyncJob[T]]:
-        await self.runner.ready()
-        groups = {self.runner.group_of(topic.verbs.keys.due) for topic in topics}
-        if len(groups) > 1:
-            raise BadInput("pop: these topics lie in different slots of the Cluster; wait for one, or use wait=0.")
-        posts = [topic.verbs.post(ttr) for topic in topics]
-        waiter = await self._waiter(groups.pop(), topics[0].verbs.keys.due)
-        caller = await waiter.wait(want, seconds, posts)
+        caller = await self.wait(want, seconds, [topic.verbs.post(ttr) for topic in topics])
         if caller.found is None:
             return []
         post, taken, jobs = caller.found
         topic = next(topic for topic in topics if topic.verbs.keys == post.keys)
         return _jobs(topic, taken, jobs)
 
-    async def _waiter(self, group: int, key: bytes) -> Waiter:
-        place = (asyncio.get_running_loop(), os.getpid(), group)
+    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+        """Queues a caller at its posts, behind those who wait already."""
+        key = posts[0][0].due
+        server = await self.runner.server_of(key)
+        groups = {self.runner.group_of(keys.due) for keys, _, _ in posts}
+        if len(groups) > 1:
+            raise BadInput(SEVERAL_SLOTS)
+        place = (asyncio.get_running_loop(), os.getpid(), groups.pop())
         waiter = self._waiters.get(place)
         if waiter is None:
-            server = await self.runner.server_of(key)
-            name = self._name + b"." + names.nonce_text(os.urandom)[:6]
-            waiter = self._waiters.setdefault(place, Waiter(self.runner, server, name))
-        return waiter
+            name = self._name + b"." + names.word(os.urandom)[:6]
+            waiter = self._waiters[place] = Waiter(self.runner, server, name)
+        return await waiter.wait(want, seconds, posts)
 
 
 def _jobs(topic: AsyncTopic[T], taken: Any, raws: Sequence[taking.RawJob]) -> list[AsyncJob[T]]:

@@ -89,7 +89,7 @@ class Runner:
             while True:
                 try:
                     answer = await self.perform(request)
-                except Exception as fault:
+                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
                     request = flow.throw(fault)
                 else:
                     request = flow.send(answer)
@@ -132,7 +132,7 @@ class Runner:
             )
         except Fault as fault:
             replies = [fault] * len(parcels)
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001  # whatever it is, those who wait are told
             for errand in (errand for parcel in parcels for errand in parcel.errands):
                 _fail(errand.future, fault)
             return
@@ -155,7 +155,7 @@ class Runner:
         for errand, part in zip(errands, parts, strict=True):
             try:
                 answer = errand.request.decode(part)
-            except Exception as fault:
+            except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
                 _fail(errand.future, fault)
                 continue
             if not errand.future.done():
@@ -190,8 +190,9 @@ class Runner:
         if look:
             try:
                 await self.refresh()
-            except Exception as fault:
-                return _fail(errand.future, fault)
+            except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+                _fail(errand.future, fault)
+                return
         self._post(errand)
 
     # ── servers ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 from tarry.clients.aio.runner import Runner
-from tarry.errors import TarryError
 from tarry.idea.patience import FIRST, LONGEST
-from tarry.idea.watch import Block, Caller, GiveBack, Leave, Look, Step, Watch
+from tarry.idea.watch import Block, Caller, Watch
 from tarry.links.awaiting import Server, WaitingLine
 from tarry.links.faults import Fault
 from tarry.verbs.jobs import taking
-from tarry.words.keys import TopicKeys
+from tarry.verbs.jobs.waiting import PostAddress, turn
 
 
 class Waiter:
@@ -28,10 +27,10 @@ class Waiter:
         self._blocked_until: float | None = None
         self._failures = 0
 
-    async def wait(self, want: int, seconds: float, posts: Sequence[tuple[TopicKeys, bytes, bytes]]) -> Caller:
+    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
         served: asyncio.Future[None] = self._loop.create_future()
-        caller = Caller(want, self._loop.time() + seconds, lambda: served.done() or served.set_result(None))
+        caller = Caller(want, self._loop.time() + seconds, lambda: _wake(served))
         fresh = self._watch.enter(caller, posts)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._drive())
@@ -51,35 +50,14 @@ class Waiter:
         return caller
 
     def poke(self) -> None:
-        if not self._poke.done():
-            self._poke.set_result(None)
+        _wake(self._poke)
 
     async def _drive(self) -> None:
         while (step := self._watch.next_step(self._loop.time())) is not None:
-            await self._perform(step)
-
-    async def _perform(self, step: Step) -> None:
-        match step:
-            case Look(post, want, need):
-                call = taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=post.me)
-                try:
-                    found = await self._runner.perform(call)
-                except TarryError as fault:
-                    self._watch.failed(step, fault)
-                else:
-                    self._watch.looked(step, found, self._loop.time())
-            case Leave(keys, me):
-                await self._try(taking.leave(keys, me))
-            case GiveBack(post, found, jobs):
-                await self._try(taking.give_back(post.keys, found.receipt, jobs))
-            case Block():
+            if isinstance(step, Block):
                 await self._block(step)
-
-    async def _try(self, call: taking.Courtesy) -> None:
-        try:
-            await self._runner.perform(call)
-        except TarryError:
-            pass  # what was not handed back comes back after its TTR, or by the others' look-around
+            else:
+                await self._runner.run(turn(self._watch, step, self._loop.time))
 
     async def _block(self, step: Block) -> None:
         self._poke = self._loop.create_future()
@@ -111,3 +89,8 @@ class Waiter:
             self._task.cancel()
             await asyncio.wait({self._task})
         await self._line.drop()
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)

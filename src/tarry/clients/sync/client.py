@@ -14,14 +14,16 @@ from tarry.clients.sync.runner import Runner
 from tarry.clients.sync.topic import Job, Topic
 from tarry.clients.sync.waiter import Waiter
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow
+from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.patience import Patience
+from tarry.idea.watch import Caller
 from tarry.links.address import find
 from tarry.verbs import registry
 from tarry.verbs.codecs import Bodies, Codec
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.topic import TopicDesk
+from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
 from tarry.words import keys, names
 from tarry.words.durations import SECOND, Duration, microseconds
 from tarry.words.settings import MAX_BODY, PATIENCE, settings
@@ -51,7 +53,7 @@ class Client:
         names.namespace(namespace)
         self.namespace = namespace
         self.runner = Runner(find(url, os.environ), Patience(self._settings.patience_s))
-        self._name = names.nonce_text(os.urandom)
+        self._name = names.word(os.urandom)
         self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
         self._introduced: set[str] = set()
         self._waiters: dict[tuple[int, int], Waiter] = {}
@@ -81,9 +83,7 @@ class Client:
     def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> Topic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
         msgspec Struct or dataclass (JSON, validated when read), or a codec of your own."""
-        desk = TopicDesk(
-            name, keys.topic_keys(self.namespace, name), Bodies(type, self._settings.max_body), self._ids
-        )
+        desk = TopicDesk(name, keys.topic_keys(self.namespace, name), Bodies(type, self._settings.max_body), self._ids)
         return Topic(self, TopicVerbs(desk, self._name, random.random))
 
     def topics(self) -> list[str]:
@@ -96,24 +96,20 @@ class Client:
             self.run(registry.introduce(self.namespace, topic))
             self._introduced.add(topic)
 
-    def pop(
-        self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
-    ) -> Job[Any] | None:
+    def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         jobs = self.take([self.topic(topic) if isinstance(topic, str) else topic for topic in topics], 1, wait, ttr)
         return jobs[0] if jobs else None
 
     # ── what topics use ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def run(self, operation: Call[T] | Flow[T] | Any) -> T:
+    def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
         """Performs what a verb said: a call, a command or a flow."""
-        perform = self.runner.run if hasattr(operation, "send") else self.runner.perform
-        result: T = perform(operation)
-        return result
+        if isinstance(operation, (Call, Command)):
+            return self.runner.perform(operation)
+        return self.runner.run(operation)
 
-    def take(
-        self, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None
-    ) -> list[Job[T]]:
+    def take(self, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None) -> list[Job[T]]:
         """Up to ``n`` jobs of the first topic that has any, waiting for them."""
         if not topics:
             raise BadInput("pop: name a topic at least.")
@@ -128,25 +124,26 @@ class Client:
         return []
 
     def _wait(self, topics: Sequence[Topic[T]], want: int, seconds: float, ttr: Duration | None) -> list[Job[T]]:
-        groups = {self.runner.group_of(topic.verbs.keys.due) for topic in topics}
-        if len(groups) > 1:
-            raise BadInput("pop: these topics lie in different slots of the Cluster; wait for one, or use wait=0.")
-        posts = [topic.verbs.post(ttr) for topic in topics]
-        caller = self._waiter(groups.pop(), topics[0].verbs.keys.due).wait(want, seconds, posts)
+        caller = self.wait(want, seconds, [topic.verbs.post(ttr) for topic in topics])
         if caller.found is None:
             return []
         post, taken, jobs = caller.found
         topic = next(topic for topic in topics if topic.verbs.keys == post.keys)
         return _jobs(topic, taken, jobs)
 
-    def _waiter(self, group: int, key: bytes) -> Waiter:
-        place = (os.getpid(), group)
+    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+        """Queues a caller at its posts, behind those who wait already."""
+        key = posts[0][0].due
+        groups = {self.runner.group_of(keys.due) for keys, _, _ in posts}
+        if len(groups) > 1:
+            raise BadInput(SEVERAL_SLOTS)
+        place = (os.getpid(), groups.pop())
         waiter = self._waiters.get(place)
         if waiter is None:
+            server, name = self.runner.server_of(key), self._name + b"." + names.word(os.urandom)[:6]
             with self._lock:
-                name = self._name + b"." + names.nonce_text(os.urandom)[:6]
-                waiter = self._waiters.setdefault(place, Waiter(self.runner, self.runner.server_of(key), name))
-        return waiter
+                waiter = self._waiters.setdefault(place, Waiter(self.runner, server, name))
+        return waiter.wait(want, seconds, posts)
 
 
 def _jobs(topic: Topic[T], taken: Any, raws: Sequence[taking.RawJob]) -> list[Job[T]]:
@@ -155,5 +152,3 @@ def _jobs(topic: Topic[T], taken: Any, raws: Sequence[taking.RawJob]) -> list[Jo
     for job in jobs:
         job.belongs_to(topic)
     return jobs
-
-

@@ -63,7 +63,7 @@ class Runner:
             while True:
                 try:
                     answer = self.perform(request)
-                except Exception as fault:
+                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
                     request = flow.throw(fault)
                 else:
                     request = flow.send(answer)

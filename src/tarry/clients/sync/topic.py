@@ -118,9 +118,7 @@ class Topic(Generic[T]):
         than one script takes.
         """
         self.client.introduce(self.verbs.desk.name)
-        return self.client.run(
-            self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic)
-        )
+        return self.client.run(self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic))
 
     # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from tarry.clients.sync.runner import Runner
 from tarry.errors import TarryError
 from tarry.idea.patience import FIRST, LONGEST
-from tarry.idea.watch import Block, Caller, GiveBack, Leave, Look, Step, Watch
+from tarry.idea.watch import Block, Caller, Watch
 from tarry.links.blocking import Server, WaitingLine
 from tarry.links.faults import Fault
 from tarry.verbs.jobs import taking
-from tarry.words.keys import TopicKeys
+from tarry.verbs.jobs.waiting import PostAddress, turn
 
 LONGEST_WAIT_S = 60.0
 
@@ -38,7 +39,7 @@ class Waiter:
         self._failures = 0
         self._events: dict[Caller, threading.Event] = {}
 
-    def wait(self, want: int, seconds: float, posts: Sequence[tuple[TopicKeys, bytes, bytes]]) -> Caller:
+    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
         woken = threading.Event()
         caller = Caller(want, time.monotonic() + seconds, woken.set)
@@ -59,7 +60,7 @@ class Waiter:
             raise caller.fault
         return caller
 
-    def _enter(self, caller: Caller, woken: threading.Event, posts: Sequence[tuple[TopicKeys, bytes, bytes]]) -> None:
+    def _enter(self, caller: Caller, woken: threading.Event, posts: Sequence[PostAddress]) -> None:
         with self._lock:
             self._events[caller] = woken
             fresh = self._watch.enter(caller, posts)
@@ -91,32 +92,10 @@ class Waiter:
                     return
                 if isinstance(step, Block) and step.keys:
                     self._blocked_until = step.until
-            self._perform(step)
-
-    def _perform(self, step: Step) -> None:
-        match step:
-            case Look(post, want, need):
-                call = taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=post.me)
-                try:
-                    found = self._runner.perform(call)
-                except TarryError as fault:
-                    with self._lock:
-                        self._watch.failed(step, fault)
-                else:
-                    with self._lock:
-                        self._watch.looked(step, found, time.monotonic())
-            case Leave(keys, me):
-                self._try(taking.leave(keys, me))
-            case GiveBack(post, found, jobs):
-                self._try(taking.give_back(post.keys, found.receipt, jobs))
-            case Block():
+            if isinstance(step, Block):
                 self._block(step)
-
-    def _try(self, call: taking.Courtesy) -> None:
-        try:
-            self._runner.perform(call)
-        except TarryError:
-            pass  # what was not handed back comes back after its TTR, or by the others' look-around
+            else:
+                self._runner.run(turn(self._watch, step, time.monotonic, self._lock))
 
     def _block(self, step: Block) -> None:
         try:
@@ -149,7 +128,8 @@ class Waiter:
         caller.done = True
         if caller.found is not None:
             post, found, jobs = caller.found
-            self._try(taking.give_back(post.keys, found.receipt, jobs))
+            with suppress(TarryError):  # then they come back after their TTR
+                self._runner.perform(taking.give_back(post.keys, found.receipt, jobs))
         if self._leader is caller:
             self._lead(caller)  # ends the wait on the server and hands back the seat, if nobody else is here to
 

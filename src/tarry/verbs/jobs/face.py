@@ -98,9 +98,7 @@ class TopicVerbs(Generic[T]):
     def delete(self, ids: Sequence[str]) -> Call[list[State | None]]:
         return minding.delete(self.keys, ids)
 
-    def reschedule(
-        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
-    ) -> Call[list[State | None]]:
+    def reschedule(self, ids: Sequence[str], delay: Duration | None, at: datetime | None) -> Call[list[State | None]]:
         return minding.reschedule(self.keys, ids, delay, at)
 
     def get(self, ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:

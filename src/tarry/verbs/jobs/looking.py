@@ -62,7 +62,7 @@ def list_jobs(
     found: list[JobInfo[T]] = []
     while True:
         args = (*places[index], since or after, before, past, b"%d" % (limit - len(found)))
-        now, more, *rows = yield from ask(Call(LIST, desk.keys, args, list))
+        _, more, *rows = yield from ask(Call(LIST, desk.keys, args, list))
         found += [JobInfo(desk.name, desk.bodies, row) for row in rows if row[1] is not None and row[3]]
         if more and rows:
             return Page(tuple(found), _write_cursor(index, rows[-1][2], rows[-1][0]))
@@ -117,9 +117,7 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
     return Call(STATS, desk.keys, (), decode)
 
 
-_COUNTERS = frozenset(
-    "added popped finished released timed_out died kicked deleted stale repeated lost swept".split()
-)
+_COUNTERS = frozenset("added popped finished released timed_out died kicked deleted stale repeated lost swept".split())
 
 
 def _moment_of(score: bytes | None) -> datetime | None:
@@ -127,7 +125,7 @@ def _moment_of(score: bytes | None) -> datetime | None:
 
 
 def _lateness(meta: dict[bytes, bytes]) -> Lateness:
-    """Bucket k holds what was late by 2^(k/4) to 2^((k+1)/4) µs; a percentile is the upper end of its bucket."""
+    """Bucket k holds latenesses whose successor lies from 2^(k/4) to 2^((k+1)/4) µs; a percentile is its upper end."""
     buckets = sorted((int(field[5:]), int(n)) for field, n in meta.items() if field.startswith(b"late:"))
     total = sum(n for _, n in buckets)
 
@@ -136,7 +134,7 @@ def _lateness(meta: dict[bytes, bytes]) -> Lateness:
         for bucket, n in buckets:
             seen += n
             if seen >= share * total:
-                return as_timedelta(math.ceil(2 ** ((bucket + 1) / 4)) - 1)
+                return as_timedelta(math.ceil(2 ** ((bucket + 1) / 4)) - 2)
         return timedelta(0)
 
     return Lateness(total, at(0.5), at(0.99), at(1.0))
@@ -153,9 +151,7 @@ def histogram(
 
     def decode(reply: Reply) -> Histogram:
         now, before, *counts, after = reply
-        return Histogram(
-            as_datetime(now), as_datetime(now + first), as_timedelta(width), before, tuple(counts), after
-        )
+        return Histogram(as_datetime(now), as_datetime(now + first), as_timedelta(width), before, tuple(counts), after)
 
     return Call(HISTOGRAM, desk.keys, (b"%d" % first, b"%d" % width, b"%d" % buckets), decode)
 
@@ -169,7 +165,9 @@ def check(keys: TopicKeys) -> Flow[Check]:
             args = (part.encode(), cursor, b"%d" % _STEP)
             cursor, seen, *found = yield from ask(Call(CHECK, keys, args, list))
             looked += seen
-            faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in zip(*[iter(found)] * 2, strict=True)]
+            faults += [
+                f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in zip(*[iter(found)] * 2, strict=True)
+            ]
             if cursor == b"0":
                 break
     return Check(looked, tuple(faults))

@@ -19,6 +19,7 @@ KICK = Script("topic/kick", item=("id",))
 DELETE = Script("topic/delete", item=("id",))
 RESCHEDULE = Script("topic/reschedule", item=("id", "when"))
 
+
 def _states(reply: Reply) -> list[State | None]:
     return [cast("State", word.decode()) if word is not None else None for word in reply]
 

@@ -92,7 +92,7 @@ def max_attempts_of(value: int | None) -> int:
 
 def _plain(headers: Mapping[str, str] | None) -> dict[str, str] | None:
     if headers is None or isinstance(headers, dict):
-        return cast("dict[str, str] | None", headers)
+        return headers
     if not isinstance(headers, Mapping):
         raise BadInput(f"headers: {type(headers).__name__} given; they are a map from text to text.")
     return dict(headers)
@@ -208,9 +208,7 @@ def _chunks(desk: TopicDesk[T], bodies: Sequence[T | NewJob[T]], opts: Options) 
     return chunks
 
 
-def _item(
-    desk: TopicDesk[T], job: NewJob[T], opts: Options, fresh: bytes
-) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+def _item(desk: TopicDesk[T], job: NewJob[T], opts: Options, fresh: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     raw, flags = desk.bodies.encode(job.body)
     when = opts.when if job.delay is None and job.at is None else when_of(job.delay, job.at)
     ttr_ms = opts.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
@@ -218,5 +216,3 @@ def _item(
     headers = opts.headers if job.headers is None else stored.pack_headers(_plain(job.headers))
     id, nonce = (fresh, stored.NO_NONCE) if job.id is None else (names.name(job.id, "id"), desk.ids.nonce())
     return id, when, opts.if_exists, stored.pack_head(flags, ttr_ms, limit, nonce, headers), raw
-
-

@@ -11,7 +11,16 @@ from tarry.verbs.jobs.places import places_of
 from tarry.verbs.jobs.putting import max_attempts_of, ttr_ms_of
 from tarry.verbs.jobs.shapes import Defaults, State
 from tarry.verbs.jobs.stored import NO_LIMIT
-from tarry.words.durations import DAY, LAST_MOMENT_US, MILLISECOND, SECOND, Duration, as_datetime, as_timedelta, microseconds
+from tarry.words.durations import (
+    DAY,
+    LAST_MOMENT_US,
+    MILLISECOND,
+    SECOND,
+    Duration,
+    as_datetime,
+    as_timedelta,
+    microseconds,
+)
 from tarry.words.keys import TopicKeys
 
 PAUSE = Script("topic/pause", args=("span",))
@@ -72,5 +81,3 @@ def purge(keys: TopicKeys, state: State | None = None) -> Flow[int]:
             if step < _STEP:
                 break
     return gone
-
-

@@ -109,5 +109,3 @@ def first_fault(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         if outcome is not None:
             raise outcome
-
-

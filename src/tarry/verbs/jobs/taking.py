@@ -73,10 +73,6 @@ def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Ta
             return taken
 
 
-Courtesy = Call[None] | Call[list[Outcome]]
-"""Handing back what is not needed: right to do, no harm if it cannot be done."""
-
-
 def leave(keys: TopicKeys, me: bytes) -> Call[None]:
     """Hands back a seat and a token."""
     return Call(LEAVE, keys, (me,), lambda reply: None)
@@ -99,5 +95,3 @@ def want_of(n: int) -> int:
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST:
         raise BadInput(f"n: {n!r}; it is a whole number from 1 to {MOST}.")
     return n
-
-

@@ -1,0 +1,103 @@
+"""Clients whose time is imaginary, on a real server that was started for tests: no test sleeps.
+
+    clock = Clock()
+    client = TestClient(url, clock)                 # or TestAsyncClient
+    topic.add("tea", delay="30m")
+    clock.advance("29m"); topic.pop()               # None
+    topic.pop(wait="2m")                            # the tea: waiting makes time pass
+
+Everything but the clock is the real thing: the scripts, the server, the links. Of one clock and many consumers, each wait
+is lived through alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tarry.clients.aio.client import AsyncClient
+from tarry.clients.sync.client import Client
+from tarry.idea.watch import Caller, Watch
+from tarry.verbs.jobs.waiting import PostAddress, imaginary
+from tarry.words.durations import SECOND, Duration, microseconds
+
+START_US = 1_800_000_000 * SECOND
+"""2027-01-15 08:00:00 UTC."""
+
+
+class Clock:
+    """Imaginary time, in microseconds since 1970; shared by any number of clients."""
+
+    def __init__(self, start_us: int = START_US) -> None:
+        self.us = self._start = start_us
+        self._runners: list[Any] = []
+
+    def drive(self, runner: Any) -> None:
+        """From now on the runner's scripts go by this clock."""
+        self._runners.append(runner)
+        self._tell()
+
+    def advance(self, duration: Duration) -> None:
+        """Lets time pass."""
+        self.us += microseconds(duration, "duration")
+        self._tell()
+
+    @property
+    def lived_us(self) -> int:
+        """How much time has passed here."""
+        return self.us - self._start
+
+    def seconds(self) -> float:
+        return self.lived_us / SECOND
+
+    def pass_until(self, moment: float) -> None:
+        self.us = max(self.us, self._start + math.ceil(moment * SECOND))
+        self._tell()
+
+    def _tell(self) -> None:
+        for runner in self._runners:
+            runner.clock = b"%d" % self.us
+
+
+class _Alone:
+    """Waits for one client, one caller at a time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._watch = Watch(b"test:%d" % id(self))
+
+    def flow(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Any:
+        return imaginary(self._watch, want, seconds, posts, self._clock)
+
+
+class TestClient(Client):
+    """``tarry.Client`` by an imaginary clock."""
+
+    __test__ = False
+
+    def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
+        super().__init__(url, **options)
+        self.clock = clock or Clock()
+        self.clock.drive(self.runner)
+        self._alone = _Alone(self.clock)
+
+    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+        caller: Caller = self.run(self._alone.flow(want, seconds, posts))
+        return caller
+
+
+class TestAsyncClient(AsyncClient):
+    """``tarry.AsyncClient`` by an imaginary clock."""
+
+    __test__ = False
+
+    def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
+        super().__init__(url, **options)
+        self.clock = clock or Clock()
+        self.clock.drive(self.runner)
+        self._alone = _Alone(self.clock)
+
+    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+        caller: Caller = await self.run(self._alone.flow(want, seconds, posts))
+        return caller

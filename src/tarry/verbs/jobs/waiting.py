@@ -1,0 +1,73 @@
+"""Waiting for jobs: what the watch's steps mean in requests.
+
+``turn`` performs a step that talks; blocking is left to the driver. ``imaginary`` is a driver by itself: where time is
+imaginary, nothing blocks, and waiting makes time pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Protocol
+
+from tarry.errors import TarryError
+from tarry.idea.calls import Command, Flow, ask
+from tarry.idea.watch import Block, Caller, GiveBack, Leave, Look, Watch
+from tarry.verbs.jobs import taking
+from tarry.words.keys import TopicKeys
+
+PostAddress = tuple[TopicKeys, bytes, bytes]
+"""Where a caller queues: the topic's keys, the consumer's TTR, the holder."""
+SEVERAL_SLOTS = "pop: these topics lie in different slots of the Cluster; wait for one of them, or use wait=0."
+
+
+def turn(
+    watch: Watch,
+    step: Look | Leave | GiveBack,
+    now: Callable[[], float],
+    guard: AbstractContextManager[object] | None = None,
+) -> Flow[None]:
+    """Performs one step; ``guard`` is held while the watch is told (by threads that share it)."""
+    guard = guard if guard is not None else nullcontext()
+    match step:
+        case Look(post, want, need):
+            try:
+                found = yield from ask(
+                    taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=post.me)
+                )
+            except TarryError as fault:
+                with guard:
+                    watch.failed(step, fault)
+            else:
+                with guard:
+                    watch.looked(step, found, now())
+        case Leave(keys, me):
+            with suppress(TarryError):  # then the others notice, at their look-around
+                yield from ask(taking.leave(keys, me))
+        case GiveBack(post, found, jobs):
+            with suppress(TarryError):  # then they come back after their TTR
+                yield from ask(taking.give_back(post.keys, found.receipt, jobs))
+
+
+class Time(Protocol):
+    """A clock that passes when it is told to."""
+
+    def seconds(self) -> float: ...
+    def pass_until(self, moment: float) -> None: ...
+
+
+def imaginary(watch: Watch, want: int, seconds: float, posts: Sequence[PostAddress], time: Time) -> Flow[Caller]:
+    """A whole wait, in a time that passes only here."""
+    caller = Caller(want, time.seconds() + seconds, lambda: None)
+    watch.enter(caller, posts)
+    while (step := watch.next_step(time.seconds())) is not None:
+        if not isinstance(step, Block):
+            yield from turn(watch, step, time.seconds)
+            continue
+        for key in step.keys:
+            if (yield from ask(Command((b"LPOP", key), bool))):
+                watch.woken(key)
+                break
+        else:
+            watch.stopped() if not step.keys else time.pass_until(step.until)
+    return caller
