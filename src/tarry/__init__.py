@@ -1,10 +1,10 @@
 """tarry: delayed jobs on Redis and Valkey. Put a job in now, get it out when it is due.
 
-    client = tarry.Client()                              # or tarry.AsyncClient(), the same with await
-    orders = client.topic("orders")
-    orders.add({"order": 7}, delay="30m", id="7")        # close it in half an hour
-    orders.delete("7")                                   # it was paid
-    with orders.pop(wait=60) as job: ...                 # somebody closes what was not
+client = tarry.Client()                              # or tarry.AsyncClient(), the same with await
+orders = client.topic("orders")
+orders.add({"order": 7}, delay="30m", id="7")        # close it in half an hour
+orders.delete("7")                                   # it was paid
+with orders.pop(wait=60) as job: ...                 # somebody closes what was not
 """
 
 from tarry import errors

@@ -1,10 +1,10 @@
 """What a driver's error means, in five kinds.
 
-    Lost        no answer: the connection broke, or the time was up. The call may or may not have been done.
-    Later       the server refuses for now: loading, a replica after a fail-over, a slow script. Nothing was done.
-    Elsewhere   a Cluster has moved the slot. Nothing was done.
-    NoScript    the server does not know the script yet. Nothing was done.
-    Refused     the server will not do it, and says why.
+Lost        no answer: the connection broke, or the time was up. The call may or may not have been done.
+Later       the server refuses for now: loading, a replica after a fail-over, a slow script. Nothing was done.
+Elsewhere   a Cluster has moved the slot. Nothing was done.
+NoScript    the server does not know the script yet. Nothing was done.
+Refused     the server will not do it, and says why.
 """
 
 from __future__ import annotations
