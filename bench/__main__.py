@@ -1,0 +1,49 @@
+"""``python -m bench [ROW …]``: measure, print the table, write it down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from bench import table
+from bench.harness import Bench, Effort, Result, private_server
+from bench.rows import ROWS
+
+
+def measure(names: list[str], effort: Effort, repeat: int) -> list[Result]:
+    results: list[Result] = []
+    for name in names:
+        began = time.monotonic()
+        print(f"{name} …", end="", file=sys.stderr, flush=True)
+        with private_server() as server:
+            results += ROWS[name](Bench(server, effort, repeat))
+        print(f" {time.monotonic() - began:.1f} s", file=sys.stderr)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser("python -m bench", description="How fast tarry is, beside its yardsticks.")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which rows; all by default: {', '.join(ROWS)}")
+    parser.add_argument("--quick", action="store_true", help="a run of a minute: smaller sizes, fewer repeats")
+    parser.add_argument("--repeat", type=int, help="how often each side has its turn (5; quick: 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every reading there")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the table in a Markdown page")
+    given = parser.parse_args()
+    if unknown := [name for name in given.rows if name not in ROWS]:
+        parser.error(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    effort: Effort = "quick" if given.quick else "full"
+    repeat = given.repeat or (3 if given.quick else 5)
+    results = measure(given.rows or list(ROWS), effort, repeat)
+    about = table.machine(effort, repeat)
+    table.show(results)
+    if given.json:
+        given.json.write_text(json.dumps(table.as_data(results, about), indent=2, ensure_ascii=False), "utf-8")
+    if given.write:
+        table.write(given.write, table.as_markdown(results, about))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""The rows, in the order of the table. Each is a function from a ``Bench`` to its lines."""
+
+from collections.abc import Callable
+
+from bench.harness import Bench, Result
+from bench.rows.add import add
+from bench.rows.add_many import add_many
+from bench.rows.add_tasks import add_tasks
+from bench.rows.burst import burst
+from bench.rows.idle import idle
+from bench.rows.lateness import lateness
+from bench.rows.memory import memory
+from bench.rows.noise import noise
+from bench.rows.pop import pop
+
+Row = Callable[[Bench], list[Result]]
+
+ROWS: dict[str, Row] = {
+    "noise": noise,
+    "add": add,
+    "add_many": add_many,
+    "add_tasks": add_tasks,
+    "burst": burst,
+    "lateness": lateness,
+    "idle": idle,
+    "memory": memory,
+    "pop": pop,
+}

@@ -1,0 +1,137 @@
+"""50 jobs a second with random delays of 200 to 1,500 ms; 1, 5 and 50 consumers wait for them, each with its own client.
+
+lateness   what tarry tells: handed out by the server − due. In the details also "in hand": until ``pop`` returned
+calls      how often the script of ``pop`` was called for each job; counted in the clients, at the one method through
+           which every request goes
+
+All clients and the producer live in one process and one loop: the figures hold its delays too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import tarry
+from bench.harness import BODY, Bench, Reach, Reading, Result
+
+RATE = 50
+FEWEST_MS, MOST_MS = 200, 1500
+WORK_S = 0.002
+"""What a handler takes, so that those who work and those who wait are not the same."""
+
+
+@dataclass
+class Seen:
+    late_ms: list[float] = field(default_factory=list)
+    in_hand_ms: list[float] = field(default_factory=list)
+    scripts: Counter[str] = field(default_factory=Counter)
+    another: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def counting(client: tarry.AsyncClient, scripts: Counter[str]) -> tarry.AsyncClient:
+    """Counts the scripts that a client asks for."""
+    runner: Any = client.runner
+    perform = runner.perform
+
+    async def counted(request: Any) -> Any:
+        scripts[getattr(getattr(request, "script", None), "name", "command")] += 1
+        return await perform(request)
+
+    runner.perform = counted
+    return client
+
+
+async def consume(client: tarry.AsyncClient, seen: Seen) -> None:
+    topic = client.topic("orders")
+    while True:
+        job = await topic.pop(wait=None)
+        assert job is not None
+        seen.in_hand_ms.append((time.time() - job.due.timestamp()) * 1000)
+        seen.late_ms.append(job.lateness.total_seconds() * 1000)
+        seen.another.set()
+        await asyncio.sleep(WORK_S)
+        await topic.finish(job)
+
+
+async def watch(url: str, consumers: int, seconds: float) -> Seen:
+    seen, luck = Seen(), random.Random(7)
+    clients = [counting(tarry.AsyncClient(url), seen.scripts) for _ in range(consumers)]
+    async with tarry.AsyncClient(url) as producer:
+        topic = producer.topic("orders")
+        tasks = [asyncio.create_task(consume(client, seen)) for client in clients]
+        await asyncio.sleep(0.5)
+        began, added = time.monotonic(), 0
+        while time.monotonic() - began < seconds:
+            await topic.add(BODY, delay=luck.randrange(FEWEST_MS, MOST_MS) / 1000)
+            added += 1
+            await asyncio.sleep(max(0, began + added / RATE - time.monotonic()))
+        while len(seen.late_ms) < added and await _another(seen):
+            pass
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for client in clients:
+            await client.close()
+    assert len(seen.late_ms) == added, f"{added} added, {len(seen.late_ms)} seen"
+    return seen
+
+
+async def _another(seen: Seen) -> bool:
+    """Waits for one more job; false when none comes."""
+    seen.another.clear()
+    try:
+        await asyncio.wait_for(seen.another.wait(), MOST_MS / 1000 + 10)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
+
+
+def lateness(bench: Bench) -> list[Result]:
+    seconds = bench.size(8, 4, 1)
+    rounds = max(1, bench.repeat // 2) if bench.effort == "full" else 1
+    taken: dict[int, list[Seen]] = {50: [], 5: [], 1: []}
+    for _ in range(rounds):
+        for consumers, record in taken.items():
+            bench.flush()
+            record.append(asyncio.run(watch(bench.url, consumers, seconds)))
+    lines = []
+    for consumers, record in taken.items():
+        late = [value for seen in record for value in seen.late_ms]
+        held = [value for seen in record for value in seen.in_hand_ms]
+        scripts = sum((seen.scripts for seen in record), Counter[str]())
+        word = "consumer" if consumers == 1 else "consumers"
+        lines.append(
+            Result(
+                "lateness",
+                f"p99 of lateness, {consumers} {word}, {RATE} jobs/s",
+                "ms",
+                Reading(tuple(_percentile(seen.late_ms, 0.99) for seen in record)),
+                Reach("≤", 3) if consumers == 50 else None,
+                details={
+                    "p50": _percentile(late, 0.5),
+                    "max": max(late),
+                    "in hand p50": _percentile(held, 0.5),
+                    "in hand p99": _percentile(held, 0.99),
+                },
+            )
+        )
+        lines.append(
+            Result(
+                "lateness",
+                f"pop calls a job, {consumers} {word}",
+                "calls",
+                Reading(tuple(seen.scripts["topic/pop"] / len(seen.late_ms) for seen in record)),
+                Reach("≤", 5),
+                details={name: n / len(late) for name, n in scripts.items() if name != "topic/pop"},
+            )
+        )
+    return lines

@@ -1,0 +1,121 @@
+"""What is shown: one table, on the screen, as JSON, and between two markers of a page."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import redis
+from rich.console import Console
+from rich.table import Table
+
+from bench.harness import Effort, Reading, Result
+
+HEADINGS = ("row", "measure", "tarry", "yardstick", "ratio", "reach", "met")
+WIDE = 160
+BEGIN, END = "<!-- bench: table -->", "<!-- bench: end -->"
+
+
+def cells(result: Result) -> tuple[str, ...]:
+    met = {True: "yes", False: "no", None: "–"}[result.met]
+    return (
+        result.row,
+        result.measure,
+        _shown(result.tarry, result.unit),
+        _shown(result.yardstick, result.unit) if result.yardstick else "–",
+        "–" if result.ratio is None else f"{result.ratio:.2f} ×",
+        _reach(result),
+        met,
+    )
+
+
+def details(result: Result) -> str:
+    return ", ".join(f"{name} {number(value)}" for name, value in result.details.items())
+
+
+def number(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
+def _shown(reading: Reading, unit: str) -> str:
+    spread = f" ± {reading.spread / 2:.0%}" if len(reading.values) > 1 else ""
+    return f"{number(reading.median)} {unit}{spread}"
+
+
+def _reach(result: Result) -> str:
+    if result.reach is None:
+        return "–"
+    limit = f"{result.reach.limit:,g}"
+    return f"{result.reach.sign} {limit} " + ("×" if result.reach.of == "ratio" else result.unit)
+
+
+def show(results: Sequence[Result]) -> None:
+    """The table, and under it what else was seen of each line."""
+    grid = Table()
+    for heading in HEADINGS:
+        grid.add_column(heading)
+    for result in results:
+        grid.add_row(*cells(result), style="bold red" if result.met is False else None)
+    console = Console()
+    # a pipe has no width of its own, and a table that is searched should not be folded
+    console = console if console.is_terminal else Console(width=WIDE)
+    console.print(grid)
+    for result in results:
+        if result.details:
+            console.print(f"{result.row}: {result.measure}: {details(result)}", highlight=False, markup=False)
+
+
+def machine(effort: Effort, repeat: int) -> dict[str, Any]:
+    """Where and how it was measured, as far as it matters to a reader."""
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "processors": os.cpu_count(),
+        "redis-py": redis.__version__,
+        "loop": "asyncio",
+        "effort": effort,
+        "repeat": repeat,
+    }
+
+
+def as_data(results: Sequence[Result], about: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "about": about,
+        "results": [
+            {
+                "row": result.row,
+                "measure": result.measure,
+                "unit": result.unit,
+                "tarry": list(result.tarry.values),
+                "yardstick": list(result.yardstick.values) if result.yardstick else None,
+                "ratio": result.ratio,
+                "reach": _reach(result),
+                "met": result.met,
+                "details": result.details,
+            }
+            for result in results
+        ],
+    }
+
+
+def as_markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
+    lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
+    lines += ["| " + " | ".join(cells(result)) + " |" for result in results]
+    lines += ["", "Measured with " + ", ".join(f"{name} {value}" for name, value in about.items()) + "."]
+    return "\n".join(lines)
+
+
+def write(page: Path, table: str) -> None:
+    """Replaces what is between the markers of a page."""
+    text = page.read_text("utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"{page} has no place for the table: a line {BEGIN} and, after it, a line {END}.")
+    page.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", "utf-8")

@@ -1,0 +1,38 @@
+"""Every row of the benchmarks runs, with tiny sizes, and yields numbers. How large they are is nobody's business here."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from bench import table
+from bench.harness import Bench, Reach, Reading, Result, private_server
+from bench.rows import ROWS
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_yields_numbers(name):
+    with private_server() as server:
+        results = ROWS[name](Bench(server, "tiny", 1))
+    assert results
+    for result in results:
+        assert result.row == name
+        assert all(math.isfinite(value) and value >= 0 for value in result.tarry.values)
+        assert len(table.cells(result)) == len(table.HEADINGS)
+    json.dumps(table.as_data(results, table.machine("tiny", 1)))
+
+
+def test_a_ratio_is_one_of_medians_and_the_reach_says_of_what():
+    result = Result("r", "m", "µs", Reading((1, 3, 2)), Reach("≥", 0.5, "ratio"), Reading((4, 4, 1)))
+    assert (result.ratio, result.met) == (0.5, True)
+    assert Result("r", "m", "µs", Reading((3,)), Reach("≤", 2)).met is False
+    assert Result("r", "m", "µs", Reading((3,))).met is None
+
+
+def test_the_table_replaces_what_stands_between_the_markers(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"above\n{table.BEGIN}\nold\n{table.END}\nbelow\n", "utf-8")
+    table.write(page, "new")
+    assert page.read_text("utf-8") == f"above\n{table.BEGIN}\nnew\n{table.END}\nbelow\n"
