@@ -194,6 +194,10 @@ class Watch:
         """What to BLPOP on: relay is for those without a seat."""
         return "w" if c.seat else "wr"
 
+    def closes_before_looking(self, c: Consumer) -> bool:
+        """A BLPOP on relay must not be open while a look may take a seat: the token is for somebody else."""
+        return c.line == "wr"
+
     def answered(self, s: State, i: int) -> tuple[str, State]:
         """The reply of pop arrives."""
         c = s.crew[i]
@@ -230,16 +234,20 @@ class Watch:
         c, who = s.crew[i], name(i)
         if not self.free(c):
             return f"{who} stops waiting", change(s, i, phase="leaving", alarm=NEVER)
+        if c.alarm <= 0 and self.closes_before_looking(c):
+            return f"{who}'s alarm rings, it unblocks {c.line}", unblock(s, i)
         if c.alarm <= 0:
             return f"{who}'s alarm rings", change(s, i, phase="looking", alarm=NEVER)
         if not c.line:
             return f"{who} blocks on {self.keys(c)}", block(s, i, self.keys(c))
         if c.line != self.keys(c):  # it may have had a token in this very moment: answered above
             return f"{who} unblocks {c.line}", unblock(s, i)
-        return None  # a BLPOP on the right keys stays open over any number of looks
+        return None  # a BLPOP on wake alone stays open over any number of looks
 
     def is_away(self, s: State, i: int) -> tuple[str, State] | None:
         c, who = s.crew[i], name(i)
+        if self.free(c) and self.closes_before_looking(c):
+            return f"{who} wants a job, it unblocks {c.line}", unblock(s, i)
         if self.free(c):
             return f"{who} wants a job", change(s, i, phase="looking")
         if c.line:

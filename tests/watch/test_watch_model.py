@@ -76,7 +76,7 @@ def test_a_reservation_that_runs_out_is_watched_like_a_job() -> None:
 
 
 def test_a_consumer_with_two_slots_waits_and_works_at_once() -> None:
-    watch = Watch(slots=2, delays=(0,), fault_kinds=("kill",))
+    watch = Watch(R=4, ttr=5, slots=2, delays=(0,), fault_kinds=("kill",))
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
 
 
@@ -88,7 +88,7 @@ def test_anything_worse_costs_the_look_around_at_most() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["kill", "ghost", "freeze"])
 def test_at_large_one_fault_among_three(fault: str) -> None:
-    watch = Watch(delays=(0, 3), fault_kinds=(fault,))
+    watch = Watch(delays=(0, 8), fault_kinds=(fault,))  # now, and beyond R: it comes into sight by itself
     assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
 
 
@@ -144,7 +144,7 @@ def test_at_large_skips() -> None:
     watch = AddsAndFinishesThatSettleRarely(delays=(0, 3, 8))
     assert_kept(everything(watch, 2, adds=2, changes=1, late=0))
     assert_kept(everything(watch, 2, adds=2, changes=1, faults=1, late=watch.G))
-    watch = AddsAndFinishesThatSettleRarely(delays=(0, 3), fault_kinds=("kill", "ghost"))
+    watch = AddsAndFinishesThatSettleRarely(delays=(0, 8), fault_kinds=("kill", "ghost"))
     assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
     assert_kept(everything(AddsAndFinishesThatSettleRarely(delays=(0, 3)), 3, adds=2, late=0, looks=3))
 
@@ -242,6 +242,13 @@ class RelayWhileSeated(Watch):
         return "wr"
 
 
+class LooksWithRelayOpen(Watch):
+    """A look takes a seat while its owner's BLPOP still waits for relay: one consumer takes what two should have."""
+
+    def closes_before_looking(self, c: Consumer) -> bool:
+        return False
+
+
 class TokenWithoutAnswer(Watch):
     """A token that comes when no slot is free is dropped."""
 
@@ -306,6 +313,7 @@ MUTANTS = [
     Mutant(NoSecondSeat(delays=(0, 3), fault_kinds=("kill",)), 2, adds=1, faults=1, late=1),
     Mutant(ForgetsTheCallersOwnPromise(delays=(0, 3)), 2, adds=2, finds="holds a seat"),
     Mutant(RelayWhileSeated(delays=(0, 3)), 1, adds=1, looks=3, finds="endless"),
+    Mutant(LooksWithRelayOpen(R=4, delays=(0, 5), ttr=9, fault_kinds=("kill",)), 3, adds=2, faults=1, late=1),
     Mutant(TokenWithoutAnswer(delays=(0,), change_kinds=("stop",)), 3, adds=1, changes=2),
     Mutant(BlpopOutlivesAFullPop(delays=(0, 3)), 2, adds=2),
     Mutant(StopsWithoutLeaving(delays=(0, 3), change_kinds=("stop",)), 2, adds=1, changes=1, finds="holds a seat"),
