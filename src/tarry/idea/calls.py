@@ -24,9 +24,8 @@ T = TypeVar("T")
 Reply = Any
 """What the driver gives for a reply: ``int``, ``bytes``, ``None`` or a list of them."""
 
-AGAIN_NO, AGAIN_YES = b"0", b"1"
-REPLAY = (AGAIN_NO,)
-"""The arguments of a verb whose script must know a repeated call from a first one."""
+FIRST_TIME, AGAIN = b"0", b"1"
+"""The last argument of a script that must know a repeated call from a first one: ``again``."""
 
 
 class Call(Generic[T]):
@@ -64,9 +63,10 @@ class Call(Generic[T]):
 
     def repeated(self) -> Call[T]:
         """The same call, told that it may have been done already."""
-        if self.args != REPLAY:
+        if not self.script.knows_replays:
             return self
-        return Call(self.script, self.keys, (AGAIN_YES,), self.decode, items=self.items, lead=self.lead)
+        args = (*self.args[:-1], AGAIN)
+        return Call(self.script, self.keys, args, self.decode, items=self.items, lead=self.lead, alone=self.alone)
 
     def __repr__(self) -> str:
         return f"Call({self.script.name}, {len(self.items)} values)"

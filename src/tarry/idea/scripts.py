@@ -28,7 +28,7 @@ _INCLUDE = re.compile(r"^-- include ([\w ]+)$", re.M)
 class Script:
     """A Lua script, ready to be called by its hash."""
 
-    __slots__ = ("keys", "name", "sha", "source", "stride")
+    __slots__ = ("knows_replays", "name", "sha", "source", "stride")
 
     def __init__(self, name: str, *, args: tuple[str, ...] = (), item: tuple[str, ...] = ()) -> None:
         """``args`` come after the clock, ``item`` after them, once for each item."""
@@ -45,6 +45,7 @@ class Script:
         self.source = _INCLUDE.sub(lambda found: "\n".join(map(_library, found[1].split())), raw).encode()
         self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
         self.stride = len(item)
+        self.knows_replays = args[-1:] == ("again",)
 
     def __repr__(self) -> str:
         return f"Script({self.name!r})"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable
-from typing import NamedTuple
+from os import getpid
 
 from tarry.errors import BadInput
 
@@ -19,6 +19,7 @@ LONGEST = 200
 _NAME = re.compile(r"(?!\s)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
 _SORTED64 = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _RANDOM_BYTES = 9
+_STOCK = 256
 
 
 def name(value: str, what: str) -> bytes:
@@ -56,27 +57,51 @@ def _fault(value: object, what: str) -> str:
     return f"{value!r} holds a control character or one of '{{' '}}', which separate hash tags."
 
 
-class Ids(NamedTuple):
-    """Makes default ids from a clock (milliseconds) and a source of random bytes, both given by the client."""
+class Ids:
+    """Makes default ids from a clock (milliseconds) and a source of random bytes, both given by the client.
 
-    now_ms: Callable[[], int]
-    random: Callable[[int], bytes]
+    Random words are drawn in stock; a process that was forked does not use its parent's.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], random: Callable[[int], bytes]) -> None:
+        self._now_ms = now_ms
+        self._random = random
+        self._stock: list[bytes] = []
+        self._process = 0
+        self._stamp: tuple[int, bytes] = (0, b"")
 
     def new(self) -> bytes:
-        return _stamp(self.now_ms()) + b64encode(self.random(_RANDOM_BYTES), b"-_")
+        """One id."""
+        process = getpid()
+        if process != self._process:
+            self._process, self._stock = process, []
+        try:
+            text = self._stock.pop()
+        except IndexError:
+            self._stock = self._texts(_STOCK)
+            text = self._texts(1)[0]
+        return self._now() + text
 
     def many(self, n: int) -> list[bytes]:
-        stamp, text = _stamp(self.now_ms()), b64encode(self.random(_RANDOM_BYTES * n), b"-_")
-        return [stamp + text[i : i + 12] for i in range(0, 12 * n, 12)]
+        """As many ids."""
+        stamp = self._now()
+        return [stamp + text for text in self._texts(n)]
 
     def nonce(self) -> bytes:
-        return self.random(8)
+        """Eight random bytes, by which a repeated ``add`` is known."""
+        return self._random(8)
+
+    def _texts(self, n: int) -> list[bytes]:
+        text = b64encode(self._random(_RANDOM_BYTES * n), b"-_")
+        return [text[i : i + 12] for i in range(0, 12 * n, 12)]
+
+    def _now(self) -> bytes:
+        ms = self._now_ms()
+        if self._stamp[0] != ms:
+            self._stamp = (ms, "".join([_SORTED64[ms >> shift & 63] for shift in range(42, -1, -6)]).encode())
+        return self._stamp[1]
 
 
 def word(random: Callable[[int], bytes]) -> bytes:
     """A short random word, for the name of a client."""
     return b64encode(random(_RANDOM_BYTES), b"-_")
-
-
-def _stamp(ms: int) -> bytes:
-    return "".join([_SORTED64[ms >> shift & 63] for shift in range(42, -1, -6)]).encode()

@@ -1,59 +1,60 @@
--- The watch: who has promised to look, and the token that says that nobody has.
+-- The watch: who has promised to look, and the tokens that say that nobody has, or only one.
 --
 --   watch   sorted set   consumer → the time by which it has promised to look: a seat
 --   wake    list         at most one token: nobody has promised to look in time
---   relay   list         at most one token: somebody has, but there is no second
+--   relay   list         at most one token: fewer than two have promised
 --
--- Every script that changes or asks ends with `settle`. A token is a hint: a lost one costs at most ROUND.
+-- Every script that brings a deadline nearer, or asks, ends with `settle`. A token is a hint: a lost one costs at most
+-- ROUND, one dead consumer at most GRACE (docs/decisions/0003-the-watch.md; tests/watch/model.py tries every order).
 
 local GRACE, ROUND = 1000000, 10000000
 
--- The next moment at which something can be done, or nil. While paused: the end of the pause.
+-- The next moment at which something can be done, or nil. While paused: not before the end of the pause.
 local function earliest()
-  local paused = tonumber(redis.call('HGET', meta, 'paused') or 0)
-  if paused > now then return paused end
   local head = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
   local back = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
-  if not head or not back then return tonumber(head or back) end
-  return math.min(tonumber(head), tonumber(back))
+  if not head and not back then return nil end
+  local first = math.min(tonumber(head or back), tonumber(back or head))
+  local paused = tonumber(redis.call('HGET', meta, 'paused') or 0)
+  return math.max(first, paused)
 end
 
-local function leave_token(list)
-  if redis.call('LLEN', list) == 0 then redis.call('RPUSH', list, '1') end
+local function set_token(list, wanted)
+  if not wanted then
+    redis.call('DEL', list)
+  elseif redis.call('LLEN', list) == 0 then
+    redis.call('RPUSH', list, '1')
+  end
 end
 
 -- Answers the caller's alarm and its seat (1, 2 or 0: none).
 local function settle(me, stays)
   if me ~= '' then redis.call('ZREM', watch, me) end
+  local next = earliest()
+  if not next or next > now + ROUND then
+    redis.call('DEL', watch, wake, relay)
+    return now + ROUND, 0
+  end
   local seats = redis.call('ZRANGE', watch, 0, 1, 'WITHSCORES')
   if seats[2] and tonumber(seats[2]) < now - GRACE then
     redis.call('ZREMRANGEBYSCORE', watch, '-inf', '(' .. text(now - GRACE))
     seats = redis.call('ZRANGE', watch, 0, 1, 'WITHSCORES')
   end
-  local next = earliest()
-  if not next or next > now + ROUND then
-    redis.call('DEL', wake, relay)
-    return now + ROUND, 0
-  end
-  local by = math.max(next, now)
-  local one, two = tonumber(seats[2] or math.huge), tonumber(seats[4] or math.huge)
+  local in_time, taken = math.max(next, now), #seats / 2
+  local watched = taken > 0 and tonumber(seats[2]) <= in_time
   local alarm, seat = now + ROUND, 0
-  if stays and one > by then
-    alarm, seat = by, 1
-    one, two = by, one
-  elseif stays and two > by + GRACE then
-    alarm, seat = math.min(by + GRACE, now + ROUND), 2
-    two = alarm
+  if stays and not watched then
+    alarm, seat, watched = math.min(in_time, now + GRACE), 1, true
+  elseif stays and taken < 2 then
+    alarm, seat = now + GRACE, 2
   end
-  if seat > 0 then redis.call('ZADD', watch, text(alarm), me) end
-  if one > by then
-    leave_token(wake)
-    redis.call('DEL', relay)
-  elseif two > by + GRACE then
-    redis.call('DEL', wake)
-    leave_token(relay)
-  else
-    redis.call('DEL', wake, relay)
+  if seat > 0 then
+    redis.call('ZADD', watch, alarm, me)
+    taken = taken + 1
+  end
+  if watched or taken > 1 or redis.call('EXISTS', wake, relay) < 2 then  -- with both tokens there, nothing is to do
+    set_token(wake, not watched)
+    set_token(relay, taken < 2)
   end
   return alarm, seat
 end

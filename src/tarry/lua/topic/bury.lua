@@ -3,7 +3,7 @@ local clock, again = unpack(ARGV)
 -- each: id, receipt, fault = unpack(ARGV, i, i + 2)
 --
 -- Sets a reserved job aside. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
--- include clock job watch grave receipt
+-- include clock job grave receipt
 
 local FIRST, STRIDE = 3, 3
 local answers, buried, stale = {}, 0, 0
@@ -24,5 +24,4 @@ for i = FIRST, #ARGV, STRIDE do
 end
 count('died', buried)
 count('stale', stale)
-settle('', false)
 return answers

@@ -4,7 +4,7 @@ local clock = unpack(ARGV)
 --
 -- Jobs that are not wanted any more, in whatever state; a holder learns it when it settles.
 -- Answers for each the state it was in, or nothing.
--- include clock job watch
+-- include clock job
 
 local FIRST, STRIDE = 2, 1
 local answers, deleted = {}, 0
@@ -22,5 +22,4 @@ for i = FIRST, #ARGV, STRIDE do
   answers[#answers + 1] = state or false
 end
 count('deleted', deleted)
-settle('', false)
 return answers

@@ -3,7 +3,7 @@ local clock, again = unpack(ARGV)
 -- each: id, receipt = unpack(ARGV, i, i + 1)
 --
 -- The work is done: the job is gone. Answers 1 for each, or why the receipt does not hold.
--- include clock job watch receipt
+-- include clock job receipt
 
 local FIRST, STRIDE = 3, 2
 local ids, answers, gone, stale = {}, {}, {}, 0
@@ -27,5 +27,4 @@ if #gone > 0 then
 end
 count('finished', #gone)
 count('stale', stale)
-settle('', false)
 return answers

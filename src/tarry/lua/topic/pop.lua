@@ -29,6 +29,19 @@ end
 local receipt = math.max(tonumber(set[1] or 0) + 1, now)
 local answers, bytes, handed, aside, late = {now, receipt, 0, 0, 0}, 0, 0, 0, {}
 
+local topic_limit, usual_ttr = tonumber(set[4] or DEFAULT_LIMIT), tonumber(ttr)
+if usual_ttr == 0 then usual_ttr = tonumber(set[3] or DEFAULT_TTR) end
+
+-- Lateness is kept in buckets of a quarter of a power of two; neighbours in a batch share one.
+local bucket, low, high = nil, 1, 0
+local function note_lateness(us)
+  if us < low or us >= high then
+    local k = math.floor(math.log(us + 1) / math.log(2) * 4)
+    bucket, low, high = 'late:' .. k, 2 ^ (k / 4) - 1, 2 ^ ((k + 1) / 4) - 1
+  end
+  late[bucket] = (late[bucket] or 0) + 1
+end
+
 local function set_aside(id, value)
   if value then
     bury_run(id, 0, 0, 0, 0, '', 'unknown format ' .. string.byte(value) .. '\nwritten by a newer version of tarry')
@@ -43,37 +56,38 @@ end
 local function hand(id, at, value, run, ends, notes)
   if not value or string.byte(value) ~= FORMAT then return set_aside(id, value) end
   local _, _, _, own_ttr, own_limit = struct.unpack(HEAD, value)
-  local attempt, first, fault = 0, 0, ''
+  local attempt, first, fault = 1, 0, ''
   if run then
-    local _
     attempt, _, _, first, _, fault = unpack_run(run)
+    attempt = attempt + 1
   end
-  local limit = own_limit > 0 and own_limit or tonumber(set[4] or DEFAULT_LIMIT)
-  local time = own_ttr > 0 and own_ttr * 1000 or tonumber(ttr) > 0 and tonumber(ttr) or tonumber(set[3] or DEFAULT_TTR)
-  ends[#ends + 1] = text(now + time + handed)
-  ends[#ends + 1] = id
-  notes[#notes + 1] = id
-  notes[#notes + 1] = pack_run(attempt + 1, limit == NO_LIMIT and 0 or limit, receipt, first, holder, fault)
-  local bucket = 'late:' .. math.floor(math.log(math.max(now - at, 0) + 1) / math.log(2) * 4)
-  late[bucket] = (late[bucket] or 0) + 1
-  handed, bytes = handed + 1, bytes + #value
-  local slot = #answers
-  answers[slot + 1], answers[slot + 2], answers[slot + 3] = id, value, attempt + 1
+  local limit = own_limit > 0 and own_limit or topic_limit
+  local time = own_ttr > 0 and own_ttr * 1000 or usual_ttr
+  local k = #ends
+  ends[k + 1], ends[k + 2] = now + time + handed, id
+  notes[k + 1], notes[k + 2] = id, pack_run(attempt, limit == NO_LIMIT and 0 or limit, receipt, first, holder, fault)
+  note_lateness(now - at)
+  local slot = 5 + 5 * handed
+  answers[slot + 1], answers[slot + 2], answers[slot + 3] = id, value, attempt
   answers[slot + 4], answers[slot + 5] = at, time
+  handed, bytes = handed + 1, bytes + #value
 end
 
 -- As many as fit: the first few tell how large the rest may be.
 local function take(limit)
-  local found = redis.call('ZRANGE', due, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+  local found = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
   if #found == 0 then return false end
-  local ids, ends, notes, gone = {}, {}, {}, {}
-  for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
+  local ids, gone, ends, notes = {}, {}, {}, {}
+  for i = 1, #found, 2 do ids[(i + 1) / 2] = found[i] end
   local values = redis.call('HMGET', jobs, unpack(ids))
   local known = redis.call('HMGET', runs, unpack(ids))
+  local size = bytes
   for i, id in ipairs(ids) do
-    if handed > 0 and bytes + #(values[i] or '') > ENOUGH then break end
+    size = size + #(values[i] or '')
+    if size > ENOUGH and handed + i > 1 then break end
     gone[i] = id
   end
+  if #gone == 0 then return false end
   redis.call('ZREM', due, unpack(gone))
   for i, id in ipairs(gone) do hand(id, tonumber(found[2 * i]), values[i], known[i], ends, notes) end
   if #ends > 0 then

@@ -3,7 +3,7 @@ local clock, place, side, limit = unpack(ARGV)
 --
 -- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). What the topic has learned stays:
 -- its receipts go on rising. Answers how many went.
--- include clock job watch window
+-- include clock job window
 
 local gone
 if place == 'all' then
@@ -20,5 +20,4 @@ else
   end
 end
 count('deleted', gone)
-settle('', false)
 return gone

@@ -3,7 +3,7 @@ local clock, again = unpack(ARGV)
 -- each: id, receipt, ttr = unpack(ARGV, i, i + 2)
 --
 -- More time: the reservation ends `ttr` µs from now. Answers 1 for each, or why the receipt does not hold.
--- include clock job watch receipt
+-- include clock job receipt
 
 local FIRST, STRIDE = 3, 3
 local answers, stale = {}, 0
@@ -20,5 +20,4 @@ for i = FIRST, #ARGV, STRIDE do
   answers[#answers + 1] = fault or 1
 end
 count('stale', stale)
-settle('', false)
 return answers

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, ask
-from tarry.verbs.jobs import looking, minding, putting, ruling, settling, taking
+from tarry.verbs.jobs import looking, minding, options, putting, ruling, settling, taking
 from tarry.verbs.jobs.shapes import (
     Added,
     Check,
@@ -29,7 +29,7 @@ from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words.durations import Duration, microseconds
 
 T = TypeVar("T")
-TOPICS_OWN = putting.TOPICS_OWN
+TOPICS_OWN = options.TOPICS_OWN
 AS_IT_IS = ruling.AS_IT_IS
 
 
@@ -53,7 +53,7 @@ class TopicVerbs(Generic[T]):
         max_attempts: int | None,
         headers: Mapping[str, str] | None,
     ) -> Call[Added]:
-        opts = putting.options(delay, at, if_exists, ttr, max_attempts, headers)
+        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers)
         return putting.add(self.desk, body, opts, id)
 
     def add_many(
@@ -67,7 +67,7 @@ class TopicVerbs(Generic[T]):
         headers: Mapping[str, str] | None,
         atomic: bool,
     ) -> Flow[list[Added]]:
-        opts = putting.options(delay, at, if_exists, ttr, max_attempts, headers)
+        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers)
         return putting.add_many(self.desk, bodies, opts, atomic=atomic)
 
     def pop(self, n: int, ttr: Duration | None) -> Flow[taking.Taken]:

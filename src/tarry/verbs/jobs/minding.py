@@ -9,7 +9,7 @@ from typing import cast
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Reply
 from tarry.idea.scripts import Script
-from tarry.verbs.jobs.putting import when_of
+from tarry.verbs.jobs.options import when_of
 from tarry.verbs.jobs.shapes import State
 from tarry.words import names
 from tarry.words.durations import Duration

@@ -7,8 +7,8 @@ from typing import Final
 
 from tarry.idea.calls import Call, Flow, Reply, ask
 from tarry.idea.scripts import Script
+from tarry.verbs.jobs.options import max_attempts_of, ttr_ms_of
 from tarry.verbs.jobs.places import places_of
-from tarry.verbs.jobs.putting import max_attempts_of, ttr_ms_of
 from tarry.verbs.jobs.shapes import Defaults, State
 from tarry.verbs.jobs.stored import NO_LIMIT
 from tarry.words.durations import (

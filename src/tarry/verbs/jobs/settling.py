@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarry.errors import BadInput, StaleReceipt
-from tarry.idea.calls import REPLAY, Call, Reply
+from tarry.idea.calls import FIRST_TIME, Call, Reply
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs.shapes import Holding
 from tarry.words import names
@@ -72,7 +72,7 @@ def _settle(
     def decode(reply: Reply) -> list[Outcome]:
         return [_outcome(id, answer) for id, answer in zip(ids, reply, strict=True)]
 
-    return Call(script, keys, REPLAY, decode, items=[word for item in items for word in item])
+    return Call(script, keys, (FIRST_TIME,), decode, items=[word for item in items for word in item])
 
 
 def _ticket(job: Holding) -> tuple[bytes, bytes]:

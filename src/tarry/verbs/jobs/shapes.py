@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from msgspec import Struct
+
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import stored
 from tarry.words.durations import Duration, as_datetime, as_timedelta
@@ -37,8 +39,7 @@ class Reservation:
     receipt: int
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """The answer of ``add``. ``created`` is false when ``if_exists="keep"`` found the job there."""
 
     id: str

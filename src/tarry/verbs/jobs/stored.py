@@ -9,6 +9,7 @@ version does not know is set aside by it, never guessed at.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import NamedTuple
 
@@ -28,9 +29,6 @@ _HEAD = Struct("<BdBII8sH")
 _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _encode = msgspec.json.Encoder().encode
-
-PLAIN_HEAD = _SENT.pack(0, 0, 0, NO_NONCE, 0)
-"""The head of a JSON job without options and with a default id."""
 
 
 class Head(NamedTuple):
@@ -62,13 +60,13 @@ def pack_head(flags: int, ttr_ms: int, max_attempts: int, nonce: bytes, headers:
     return _SENT.pack(flags, ttr_ms, max_attempts, nonce, len(headers)) + headers
 
 
-def pack_headers(headers: dict[str, str] | None) -> bytes:
+def pack_headers(headers: Mapping[str, str] | None) -> bytes:
     if not headers:
         return b""
-    if not all(isinstance(text, str) for pair in headers.items() for text in pair):
-        raise BadInput("headers: keys and values must be text.")
+    if not isinstance(headers, Mapping) or not all(isinstance(text, str) for pair in headers.items() for text in pair):
+        raise BadInput("headers: they are a map from text to text.")
     try:
-        packed = _encode(headers)
+        packed = _encode(dict(headers))
     except ValueError as fault:
         raise BadInput(f"headers: {fault}.") from fault
     if len(packed) > LONGEST_HEADERS:

@@ -1,0 +1,97 @@
+"""The options of ``add``, checked and turned into what the script reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from tarry.errors import BadInput
+from tarry.verbs.jobs import stored
+from tarry.verbs.jobs.shapes import IfExists
+from tarry.words.durations import MILLISECOND, Duration, microseconds, moment
+
+TOPICS_OWN = -1
+"""``max_attempts`` as the topic has it; ``None`` means without limit."""
+
+_MARKS: dict[str, bytes] = {"error": b"e", "keep": b"k", "replace": b"r"}
+NEW = b"n"
+"""The mark of a job whose id tarry made: nobody has it."""
+
+
+class Options(NamedTuple):
+    """What one call says of every job in it."""
+
+    mark: bytes
+    when: bytes
+    ttr_ms: int
+    max_attempts: int
+    headers: bytes
+    json_head: bytes
+    """The head of a job with these options, a JSON body and no nonce."""
+
+    def head(self, flags: int, nonce: bytes) -> bytes:
+        if not flags and nonce is stored.NO_NONCE:
+            return self.json_head
+        return stored.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers)
+
+
+def options(
+    delay: Duration = 0,
+    at: datetime | None = None,
+    if_exists: IfExists = "error",
+    ttr: Duration | None = None,
+    max_attempts: int | None = TOPICS_OWN,
+    headers: Mapping[str, str] | None = None,
+) -> Options:
+    """Raises ``BadInput``."""
+    if at is None and headers is None and ttr is None:
+        try:
+            return _usual(delay, if_exists, max_attempts)
+        except TypeError:
+            pass  # not hashable, and so wrong: the way below says how
+    return _make(when_of(delay, at), if_exists, ttr_ms_of(ttr), max_attempts, stored.pack_headers(headers))
+
+
+@lru_cache(maxsize=256, typed=True)
+def _usual(delay: Duration, if_exists: IfExists, max_attempts: int | None) -> Options:
+    return _make(when_of(delay, None), if_exists, 0, max_attempts, b"")
+
+
+def _make(when: bytes, if_exists: IfExists, ttr_ms: int, max_attempts: int | None, headers: bytes) -> Options:
+    mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
+    if mark is None:
+        raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
+    limit = max_attempts_of(max_attempts)
+    return Options(mark, when, ttr_ms, limit, headers, stored.pack_head(0, ttr_ms, limit, stored.NO_NONCE, headers))
+
+
+def when_of(delay: Duration | None, at: datetime | None) -> bytes:
+    """A delay in microseconds, or ``@`` and a moment: as the scripts read it."""
+    if at is None:
+        return b"%d" % microseconds(0 if delay is None else delay)
+    if delay:
+        raise BadInput("delay and at: give one of the two.")
+    return b"@%d" % moment(at)
+
+
+def ttr_ms_of(ttr: Duration | None) -> int:
+    """Whole milliseconds, rounded up; 0 when none is given."""
+    if ttr is None:
+        return 0
+    ms = -(-microseconds(ttr, "ttr", least=MILLISECOND) // MILLISECOND)
+    if ms > stored.LONGEST_TTR_MS:
+        raise BadInput("ttr: longer than 49 days; touch the job from time to time instead.")
+    return ms
+
+
+def max_attempts_of(value: int | None) -> int:
+    if value is None:
+        return stored.NO_LIMIT
+    if not isinstance(value, int) or isinstance(value, bool) or not (1 <= value < 1_000_000 or value == TOPICS_OWN):
+        raise BadInput(f"max_attempts: {value!r}; it is a whole number from 1 to 999,999, or None for no limit.")
+    return 0 if value == TOPICS_OWN else value
+
+
+PLAIN = options()
