@@ -41,7 +41,7 @@ end
 
 local stamp = struct.pack('<Bd', FORMAT, now)
 local answers, scores, values = {now}, {}, {}
-local added, repeated, soonest = 0, 0, math.huge
+local added, repeated, replaced, soonest = 0, 0, 0, math.huge
 
 local function put(id, at)
   scores[2 * added + 1], scores[2 * added + 2] = at, id
@@ -64,6 +64,7 @@ local function meet(id, when, value, index)
     redis.call('ZREM', dead, id)
     redis.call('HDEL', runs, id)
     redis.call('HSET', jobs, id, stamp .. value)
+    replaced = replaced + 1
     return put(id, due_of(index, when, now))
   end
   local state, since = place_of(id)
@@ -89,7 +90,7 @@ for index = 0, n - 1 do
 end
 if #values > 0 then redis.call('HSET', jobs, unpack(values)) end
 if added > 0 then redis.call('ZADD', due, unpack(scores)) end
-count('added', added)
+count('replaced', replaced)  -- how many were added is what there is and what has gone: see stats.lua
 count('repeated', repeated)
 if soonest <= now + ROUND and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
   settle('', false)  -- a job that is not the earliest, or far away, changes nothing for those who watch

@@ -2,7 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock = unpack(ARGV)
 --
 -- What a topic looks like. A reservation whose TTR is over counts as ready. Changes nothing.
--- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, meta.
+-- Additions are not counted when they happen: what was added is there, or its going was counted.
+-- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, meta.
 -- include clock
 
 local function first_of(set, least)
@@ -25,5 +26,6 @@ return {
   first_of(due, '(' .. present),
   oldest,
   redis.call('ZCARD', watch),
+  redis.call('HLEN', jobs),
   redis.call('HGETALL', meta),
 }

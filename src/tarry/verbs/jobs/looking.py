@@ -93,12 +93,10 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
     """What the topic looks like now."""
 
     def decode(reply: Reply) -> Stats:
-        now, delayed, ready, reserved, dead, next_due, oldest, seats, flat = reply
+        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, flat = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         paused = int(float(meta.get(b"paused", 0)))
-        counters = {
-            name: int(meta.get(b"n:" + name.encode(), 0)) for name in Stats.__dataclass_fields__ if name in _COUNTERS
-        }
+        counters = {name: int(meta.get(b"n:" + name.encode(), 0)) for name in _COUNTERS}
         return Stats(
             topic=desk.name,
             now=as_datetime(now),
@@ -110,6 +108,7 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
             oldest_ready=_moment_of(oldest),
             paused_until=as_datetime(paused) if paused > now else None,
             watching=seats,
+            added=jobs + sum(counters[name] for name in _GONE),
             lateness=_lateness(meta),
             **counters,
         )
@@ -117,7 +116,8 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
     return Call(STATS, desk.keys, (), decode)
 
 
-_COUNTERS = frozenset("added popped finished released timed_out died kicked deleted stale repeated lost swept".split())
+_COUNTERS = "popped finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
+_GONE = ("finished", "deleted", "replaced", "lost", "swept")
 
 
 def _moment_of(score: bytes | None) -> datetime | None:

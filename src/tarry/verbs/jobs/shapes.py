@@ -248,6 +248,7 @@ class Stats:
     died: int
     kicked: int
     deleted: int
+    replaced: int
     stale: int
     repeated: int
     lost: int
