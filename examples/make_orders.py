@@ -1,0 +1,66 @@
+"""Wrote orders.jsonl: a thousand unpaid orders of one busy evening, squeezed into ten seconds. Same seed, same file.
+
+    python examples/make_orders.py > examples/orders.jsonl
+
+An order is closed `due_s` after the demo begins, unless it is paid `paid_s` after it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+ORDERS, SECONDS, SEED = 1000, 10.0, 20_240_229
+BURSTS = [(1.2, 0.10), (3.0, 0.25), (4.4, 0.05), (6.5, 0.40), (8.8, 0.15)]
+"""Ticket sales open, a newsletter arrives: many at once, with a tail."""
+CURRENCIES = {"EUR": (0.55, 1), "USD": (0.25, 1), "CNY": (0.15, 7), "JPY": (0.05, 150)}
+PEOPLE = (
+    "ada bob chen dora elif femi grete hugo ines jiro kofi lena mira noor olga pau qi rosa sven tariq uma wei yara zoe"
+)
+
+
+def due(luck: random.Random) -> float:
+    """Half in bursts, half spread over the whole evening, a few in the first and the last moment."""
+    if luck.random() < 0.5:
+        at, width = luck.choice(BURSTS)
+        return min(at + luck.expovariate(1 / width), SECONDS)
+    return luck.uniform(0, SECONDS)
+
+
+def paid(luck: random.Random, due_s: float) -> float | None:
+    """A third pays in time, most of them early, some in the last moment."""
+    if due_s < 0.2 or luck.random() > 0.35:
+        return None
+    share = luck.uniform(0.98, 0.995) if luck.random() < 0.05 else luck.betavariate(1.5, 3)
+    return round(due_s * share, 3)
+
+
+def amount(luck: random.Random, currency: str) -> str:
+    value = min(luck.lognormvariate(3.6, 0.9), 2500) * CURRENCIES[currency][1]
+    return f"{value:.0f}" if currency == "JPY" else f"{value:.2f}"
+
+
+def main() -> None:
+    luck = random.Random(SEED)
+    dues = sorted(round(due(luck), 3) for _ in range(ORDERS))
+    dues[:3] = [0.0] * 3
+    dues[-3:] = [SECONDS] * 3
+    people = PEOPLE.split()
+    for number, due_s in enumerate(dues):
+        currency = luck.choices(list(CURRENCIES), [share for share, _ in CURRENCIES.values()])[0]
+        order = {
+            "id": f"2024-02-29-{number + 1:04}",
+            "customer": f"{luck.choice(people)}{luck.randint(1, 60)}@example.org",
+            "items": min(1 + int(luck.expovariate(0.7)), 9),
+            "amount": amount(luck, currency),
+            "currency": currency,
+            "due_s": due_s,
+        }
+        paid_s = paid(luck, due_s)
+        if paid_s is not None:
+            order["paid_s"] = paid_s
+        print(json.dumps(order))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The command line: ``tarry``.
+
+    exit code   0  done
+                1  refused: StaleReceipt, JobExists, BodyError; a demo that lost an order
+                2  wrong words: BadInput, unknown options
+                3  no server: Unavailable, ServerUnfit
+
+Answers go to stdout, messages to stderr. With ``--json`` an answer is one line of JSON: ``*_ms`` integers, RFC 3339 times.
+Nothing heavy is imported before a verb runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+REFUSED, WRONG, NO_SERVER = 1, 2, 3
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Runs the command line and exits."""
+    code = run()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+    sys.exit(code)
+
+
+def run() -> int:
+    """Runs the command line; answers the exit code."""
+    from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
+    from tarry.programs.cli.app import app
+
+    try:
+        return int(app(standalone_mode=True) or 0)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return 0
+    except TarryError as fault:
+        words = " ".join(str(fault).split())
+        print(f"error: {words} [{fault.code}]", file=sys.stderr)
+        if isinstance(fault, BadInput):
+            return WRONG
+        return NO_SERVER if isinstance(fault, (Unavailable, ServerUnfit)) else REFUSED
+
+
+def _forget_stdout() -> None:
+    """Whoever read has gone, ``| head`` say: nothing is written at the exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

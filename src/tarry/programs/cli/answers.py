@@ -1,0 +1,77 @@
+"""What the library answers, as JSON data: durations are ``*_ms`` integers, moments RFC 3339, bytes base64."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from tarry.errors import BodyError
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo, Stats, Stored
+
+
+def rfc3339(at: datetime | None) -> str | None:
+    """``2026-02-03T04:05:06.000007Z``"""
+    return at.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z") if at else None
+
+
+def ms(span: timedelta | None) -> int | None:
+    return None if span is None else round(span / timedelta(milliseconds=1))
+
+
+def added(job: Added) -> dict[str, Any]:
+    return {"id": job.id, "created": job.created, "state": job.state, "due": rfc3339(job.due)}
+
+
+def content(job: Stored[Any]) -> dict[str, Any]:
+    """``body`` as JSON data; bytes, and what is not JSON after all, as ``body_base64``."""
+    try:
+        body = job.body
+    except BodyError:
+        body = job.raw
+    shown = {"body_base64": b64encode(body).decode()} if isinstance(body, bytes) else {"body": body}
+    return {"id": job.id, "topic": job.topic, **shown, "headers": job.headers, "created": rfc3339(job.created)}
+
+
+def handed_out(job: HandedOut[Any]) -> dict[str, Any]:
+    return {
+        **content(job),
+        "receipt": job.receipt,
+        "attempt": job.attempt,
+        "due": rfc3339(job.due),
+        "lateness_ms": ms(job.lateness),
+        "ttr_ms": ms(job.ttr),
+    }
+
+
+def info(job: JobInfo[Any]) -> dict[str, Any]:
+    """A job as it is; what does not apply to its state is left out."""
+    said = {
+        "state": job.state,
+        "due": rfc3339(job.due),
+        "reserved_until": rfc3339(job.reserved_until),
+        "died": rfc3339(job.died),
+        "attempts": job.attempts,
+        "max_attempts": job.max_attempts,
+        "ttr_ms": ms(job.ttr),
+        "holder": job.holder,
+        "reason": job.reason,
+        "error": job.error,
+        "first_failure": rfc3339(job.first_failure),
+    }
+    return {**content(job), **{name: value for name, value in said.items() if value is not None}}
+
+
+def stats(now: Stats) -> dict[str, Any]:
+    from dataclasses import fields
+
+    said: dict[str, Any] = {field.name: getattr(now, field.name) for field in fields(now) if field.name != "lateness"}
+    late = now.lateness
+    return {
+        **{name: rfc3339(value) if isinstance(value, datetime) else value for name, value in said.items()},
+        "lateness_p50_ms": ms(late.p50),
+        "lateness_p99_ms": ms(late.p99),
+        "lateness_max_ms": ms(late.max),
+    }

@@ -1,0 +1,77 @@
+"""The register of verbs. A verb is a function whose first parameter is the session; every one has the same options:
+
+    @verb()
+    def kick(session: Session, topic: TopicName, ids: Ids) -> None:
+        "Makes dead jobs ready again."      (the docstring is the help)
+
+A module of verbs is named in ``app.py``; there is nothing else to do.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from tarry.programs.cli.session import Session
+
+app = typer.Typer(
+    name="tarry",
+    help="Delayed jobs on Redis and Valkey: put a job in now, get it out when it is due.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Url = Annotated[
+    str | None, typer.Option("--url", help="The server. Else TARRY_URL, else the embedded one.", show_default=False)
+]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", envvar="TARRY_NAMESPACE", help="Keeps applications apart.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, one line each.")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
+TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False)]
+AnyTopics = Annotated[
+    list[str] | None, typer.Argument(metavar="[TOPIC...]", help="The topics; all of them when none is named.")
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs' ids.", show_default=False)]
+Receipt = Annotated[int, typer.Argument(metavar="RECEIPT", help="The receipt that pop answered.", show_default=False)]
+
+
+@app.callback()
+def everywhere(context: typer.Context, url: Url = None, namespace: Namespace = None, json: Json = False) -> None:
+    context.obj = (url, namespace, json)
+
+
+def verb(*, name: str | None = None, hidden: bool = False) -> Callable[[Callable[..., None]], Any]:
+    """Makes a command of a function, with ``--url``, ``--namespace`` and ``--json``."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function, eval_str=True)
+        own = list(signature.parameters.values())[1:]
+        shared = inspect.signature(everywhere, eval_str=True).parameters.values()
+
+        @wraps(function)
+        def command(context: typer.Context, url: str | None, namespace: str | None, json: bool, **given: Any) -> None:
+            before_url, before_namespace, before_json = context.obj
+            session = Session(url or before_url, namespace or before_namespace or "default", json or before_json)
+            try:
+                function(session, **given)
+            finally:
+                session.close()
+
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (*own, *shared)]
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        del command.__wrapped__
+        app.command(name or function.__name__.strip("_").replace("_", "-"), hidden=hidden)(command)
+        return function
+
+    return register

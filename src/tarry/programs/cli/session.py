@@ -1,0 +1,63 @@
+"""One call of the command line: its options, its client, what it tells."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tarry.clients.sync.client import Client
+    from tarry.clients.sync.topic import Topic
+
+
+class Session:
+    """Given to every verb. The client is made when it is first used."""
+
+    def __init__(self, url: str | None, namespace: str, json: bool) -> None:
+        self.url = url
+        self.namespace = namespace
+        self.json = json
+        self._client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            from tarry.clients.sync.client import Client
+
+            self._client = Client(self.url, namespace=self.namespace)
+            _listen(self._client)
+        return self._client
+
+    def topic(self, name: str) -> Topic[Any]:
+        return self.client.topic(name)
+
+    def tell(self, answer: Any, words: str) -> None:
+        """An answer: as one line of JSON, or in words."""
+        print(dumps(answer) if self.json else words)
+
+    def note(self, words: str) -> None:
+        """A message: to stderr."""
+        print(words, file=sys.stderr)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+
+def dumps(answer: Any) -> str:
+    import msgspec
+
+    return msgspec.json.encode(answer).decode()
+
+
+def _listen(client: Client) -> None:
+    """What the library logs goes to stderr; that there is an embedded server, only when this call started it."""
+    logger = logging.getLogger("tarry")
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setLevel(os.environ.get("TARRY_LOG", "WARNING").upper())
+    handler.addFilter(lambda line: not str(line.msg).startswith("No URL was given") or client.runner._topology.started)
+    logger.addHandler(handler)
+    logger.propagate = False

@@ -1,0 +1,51 @@
+"""What is watched: ``top`` and ``demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tarry.programs.cli.register import verb
+from tarry.programs.cli.session import Session
+
+
+@verb()
+def demo(
+    session: Session,
+    jobs: Annotated[int | None, typer.Option(help="How many of the thousand orders.", show_default=False)] = None,
+    seconds: Annotated[float, typer.Option(min=0.5, max=3600, help="How long the evening lasts.")] = 10.0,
+) -> None:
+    """A thousand unpaid orders, two workers, one of them killed in the middle. Exits with 1 if anything went wrong."""
+    from tarry.programs.demo.run import demo
+
+    found = demo(session.url, jobs, seconds, quiet=session.json)
+    if session.json:
+        import msgspec
+
+        session.tell({**msgspec.structs.asdict(found), "ok": found.ok}, "")
+    else:
+        from rich.console import Console
+
+        from tarry.programs.demo.screen import ending
+
+        Console().print(ending(found))
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@verb(name="demo-worker", hidden=True)
+def _demo_worker(
+    session: Session,
+    log: Annotated[Path, typer.Argument(help="Where it writes what it does.")],
+    ttr: Annotated[str, typer.Option(help="Time to run.")] = "15s",
+) -> None:
+    """One of the demo's workers."""
+    import asyncio
+    import logging
+
+    from tarry.programs.demo.closer import close_orders
+
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    asyncio.run(close_orders(session.url, session.namespace, log, ttr))

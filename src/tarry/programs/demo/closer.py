@@ -1,0 +1,33 @@
+"""A worker process of the demo: closes orders, and writes down what it does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from tarry.clients.aio.client import AsyncClient
+from tarry.clients.aio.topic import AsyncJob
+from tarry.programs.demo.diary import Diary
+from tarry.programs.worker import Worker
+from tarry.words.durations import Duration
+
+TOPIC = "orders"
+WORK_S = 0.02
+"""What closing an order takes: goods go back on the shelf, a mail is sent."""
+SLOTS = 20
+
+
+async def close_orders(url: str | None, namespace: str, log: Path, ttr: Duration) -> None:
+    """Until SIGTERM."""
+    diary = Diary(log)
+    worker = Worker(AsyncClient(url, namespace=namespace), ttr=ttr)
+
+    @worker.on(TOPIC, concurrency=SLOTS)
+    async def close(job: AsyncJob[Any]) -> None:
+        diary.note("taken", job)
+        await asyncio.sleep(WORK_S)
+        diary.note("closed", job)
+
+    diary.ready()
+    await worker.run()

@@ -1,0 +1,80 @@
+"""What a worker of the demo writes down: one line for each thing it does, before it says so to the server.
+
+A line goes out in one write with O_APPEND, so that ``kill -9`` loses none that was begun.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from tarry.clients.aio.topic import AsyncJob
+from tarry.words.durations import moment
+
+What = Literal["ready", "taken", "closed"]
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``due_us`` and ``handed_us`` are the server's times of this hand-out."""
+
+    what: What
+    order: str = ""
+    attempt: int = 0
+    due_us: int = 0
+    handed_us: int = 0
+
+
+class Diary:
+    """The writing side."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def write(self, line: Line) -> None:
+        os.write(self._file, msgspec.json.encode(line) + b"\n")
+
+    def ready(self) -> None:
+        self.write(Line("ready"))
+
+    def note(self, what: What, job: AsyncJob[Any]) -> None:
+        due = job.due
+        self.write(Line(what, job.id, job.attempt, moment(due), moment(due + job.lateness)))
+
+
+class Reader:
+    """The reading side; goes on where it stopped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = 0
+        self.lines: list[Line] = []
+        self.taken = self.closed = 0
+        """How many lines of each there are."""
+        self._decode = msgspec.json.Decoder(Line).decode
+
+    def look(self) -> Reader:
+        """Reads what is new."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                new = file.read()
+            whole = new[: new.rfind(b"\n") + 1]
+            self._at += len(whole)
+            for text in whole.splitlines():
+                line = self._decode(text)
+                self.lines.append(line)
+                self.taken += line.what == "taken"
+                self.closed += line.what == "closed"
+        return self
+
+    @property
+    def is_ready(self) -> bool:
+        return bool(self.lines)
+
+    @property
+    def holds(self) -> int:
+        """How many orders its worker has taken and not closed yet."""
+        return self.taken - self.closed

@@ -1,0 +1,32 @@
+"""``tarry demo``: plays the story, shows it, and says whether all went well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.live import Live
+
+from tarry.clients.aio.client import AsyncClient
+from tarry.programs.demo import orders, screen, story
+from tarry.programs.demo.truth import Summary
+
+
+def demo(url: str | None, count: int | None, seconds: float, *, quiet: bool) -> Summary:
+    """Plays it. ``quiet``: progress goes to stderr, and only if that is a terminal."""
+    console = Console(stderr=quiet)
+    chosen = orders.read(count, seconds)
+    if not quiet:
+        console.print(f"{len(chosen)} unpaid orders, each to be closed at its time unless it is paid; two workers.")
+    if not console.is_terminal:
+        return asyncio.run(_play(url, chosen, seconds, lambda _: None))
+    with Live(console=console, auto_refresh=False, transient=quiet) as live:
+        return asyncio.run(_play(url, chosen, seconds, lambda now: live.update(screen.frame(now), refresh=True)))
+
+
+async def _play(
+    url: str | None, chosen: list[orders.Order], seconds: float, show: Callable[[story.Story], None]
+) -> Summary:
+    async with AsyncClient(url, namespace=story.namespace()) as client:
+        return await story.Story(client, chosen, seconds).play(url, show)

@@ -1,0 +1,91 @@
+"""What the demo shows while it runs, and at its end."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tarry.programs.demo.crew import Hand
+from tarry.programs.demo.story import Story
+from tarry.programs.demo.truth import Summary
+
+WIDTH = 60
+BARS = " ▁▂▃▄▅▆▇█"
+
+
+def frame(story: Story) -> RenderableType:
+    """One picture of the evening."""
+    waiting = len(story.orders) - story.closed - story.paid
+    counts = Text.assemble(
+        ("waiting ", "dim"), (f"{waiting:<6}", "bold"),
+        ("closed ", "dim"), (f"{story.closed:<6}", "bold green"),
+        ("paid in time ", "dim"), (f"{story.paid:<6}", "bold cyan"),
+    )  # fmt: skip
+    return Group(Text(), _time_line(story), _axis(story), Text(), counts, *map(_hand, story.hands), Text())
+
+
+def _time_line(story: Story) -> Text:
+    """How many orders were due when; bright is what is to come."""
+    counts = [0] * WIDTH
+    for order in story.orders:
+        counts[_column(order.due_s, story)] += 1
+    top = max(counts)
+    now = _column(story.now_s, story)
+    line = Text("  due  ", "dim")
+    for column, count in enumerate(counts):
+        bar = BARS[-(-count * (len(BARS) - 1) // top)]
+        line.append(bar, "dim" if column < now else "yellow")
+    return line
+
+
+def _axis(story: Story) -> Text:
+    now = _column(story.now_s, story)
+    return Text.assemble("       ", ("─" * now, "dim"), ("●", "bold red"), "─" * (WIDTH - now - 1), "▶ time")
+
+
+def _column(second: float, story: Story) -> int:
+    return min(int(second / story.seconds * WIDTH), WIDTH - 1)
+
+
+def _hand(hand: Hand) -> Text:
+    line = Text(f"worker {hand.number}  pid {hand.process.pid:<8}")
+    if hand.killed:
+        line.append(f"✗ kill -9 with {hand.held} orders in its hands", "red")
+    elif not hand.diary.is_ready:
+        line.append("starting", "dim")
+    else:
+        line.append(f"✓ {hand.diary.closed} closed", "green")
+    return line
+
+
+def ending(found: Summary) -> RenderableType:
+    """The summary as a table."""
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    rows: list[tuple[str, str, bool]] = [
+        ("closed", str(found.closed), True),
+        ("paid in time", str(found.paid_in_time), True),
+        ("paid too late", str(found.paid_too_late), True),
+        ("lost", str(found.lost), not found.lost),
+        ("early", str(found.early), not found.early),
+        ("closed after being paid", str(found.closed_after_paid), not found.closed_after_paid),
+        ("redelivered", f"{found.redelivered} (worker 1 was killed with {found.killed_holding} in its hands)", True),
+        ("lateness p50 / p99 / max", " / ".join(map(_ms, _lateness(found))), True),
+    ]
+    for name, value, good in rows:
+        table.add_row(name, Text(value, "bold" if good else "bold red"))
+    for fault in found.check:
+        table.add_row("check", Text(fault, "bold red"))
+    verdict = Text(
+        f"✓ {found.orders} orders, none lost, none early, {found.took_s} s" if found.ok else "✗ see above",
+        "green" if found.ok else "red",
+    )
+    return Group(table, verdict)
+
+
+def _lateness(found: Summary) -> tuple[float, float, float]:
+    return found.lateness_p50_ms, found.lateness_p99_ms, found.lateness_max_ms
+
+
+def _ms(value: float) -> str:
+    return f"{value:.1f} ms"

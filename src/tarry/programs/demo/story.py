@@ -1,0 +1,133 @@
+"""The story, from the first order to the last.
+
+0 s        orders go in, with their due times; two workers wait
+0–10 s     customers pay: delete, and its answer decides who won
+4 s        worker 1 is killed with orders in its hands; worker 2 gets them when their TTR is over
+~13 s      nothing is left: what happened is compared with what should have
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tarry.clients.aio.client import AsyncClient
+from tarry.clients.aio.topic import AsyncTopic
+from tarry.idea.calls import Command
+from tarry.programs.demo.closer import TOPIC
+from tarry.programs.demo.crew import TTR_S, Hand
+from tarry.programs.demo.orders import Order
+from tarry.programs.demo.truth import IN_TIME, Summary, summary
+from tarry.verbs.jobs.shapes import NewJob, State
+from tarry.words import keys
+from tarry.words.durations import moment
+
+KILL_AT = 0.4
+"""Of the whole time."""
+PATIENCE_S = 20.0 + TTR_S
+"""After the last order is due; what is not closed then is lost."""
+FRAME_S = 0.1
+
+
+class Story:
+    """One run. What the screen shows is read from here."""
+
+    def __init__(self, client: AsyncClient, orders: Sequence[Order], seconds: float) -> None:
+        self.orders = orders
+        self.seconds = seconds
+        self.hands: list[Hand] = []
+        self.began = 0.0
+        self.payments: dict[str, State | None] = {}
+        self._client = client
+        self._topic: AsyncTopic[Order] = client.topic(TOPIC, type=Order)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the orders went in."""
+        return time.monotonic() - self.began if self.began else 0.0
+
+    @property
+    def paid(self) -> int:
+        return sum(state in IN_TIME for state in self.payments.values())
+
+    @property
+    def closed(self) -> int:
+        return len({line.order for hand in self.hands for line in hand.diary.lines if line.what == "closed"})
+
+    async def play(self, url: str | None, show: Callable[[Story], None]) -> Summary:
+        """From beginning to end; ``show`` is called ten times a second."""
+        with tempfile.TemporaryDirectory(prefix="tarry-demo-") as folder:
+            await self._topic.stats()  # the server runs before the workers look for it
+            self.hands = [Hand(n, Path(folder), url, self._client.namespace) for n in (1, 2)]
+            showing = asyncio.create_task(self._show(show))
+            try:
+                await asyncio.gather(*[hand.ready() for hand in self.hands])
+                return await self._evening()
+            finally:
+                showing.cancel()
+                await asyncio.gather(*[hand.stop() for hand in self.hands])
+                show(self)
+
+    async def _evening(self) -> Summary:
+        self.began = time.monotonic()
+        added = await self._topic.add_many([NewJob(order, delay=order.due_s, id=order.id) for order in self.orders])
+        await asyncio.gather(self._pay(), self._strike())
+        await self._until_nothing_is_left()
+        took_s = self.now_s
+        await asyncio.gather(*[hand.stop() for hand in self.hands])
+        check = await self._topic.check()
+        found = summary(
+            {job.id: moment(job.due) for job in added},
+            self.payments,
+            [hand.diary.lines for hand in self.hands],
+            killed_holding=self.hands[0].held,
+            took_s=took_s,
+            check=check.faults,
+        )
+        if found.ok:
+            await self._sweep()
+        return found
+
+    async def _pay(self) -> None:
+        """Each payment at its time."""
+        for order in sorted(self.orders, key=_paid_s):
+            if order.paid_s is not None:
+                await asyncio.sleep(max(order.paid_s - self.now_s, 0))
+                self.payments[order.id] = await self._topic.delete(order.id)
+
+    async def _strike(self) -> None:
+        await asyncio.sleep(KILL_AT * self.seconds - self.now_s)
+        await self.hands[0].kill_while_busy(self.seconds * 0.5)
+
+    async def _until_nothing_is_left(self) -> None:
+        while self.now_s < self.seconds + PATIENCE_S:
+            stats = await self._topic.stats()
+            if not stats.delayed + stats.ready + stats.reserved:
+                return
+            await asyncio.sleep(FRAME_S)
+
+    async def _show(self, show: Callable[[Story], None]) -> None:
+        while True:
+            for hand in self.hands:
+                hand.diary.look()
+            show(self)
+            await asyncio.sleep(FRAME_S)
+
+    async def _sweep(self) -> None:
+        """Leaves nothing behind. A run that failed leaves its topic, to be looked at."""
+        namespace = self._client.namespace
+        for key in (*keys.topic_keys(namespace, TOPIC), keys.topics_key(namespace)):
+            await self._client.run(Command((b"UNLINK", key), int))
+
+
+def _paid_s(order: Order) -> float:
+    return order.paid_s or 0.0
+
+
+def namespace() -> str:
+    """One of its own for each run."""
+    return f"demo-{os.getpid():x}-{time.time_ns() // 1_000_000:x}"
