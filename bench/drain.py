@@ -1,6 +1,6 @@
-"""A worker process for the burst: ``python -m bench.drain URL TOPIC COUNT DUE``; prints what it took as JSON.
+"""The worker process of the burst: ``python -m bench.drain URL TOPIC COUNT DUE SLOTS``; prints what it took as JSON.
 
-Each job is handled in a task of its own; what is done is finished in the same turn in which the next are popped.
+It is ``tarry.programs.worker`` as users run it; the handler reads the body, and the last one stops the worker.
 """
 
 from __future__ import annotations
@@ -11,31 +11,27 @@ import sys
 import time
 
 import tarry
-
-BATCH = 1000
-
-
-async def handle(job: tarry.AsyncJob[object]) -> None:
-    assert job.body
+from tarry.programs.worker import Worker
 
 
-async def drain(url: str, name: str, count: int, due: float) -> dict[str, float]:
-    async with tarry.AsyncClient(url) as client:
-        topic = client.topic(name)
-        done, cpu = 0, 0.0
-        handled: list[tarry.AsyncJob[object]] = []
-        while done < count:
-            cpu = cpu or time.process_time()
-            finishing = asyncio.ensure_future(topic.finish_many(handled)) if handled else None
-            jobs = await topic.pop_many(BATCH, wait=0 if handled else 10, ttr=15)
-            if finishing:
-                await finishing
-                done += len(handled)
-            await asyncio.gather(*(asyncio.create_task(handle(job)) for job in jobs))
-            handled = jobs
-        return {"jobs": done, "wall_s": time.time() - due, "cpu_s": time.process_time() - cpu}
+async def drain(url: str, topic: str, count: int, due: float, slots: int) -> dict[str, float]:
+    client = tarry.AsyncClient(url)
+    worker = Worker(client)
+    handled = 0
+
+    @worker.on(topic, concurrency=slots)
+    async def handle(job: tarry.AsyncJob[object]) -> None:
+        nonlocal handled
+        assert job.body
+        handled += 1
+        if handled == count:
+            worker.stop()
+
+    cpu = time.process_time()
+    await worker.run()  # returns when the last finish is answered
+    return {"jobs": handled, "wall_s": time.time() - due, "cpu_s": time.process_time() - cpu}
 
 
 if __name__ == "__main__":
-    url, name, count, due = sys.argv[1:]
-    print(json.dumps(asyncio.run(drain(url, name, int(count), float(due)))))
+    url, topic, count, due, slots = sys.argv[1:]
+    print(json.dumps(asyncio.run(drain(url, topic, int(count), float(due), int(slots)))))
