@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from tarry.errors import BodyError
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo, Stats, Stored
+    from tarry.verbs.jobs.shapes import Added, HandedOut, Histogram, JobInfo, Stats, Stored
 
 
 def rfc3339(at: datetime | None) -> str | None:
@@ -74,4 +75,16 @@ def stats(now: Stats) -> dict[str, Any]:
         "lateness_p50_ms": ms(late.p50),
         "lateness_p99_ms": ms(late.p99),
         "lateness_max_ms": ms(late.max),
+    }
+
+
+def time_line(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]:
+    """How many jobs are due when."""
+    return {
+        "older": past.before,
+        "stretches": [
+            {"start": rfc3339(part.start), "width_ms": ms(part.width), "counts": part.counts}
+            for part in (past, *stretches)
+        ],
+        "later": stretches[-1].after,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tarry.programs.cli import shows
+from tarry.programs.cli import jobs, minding, topics, shows  # isort: skip  # the order of the help
 from tarry.programs.cli.register import app
 
-__all__ = ["app", "shows"]
+__all__ = ["app", "jobs", "minding", "shows", "topics"]

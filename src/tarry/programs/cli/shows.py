@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tarry.programs.cli.register import verb
+from tarry.programs.cli.register import AnyTopics, verb
 from tarry.programs.cli.session import Session
+
+FRAME_S = 1.0
+
+
+@verb()
+def top(
+    session: Session,
+    topics: AnyTopics = None,
+    once: Annotated[bool, typer.Option("--once", help="One picture, and the end.")] = False,
+) -> None:
+    """Draws the line of time: what is late, and due in the next minute, hour, day. Ctrl-C ends it."""
+    from tarry.programs.cli import answers, time_line
+
+    if session.json:
+        for name, seen in time_line.look(session.client, topics or []).items():
+            session.tell({**answers.stats(seen.stats), "time_line": answers.time_line(seen.past, seen.stretches)}, name)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    now = time_line.look(session.client, topics or [])
+    if once:
+        Console().print(time_line.frame(now, {}))
+        return
+    with Live(time_line.frame(now, {}), auto_refresh=False, screen=True) as live:
+        while True:
+            time.sleep(FRAME_S)
+            before, now = now, time_line.look(session.client, topics or [])
+            live.update(time_line.frame(now, before), refresh=True)
 
 
 @verb()

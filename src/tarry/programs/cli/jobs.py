@@ -1,0 +1,140 @@
+"""Jobs go in, come out, and are settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from tarry.errors import BadInput
+from tarry.programs.cli import answers, reading
+from tarry.programs.cli.register import Id, Receipt, TopicName, TopicNames, verb
+from tarry.programs.cli.session import Session, dumps
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.shapes import Added, HandedOut, IfExists
+
+Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
+At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
+Delay = Annotated[str | None, typer.Option(help="Due after so long, such as 10m, 1h30m or 1.5.", show_default=False)]
+
+
+@verb()
+def add(
+    session: Session,
+    topic: TopicName,
+    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="JSON; plain text with --raw.")] = None,
+    delay: Delay = None,
+    at: At = None,
+    id: Annotated[str | None, typer.Option(help="An id of yours; else one is made.", show_default=False)] = None,
+    if_exists: Annotated[str, typer.Option(help="When the id is taken: error, keep or replace.")] = "error",
+    ttr: Ttr = None,
+    max_attempts: Annotated[
+        str | None, typer.Option(help="Attempts until it is dead; none: no limit.", show_default=False)
+    ] = None,
+    header: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.", show_default=False)] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(help='Many, a line each: {"body": …, "id": …, "delay": …}; - is stdin.', show_default=False),
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Bodies are plain text.")] = False,
+) -> None:
+    """Puts a job in, or many from a file."""
+    if (body is None) == (file is None):
+        raise BadInput("body: give a body, or --file for many.")
+    options: dict[str, Any] = {
+        "delay": delay if delay is not None else 0,
+        "at": reading.moment(at, "at"),
+        "if_exists": cast("IfExists", if_exists),
+        "ttr": ttr,
+        "max_attempts": reading.limit(max_attempts),
+        "headers": reading.headers(header),
+    }
+    place = session.topic(topic)
+    if file is None:
+        _added(session, place.add(reading.body(body or "", raw=raw), id=id, **options))
+    elif id is not None:
+        raise BadInput('id: with --file each line has its own: {"id": …, "body": …}.')
+    else:
+        for job in place.add_many(reading.new_jobs(file, raw=raw), **options):
+            _added(session, job)
+
+
+def _added(session: Session, job: Added) -> None:
+    words = job.state if job.created else f"was there already, {job.state}"
+    session.tell(answers.added(job), f"{job.id}  {words}, due {answers.rfc3339(job.due)}")
+
+
+@verb()
+def pop(
+    session: Session,
+    topics: TopicNames,
+    wait: Annotated[str, typer.Option(help="Wait so long for one; or: forever.")] = "0",
+    ttr: Ttr = None,
+    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="As many, if there are.")] = 1,
+) -> None:
+    """Takes the next due job of the first topic that has one, and shows its receipt."""
+    client = session.client
+    jobs = client.take([client.topic(name) for name in topics], n, reading.wait(wait), ttr)
+    for job in jobs:
+        session.tell(answers.handed_out(job), _job_in_words(job))
+    if not jobs:
+        session.note(f"nothing is due in {', '.join(topics)}")
+
+
+def _job_in_words(job: HandedOut[Any]) -> str:
+    said = answers.content(job)
+    body = dumps(said["body"]) if "body" in said else f"base64 {said['body_base64']}"
+    late = f"{job.lateness.total_seconds() * 1000:.1f} ms late"
+    return f"{job.topic}  {job.id}  receipt {job.receipt}  attempt {job.attempt}, {late}  {body}"
+
+
+def _settle(session: Session, topic: str, id: str, receipt: int, word: str, how: Callable[[Any, Any], None]) -> None:
+    from tarry.verbs.jobs.shapes import Reservation
+
+    how(session.topic(topic), Reservation(id, receipt))
+    session.tell({"id": id, "done": word}, f"{id}  {word}")
+
+
+@verb()
+def finish(session: Session, topic: TopicName, id: Id, receipt: Receipt) -> None:
+    """The work is done: the job is gone."""
+    _settle(session, topic, id, receipt, "finished", lambda place, job: place.finish(job))
+
+
+@verb()
+def touch(
+    session: Session,
+    topic: TopicName,
+    id: Id,
+    receipt: Receipt,
+    ttr: Annotated[str, typer.Option(help="From now on.")] = "60s",
+) -> None:
+    """More time for a job in hand."""
+    _settle(session, topic, id, receipt, "touched", lambda place, job: place.touch(job, ttr))
+
+
+@verb()
+def release(
+    session: Session,
+    topic: TopicName,
+    id: Id,
+    receipt: Receipt,
+    delay: Annotated[str, typer.Option(help="Due again after so long.")] = "0",
+    uncounted: Annotated[bool, typer.Option("--uncounted", help="The attempt is taken back.")] = False,
+) -> None:
+    """Back with a job in hand."""
+    _settle(session, topic, id, receipt, "released", lambda place, job: place.release(job, delay, count=not uncounted))
+
+
+@verb()
+def bury(
+    session: Session,
+    topic: TopicName,
+    id: Id,
+    receipt: Receipt,
+    reason: Annotated[str, typer.Option(help="Why, in one line.")] = "",
+) -> None:
+    """Sets a job in hand aside, dead."""
+    _settle(session, topic, id, receipt, "buried", lambda place, job: place.bury(job, reason))

@@ -1,0 +1,93 @@
+"""Topics as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from tarry.programs.cli import answers
+from tarry.programs.cli.minding import StateName
+from tarry.programs.cli.register import AnyTopics, TopicName, TopicNames, verb
+from tarry.programs.cli.session import Session
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.shapes import State, Stats
+
+
+@verb()
+def stats(session: Session, topics: AnyTopics = None) -> None:
+    """Counts by state, what is due next, and lateness."""
+    names = topics or sorted(session.client.topics())
+    if not names:
+        session.note("there is no topic yet")
+    for name in names:
+        found = session.topic(name).stats()
+        session.tell(answers.stats(found), in_words(found))
+
+
+def in_words(found: Stats) -> str:
+    words = [f"{state} {getattr(found, state)}" for state in ("delayed", "ready", "reserved", "dead")]
+    words.append(f"finished {found.finished}")
+    if found.next_due is not None:
+        from tarry.words.durations import as_text, moment
+
+        words.append(f"next in {as_text(max(moment(found.next_due) - moment(found.now), 0))}")
+    if found.paused_until is not None:
+        words.append("paused")
+    if found.lateness.count:
+        late = found.lateness
+        words.append(f"late p50 {late.p50.total_seconds() * 1000:.3g} ms, p99 {late.p99.total_seconds() * 1000:.3g} ms")
+    return f"{found.topic}  {'  '.join(words)}"
+
+
+@verb()
+def purge(
+    session: Session,
+    topic: TopicName,
+    state: StateName = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
+) -> None:
+    """Deletes all jobs of a topic, or all of a state."""
+    place = session.topic(topic)
+    if dry_run:
+        now = place.stats()
+        every = {"delayed": now.delayed, "ready": now.ready, "reserved": now.reserved, "dead": now.dead}
+        place.list(cast("State | None", state), limit=1)  # refuses a state that there is not
+        count = sum(every.values()) if state is None else every[state]
+        session.tell({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
+    else:
+        count = place.purge(cast("State | None", state))
+        session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
+
+
+@verb()
+def pause(
+    session: Session,
+    topic: TopicName,
+    for_: Annotated[str | None, typer.Option("--for", help="So long; else until resume.", show_default=False)] = None,
+) -> None:
+    """Hands out nothing for a time."""
+    end = answers.rfc3339(session.topic(topic).pause(for_))
+    session.tell({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
+
+
+@verb()
+def resume(session: Session, topic: TopicName) -> None:
+    """Ends a pause."""
+    session.topic(topic).resume()
+    session.tell({"topic": topic, "paused_until": None}, f"{topic}  goes on")
+
+
+@verb()
+def check(session: Session, topics: TopicNames) -> None:
+    """Walks through whole topics: is every job in exactly one place? Exits with 1 if one is not."""
+    well = True
+    for name in topics:
+        found = session.topic(name).check()
+        well = well and found.ok
+        said = "\n".join(["", *found.faults]) if found.faults else "all well"
+        answer = {"topic": name, "looked_at": found.looked_at, "ok": found.ok, "faults": found.faults}
+        session.tell(answer, f"{name}  {found.looked_at} entries looked at, {said}")
+    if not well:
+        raise typer.Exit(1)
