@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 from bench import table
-from bench.harness import Bench, Effort, Result, private_server
+from bench.harness import Bench, Effort, private_server
+from bench.reading import Result
 from bench.rows import ROWS
 
 
@@ -36,8 +37,8 @@ def main() -> None:
         parser.error(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
     effort: Effort = "quick" if given.quick else "full"
     repeat = given.repeat or (3 if given.quick else 5)
-    results = measure(given.rows or list(ROWS), effort, repeat)
     about = table.machine(effort, repeat)
+    results = measure(given.rows or list(ROWS), effort, repeat)
     table.show(results)
     if given.json:
         given.json.write_text(json.dumps(table.as_data(results, about), indent=2, ensure_ascii=False), "utf-8")

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import gc
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from bench.reading import Turn
 from tarry.links.embedded import wire
 from tarry.links.embedded.launch import Running, launch
 from tarry.links.embedded.share import OPTIONS
@@ -40,72 +39,6 @@ redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
 return 1
 """
 """The least that an add can be: the yardstick of the rows that add one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One side's turn: seconds on the clock, and of processor time on both ends, for so many jobs."""
-
-    jobs: int
-    wall_s: float
-    client_cpu_s: float
-    server_cpu_s: float
-
-    @property
-    def per_second(self) -> float:
-        return self.jobs / self.wall_s
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The same thing measured several times."""
-
-    values: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.values)
-
-    @property
-    def spread(self) -> float:
-        """From the smallest to the largest, as a share of the median."""
-        return (max(self.values) - min(self.values)) / self.median if self.median else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What a row is to reach: at least or at most so much, of the ratio to the yardstick or of the value itself."""
-
-    sign: Literal["≥", "≤"]
-    limit: float
-    of: Literal["ratio", "value"] = "value"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line of the table."""
-
-    row: str
-    measure: str
-    unit: str
-    tarry: Reading
-    reach: Reach | None = None
-    yardstick: Reading | None = None
-    details: dict[str, float | str] = field(default_factory=dict)
-
-    @property
-    def ratio(self) -> float | None:
-        return self.tarry.median / self.yardstick.median if self.yardstick else None
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the reach was met; ``None`` where there is none."""
-        if self.reach is None:
-            return None
-        value = self.ratio if self.reach.of == "ratio" else self.tarry.median
-        if value is None:
-            return None
-        return value >= self.reach.limit if self.reach.sign == "≥" else value <= self.reach.limit
 
 
 class Bench:
@@ -163,28 +96,19 @@ class Bench:
         about = self.info("cpu")
         return float(about["used_cpu_user"]) + float(about["used_cpu_sys"])
 
-    def turns(self, *sides: Callable[[], Turn]) -> list[list[Turn]]:
-        """All sides in turns, on an emptied server each; the first round warms up and does not count."""
+    def turns(self, *sides: Callable[[], Turn], times: int = 1) -> list[list[Turn]]:
+        """All sides in turns, on an emptied server each; the first round warms up and does not count.
+
+        ``times`` as many turns as asked for: short ones, closely mixed, are what a busy machine distorts least.
+        """
         taken: list[list[Turn]] = [[] for _ in sides]
-        for number in range(self.repeat + 1):
+        for number in range(self.repeat * times + 1):
             for side, record in zip(sides, taken, strict=True):
                 self.flush()
                 turn = side()
                 if number:
                     record.append(turn)
         return taken
-
-
-def rates(turns: list[Turn]) -> Reading:
-    return Reading(tuple(turn.per_second for turn in turns))
-
-
-def costs(turns: list[Turn], whose: str) -> dict[str, float | str]:
-    """Microseconds of processor time a job, on both ends."""
-    return {
-        f"{whose} client µs": statistics.median(turn.client_cpu_s / turn.jobs * 1e6 for turn in turns),
-        f"{whose} server µs": statistics.median(turn.server_cpu_s / turn.jobs * 1e6 for turn in turns),
-    }
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import redis
 from rich.console import Console
 from rich.table import Table
 
-from bench.harness import Effort, Reading, Result
+from bench.harness import Effort
+from bench.reading import Reading, Result
 
 HEADINGS = ("row", "measure", "tarry", "yardstick", "ratio", "reach", "met")
 WIDE = 160
@@ -79,6 +80,7 @@ def machine(effort: Effort, repeat: int) -> dict[str, Any]:
         "processors": os.cpu_count(),
         "redis-py": redis.__version__,
         "loop": "asyncio",
+        "load before": round(os.getloadavg()[0], 1),
         "effort": effort,
         "repeat": repeat,
     }

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from bench.harness import Bench, Result
+from bench.harness import Bench
+from bench.reading import Result
 from bench.rows.add import add
 from bench.rows.add_many import add_many
 from bench.rows.add_tasks import add_tasks

@@ -9,11 +9,12 @@ from __future__ import annotations
 from redis import Redis
 
 import tarry
-from bench.harness import BARE_ADD, BODY, RAW_BODY, Bench, Reach, Result, Turn, costs, rates
+from bench.harness import BARE_ADD, BODY, RAW_BODY, Bench
+from bench.reading import Reach, Result, Turn, costs, rates
 
 
 def add(bench: Bench) -> list[Result]:
-    count = bench.size(10_000, 3_000, 50)
+    count = bench.size(1_500, 1_000, 50)
     with tarry.Client(bench.url) as client, Redis(unix_socket_path=bench.socket) as redis:
         topic = client.topic("orders")
         sha = redis.script_load(BARE_ADD)
@@ -30,7 +31,7 @@ def add(bench: Bench) -> list[Result]:
                     redis.evalsha(sha, 2, "bare:jobs", "bare:due", f"job-{number}", number, RAW_BODY)
             return taken()
 
-        ours, theirs = bench.turns(by_tarry, bare)
+        ours, theirs = bench.turns(by_tarry, bare, times=bench.size(6, 3, 1))
     return [
         Result(
             "add",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from redis import Redis
 
 import tarry
-from bench.harness import BODY, RAW_BODY, Bench, Reach, Result, Turn, costs, rates
+from bench.harness import BODY, RAW_BODY, Bench
+from bench.reading import Reach, Result, Turn, costs, rates
 
 CHUNK = 1000
 

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from redis.asyncio import Redis
 
 import tarry
-from bench.harness import BARE_ADD, BODY, RAW_BODY, Bench, Reach, Result, Turn, costs, rates
+from bench.harness import BARE_ADD, BODY, RAW_BODY, Bench
+from bench.reading import Reach, Result, Turn, costs, rates
 
 TASKS = 64
 
@@ -26,7 +27,7 @@ async def _together(add: Callable[[int], Awaitable[object]], each: int) -> None:
 
 
 def add_tasks(bench: Bench) -> list[Result]:
-    each = bench.size(400, 100, 2)
+    each = bench.size(100, 50, 2)
 
     async def by_tarry() -> Turn:
         async with tarry.AsyncClient(bench.url) as client:
@@ -48,7 +49,7 @@ def add_tasks(bench: Bench) -> list[Result]:
                 await _together(add, each)
             return taken()
 
-    ours, theirs = bench.turns(lambda: asyncio.run(by_tarry()), lambda: asyncio.run(bare()))
+    ours, theirs = bench.turns(lambda: asyncio.run(by_tarry()), lambda: asyncio.run(bare()), times=bench.size(6, 3, 1))
     return [
         Result(
             "add_tasks",

@@ -13,7 +13,8 @@ import sys
 from datetime import datetime, timedelta, timezone
 
 import tarry
-from bench.harness import BODY, Bench, Reach, Result, Turn, costs, rates
+from bench.harness import BODY, Bench
+from bench.reading import Reach, Result, Turn, costs, rates
 from tarry.programs.worker.worker import CONCURRENCY
 
 AHEAD_S = 1.5

@@ -12,7 +12,8 @@ import re
 from importlib.resources import files
 
 import tarry
-from bench.harness import BODY, DAY_S, Bench, Reach, Reading, Result
+from bench.harness import BODY, DAY_S, Bench
+from bench.reading import Reach, Reading, Result
 
 CONSUMERS = 5
 OURS = {"info", "flushall", "ping"}

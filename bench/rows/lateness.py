@@ -4,7 +4,10 @@ lateness   what tarry tells: handed out by the server − due. In the details al
 calls      how often the script of ``pop`` was called for each job; counted in the clients, at the one method through
            which every request goes
 
-All clients and the producer live in one process and one loop: the figures hold its delays too.
+yardstick  in the same loop at the same time, as often: ``asyncio.sleep`` until a moment, then one PING by redis-py; from
+           that moment to its answer
+
+All clients and the producer live in one process and one loop: the figures hold its delays, and the machine's.
 """
 
 from __future__ import annotations
@@ -16,8 +19,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from redis.asyncio import Redis
+
 import tarry
-from bench.harness import BODY, Bench, Reach, Reading, Result
+from bench.harness import BODY, Bench
+from bench.reading import Reach, Reading, Result
 
 RATE = 50
 FEWEST_MS, MOST_MS = 200, 1500
@@ -28,6 +34,7 @@ WORK_S = 0.002
 @dataclass
 class Seen:
     late_ms: list[float] = field(default_factory=list)
+    alarm_ms: list[float] = field(default_factory=list)
     in_hand_ms: list[float] = field(default_factory=list)
     scripts: Counter[str] = field(default_factory=Counter)
     another: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,13 +65,24 @@ async def consume(client: tarry.AsyncClient, seen: Seen) -> None:
         await topic.finish(job)
 
 
+async def alarms(redis: Redis, seen: Seen, luck: random.Random) -> None:
+    """What no consumer can beat here: a timer and one round trip."""
+    while True:
+        due = time.time() + luck.uniform(0, 2 / RATE)
+        await asyncio.sleep(due - time.time())
+        await redis.ping()
+        seen.alarm_ms.append((time.time() - due) * 1000)
+
+
 async def watch(url: str, consumers: int, seconds: float) -> Seen:
     seen, luck = Seen(), random.Random(7)
     clients = [counting(tarry.AsyncClient(url), seen.scripts) for _ in range(consumers)]
-    async with tarry.AsyncClient(url) as producer:
+    async with tarry.AsyncClient(url) as producer, Redis.from_url(url) as redis:
         topic = producer.topic("orders")
+        await redis.ping()
         tasks = [asyncio.create_task(consume(client, seen)) for client in clients]
         await asyncio.sleep(0.5)
+        tasks.append(asyncio.create_task(alarms(redis, seen, luck)))
         began, added = time.monotonic(), 0
         while time.monotonic() - began < seconds:
             await topic.add(BODY, delay=luck.randrange(FEWEST_MS, MOST_MS) / 1000)
@@ -116,7 +134,8 @@ def lateness(bench: Bench) -> list[Result]:
                 "ms",
                 Reading(tuple(_percentile(seen.late_ms, 0.99) for seen in record)),
                 Reach("≤", 3) if consumers == 50 else None,
-                details={
+                Reading(tuple(_percentile(seen.alarm_ms, 0.99) for seen in record)),
+                {
                     "p50": _percentile(late, 0.5),
                     "max": max(late),
                     "in hand p50": _percentile(held, 0.5),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from redis import Redis
 
 import tarry
-from bench.harness import BODY, DAY_S, RAW_BODY, Bench, Reach, Reading, Result
+from bench.harness import BODY, DAY_S, RAW_BODY, Bench
+from bench.reading import Reach, Reading, Result
 
 
 def _used(bench: Bench) -> float:

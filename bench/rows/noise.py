@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from redis import Redis
 
-from bench.harness import Bench, Result, Turn, rates
+from bench.harness import Bench
+from bench.reading import Result, Turn, rates
 
 
 def noise(bench: Bench) -> list[Result]:
-    count = bench.size(20_000, 5_000, 100)
+    count = bench.size(3_000, 1_500, 100)
     with Redis(unix_socket_path=bench.socket) as redis:
 
         def ping() -> Turn:
@@ -20,5 +21,5 @@ def noise(bench: Bench) -> list[Result]:
                     redis.ping()
             return taken()
 
-        turns = bench.turns(ping)[0]
+        turns = bench.turns(ping, times=bench.size(6, 3, 1))[0]
     return [Result("noise", "PING by redis-py, one by one", "calls/s", rates(turns))]

@@ -11,7 +11,8 @@ import time
 from statistics import median
 
 import tarry
-from bench.harness import BODY, DAY_S, Bench, Reach, Reading, Result
+from bench.harness import BODY, DAY_S, Bench
+from bench.reading import Reach, Reading, Result
 
 MOST = 1000
 

@@ -8,7 +8,8 @@ import math
 import pytest
 
 from bench import table
-from bench.harness import Bench, Reach, Reading, Result, private_server
+from bench.harness import Bench, private_server
+from bench.reading import Reach, Reading, Result
 from bench.rows import ROWS
 
 
