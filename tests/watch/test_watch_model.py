@@ -149,6 +149,37 @@ def test_at_large_skips() -> None:
     assert_kept(everything(AddsAndFinishesThatSettleRarely(delays=(0, 3)), 3, adds=2, late=0, looks=3))
 
 
+class NamelessLooks(Watch):
+    """The other way round a BLPOP open on relay, and what tarry does: it stays open, the look takes no seat. If one is
+    free, a token calls."""
+
+    def closes_before_looking(self, c: Consumer) -> bool:
+        return False
+
+    def pop(self, s: State, i: int) -> State:
+        if s.crew[i].line != "wr":
+            return super().pop(s, i)
+        n = self.slots - len(s.crew[i].held)
+        s, got = self.put_back_and_take(s, n)
+        s = change(s, i, held=tuple(sorted(s.crew[i].held + (self.ttr,) * got)))
+        s, _, _ = self.settled(s)
+        return change(s, i, phase="answered", alarm=self.R if got < n else NEVER, seat=0)
+
+
+def test_a_look_without_a_name_may_leave_the_blpop_open() -> None:
+    assert_kept(everything(NamelessLooks(delays=(0, 3)), 2, adds=1, changes=1, late=0))
+    watch = NamelessLooks(delays=(0, 8), fault_kinds=("kill", "ghost"))
+    assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
+
+
+@pytest.mark.slow
+def test_at_large_looks_without_a_name() -> None:
+    watch = NamelessLooks(delays=(0, 8), fault_kinds=("kill", "ghost"))
+    assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
+    assert_kept(everything(NamelessLooks(delays=(0, 3, 8)), 2, adds=2, changes=1, faults=1, late=watch.G))
+    assert_kept(everything(NamelessLooks(delays=(0, 3)), 3, adds=2, late=0, looks=3))
+
+
 # ── the rules alone ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
