@@ -11,7 +11,6 @@ Nothing heavy is imported before a verb runs.
 
 from __future__ import annotations
 
-import os
 import sys
 
 REFUSED, WRONG, NO_SERVER = 1, 2, 3
@@ -20,12 +19,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Runs the command line and exits."""
-    code = run()
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _forget_stdout()
-    sys.exit(code)
+    sys.exit(run())
 
 
 def run() -> int:
@@ -34,22 +28,15 @@ def run() -> int:
     from tarry.programs.cli.app import app
 
     try:
-        return int(app(standalone_mode=True) or 0)
+        app()
+        return 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        _forget_stdout()
-        return 0
     except TarryError as fault:
         words = " ".join(str(fault).split())
         print(f"error: {words} [{fault.code}]", file=sys.stderr)
         if isinstance(fault, BadInput):
             return WRONG
         return NO_SERVER if isinstance(fault, (Unavailable, ServerUnfit)) else REFUSED
-
-
-def _forget_stdout() -> None:
-    """Whoever read has gone, ``| head`` say: nothing is written at the exit either."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

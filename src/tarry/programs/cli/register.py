@@ -32,7 +32,9 @@ Url = Annotated[
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", envvar="TARRY_NAMESPACE", help="Keeps applications apart.", show_default=False),
+    typer.Option(
+        "--namespace", help="Keeps applications apart. Else TARRY_NAMESPACE, else default.", show_default=False
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, one line each.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
@@ -61,9 +63,11 @@ def verb(*, name: str | None = None, hidden: bool = False) -> Callable[[Callable
         @wraps(function)
         def command(context: typer.Context, url: str | None, namespace: str | None, json: bool, **given: Any) -> None:
             before_url, before_namespace, before_json = context.obj
-            session = Session(url or before_url, namespace or before_namespace or "default", json or before_json)
+            session = Session(url or before_url, namespace or before_namespace, json or before_json)
             try:
                 function(session, **given)
+            except BrokenPipeError:
+                session.forget_stdout()
             finally:
                 session.close()
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class Session:
     """Given to every verb. The client is made when it is first used."""
 
-    def __init__(self, url: str | None, namespace: str, json: bool) -> None:
+    def __init__(self, url: str | None, namespace: str | None, json: bool) -> None:
         self.url = url
-        self.namespace = namespace
+        self.namespace = namespace or os.environ.get("TARRY_NAMESPACE", "default")
         self.json = json
         self._client: Client | None = None
 
@@ -41,6 +41,10 @@ class Session:
         """A message: to stderr."""
         print(words, file=sys.stderr)
 
+    def forget_stdout(self) -> None:
+        """Whoever read has gone, ``| head`` say: nothing more is written, at the exit neither."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
@@ -57,7 +61,7 @@ def _listen(client: Client) -> None:
     logger = logging.getLogger("tarry")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    handler.setLevel(os.environ.get("TARRY_LOG", "WARNING").upper())
+    handler.setLevel(logging.getLevelNamesMapping().get(os.environ.get("TARRY_LOG", "").upper(), logging.WARNING))
     handler.addFilter(lambda line: not str(line.msg).startswith("No URL was given") or client.runner._topology.started)
     logger.addHandler(handler)
     logger.propagate = False

@@ -1,7 +1,8 @@
 """``tarry top``: the line of time, drawn in the terminal.
 
-    orders   delayed 812  ready 0  reserved 20  dead 1     added 0/s  finished 98/s  late p50 0.9 ms  p99 2.1 ms
-     ▐ 12 late │▃▅█▂▁  ▁▂▃▂▁ next minute │▁▂▁▁▂▁▁▁ next hour │▁     ▁ next day│ 3 later
+    orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late p50 0.9 ms, p99 2.1 ms
+            ▁●▃▅█▂▁  ▁▂▃▂▁        │▁▂▁▁▂▁▁▁            │▁     ▁         │▶ 3 later
+     late 1   next minute 735      next hour 70         next day 7
 
 Each stretch of time is one call of ``histogram``, which costs the same for three jobs and for a million.
 """
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import Histogram, Stats
 
 BARS = " ▁▂▃▄▅▆▇█"
-LATE = ("the past hour", "1h", 12)
-STRETCHES = (("next minute", "0", "1m", 30), ("next hour", "1m", "1h", 30), ("next day", "1h", "1d", 24))
+LATE = ("the past hour", "1h", 10)
+STRETCHES = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 20), ("next day", "1h", "1d", 16))
 """Name, from when on, until when, columns."""
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 STATES = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
@@ -85,19 +86,17 @@ def _head(name: str, now: Stats, last: Stats | None) -> Text:
     return line
 
 
-def _line(seen: Look) -> Text:
+def _line(seen: Look) -> RenderableType:
     """Past, now, next minute, hour, day, later; one scale for all, logarithmic."""
     top = max([*seen.past.counts, *(count for part in seen.stretches for count in part.counts), 1])
-    line = Text(" ")
-    if seen.past.before:
-        line.append(f"{seen.past.before} older ", "red")
-    line.append(_bars(seen.past.counts, top), "red")
-    line.append("●", "bold red")
+    late = sum(seen.past.counts) + seen.past.before
+    bars = Text(" ").append(_bars(seen.past.counts, top), "red").append("●", "bold red")
+    names = Text(f" {f'late {late}':<{LATE[2]}} ", "red" if late else "dim")
     for (name, *_), part in zip(STRETCHES, seen.stretches, strict=True):
-        line.append(_bars(part.counts, top), "yellow")
-        line.append(f"│ {name} {sum(part.counts)} ", "dim")
-    line.append(f"▶ later {seen.stretches[-1].after}", "dim")
-    return line
+        bars.append(_bars(part.counts, top), "yellow").append("│", "dim")
+        names.append(f"{f'{name} {sum(part.counts)}':<{len(part.counts) + 1}}", "dim")
+    after = seen.stretches[-1].after
+    return Group(bars.append(f"▶ {after} later" if after else "▶", "dim"), names)
 
 
 def _bars(counts: Sequence[int], top: int) -> str:

@@ -6,6 +6,10 @@
 
 While there is a backlog (the last pop was full) it pops again at once, half of the slots at a time, and sends that pop
 before it runs the handlers of the last one: server and handlers work at the same time. Else it waits by the watch.
+
+Each handler runs in a task of its own. Running those that never suspend one after the other in one task was tried: 0.8
+instead of 3.0 µs a job on Python 3.11, of 8.4 µs that the process spends while the server, on its own core, spends 8.5. It
+would not be faster, and what a handler leaves in its task or context would reach the next job.
 """
 
 from __future__ import annotations
@@ -30,6 +34,9 @@ RENEWALS = 3
 LOOK_S = 0.05
 """Handlers that take no longer are not looked at for renewal."""
 
+CLEAN_UP_S = 1.0
+"""What a cancelled handler has to put its things in order, before its job is somebody else's."""
+
 
 class Lane:
     """One topic's work. Nothing of tarry's own is awaited for a single job."""
@@ -37,7 +44,7 @@ class Lane:
     def __init__(self, topic: AsyncTopic[Any], handler: Handler, slots: int, ttr: Duration) -> None:
         self._topic = topic
         self._handler = handler
-        self._slots = slots
+        self.slots = slots
         self._ttr = ttr
         self._running: dict[AsyncJob[Any], asyncio.Task[None] | None] = {}
         self._done: list[AsyncJob[Any]] = []
@@ -45,6 +52,7 @@ class Lane:
         self._freed: asyncio.Future[None] | None = None
         self._popping = False
         self._flushing = False
+        self._ending = False
         self._outage = Outage(topic.name)
 
     @property
@@ -59,11 +67,11 @@ class Lane:
         loop = asyncio.get_running_loop()
         backlog = False
         while True:
-            free = self._slots - len(self._running)
+            free = self.slots - len(self._running)
             if not free:
                 await self._slot()
                 continue
-            want = min(free, max(self._slots // 2, 1), MOST)
+            want = min(free, max(self.slots // 2, 1), MOST)
             self._flush()
             self._popping = backlog  # then what is done meanwhile leaves with the next pop
             try:
@@ -100,8 +108,10 @@ class Lane:
     async def _handle(self, job: AsyncJob[Any]) -> None:
         try:
             await self._handler(job)
-        except Exception as fault:  # noqa: BLE001 - whatever a handler raises is its job's failure
+        except BaseException as fault:
             self._spawn(self._give_back([job], fault))
+            if not isinstance(fault, Exception):
+                raise
         else:
             if not job.settled:
                 self._done.append(job)
@@ -137,6 +147,8 @@ class Lane:
         except StaleReceipt as fault:
             lines.stale(self._topic.name, fault)
         except Unavailable as fault:
+            if self._ending:
+                return self._outage.tell(fault)  # they come back after their TTR
             await self._outage.hold_on(fault)
             self._done += jobs  # a replay of what was done is answered like the first
             self._flush()
@@ -145,11 +157,13 @@ class Lane:
 
     async def _give_back(self, jobs: Sequence[AsyncJob[Any]], fault: BaseException) -> None:
         """Failed: again after a back-off, or dead after the last attempt. Stopped: again at once, uncounted."""
-        if isinstance(fault, Exception):
-            lines.failed(jobs[0], fault)
+        jobs = [job for job in jobs if not job.settled]
         try:
-            for job in jobs:
-                if not job.settled:
+            if not isinstance(fault, Exception):
+                await self._topic.release_many(jobs, 0, count=False)
+            else:
+                for job in jobs:
+                    lines.failed(job, fault)
                     await self._topic.client.run(way_out(self._topic.verbs, job, fault))
         except StaleReceipt as stale:
             lines.stale(self._topic.name, stale)
@@ -183,23 +197,27 @@ class Lane:
 
     async def end(self, grace_s: float, hurry: asyncio.Event) -> int:
         """Lets what runs come to its end, gives back what does not, and sends what is left to send. Answers how many."""
-        self._popping = False
+        self._popping, self._ending = False, True
         unbegun = [job for job, task in self._running.items() if task is None]
         for job in unbegun:
             del self._running[job]
         self._spawn(self._give_back(unbegun, asyncio.CancelledError()))
-        tasks = {task for task in self._running.values() if task is not None}
-        if tasks and grace_s and not hurry.is_set():
-            hurrying = asyncio.ensure_future(hurry.wait())
-            ending = asyncio.ensure_future(asyncio.wait(tasks))
-            await asyncio.wait({hurrying, ending}, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
-            hurrying.cancel()
-            ending.cancel()
-        late = list(self._running)
-        for task in [task for task in self._running.values() if task is not None]:
-            task.cancel()
-        await self._give_back(late, asyncio.CancelledError())
+        if self._running and grace_s:
+            await self._finished_or(hurry, grace_s)
+        late = [task for task in self._running.values() if task is not None]
+        for task in late:
+            task.cancel()  # each gives its job back
+        if late:
+            await asyncio.wait(late, timeout=CLEAN_UP_S)
+        await self._give_back(list(self._running), asyncio.CancelledError())
         self._flush()
         while self._errands:
             await asyncio.wait(self._errands)
         return len(unbegun) + len(late)
+
+    async def _finished_or(self, hurry: asyncio.Event, grace_s: float) -> None:
+        hurrying = asyncio.ensure_future(hurry.wait())
+        ending = asyncio.ensure_future(asyncio.wait([task for task in self._running.values() if task is not None]))
+        await asyncio.wait({hurrying, ending}, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        hurrying.cancel()
+        ending.cancel()

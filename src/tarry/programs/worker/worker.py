@@ -78,6 +78,8 @@ class Worker:
         if signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, self.stop)
+        for topic in self._lanes:
+            logger.info("▶ %s, %d slots", topic, self._lanes[topic].slots)
         stopped = asyncio.ensure_future(self._stopping.wait())
         lanes = [asyncio.create_task(lane.work()) for lane in self._lanes.values()]
         try:

@@ -1,0 +1,95 @@
+"""Fixtures of the programs: a client with a namespace of its own, and the command line as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tarry
+
+numbers = count()
+HIRED = Path(__file__).parent / "hired.py"
+
+
+@pytest.fixture
+def namespace() -> str:
+    return f"programs-{os.getpid()}-{next(numbers)}"
+
+
+@pytest.fixture
+def client(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        yield client
+
+
+@pytest.fixture
+def cli(valkey_url: str, namespace: str) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Calls ``python -m tarry`` with some words."""
+
+    def call(*words: str, stdin: str | None = None, url: str = valkey_url) -> subprocess.CompletedProcess[str]:
+        place = {"TARRY_URL": url, "TARRY_NAMESPACE": namespace, "TARRY_LOG": "ERROR"}
+        return subprocess.run(
+            [sys.executable, "-m", "tarry", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **place},
+        )
+
+    return call
+
+
+@pytest.fixture
+def answers(cli: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., list[Any]]:
+    """Calls it with ``--json``; answers what it said, line by line, when all went well."""
+
+    def call(*words: str, **more: Any) -> list[Any]:
+        done = cli(*words, "--json", **more)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return call
+
+
+class Hired:
+    """A worker process and what it wrote down."""
+
+    def __init__(self, path: Path, process: subprocess.Popen[bytes]) -> None:
+        self.path = path
+        self.process = process
+
+    @property
+    def lines(self) -> list[str]:
+        return self.path.read_text().splitlines() if self.path.exists() else []
+
+    def taken(self) -> list[str]:
+        return [line for line in self.lines if line.startswith("taken")]
+
+    def closed(self) -> list[str]:
+        return [line.partition(" ")[2] for line in self.lines if line.startswith("closed")]
+
+
+@pytest.fixture
+def hire(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Hired]]:
+    """Starts a worker process: ``hire("slow", ttr="300ms", grace="5s")``."""
+    hired: list[Hired] = []
+
+    def start(mode: str, *, ttr: str = "15s", grace: str = "10s", url: str = valkey_url) -> Hired:
+        path = tmp_path / f"diary-{len(hired)}"
+        words = [sys.executable, str(HIRED), url, namespace, str(path), ttr, grace, mode]
+        hired.append(Hired(path, subprocess.Popen(words)))
+        return hired[-1]
+
+    yield start
+    for one in hired:
+        one.process.kill()
+        one.process.wait()

@@ -1,0 +1,99 @@
+"""The demo, as a process: its figures are compared with what they must be."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.programs.demo import orders, truth
+from tarry.programs.demo.diary import Line
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def all_went_well(done: subprocess.CompletedProcess[str], count: int) -> dict[str, Any]:
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert found["ok"]
+    assert (found["lost"], found["early"], found["closed_after_paid"], found["check"]) == (0, 0, 0, [])
+    assert found["orders"] == count
+    assert found["closed"] + found["paid_in_time"] >= count - found["paid_too_late"]
+    assert found["killed_holding"] >= 1
+    assert found["redelivered"] >= found["killed_holding"] - found["paid_too_late"]
+    return found
+
+
+def test_a_small_evening_loses_nothing(cli: Cli, client: tarry.Client) -> None:
+    before = client.run(_number_of_keys())
+    all_went_well(cli("demo", "--json", "--jobs", "60", "--seconds", "2"), 60)
+    assert client.run(_number_of_keys()) == before, "it leaves nothing behind"
+
+
+@pytest.mark.slow
+def test_the_whole_evening_loses_nothing(cli: Cli) -> None:
+    found = all_went_well(cli("demo", "--json"), 1000)
+    assert found["paid_in_time"] > 300
+
+
+def test_the_screen_shows_the_summary(cli: Cli) -> None:
+    done = cli("demo", "--jobs", "20", "--seconds", "1")
+    assert done.returncode == 0
+    assert "none lost, none early" in done.stdout
+    assert "lateness p50 / p99 / max" in done.stdout
+
+
+@pytest.mark.parametrize("count", ["0", "1001"])
+def test_there_are_a_thousand_orders(cli: Cli, count: str) -> None:
+    done = cli("demo", "--jobs", count)
+    assert done.returncode == 2
+    assert "there are 1 to 1000 orders" in done.stderr
+
+
+def test_the_file_looks_like_traffic() -> None:
+    all_of_them = orders.read()
+    assert len({order.id for order in all_of_them}) == 1000
+    assert all(0 <= order.due_s <= 10 for order in all_of_them)
+    assert all(order.paid_s < order.due_s for order in all_of_them if order.paid_s is not None)
+    busiest = max(sum(second <= order.due_s < second + 0.25 for order in all_of_them) for second in range(10))
+    assert busiest > 3 * 1000 / 40, "there are bursts"
+
+
+def told(*lines: Line, paid: dict[str, Any] | None = None) -> truth.Summary:
+    dues = {"a": 1_000_000, "b": 2_000_000}
+    return truth.summary(dues, paid or {}, [lines], killed_holding=0, took_s=1, check=())
+
+
+def closing(order: str, due_us: int, handed_us: int, attempt: int = 1) -> list[Line]:
+    return [Line(what, order, attempt, due_us, handed_us) for what in ("taken", "closed")]
+
+
+def test_the_truth_sees_a_lost_order() -> None:
+    found = told(*closing("a", 1_000_000, 1_000_500))
+    assert (found.lost, found.ok, found.lateness_max_ms) == (1, False, 0.5)
+
+
+def test_the_truth_sees_an_early_order() -> None:
+    on_time = closing("b", 2_000_000, 2_000_000)
+    assert told(*closing("a", 1_000_000, 999_999), *on_time).early == 1
+    assert told(*closing("a", 900_000, 950_000), *on_time).early == 1, "what the worker was told is not what was asked"
+
+
+def test_the_truth_sees_an_order_closed_after_it_was_paid() -> None:
+    found = told(*closing("a", 1_000_000, 1_000_000), paid={"a": "delayed", "b": "ready"})
+    assert (found.closed_after_paid, found.lost, found.paid_in_time) == (1, 0, 2)
+
+
+def test_a_payment_while_the_order_is_closed_is_too_late_and_no_fault() -> None:
+    found = told(*closing("a", 1_000_000, 1_000_000), paid={"a": "reserved", "b": "delayed"})
+    assert (found.ok, found.paid_too_late, found.closed) == (True, 1, 1)
+
+
+def _number_of_keys() -> Any:
+    from tarry.idea.calls import Command
+
+    return Command((b"EVAL", b"return redis.call('DBSIZE')", b"0"), int)

@@ -1,0 +1,106 @@
+"""Workers as processes: killed, told to stop, left without a server."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import tarry
+from programs.until import until
+from tarry.links.embedded.launch import Running
+
+Hire = Callable[..., Any]
+
+
+def ids(n: int) -> list[tarry.NewJob[int]]:
+    return [tarry.NewJob(i, id=str(i)) for i in range(n)]
+
+
+def nothing_left(orders: tarry.Topic[Any]) -> bool:
+    stats = orders.stats()
+    return not stats.delayed + stats.ready + stats.reserved
+
+
+def test_a_worker_killed_with_jobs_in_its_hands_loses_none(client: tarry.Client, hire: Hire) -> None:
+    orders = client.topic("orders")
+    orders.add_many(ids(40))
+    victim = hire("stuck", ttr="300ms")
+    until(lambda: len(victim.taken()) == 8, "all slots busy")
+    victim.process.kill()
+    heir = hire("quick", ttr="300ms")
+    until(lambda: nothing_left(orders), "all closed")
+    assert sorted(heir.closed(), key=int) == [str(i) for i in range(40)]
+    assert sum(line.endswith(" 2") for line in heir.taken()) == 8, "those in its hands, and only those, came again"
+    assert orders.check().ok
+
+
+def test_sigterm_lets_the_running_handlers_end_and_takes_no_new_jobs(client: tarry.Client, hire: Hire) -> None:
+    orders = client.topic("orders")
+    orders.add_many(ids(30))
+    worker = hire("slow")
+    until(worker.taken, "a job taken")
+    worker.process.terminate()
+    assert worker.process.wait() == 0
+    assert len(worker.closed()) == len(worker.taken())
+    assert worker.lines[-1] == "left"
+    stats = orders.stats()
+    assert (stats.finished, stats.ready, stats.reserved) == (len(worker.closed()), 30 - len(worker.closed()), 0)
+    assert all(job.attempts == 0 for job in orders.list("ready"))
+
+
+def test_sigterm_gives_back_what_does_not_end_in_the_grace_period_uncounted(client: tarry.Client, hire: Hire) -> None:
+    orders = client.topic("orders")
+    orders.add_many(ids(10))
+    worker = hire("stuck", grace="50ms")
+    until(lambda: len(worker.taken()) == 8, "all slots busy")
+    worker.process.send_signal(signal.SIGINT)
+    assert worker.process.wait() == 0
+    stats = orders.stats()
+    assert (stats.ready, stats.reserved, stats.timed_out) == (10, 0, 0)
+    assert [job.attempts for job in orders.list("ready")] == [0] * 10
+
+
+def test_a_second_signal_does_not_wait_for_the_grace_period(client: tarry.Client, hire: Hire) -> None:
+    orders = client.topic("orders")
+    orders.add("stuck")
+    worker = hire("stuck", grace="10h")
+    until(worker.taken, "the job taken")
+    worker.process.send_signal(signal.SIGTERM)
+    worker.process.send_signal(signal.SIGINT)
+    assert worker.process.wait() == 0
+    assert orders.stats().ready == 1
+
+
+def test_long_handlers_keep_their_jobs_longer_than_the_ttr(client: tarry.Client, hire: Hire) -> None:
+    orders = client.topic("orders")
+    orders.add_many(ids(3))
+    worker = hire("stuck", ttr="300ms")
+    until(lambda: len(worker.taken()) == 3, "all taken")
+    first = min(job.reserved_until for job in orders.list("reserved") if job.reserved_until)
+    until(lambda: orders.stats().now > first and len(orders.list("reserved")) == 3, "the first TTR is over")
+    assert len(worker.taken()) == 3
+    assert orders.stats().timed_out == 0
+
+
+def test_a_worker_waits_for_its_server_and_goes_on(own_server: Callable[..., Running], hire: Hire) -> None:
+    server = own_server(port=True)
+    worker = hire("quick", url=server.url)
+    until(lambda: worker.lines, "ready")
+    namespace = worker.process.args[3]  # type: ignore[index]  # a list
+    with tarry.Client(server.url, namespace=str(namespace)) as client:
+        orders = client.topic("orders")
+        orders.add(1, id="before")
+        until(lambda: worker.closed() == ["before"], "the first closed")
+        for _ in range(3):
+            client.run(_cut_everybody_off())
+        orders.add(2, id="after")
+        until(lambda: worker.closed() == ["before", "after"], "the second closed")
+    worker.process.terminate()
+    assert worker.process.wait() == 0
+
+
+def _cut_everybody_off() -> Any:
+    from tarry.idea.calls import Command
+
+    return Command((b"CLIENT", b"KILL", b"TYPE", b"normal"), int)
