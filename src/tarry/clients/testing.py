@@ -53,6 +53,8 @@ class Clock:
 
     def pass_until(self, moment: float) -> None:
         self.us = max(self.us, self._start + math.ceil(moment * SECOND))
+        if self.seconds() < moment:  # the product was rounded down
+            self.us += 1
         self._tell()
 
     def _tell(self) -> None:
