@@ -10,6 +10,8 @@ import pytest
 import servers
 from tarry.links.embedded.launch import Running
 
+pytest_plugins = ["plugin_time"]
+
 
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:

@@ -1,0 +1,37 @@
+"""How much imaginary time a run lived through, in its last lines.
+
+lived through 31 years 12 days of imaginary time
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tarry.clients import testing
+from tarry.words.durations import DAY, as_text
+
+_clocks: list[testing.Clock] = []
+YEAR = 365 * DAY
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Every clock of the run is remembered when it is made."""
+    make = testing.Clock.__init__
+
+    def remember(self: testing.Clock, *given: int, **named: int) -> None:
+        make(self, *given, **named)
+        _clocks.append(self)
+
+    testing.Clock.__init__ = remember  # type: ignore[method-assign]
+
+
+def said(us: int) -> str:
+    years, rest = divmod(us, YEAR)
+    return " ".join([f"{years} years"] * bool(years) + [as_text(rest)])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lived = sum(clock.lived_us for clock in _clocks)
+    if lived:
+        terminalreporter.write_line(f"lived through {said(lived)} of imaginary time")
