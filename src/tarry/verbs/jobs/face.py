@@ -146,7 +146,8 @@ class TopicVerbs(Generic[T]):
 
 def settled(call: Call[list[settling.Outcome]]) -> Flow[None]:
     """All that hold are settled; then the first that does not is told."""
-    settling.first_fault((yield from ask(call)))
+    if call.items:  # no jobs, nothing to settle
+        settling.first_fault((yield from ask(call)))
 
 
 def _attempt(job: Any) -> int:

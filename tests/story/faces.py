@@ -1,0 +1,129 @@
+"""The faces of tarry, made alike, so that one story is told once and heard by all of them.
+
+    story          async def …(topic): await topic.add(…)        one text
+    SyncFace       a blocking client: its verbs answer at once, so the story never suspends
+    AsyncFace      an awaited client, on a loop of its own
+
+A face gives topics, ``pop`` over several of them, ``inside(job)`` (what ``with job:`` is there) and ``perform(story)``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import tarry
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+
+
+class Awaited:
+    """An object whose blocking methods may be awaited."""
+
+    def __init__(self, plain: Any) -> None:
+        self.plain = plain
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.plain, name)
+        if not callable(found) or name == "verbs":
+            return found
+
+        async def awaited(*given: Any, **named: Any) -> Any:
+            return found(*given, **named)
+
+        return awaited
+
+
+class SyncFace:
+    def __init__(self, client: tarry.Client) -> None:
+        self.client = client
+        self.topics_made: list[Any] = []
+
+    def topic(self, name: str, **options: Any) -> Any:
+        made = Awaited(self.client.topic(name, **options))
+        self.topics_made.append(made)
+        return made
+
+    async def pop(self, *names: str, **options: Any) -> Any:
+        return self.client.pop(*names, **options)
+
+    async def topics(self) -> list[str]:
+        return self.client.topics()
+
+    async def run(self, operation: Any) -> Any:
+        return self.client.run(operation)
+
+    async def keep(self, job: Any, ttr: Any = None) -> None:
+        job.keep(ttr)
+
+    @asynccontextmanager
+    async def inside(self, job: Any) -> AsyncIterator[Any]:
+        with job:
+            yield job
+
+    def perform(self, story: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            story.send(None)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("a story on a blocking client has nothing to wait for")
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class AsyncFace:
+    def __init__(self, client: tarry.AsyncClient) -> None:
+        self.client = client
+        self.topics_made: list[Any] = []
+        self._loop = asyncio.Runner()
+
+    def topic(self, name: str, **options: Any) -> Any:
+        made = self.client.topic(name, **options)
+        self.topics_made.append(made)
+        return made
+
+    async def pop(self, *names: str, **options: Any) -> Any:
+        return await self.client.pop(*names, **options)
+
+    async def topics(self) -> list[str]:
+        return await self.client.topics()
+
+    async def run(self, operation: Any) -> Any:
+        return await self.client.run(operation)
+
+    async def keep(self, job: Any, ttr: Any = None) -> None:
+        await job.keep(ttr)
+
+    @asynccontextmanager
+    async def inside(self, job: Any) -> AsyncIterator[Any]:
+        async with job:
+            yield job
+
+    def perform(self, story: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run(story)
+
+    def close(self) -> None:
+        self._loop.run(self.client.close())
+        self._loop.close()
+
+
+Face = SyncFace | AsyncFace
+
+
+def imaginary(kind: str, url: str, clock: Clock, namespace: str = "default", **options: Any) -> Face:
+    """A face by an imaginary clock, on a server that was started for tests."""
+    if kind == "sync":
+        return SyncFace(TestClient(url, clock, namespace=namespace, **options))
+    return AsyncFace(TestAsyncClient(url, clock, namespace=namespace, **options))
+
+
+def end(face: Face) -> None:
+    """After every story: all is in its place in every topic that it touched."""
+    try:
+        for topic in face.topics_made:
+            found = face.perform(topic.check())
+            assert found.ok, found.faults
+    finally:
+        face.close()
