@@ -14,7 +14,7 @@ else
   local ids = redis.call('ZRANGE', SETS[place], low, high, 'BYSCORE', 'LIMIT', 0, limit)
   gone = #ids
   if gone > 0 then
-    redis.call('ZREM', sets[place], unpack(ids))
+    redis.call('ZREM', SETS[place], unpack(ids))
     redis.call('HDEL', runs, unpack(ids))
     redis.call('HDEL', jobs, unpack(ids))
   end

@@ -28,6 +28,8 @@ _WHY = {
     "dead": "was set aside",
     "gone": "was finished or deleted",
 }
+_RELEASED = (b"delayed", b"dead")
+"""Where release has put a job. To the other verbs, "dead" is why the receipt does not hold."""
 
 Outcome = StaleReceipt | None
 
@@ -68,9 +70,10 @@ def _settle(
     script: Script, keys: TopicKeys, jobs: Sequence[Holding], items: Sequence[tuple[bytes, ...]]
 ) -> Call[list[Outcome]]:
     ids = [job.id for job in jobs]
+    done = _RELEASED if script is RELEASE else ()
 
     def decode(reply: Reply) -> list[Outcome]:
-        return [_outcome(id, answer) for id, answer in zip(ids, reply, strict=True)]
+        return [_outcome(id, answer, done) for id, answer in zip(ids, reply, strict=True)]
 
     return Call(script, keys, (FIRST_TIME,), decode, items=[word for item in items for word in item])
 
@@ -90,8 +93,8 @@ def _ttr_us(job: Any, ttr: Duration | None) -> bytes:
     return b"%d" % microseconds(ttr, "ttr", least=MILLISECOND)
 
 
-def _outcome(id: str, answer: int | bytes) -> Outcome:
-    if isinstance(answer, int) or answer in (b"delayed", b"dead"):
+def _outcome(id: str, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:
+    if isinstance(answer, int) or answer in done:
         return None
     word = answer.lstrip(b"!").decode()
     reason, _, attempt = word.partition(" ") if word.startswith("again") else (word, "", "")

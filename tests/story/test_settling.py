@@ -1,0 +1,275 @@
+"""The story, third part: the work is done, or not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from story.faces import Face
+from story.test_putting_in import US, now
+from tarry import NewJob, Reservation, StaleReceipt
+from tarry.clients.testing import Clock
+from tarry.words.durations import HOUR, SECOND
+
+VERBS = pytest.mark.parametrize("verb", ["finish", "touch", "release", "bury"])
+
+
+async def refused(face: Face, topic: Any, verb: str, job: Any) -> StaleReceipt:
+    """The verb is refused, and nothing but the count of refusals has changed."""
+    before, stats = await topic.list(limit=1000), await topic.stats()
+    with pytest.raises(StaleReceipt) as told:
+        await getattr(topic, verb)(job)
+    with pytest.raises(StaleReceipt):
+        await getattr(topic, f"{verb}_many")([job])
+    after = await topic.list(limit=1000)
+    assert [(j.id, j.state, j.attempts, j.raw) for j in after] == [(j.id, j.state, j.attempts, j.raw) for j in before]
+    assert (await topic.stats()).stale == stats.stale + 2
+    assert told.value.id == job.id
+    assert f"Job {job.id} " in str(told.value)
+    assert "stop working on it" in str(told.value)
+    return told.value
+
+
+# ── finish, touch ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_finished_job_is_gone(face: Face, topic: Any) -> None:
+    await topic.add("tea", id="7")
+    await topic.finish(await topic.pop())
+    stats = await topic.stats()
+    assert await topic.get("7") is None
+    assert (stats.delayed, stats.ready, stats.reserved, stats.dead, stats.finished) == (0, 0, 0, 0, 1)
+
+
+async def test_id_and_receipt_are_enough_to_settle_from_elsewhere(face: Face, topic: Any) -> None:
+    await topic.add("tea", id="7")
+    job = await topic.pop()
+    held = Reservation("7", job.receipt)
+    await topic.touch(held, ttr=5)
+    await topic.release(held, delay=0)
+    job = await topic.pop()
+    await topic.finish(Reservation("7", job.receipt))
+    assert await topic.get("7") is None
+
+
+async def test_touch_begins_the_ttr_anew(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7")
+    job = await topic.pop(ttr=30)
+    clock.advance(20)
+    await topic.touch(job)
+    assert (await topic.get("7")).reserved_until == now(clock) + timedelta(seconds=30)
+    await topic.touch(job, ttr=100)
+    assert (await topic.get("7")).reserved_until == now(clock) + timedelta(seconds=100)
+    clock.advance(99)
+    await face.keep(job, 1)
+    clock.advance(1)
+    assert (await topic.pop()).attempt == 2
+
+
+async def test_many_are_settled_at_once(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add_many([NewJob(n, id=str(n)) for n in range(8)])
+    jobs = await topic.pop_many(8)
+    await topic.touch_many(jobs, ttr=100)
+    await topic.finish_many(jobs[:2])
+    await topic.release_many(jobs[2:4], delay=5)
+    await topic.bury_many(jobs[4:6], "no use")
+    states = [info and info.state for info in await topic.get_many([str(n) for n in range(8)])]
+    assert states == [None, None, "delayed", "delayed", "dead", "dead", "reserved", "reserved"]
+
+
+async def test_of_many_those_that_hold_are_settled(face: Face, topic: Any) -> None:
+    await topic.add_many([NewJob(n, id=n) for n in "abc"])
+    jobs = await topic.pop_many(3)
+    await topic.delete("b")
+    with pytest.raises(StaleReceipt, match="Job b "):
+        await topic.finish_many(jobs)
+    assert await topic.get_many("abc") == [None] * 3
+    assert ((await topic.stats()).finished, (await topic.stats()).stale) == (2, 1)
+
+
+# ── receipts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@VERBS
+async def test_a_late_settler_is_refused_and_harms_nobody(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+    await topic.add("tea", id="7")
+    slow = await topic.pop(ttr=10)
+    clock.advance(11)
+    told = await refused(face, topic, verb, slow)
+    assert told.reason == "timed out"
+    quick = await topic.pop()
+    told = await refused(face, topic, verb, slow)
+    assert (told.reason, told.attempt) == ("again", 2)
+    await topic.finish(quick)
+    assert (await refused(face, topic, verb, slow)).reason == "gone"
+
+
+@VERBS
+async def test_what_was_given_back_is_no_longer_yours(face: Face, topic: Any, verb: str) -> None:
+    await topic.add("tea", id="7")
+    job = await topic.pop()
+    await topic.release(job, delay=5)
+    assert (await refused(face, topic, verb, job)).reason == "released"
+
+
+@VERBS
+async def test_what_was_set_aside_is_no_longer_yours(face: Face, topic: Any, verb: str) -> None:
+    await topic.add("tea", id="7")
+    job = await topic.pop()
+    await topic.bury(job, "no")
+    assert (await refused(face, topic, verb, job)).reason == "dead"
+    await topic.kick("7")
+    await refused(face, topic, verb, job)
+
+
+@VERBS
+async def test_deleting_a_reserved_job_is_final_and_its_worker_is_told(face: Face, topic: Any, verb: str) -> None:
+    await topic.add("tea", id="7")
+    job = await topic.pop()
+    assert await topic.delete("7") == "reserved"
+    assert (await refused(face, topic, verb, job)).reason == "gone"
+    assert await topic.get("7") is None
+
+
+@VERBS
+async def test_an_old_receipt_is_nothing_to_a_new_job_with_the_same_id(face: Face, topic: Any, verb: str) -> None:
+    await topic.add("old", id="7")
+    old = await topic.pop()
+    await topic.delete("7")
+    await topic.add("new", id="7")
+    await refused(face, topic, verb, old)
+    new = await topic.pop()
+    await refused(face, topic, verb, old)
+    assert (new.body, new.attempt) == ("new", 1)
+    await topic.finish(new)
+
+
+@VERBS
+async def test_replacing_a_reserved_job_refuses_its_holder(face: Face, topic: Any, verb: str) -> None:
+    await topic.add("old", id="7")
+    old = await topic.pop()
+    await topic.add("new", id="7", if_exists="replace")
+    await refused(face, topic, verb, old)
+    assert (await topic.pop()).body == "new"
+
+
+@VERBS
+async def test_a_receipt_of_nothing_is_refused(face: Face, topic: Any, verb: str) -> None:
+    with pytest.raises(StaleReceipt):
+        given = {"ttr": 5} if verb == "touch" else {"delay": 5} if verb == "release" else {}
+        await getattr(topic, verb)(Reservation("unknown", 12345), **given)
+
+
+async def test_receipts_rise_over_everything(face: Face, topic: Any, clock: Clock) -> None:
+    seen = []
+    for n in range(20):
+        await topic.add(n, id="7")
+        seen.append((await topic.pop()).receipt)
+        if n % 3 == 0:
+            await topic.purge()
+        elif n % 3 == 1:
+            await topic.delete("7")
+        else:
+            await topic.purge("reserved")
+    assert seen == sorted(set(seen)), "rising, though the clock stood still"
+
+
+# ── release: back-off, attempts ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_failure_waits_twice_as_long_each_time_and_an_hour_at_most(
+    face: Face, topic: Any, clock: Clock
+) -> None:
+    await topic.add("tea", id="7", max_attempts=None)
+    for n in range(16):
+        job = await topic.pop()
+        assert job.attempt == n + 1
+        await topic.release(job)
+        waits = ((await topic.get("7")).due - now(clock)) // US
+        usual = min(SECOND << n, HOUR)
+        assert 0.8 * usual <= waits <= min(1.2 * usual, HOUR)
+        clock.advance("1h")
+
+
+async def test_release_with_a_delay_waits_exactly_so(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7")
+    job = await topic.pop()
+    await topic.release(job, delay="90s")
+    info = await topic.get("7")
+    assert (info.state, info.due, info.attempts) == ("delayed", now(clock) + timedelta(seconds=90), 1)
+
+
+async def test_release_at_once_and_uncounted_takes_the_attempt_back(face: Face, topic: Any) -> None:
+    await topic.add("tea", max_attempts=1)
+    for _ in range(5):
+        job = await topic.pop()
+        assert job.attempt == 1
+        await topic.release(job, count=False)
+    assert (await topic.stats()).dead == 0
+
+
+async def test_released_jobs_keep_their_order(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add_many("abcd")
+    jobs = await topic.pop_many(4)
+    await topic.release_many(jobs, delay=5)
+    clock.advance(10)
+    assert "".join([job.body for job in await topic.pop_many(4)]) == "abcd"
+
+
+async def test_attempts_exhausted_is_dead_with_the_reason(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7", max_attempts=3)
+    for _ in range(3):
+        assert (await topic.get("7")).state == "ready"
+        await topic.release(await topic.pop(), delay=0)
+        clock.advance(US)
+    info = await topic.get("7")
+    assert (info.state, info.attempts, info.reason, info.died) == ("dead", 3, "attempts exhausted", now(clock) - US)
+    assert await topic.pop() is None
+
+
+async def test_a_worker_that_never_comes_back_uses_up_attempts_too(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7", max_attempts=2)
+    for attempt in (1, 2):
+        assert (await topic.pop(ttr=10)).attempt == attempt
+        clock.advance(10)
+    assert await topic.pop() is None
+    info = await topic.get("7")
+    assert (info.state, info.reason, info.error) == ("dead", "attempts exhausted", "timed out")
+    assert info.first_failure is not None
+
+
+async def test_twenty_attempts_unless_somebody_says_otherwise(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7")
+    attempts = 0
+    while job := await topic.pop():
+        attempts = job.attempt
+        await topic.release(job, delay=0)
+        clock.advance(US)
+    assert (attempts, (await topic.get("7")).state) == (20, "dead")
+
+
+@pytest.mark.parametrize("where", ["job", "topic"])
+async def test_without_limit_is_without_limit(face: Face, topic: Any, clock: Clock, where: str) -> None:
+    if where == "topic":
+        assert (await topic.configure(max_attempts=None)).max_attempts is None
+    await topic.add("tea", **({"max_attempts": None} if where == "job" else {}))
+    for n in range(50):
+        job = await topic.pop()
+        assert job.attempt == n + 1
+        await topic.release(job, delay=0)
+        clock.advance(US)
+
+
+# ── bury ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_buried_job_is_set_aside_with_its_reason_in_one_line(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7")
+    await topic.bury(await topic.pop(), "no such\n order\t 测试")
+    info = await topic.get("7")
+    assert (info.state, info.reason, info.attempts, info.body) == ("dead", "no such order 测试", 1, "tea")
+    assert (info.died, info.due, info.reserved_until) == (now(clock), None, None)
+    clock.advance("1d")
+    assert await topic.pop() is None
