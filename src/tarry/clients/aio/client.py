@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
@@ -13,20 +11,15 @@ from typing import Any, TypeVar, overload
 from tarry.clients.aio.runner import Runner
 from tarry.clients.aio.topic import AsyncJob, AsyncTopic
 from tarry.clients.aio.waiter import Waiter
+from tarry.clients.origin import MAX_BODY, PATIENCE, Origin, seconds_of
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow
-from tarry.idea.patience import Patience
 from tarry.idea.watch import Caller
-from tarry.links.address import find
 from tarry.verbs import registry
-from tarry.verbs.codecs import Bodies, Codec
+from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
-from tarry.words import keys, names
-from tarry.words.durations import SECOND, Duration, microseconds
-from tarry.words.settings import MAX_BODY, PATIENCE, settings
+from tarry.words.durations import Duration
 
 T = TypeVar("T")
 
@@ -46,12 +39,9 @@ class AsyncClient:
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
     ) -> None:
-        self._settings = settings(namespace, max_body, patience)
-        names.namespace(namespace)
+        self._origin = Origin(url, namespace, max_body, patience)
         self.namespace = namespace
-        self.runner = Runner(find(url, os.environ), Patience(self._settings.patience_s))
-        self._name = names.word(os.urandom)
-        self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
+        self.runner = Runner(self._origin.address, self._origin.patience)
         self._introduced: set[str] = set()
         self._waiters: dict[tuple[Any, int, int], Waiter] = {}
 
@@ -80,8 +70,7 @@ class AsyncClient:
     def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> AsyncTopic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
         msgspec Struct or dataclass (JSON, validated when read), or a codec of your own."""
-        desk = TopicDesk(name, keys.topic_keys(self.namespace, name), Bodies(type, self._settings.max_body), self._ids)
-        return AsyncTopic(self, TopicVerbs(desk, self._name, random.random))
+        return AsyncTopic(self, self._origin.verbs(name, type))
 
     async def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -120,8 +109,8 @@ class AsyncClient:
         if not topics:
             raise BadInput("pop: name a topic at least.")
         want = taking.want_of(n)
-        if wait is None or microseconds(wait, "wait"):
-            seconds = float("inf") if wait is None else microseconds(wait, "wait") / SECOND
+        seconds = seconds_of(wait)
+        if seconds:
             return await self._wait(topics, want, seconds, ttr)
         for topic in topics:
             taken = await self.run(topic.verbs.pop(want, ttr))
@@ -149,7 +138,7 @@ class AsyncClient:
         place = (asyncio.get_running_loop(), os.getpid(), groups.pop())
         waiter = self._waiters.get(place)
         if waiter is None:
-            name = self._name + b"." + names.word(os.urandom)[:6]
+            name = self._origin.watcher()
             waiter = self._waiters[place] = Waiter(self.runner, server, name)
         return await waiter.wait(want, seconds, posts)
 

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from tarry.clients.origin import MAX_BODY, PATIENCE, Origin, seconds_of
 from tarry.clients.sync.runner import Runner
 from tarry.clients.sync.topic import Job, Topic
 from tarry.clients.sync.waiter import Waiter
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow
-from tarry.idea.patience import Patience
 from tarry.idea.watch import Caller
-from tarry.links.address import find
 from tarry.verbs import registry
-from tarry.verbs.codecs import Bodies, Codec
+from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
-from tarry.words import keys, names
-from tarry.words.durations import SECOND, Duration, microseconds
-from tarry.words.settings import MAX_BODY, PATIENCE, settings
+from tarry.words.durations import Duration
 
 T = TypeVar("T")
 
@@ -49,12 +42,9 @@ class Client:
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
     ) -> None:
-        self._settings = settings(namespace, max_body, patience)
-        names.namespace(namespace)
+        self._origin = Origin(url, namespace, max_body, patience)
         self.namespace = namespace
-        self.runner = Runner(find(url, os.environ), Patience(self._settings.patience_s))
-        self._name = names.word(os.urandom)
-        self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
+        self.runner = Runner(self._origin.address, self._origin.patience)
         self._introduced: set[str] = set()
         self._waiters: dict[tuple[int, int], Waiter] = {}
         self._lock = threading.Lock()
@@ -83,8 +73,7 @@ class Client:
     def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> Topic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
         msgspec Struct or dataclass (JSON, validated when read), or a codec of your own."""
-        desk = TopicDesk(name, keys.topic_keys(self.namespace, name), Bodies(type, self._settings.max_body), self._ids)
-        return Topic(self, TopicVerbs(desk, self._name, random.random))
+        return Topic(self, self._origin.verbs(name, type))
 
     def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -114,8 +103,8 @@ class Client:
         if not topics:
             raise BadInput("pop: name a topic at least.")
         want = taking.want_of(n)
-        if wait is None or microseconds(wait, "wait"):
-            seconds = float("inf") if wait is None else microseconds(wait, "wait") / SECOND
+        seconds = seconds_of(wait)
+        if seconds:
             return self._wait(topics, want, seconds, ttr)
         for topic in topics:
             taken = self.run(topic.verbs.pop(want, ttr))
@@ -140,7 +129,7 @@ class Client:
         place = (os.getpid(), groups.pop())
         waiter = self._waiters.get(place)
         if waiter is None:
-            server, name = self.runner.server_of(key), self._name + b"." + names.word(os.urandom)[:6]
+            server, name = self.runner.server_of(key), self._origin.watcher()
             with self._lock:
                 waiter = self._waiters.setdefault(place, Waiter(self.runner, server, name))
         return waiter.wait(want, seconds, posts)

@@ -1,0 +1,49 @@
+"""The blocking and the awaiting face are twins: the same verbs, signatures, defaults and words."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+import tarry
+
+PAIRS = [
+    (tarry.Client, tarry.AsyncClient),
+    (tarry.Topic, tarry.AsyncTopic),
+    (tarry.Job, tarry.AsyncJob),
+]
+AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
+
+
+def face(kind: type) -> dict[str, object]:
+    return {
+        name: member for name, member in vars(kind).items() if inspect.isfunction(member) and not name.startswith("_")
+    }
+
+
+def plain(text: object) -> str:
+    return re.sub(r"\bAsync(?=Client|Topic|Job)", "", str(text))
+
+
+@pytest.mark.parametrize(("blocking", "awaiting"), PAIRS)
+def test_the_twins_have_the_same_verbs(blocking: type, awaiting: type) -> None:
+    assert face(blocking).keys() == face(awaiting).keys()
+
+
+@pytest.mark.parametrize(
+    ("blocking", "awaiting", "name"),
+    [(blocking, awaiting, name) for blocking, awaiting in PAIRS for name in face(blocking)],
+)
+def test_a_verb_has_the_same_signature_and_words_in_both(blocking: type, awaiting: type, name: str) -> None:
+    one, other = face(blocking)[name], face(awaiting)[name]
+    assert callable(one)
+    assert callable(other)
+    assert plain(inspect.signature(one)) == plain(inspect.signature(other))
+    assert (one.__doc__ or "").split() == (other.__doc__ or "").split() or name == "close"
+
+
+@pytest.mark.parametrize(("blocking", "awaiting"), PAIRS[:1])
+def test_both_are_made_with_the_same_options(blocking: type, awaiting: type) -> None:
+    assert inspect.signature(blocking) == inspect.signature(awaiting)
