@@ -192,7 +192,7 @@ def test_top_draws_the_line_of_time(client: tarry.Client, cli: Cli, answers: Ans
     picture = cli("top", "--once").stdout
     assert "orders" in picture
     assert "delayed 4" in picture
-    for words in ("next minute 1", "next hour 1", "next day 1", "1 later"):
+    for words in ("next minute 1", "next hour 1", "next day 1", "later 1"):
         assert words in picture
     [seen] = answers("top", "orders")
     assert seen["time_line"]["later"] == 1

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tarry
+from programs.until import until
 from tarry.programs.demo import orders, truth
-from tarry.programs.demo.diary import Line
+from tarry.programs.demo.diary import Line, Reader
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -97,3 +102,30 @@ def _number_of_keys() -> Any:
     from tarry.idea.calls import Command
 
     return Command((b"EVAL", b"return redis.call('DBSIZE')", b"0"), int)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_a_demo_that_is_ended_ends_its_workers(valkey_url: str, tmp_path: Path, end: signal.Signals) -> None:
+    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "demo", "--seconds", "3600"]
+    here = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(words, env=here, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
+        until(lambda: len(diaries(tmp_path)) == 2 and all(map(ready, diaries(tmp_path))), "both at work")
+        demo.send_signal(end)
+        code = demo.wait()
+    if end == signal.SIGTERM:
+        assert code == 130
+        assert list(tmp_path.iterdir()) == [], "it has waited for them, and cleaned up"
+    else:
+        until(lambda: all(map(left, diaries(tmp_path))), "their end")
+
+
+def diaries(folder: Path) -> list[Reader]:
+    return [Reader(path).look() for path in folder.glob("*/worker-*.jsonl")]
+
+
+def ready(diary: Reader) -> bool:
+    return any(line.what == "ready" for line in diary.lines)
+
+
+def left(diary: Reader) -> bool:
+    return diary.lines[-1].what == "left"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 
 REFUSED, WRONG, NO_SERVER = 1, 2, 3
-INTERRUPTED = 130
 
 
 def main() -> None:
@@ -32,8 +31,6 @@ def run() -> int:
         return 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except TarryError as fault:
         words = " ".join(str(fault).split())
         print(f"error: {words} [{fault.code}]", file=sys.stderr)

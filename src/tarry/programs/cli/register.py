@@ -18,6 +18,8 @@ import typer
 
 from tarry.programs.cli.session import Session
 
+INTERRUPTED = 130
+"""What a shell calls a program ended by Ctrl-C."""
 app = typer.Typer(
     name="tarry",
     help="Delayed jobs on Redis and Valkey: put a job in now, get it out when it is due.",
@@ -68,6 +70,8 @@ def verb(*, name: str | None = None, hidden: bool = False) -> Callable[[Callable
                 function(session, **given)
             except BrokenPipeError:
                 session.forget_stdout()
+            except KeyboardInterrupt:
+                raise typer.Exit(INTERRUPTED) from None
             finally:
                 session.close()
 

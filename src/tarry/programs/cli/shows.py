@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,7 @@ def top(
     if once:
         Console().print(time_line.frame(now, {}))
         return
-    with Live(time_line.frame(now, {}), auto_refresh=False, screen=True) as live:
+    with suppress(KeyboardInterrupt), Live(time_line.frame(now, {}), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(FRAME_S)
             before, now = now, time_line.look(session.client, topics or [])

@@ -1,8 +1,8 @@
 """``tarry top``: the line of time, drawn in the terminal.
 
-    orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late p50 0.9 ms, p99 2.1 ms
-            ▁●▃▅█▂▁  ▁▂▃▂▁        │▁▂▁▁▂▁▁▁            │▁     ▁         │▶ 3 later
-     late 1   next minute 735      next hour 70         next day 7
+    orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late 0.9 ms, p99 2.1 ms
+            ▁●▃▅█▂▁  ▁▂▃▂▁        │▁▂▁▁▂▁▁▁            │▁     ▁         │▶
+     late 1   next minute 735      next hour 70         next day 7      later 3
 
 Each stretch of time is one call of ``histogram``, which costs the same for three jobs and for a million.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BARS = " ▁▂▃▄▅▆▇█"
 LATE = ("the past hour", "1h", 10)
-STRETCHES = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 20), ("next day", "1h", "1d", 16))
+STRETCHES = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 18), ("next day", "1h", "1d", 14))
 """Name, from when on, until when, columns."""
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 STATES = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
@@ -82,7 +82,7 @@ def _head(name: str, now: Stats, last: Stats | None) -> Text:
     if now.lateness.count:
         late = now.lateness
         p50, p99 = (span.total_seconds() * 1000 for span in (late.p50, late.p99))
-        line.append(f"late p50 {p50:.3g} ms, p99 {p99:.3g} ms", "dim")
+        line.append(f"late {p50:.3g} ms, p99 {p99:.3g} ms", "dim")
     return line
 
 
@@ -95,8 +95,8 @@ def _line(seen: Look) -> RenderableType:
     for (name, *_), part in zip(STRETCHES, seen.stretches, strict=True):
         bars.append(_bars(part.counts, top), "yellow").append("│", "dim")
         names.append(f"{f'{name} {sum(part.counts)}':<{len(part.counts) + 1}}", "dim")
-    after = seen.stretches[-1].after
-    return Group(bars.append(f"▶ {after} later" if after else "▶", "dim"), names)
+    names.append(f"later {seen.stretches[-1].after}", "dim")
+    return Group(bars.append("▶", "dim"), names)
 
 
 def _bars(counts: Sequence[int], top: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.aio.topic import AsyncJob
-from tarry.programs.demo.diary import Diary
+from tarry.programs.demo.diary import Diary, Line
 from tarry.programs.worker import Worker
 from tarry.words.durations import Duration
 
@@ -19,7 +21,7 @@ SLOTS = 20
 
 
 async def close_orders(url: str | None, namespace: str, log: Path, ttr: Duration) -> None:
-    """Until SIGTERM."""
+    """Until SIGTERM, or until whoever holds the other end of stdin is gone."""
     diary = Diary(log)
     worker = Worker(AsyncClient(url, namespace=namespace), ttr=ttr)
 
@@ -29,5 +31,14 @@ async def close_orders(url: str | None, namespace: str, log: Path, ttr: Duration
         await asyncio.sleep(WORK_S)
         diary.note("closed", job)
 
-    diary.ready()
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _alone, worker)
+    diary.write(Line("ready"))
     await worker.run()
+    diary.write(Line("left"))
+
+
+def _alone(worker: Worker) -> None:
+    """stdin is read only to see its end."""
+    if not os.read(sys.stdin.fileno(), 1):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        worker.stop()

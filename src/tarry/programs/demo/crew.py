@@ -21,7 +21,7 @@ _START_S = 30.0
 
 
 class Hand:
-    """One worker process and its diary."""
+    """One worker process and its diary. Its stdin is open as long as the demo lives: at its end the worker stops."""
 
     def __init__(self, number: int, folder: Path, url: str | None, namespace: str) -> None:
         self.number = number
@@ -35,7 +35,7 @@ class Hand:
         with self._said.open("wb") as said:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "tarry", *words, *place],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=said,
             )

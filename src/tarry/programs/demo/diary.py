@@ -14,7 +14,7 @@ import msgspec
 from tarry.clients.aio.topic import AsyncJob
 from tarry.words.durations import moment
 
-What = Literal["ready", "taken", "closed"]
+What = Literal["ready", "taken", "closed", "left"]
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,9 +35,6 @@ class Diary:
 
     def write(self, line: Line) -> None:
         os.write(self._file, msgspec.json.encode(line) + b"\n")
-
-    def ready(self) -> None:
-        self.write(Line("ready"))
 
     def note(self, what: What, job: AsyncJob[Any]) -> None:
         due = job.due

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 
 from rich.console import Console
@@ -18,15 +19,21 @@ def demo(url: str | None, count: int | None, seconds: float, *, quiet: bool) -> 
     console = Console(stderr=quiet)
     chosen = orders.read(count, seconds)
     if not quiet:
-        console.print(f"{len(chosen)} unpaid orders, each to be closed at its time unless it is paid; two workers.")
-    if not console.is_terminal:
-        return asyncio.run(_play(url, chosen, seconds, lambda _: None))
-    with Live(console=console, auto_refresh=False, transient=quiet) as live:
-        return asyncio.run(_play(url, chosen, seconds, lambda now: live.update(screen.frame(now), refresh=True)))
+        console.print(f"{len(chosen)} unpaid orders: each is closed when it is due, unless it is paid before.")
+    try:
+        if not console.is_terminal:
+            return asyncio.run(_play(url, chosen, seconds, screen.nothing if quiet else screen.Lines(console).tell))
+        with Live(console=console, auto_refresh=False, transient=quiet) as live:
+            return asyncio.run(_play(url, chosen, seconds, lambda now: live.update(screen.frame(now), refresh=True)))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None  # SIGTERM
 
 
 async def _play(
     url: str | None, chosen: list[orders.Order], seconds: float, show: Callable[[story.Story], None]
 ) -> Summary:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # the workers are stopped, too
     async with AsyncClient(url, namespace=story.namespace()) as client:
         return await story.Story(client, chosen, seconds).play(url, show)

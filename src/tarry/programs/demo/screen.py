@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -11,6 +11,8 @@ from tarry.programs.demo.story import Story
 from tarry.programs.demo.truth import Summary
 
 WIDTH = 60
+STEP_S = 2.0
+NOTABLE_MS = 100.0
 BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -59,6 +61,27 @@ def _hand(hand: Hand) -> Text:
     return line
 
 
+def nothing(story: Story) -> None:
+    """Shows nothing."""
+
+
+class Lines:
+    """Without a terminal: a line every other second."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._next_s = STEP_S
+
+    def tell(self, story: Story) -> None:
+        if story.now_s >= self._next_s:
+            self._next_s += STEP_S
+            waiting = len(story.orders) - story.closed - story.paid
+            killed = f"  worker 1 ✗ killed, it held {story.hands[0].held}" if story.hands[0].killed else ""
+            self._console.print(
+                f"{story.now_s:5.1f} s  waiting {waiting}  closed {story.closed}  paid in time {story.paid}{killed}"
+            )
+
+
 def ending(found: Summary) -> RenderableType:
     """The summary as a table."""
     table = Table(box=None, show_header=False, padding=(0, 2))
@@ -76,6 +99,8 @@ def ending(found: Summary) -> RenderableType:
         table.add_row(name, Text(value, "bold" if good else "bold red"))
     for fault in found.check:
         table.add_row("check", Text(fault, "bold red"))
+    if found.lateness_max_ms > NOTABLE_MS:
+        table.add_row("", Text("the latest were due when worker 1 was just dead: others notice in a second", "dim"))
     verdict = Text(
         f"✓ {found.orders} orders, none lost, none early, {found.took_s} s" if found.ok else "✗ see above",
         "green" if found.ok else "red",
