@@ -86,9 +86,10 @@ async def test_a_block_that_took_too_long_is_told(face: Face, topic: Any, clock:
 async def test_its_own_exception_comes_through_though_the_reservation_is_over(
     face: Face, topic: Any, clock: Clock
 ) -> None:
+    job = await one(topic)
+    clock.advance(10)
     with pytest.raises(ValueError, match="my own"):
-        async with face.inside(await one(topic)):
-            clock.advance(10)
+        async with face.inside(job):
             raise ValueError("my own")
 
 

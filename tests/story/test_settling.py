@@ -157,8 +157,8 @@ async def test_replacing_a_reserved_job_refuses_its_holder(face: Face, topic: An
 
 @VERBS
 async def test_a_receipt_of_nothing_is_refused(face: Face, topic: Any, verb: str) -> None:
+    given = {"ttr": 5} if verb == "touch" else {"delay": 5} if verb == "release" else {}
     with pytest.raises(StaleReceipt):
-        given = {"ttr": 5} if verb == "touch" else {"delay": 5} if verb == "release" else {}
         await getattr(topic, verb)(Reservation("unknown", 12345), **given)
 
 
