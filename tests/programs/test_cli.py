@@ -149,7 +149,14 @@ def test_a_taken_id_ends_with_one(cli: Cli) -> None:
 
 
 def test_bad_lines_of_a_file_are_named(cli: Cli) -> None:
-    for line in ('{"id": "7"}', "7", "{", '{"body": 1, "colour": 2}'):
+    for line in (
+        '{"id": "7"}',
+        '{"body": 1, "id": 7}',
+        "7",
+        "{",
+        '{"body": 1, "colour": 2}',
+        '{"body": 1, "at": "2100-01-01"}',
+    ):
         done = cli("add", "orders", "--file", "-", stdin=f'{{"body": 1}}\n{line}\n')
         assert done.returncode == 2
         assert "line 2" in done.stderr
@@ -177,6 +184,16 @@ def test_a_closed_pipe_is_silent(client: tarry.Client, valkey_url: str, namespac
         listing.stdout.close()
         assert b"Traceback" not in listing.stderr.read()
         assert listing.wait() == 0
+
+
+def test_a_pipe_that_nobody_reads_is_silent(valkey_url: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "stats", "orders"]
+    here = {**os.environ, "TARRY_LOG": "ERROR"}
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, check=False, env=here)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_options_may_stand_before_the_verb(cli: Cli, namespace: str) -> None:

@@ -57,7 +57,9 @@ def add(
     elif id is not None:
         raise BadInput('id: with --file each line has its own: {"id": …, "body": …}.')
     else:
-        for job in place.add_many(reading.new_jobs(file, raw=raw), **options):
+        from tarry.programs.cli.batch import new_jobs
+
+        for job in place.add_many(new_jobs(file, raw=raw), **options):
             _added(session, job)
 
 

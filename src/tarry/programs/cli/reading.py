@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tarry.errors import BadInput
-
-if TYPE_CHECKING:
-    from tarry.verbs.jobs.shapes import NewJob
-
-_OPTIONS = frozenset("body id delay at ttr max_attempts headers".split())
 
 
 def body(text: str, *, raw: bool) -> Any:
@@ -63,34 +55,3 @@ def headers(pairs: list[str] | None) -> dict[str, str] | None:
             raise BadInput(f"header: {pair!r}; write name=value.")
         found[name] = value
     return found or None
-
-
-def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:
-    """Jobs from a file, ``-`` for stdin, one a line: ``{"body": …, "id": …, "delay": "10m"}``; with ``raw`` a text each."""
-    from tarry.verbs.jobs.shapes import NewJob
-
-    return [NewJob(line) if raw else _new_job(line, number) for number, line in enumerate(_lines(path), 1) if line]
-
-
-def _lines(path: str) -> Iterator[str]:
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise BadInput(f"file: {fault}.") from fault
-    return (line.strip() for line in text.split("\n"))
-
-
-def _new_job(line: str, number: int) -> NewJob[Any]:
-    from tarry.verbs.jobs.shapes import NewJob
-
-    try:
-        said = json.loads(line)
-    except ValueError as fault:
-        raise BadInput(f"line {number}: {fault}.") from fault
-    if not isinstance(said, dict) or "body" not in said or said.keys() - _OPTIONS:
-        raise BadInput(
-            f"line {number}: an object with body is wanted, and perhaps id, delay, at, ttr, max_attempts, headers."
-        )
-    if "max_attempts" not in said:
-        said["max_attempts"] = -1
-    return NewJob(said.pop("body"), **{**said, "at": moment(said.get("at"), f"line {number}: at")})

@@ -10,6 +10,7 @@ A module of verbs is named in ``app.py``; there is nothing else to do.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any
@@ -68,6 +69,7 @@ def verb(*, name: str | None = None, hidden: bool = False) -> Callable[[Callable
             session = Session(url or before_url, namespace or before_namespace, json or before_json)
             try:
                 function(session, **given)
+                sys.stdout.flush()
             except BrokenPipeError:
                 session.forget_stdout()
             except KeyboardInterrupt:

@@ -1,0 +1,59 @@
+"""Many jobs from a file, one a line: ``{"body": …, "id": "7", "delay": "10m"}``, or a plain text each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tarry.errors import BadInput
+from tarry.verbs.jobs.face import TOPICS_OWN
+from tarry.verbs.jobs.shapes import NewJob
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    body: Any
+    id: str | None = None
+    delay: int | float | str | None = None
+    at: datetime | None = None
+    ttr: int | float | str | None = None
+    max_attempts: int | None = TOPICS_OWN
+    headers: Mapping[str, str] | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:
+    """The jobs of a file, ``-`` for stdin; empty lines are passed over. ``BadInput`` names the line."""
+    lines = enumerate(_text_of(path).split("\n"), 1)
+    return [NewJob(line) if raw else _new_job(line, number) for number, line in lines if line.strip()]
+
+
+def _text_of(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise BadInput(f"file: {fault}.") from fault
+
+
+def _new_job(line: str, number: int) -> NewJob[Any]:
+    try:
+        said = _decode(line)
+    except msgspec.MsgspecError as fault:
+        raise BadInput(
+            f'line {number}: {fault}; write {{"body": …}}, with id, delay, at, ttr, headers as needed.'
+        ) from fault
+    return NewJob(
+        said.body,
+        delay=said.delay,
+        at=said.at,
+        id=said.id,
+        ttr=said.ttr,
+        max_attempts=said.max_attempts,
+        headers=said.headers,
+    )
