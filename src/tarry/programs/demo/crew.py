@@ -30,14 +30,15 @@ class Hand:
         self.held = 0
         """How many orders it had in hand when it was killed."""
         self._said = folder / f"worker-{number}.stderr"
-        place = [] if url is None else ["--url", url]
+        place = {} if url is None else {"TARRY_URL": url}  # not among the words: it may hold a password
         words = ["demo-worker", str(folder / f"worker-{number}.jsonl"), "--namespace", namespace, "--ttr", f"{TTR_S}s"]
         with self._said.open("wb") as said:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tarry", *words, *place],
+                [sys.executable, "-m", "tarry", *words],
                 stdin=subprocess.PIPE,
                 stdout=said,
                 stderr=said,
+                env={**os.environ, **place},
             )
 
     async def ready(self) -> None:
