@@ -124,7 +124,7 @@ async def test_counters_tell_what_happened(face: Face, topic: Any, clock: Clock)
     await topic.pop_many(10)  # 1 and 5; 4 timed out, and dies of it
     stats = await topic.stats()
     told = {name: getattr(stats, name) for name in "added popped finished released timed_out died kicked".split()}
-    assert told == dict(added=6, popped=7, finished=1, released=1, timed_out=1, died=3, kicked=1)
+    assert told == {"added": 6, "popped": 7, "finished": 1, "released": 1, "timed_out": 1, "died": 3, "kicked": 1}
     assert (stats.deleted, stats.stale, stats.repeated, stats.lost, stats.swept) == (1, 0, 0, 0, 0)
     assert stats.lateness.count == 7
     assert timedelta(seconds=20) <= stats.lateness.max <= timedelta(seconds=25)

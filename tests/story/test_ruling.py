@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,7 +120,7 @@ async def test_the_dead_are_swept_a_few_at_a_time(face: Face, topic: Any, clock:
         left.append(dead)
         await topic.pop()
     assert left[0] == 100
-    assert all(0 < before - after <= 16 for before, after in zip(left, left[1:], strict=False))
+    assert all(0 < before - after <= 16 for before, after in pairwise(left))
     assert (await topic.stats()).swept == 100
 
 

@@ -6,18 +6,22 @@ local clock, again = unpack(ARGV)
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- include clock job watch grave receipt
 
-local FIRST, STRIDE = 3, 5
+local FIRST, STRIDE, LAST_MOMENT = 3, 5, 253402300799999999
 local function due_of(when, index)
   if string.sub(when, 1, 1) == '@' then return tonumber(string.sub(when, 2)) end
   return now + tonumber(when) + index
 end
 
+for i = FIRST, #ARGV, STRIDE do
+  if due_of(ARGV[i + 2], 0) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
+end
 local answers, released, died, stale = {}, 0, 0, 0
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, when, counted, said = unpack(ARGV, i, i + 4)
   local run = redis.call('HGET', runs, id)
   local fault = fault_of(id, receipt, run, redis.call('ZSCORE', reserved, id))
   local answer
+  if fault == 'replay' and not run then fault = 'gone' end
   if fault == 'replay' then
     answer = redis.call('ZSCORE', dead, id) and 'dead' or 'delayed'
   elseif fault then

@@ -1,0 +1,207 @@
+"""Whatever cannot be meant is refused in words, and nothing is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from story.conftest import Snapshot
+from story.faces import Face
+from tarry import BadInput, NewJob, Reservation, TarryError
+from tarry.clients.testing import Clock
+
+NAIVE = datetime(2030, 1, 1)
+AWARE = NAIVE.replace(tzinfo=timezone.utc)
+
+NAMES: dict[str, tuple[Any, str]] = {
+    "empty": ("", "empty"),
+    "201 bytes": ("x" * 201, "201 bytes"),
+    "201 bytes of UTF-8": ("测" * 67, "201 bytes"),
+    "newline": ("a\nb", "control character"),
+    "null": ("a\x00b", "control character"),
+    "delete": ("a\x7fb", "control character"),
+    "C1": ("a\x85b", "control character"),
+    "line separator": ("a\u2028b", "control character"),
+    "opening brace": ("a{b", "control character or one of"),
+    "closing brace": ("a}b", "control character or one of"),
+    "blank before": (" a", "blank"),
+    "blank behind": ("a ", "blank"),
+    "tab behind": ("a\t", "blank"),
+    "wide blank": ("\u3000a", "blank"),
+    "lone surrogate": ("a\ud800", "surrogate"),
+    "bytes": (b"a", "bytes is not text"),
+    "float": (1.5, "float is not text"),
+    "bool": (True, "bool is not text"),
+}
+DELAYS: dict[str, tuple[Any, str]] = {
+    "negative": (-1, "too short"),
+    "a little negative": (-0.001, "too short"),
+    "negative timedelta": (timedelta(seconds=-1), "too short"),
+    "negative text": ("-5s", "no duration"),
+    "nan": (math.nan, "not finite"),
+    "inf": (math.inf, "not finite"),
+    "-inf": (-math.inf, "not finite"),
+    "nan as text": ("nan", "no duration"),
+    "True": (True, "no duration"),
+    "False": (False, "no duration"),
+    "words": ("soon", "no duration"),
+    "empty": ("", "no duration"),
+    "unit first": ("m10", "no duration"),
+    "unknown unit": ("10y", "no duration"),
+    "a datetime": (AWARE, "no duration"),
+    "bytes": (b"10", "no duration"),
+    "a list": ([1], "no duration"),
+}
+Verb = Callable[[Any], Awaitable[Any]]
+CALLS: dict[str, tuple[Verb, str]] = {
+    "naive at": (lambda t: t.add(1, at=NAIVE), "time zone"),
+    "naive at of one of many": (lambda t: t.add_many([1, NewJob(2, at=NAIVE)]), "job 1: at: .*time zone"),
+    "a duration as at": (lambda t: t.add(1, at=60), "use delay"),
+    "both": (lambda t: t.add(1, delay=5, at=AWARE), "one of the two"),
+    "both in a job": (lambda t: t.add_many([NewJob(1, delay=5, at=AWARE)]), "one of the two"),
+    "before 1970": (lambda t: t.add(1, at=datetime(1969, 1, 1, tzinfo=timezone.utc)), "1970"),
+    "if_exists": (lambda t: t.add(1, if_exists="ignore"), '"error", "keep" or "replace"'),
+    "if_exists of many": (lambda t: t.add_many([1], if_exists=None), '"error", "keep" or "replace"'),
+    "body": (lambda t: t.add("x" * (1 << 20)), "limit"),
+    "body of many": (lambda t: t.add_many([1, b"x" * (1 << 21)]), "job 1: body: .*limit"),
+    "ttr 0": (lambda t: t.add(1, ttr=0), "ttr: .*too short"),
+    "ttr of 50 days": (lambda t: t.add(1, ttr="50d"), "49 days"),
+    "pop ttr 0": (lambda t: t.pop(ttr=0), "ttr: .*too short"),
+    "pop ttr negative": (lambda t: t.pop(ttr=-5), "ttr: .*too short"),
+    "max_attempts 0": (lambda t: t.add(1, max_attempts=0), "max_attempts"),
+    "max_attempts -2": (lambda t: t.add(1, max_attempts=-2), "max_attempts"),
+    "max_attempts True": (lambda t: t.add(1, max_attempts=True), "max_attempts"),
+    "max_attempts 1.5": (lambda t: t.add(1, max_attempts=1.5), "max_attempts"),
+    "max_attempts 10**6": (lambda t: t.add(1, max_attempts=10**6), "max_attempts"),
+    "headers not a map": (lambda t: t.add(1, headers=[("a", "b")]), "headers"),
+    "headers of numbers": (lambda t: t.add(1, headers={"a": 1}), "headers: .*text"),
+    "headers too large": (lambda t: t.add(1, headers={"a": "x" * 9000}), "headers: .*at most 8192"),
+    "headers of surrogates": (lambda t: t.add(1, headers={"a": "\ud800"}), "headers"),
+    "n 0": (lambda t: t.pop_many(0), "from 1 to 1000"),
+    "n 1001": (lambda t: t.pop_many(1001), "from 1 to 1000"),
+    "n True": (lambda t: t.pop_many(True), "from 1 to 1000"),
+    "n text": (lambda t: t.pop_many("5"), "from 1 to 1000"),
+    "wait": (lambda t: t.pop(wait=-1), "wait: .*too short"),
+    "wait nan": (lambda t: t.pop(wait=math.nan), "wait: .*not finite"),
+    "wait True": (lambda t: t.pop(wait=True), "wait: .*no duration"),
+    "state of list": (lambda t: t.list("buried"), "delayed, reserved|ready, delayed"),
+    "state of purge": (lambda t: t.purge("all"), "state"),
+    "limit 0": (lambda t: t.list(limit=0), "limit"),
+    "limit 1001": (lambda t: t.list(limit=1001), "limit"),
+    "cursor": (lambda t: t.list(cursor="nonsense"), "cursor"),
+    "cursor of another state": (lambda t: t.list("dead", cursor="WzMsIG51bGwsICIiXQ=="), "cursor"),
+    "window of the dead": (lambda t: t.list("dead", due_after=AWARE), "not due"),
+    "naive window": (lambda t: t.list(due_after=NAIVE), "time zone"),
+    "buckets 0": (lambda t: t.histogram(buckets=0), "buckets"),
+    "span 0": (lambda t: t.histogram(span=0), "span"),
+    "pause 0": (lambda t: t.pause(0), "for_"),
+    "keep 0": (lambda t: t.configure(keep=0), "keep"),
+    "topic ttr": (lambda t: t.configure(ttr=0), "ttr"),
+    "topic limit": (lambda t: t.configure(max_attempts=0), "max_attempts"),
+    "reschedule to nothing": (lambda t: t.reschedule("7"), "delay= or at="),
+    "reschedule to both": (lambda t: t.reschedule("7", delay=5, at=AWARE), "one of the two"),
+    "receipt of text": (lambda t: t.finish(Reservation("7", "5")), "receipt"),  # type: ignore[arg-type]
+    "receipt 0": (lambda t: t.finish(Reservation("7", 0)), "receipt"),
+    "release without its attempt": (lambda t: t.release(Reservation("7", 5)), "give delay="),
+    "touch without its ttr": (lambda t: t.touch(Reservation("7", 5)), "give ttr="),
+}
+
+
+@pytest.fixture
+def nothing_written(face: Face, topic: Any, written: Snapshot) -> Any:
+    """A topic with one job and one known name: after the test it is byte for byte what it was."""
+    face.perform(topic.add("there", id="7", delay=60))
+    before = written()
+    yield
+    assert written() == before
+
+
+@pytest.mark.parametrize(("name", "why"), NAMES.values(), ids=NAMES)
+async def test_an_id_that_is_none(face: Face, topic: Any, nothing_written: None, name: Any, why: str) -> None:
+    for ask in (
+        lambda: topic.add(1, id=name),
+        lambda: topic.add_many([0, NewJob(1, id=name)]),
+        lambda: topic.get(name),
+        lambda: topic.delete(name),
+        lambda: topic.kick_many(["7", name]),
+        lambda: topic.reschedule(name, delay=5),
+        lambda: topic.finish(Reservation(name, 5)),
+    ):
+        with pytest.raises(BadInput, match=why) as told:
+            await ask()
+        assert "id" in str(told.value)
+        assert isinstance(told.value, ValueError)
+        assert isinstance(told.value, TarryError)
+
+
+async def test_an_int_as_id_comes_with_a_hint(face: Face, topic: Any, nothing_written: None) -> None:
+    with pytest.raises(BadInput, match=r"7 is a number, not text; write str\(id\)"):
+        await topic.add(1, id=7)
+    with pytest.raises(BadInput, match=r"str\(id\)"):
+        await topic.delete(7)
+
+
+@pytest.mark.parametrize(("name", "why"), NAMES.values(), ids=NAMES)
+async def test_a_topic_that_is_none(face: Face, topic: Any, nothing_written: None, name: Any, why: str) -> None:
+    with pytest.raises(BadInput, match=f"topic: .*{why}"):
+        face.client.topic(name)
+    with pytest.raises(BadInput):
+        type(face.client)("redis://nowhere", namespace=name)
+
+
+async def test_a_namespace_holds_no_slash(face: Face) -> None:
+    with pytest.raises(BadInput, match="namespace: .*'/'"):
+        type(face.client)("redis://nowhere", namespace="a/b")
+
+
+@pytest.mark.parametrize(("delay", "why"), DELAYS.values(), ids=DELAYS)
+async def test_a_delay_that_is_none(face: Face, topic: Any, nothing_written: None, delay: Any, why: str) -> None:
+    for ask in (
+        lambda: topic.add(1, delay=delay),
+        lambda: topic.add_many([1, 2], delay=delay),
+        lambda: topic.add_many([1, NewJob(2, delay=delay)]),
+        lambda: topic.reschedule("7", delay=delay),
+        lambda: topic.release(Reservation("7", 5), delay=delay),
+    ):
+        with pytest.raises(BadInput, match=f"delay: .*{why}"):
+            await ask()
+
+
+@pytest.mark.parametrize(("ask", "why"), CALLS.values(), ids=CALLS)
+async def test_a_call_that_makes_no_sense(face: Face, topic: Any, nothing_written: None, ask: Verb, why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        await ask(topic)
+
+
+async def test_an_unknown_keyword_is_a_type_error(face: Face, topic: Any, nothing_written: None) -> None:
+    for ask in (
+        lambda: topic.add(1, dealy=5),
+        lambda: topic.add_many([1], id="7"),
+        lambda: topic.pop(timeout=5),
+        lambda: topic.release(Reservation("7", 5), dealy=5),
+        lambda: topic.list(size=5),
+    ):
+        with pytest.raises(TypeError):
+            await ask()
+
+
+async def test_longest_names_and_ids_are_good(face: Face, clock: Clock) -> None:
+    topic = face.topic("测" * 66 + "ab")
+    assert (await topic.add(1, id="x" * 200)).created
+    assert (await topic.pop()).id == "x" * 200
+    await topic.add(1, id="a b/c:d'\"\\%*?[]€")
+    assert (await topic.pop()).id == "a b/c:d'\"\\%*?[]€"
+
+
+@pytest.mark.xfail(reason="the clients introduce a topic before the verb has looked at what it was given")
+async def test_bad_input_introduces_no_topic_either(face: Face, written: Snapshot) -> None:
+    topic = face.topic("never added to")
+    with pytest.raises(BadInput):
+        await topic.add(1, delay=-1)
+    with pytest.raises(BadInput):
+        await topic.add_many([1, object()])
+    assert written() == {}
