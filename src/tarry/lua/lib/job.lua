@@ -5,6 +5,7 @@ local FORMAT = 1
 local HEAD = '<BdBII'   -- format, created, flags, ttr ms (0: none given), max attempts (0: none given)
 local NONCE_AT, NONCE_TO = 19, 26
 local RUN = '<IIddB'    -- attempt, limit (0: none), receipt, first failure, length of holder; then holder, fault
+local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295
 
 local function nonce_of(value) return string.sub(value, NONCE_AT, NONCE_TO) end
@@ -13,7 +14,9 @@ local function pack_run(attempt, limit, receipt, first, holder, fault)
   return struct.pack(RUN, attempt, limit, receipt, first, #holder) .. holder .. fault
 end
 
+-- A damaged one reads as if the job had never been handed out: nothing here may raise after a write.
 local function unpack_run(run)
+  if #run < RUN_SIZE then return 0, 0, 0, 0, '', '' end
   local attempt, limit, receipt, first, size, at = struct.unpack(RUN, run)
   return attempt, limit, receipt, first, string.sub(run, at, at + size - 1), string.sub(run, at + size)
 end

@@ -11,7 +11,8 @@ for i = FIRST, #ARGV, STRIDE do
   local id, receipt, said = unpack(ARGV, i, i + 2)
   local run = redis.call('HGET', runs, id)
   local fault = fault_of(id, receipt, run, redis.call('ZSCORE', reserved, id))
-  if fault == 'replay' and not redis.call('ZSCORE', dead, id) then fault = run and 'released' or 'gone' end
+  if fault == 'replay' and not run then fault = 'gone' end
+  if fault == 'replay' and redis.call('ZREM', due, id) == 1 then fault = nil end  -- lost before it arrived, and put back
   if not fault then
     local attempt, limit, last, first, holder = unpack_run(run)
     redis.call('ZREM', reserved, id)

@@ -9,12 +9,13 @@ local FIRST, STRIDE = 3, 3
 local answers, stale = {}, 0
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, ttr = unpack(ARGV, i, i + 2)
-  local ends = redis.call('ZSCORE', reserved, id)
-  local fault = fault_of(id, receipt, redis.call('HGET', runs, id), ends)
-  if fault == 'replay' then fault = not ends and 'released' or nil end
+  local run = redis.call('HGET', runs, id)
+  local fault = fault_of(id, receipt, run, redis.call('ZSCORE', reserved, id))
+  if fault == 'replay' then fault = run and 'released' or 'gone' end
   if fault then
     stale = stale + 1
   else
+    redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
     redis.call('ZADD', reserved, text(now + tonumber(ttr) + #answers), id)
   end
   answers[#answers + 1] = fault or 1

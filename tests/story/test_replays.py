@@ -1,0 +1,197 @@
+"""An answer was lost on the way, and the call is made once more: what was done stays done, and the answer is the same."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from story.faces import Face
+from story.test_putting_in import now
+from tarry import JobExists, NewJob
+from tarry.clients.testing import Clock
+from tarry.verbs.jobs import options, putting, settling
+
+SETTLE = {
+    "finish": lambda t, job: settling.finish(t.verbs.keys, [job]),
+    "touch": lambda t, job: settling.touch(t.verbs.keys, [job], 40),
+    "release": lambda t, job: settling.release(t.verbs.keys, [job], [b"5000000"]),
+    "bury": lambda t, job: settling.bury(t.verbs.keys, [job], "no"),
+}
+AFTER = {"finish": None, "touch": "reserved", "release": "delayed", "bury": "dead"}
+VERBS = pytest.mark.parametrize("verb", SETTLE)
+
+
+async def state_of(topic: Any) -> str | None:
+    info = await topic.get("7")
+    return info.state if info else None
+
+
+async def reserved(topic: Any, **options: Any) -> Any:
+    await topic.add("tea", id="7", **options)
+    return await topic.pop(ttr=30)
+
+
+def told(outcomes: list[Any]) -> str | None:
+    return outcomes[0] and outcomes[0].reason
+
+
+@VERBS
+async def test_settled_twice_is_settled_once(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+    job = await reserved(topic)
+    call = SETTLE[verb](topic, job)
+    assert told(await face.run(call)) is None
+    seen = await topic.get("7")
+    for _ in range(3):
+        assert told(await face.run(call.repeated())) is None
+        assert await state_of(topic) == AFTER[verb]
+    if seen:
+        again = await topic.get("7")
+        assert (again.due, again.died, again.attempts) == (seen.due, seen.died, seen.attempts)
+    stats = await topic.stats()
+    done = {"finish": stats.finished, "release": stats.released, "bury": stats.died, "touch": 1}
+    assert (done[verb], stats.stale) == (1, 0)
+
+
+@VERBS
+async def test_a_first_call_that_never_arrived_is_done_by_the_second(face: Face, topic: Any, verb: str) -> None:
+    job = await reserved(topic)
+    assert told(await face.run(SETTLE[verb](topic, job).repeated())) is None
+    assert await state_of(topic) == AFTER[verb]
+
+
+@VERBS
+async def test_though_the_time_to_run_is_over_by_then(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+    job = await reserved(topic)
+    clock.advance(31)
+    assert told(await face.run(SETTLE[verb](topic, job).repeated())) is None
+    assert await state_of(topic) == AFTER[verb]
+
+
+@pytest.mark.parametrize("verb", ["finish", "bury"])
+async def test_though_it_was_put_back_by_then(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+    job = await reserved(topic)
+    clock.advance(31)
+    await topic.pause("1h")
+    await topic.pop()  # puts it back, hands out nothing
+    assert told(await face.run(SETTLE[verb](topic, job).repeated())) is None
+    assert await state_of(topic) == AFTER[verb]
+
+
+@VERBS
+async def test_a_second_call_harms_nobody_who_has_the_job_now(face: Face, topic: Any, clock: Clock, verb: str) -> None:
+    job = await reserved(topic)
+    clock.advance(31)
+    other = await topic.pop()
+    assert told(await face.run(SETTLE[verb](topic, job).repeated())) == "again"
+    await topic.finish(other)
+
+
+@VERBS
+async def test_only_a_second_finish_of_a_job_that_is_gone_is_a_success(face: Face, topic: Any, verb: str) -> None:
+    job = await reserved(topic)
+    await topic.delete("7")
+    expected = None if verb == "finish" else "gone"
+    assert told(await face.run(SETTLE[verb](topic, job).repeated())) == expected
+
+
+@VERBS
+async def test_a_second_call_leaves_a_new_job_with_the_same_id_alone(face: Face, topic: Any, verb: str) -> None:
+    job = await reserved(topic)
+    await topic.delete("7")
+    await topic.add("new", id="7")
+    await face.run(SETTLE[verb](topic, job).repeated())
+    info = await topic.get("7")
+    assert (info.state, info.body, info.attempts) == ("ready", "new", 0)
+
+
+async def test_of_many_each_is_judged_by_itself(face: Face, topic: Any) -> None:
+    await topic.add_many([NewJob(n, id=n) for n in "abc"])
+    jobs = await topic.pop_many(3)
+    await topic.finish(jobs[0])
+    await topic.release(jobs[1], delay=0)
+    assert await face.run(settling.finish(topic.verbs.keys, jobs).repeated()) == [None] * 3
+    assert await topic.get_many("abc") == [None] * 3
+
+
+# ── add ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def adding(topic: Any, id: str | None = "7", **given: Any) -> Any:
+    return putting.add(topic.verbs.desk, "tea", options.options(**given), id)
+
+
+@pytest.mark.parametrize("if_exists", ["error", "keep", "replace"])
+@pytest.mark.parametrize("id", ["7", None])
+async def test_added_twice_is_added_once_and_answered_alike(
+    face: Face, topic: Any, clock: Clock, if_exists: Any, id: str | None
+) -> None:
+    call = adding(topic, id, delay=10, if_exists=if_exists)
+    first = await face.run(call)
+    clock.advance(3)
+    assert await face.run(call.repeated()) == first
+    stats = await topic.stats()
+    assert (stats.delayed, stats.added, stats.repeated) == (1, 1, 1)
+    assert (await topic.get(first.id)).due == first.due
+
+
+@pytest.mark.parametrize("if_exists", ["error", "keep", "replace"])
+async def test_a_second_add_finds_its_job_wherever_it_is_by_now(
+    face: Face, topic: Any, clock: Clock, if_exists: Any
+) -> None:
+    call = adding(topic, if_exists=if_exists)
+    first = await face.run(call)
+    job = await topic.pop()
+    second = await face.run(call.repeated())
+    assert (second.id, second.created, second.due) == (first.id, True, first.due)
+    assert await state_of(topic) == "reserved"
+    await topic.bury(job)
+    await face.run(call.repeated())
+    assert await state_of(topic) == "dead"
+    await topic.kick("7")
+    await topic.reschedule("7", delay=50)
+    await face.run(call.repeated())
+    assert (await topic.get("7")).due == now(clock) + timedelta(seconds=50)
+
+
+async def test_a_second_add_never_stands_beside_another_job(face: Face, topic: Any) -> None:
+    call = adding(topic)
+    await face.run(call)
+    await topic.delete("7")
+    await topic.add("another", id="7")
+    with pytest.raises(JobExists):
+        await face.run(call.repeated())
+    assert (await topic.get("7")).body == "another"
+
+
+@pytest.mark.parametrize("id", ["7", None])
+async def test_a_second_add_of_a_job_that_was_finished_in_between_runs_once_more(
+    face: Face, topic: Any, id: str | None
+) -> None:
+    call = adding(topic, id)
+    first = await face.run(call)
+    await topic.finish(await topic.pop())
+    assert (await face.run(call.repeated())).id == first.id
+    assert (await topic.pop()).id == first.id
+
+
+async def test_a_batch_twice_is_a_batch_once(face: Face, topic: Any, clock: Clock) -> None:
+    desk = topic.verbs.desk
+    (chunk,) = putting._chunks(desk, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.PLAIN)
+    call = putting._add_chunk(desk, chunk)
+    first = await face.run(call)
+    assert [one.created for one in first] == [True] * 3
+    assert await face.run(call.repeated()) == first
+    assert (await topic.stats()).added == 3
+    with pytest.raises(JobExists):
+        await face.run(putting._add_chunk(desk, putting._chunks(desk, [NewJob(1, id="a")], options.PLAIN)[0]))
+
+
+async def test_kick_delete_and_reschedule_twice_are_the_same_as_once(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.bury(await reserved(topic))
+    for call in (topic.verbs.kick(["7"]), topic.verbs.reschedule(["7"], 5, None), topic.verbs.delete(["7"])):
+        await face.run(call)
+        state = await state_of(topic)
+        await face.run(call.repeated())
+        assert await state_of(topic) == state
