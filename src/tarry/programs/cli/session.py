@@ -17,7 +17,7 @@ class Session:
 
     def __init__(self, url: str | None, namespace: str | None, json: bool) -> None:
         self.url = url
-        self.namespace = namespace or os.environ.get("TARRY_NAMESPACE", "default")
+        self.namespace = namespace or os.environ.get("TARRY_NAMESPACE") or "default"
         self.json = json
         self._client: Client | None = None
 
