@@ -7,72 +7,68 @@ orders.delete("7")                                   # it was paid
 with orders.pop(wait=60) as job: ...                 # somebody closes what was not
 """
 
-from tarry import errors
-from tarry.clients.aio.client import AsyncClient
-from tarry.clients.aio.topic import AsyncJob, AsyncTopic
-from tarry.clients.sync.client import Client
-from tarry.clients.sync.topic import Job, Topic
-from tarry.errors import (
-    BadInput,
-    BodyError,
-    JobExists,
-    NotAcquired,
-    ServerUnfit,
-    StaleReceipt,
-    TarryError,
-    Unavailable,
-)
-from tarry.verbs.codecs import Codec
-from tarry.verbs.jobs.shapes import (
-    Added,
-    Check,
-    Defaults,
-    HandedOut,
-    Histogram,
-    Holding,
-    IfExists,
-    JobInfo,
-    Lateness,
-    NewJob,
-    Page,
-    Reservation,
-    State,
-    Stats,
-)
-from tarry.words.durations import Duration
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tarry import errors as errors
+    from tarry.clients.aio.client import AsyncClient as AsyncClient
+    from tarry.clients.aio.topic import AsyncJob as AsyncJob
+    from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
+    from tarry.clients.sync.client import Client as Client
+    from tarry.clients.sync.topic import Job as Job
+    from tarry.clients.sync.topic import Topic as Topic
+    from tarry.errors import BadInput as BadInput
+    from tarry.errors import BodyError as BodyError
+    from tarry.errors import JobExists as JobExists
+    from tarry.errors import NotAcquired as NotAcquired
+    from tarry.errors import ServerUnfit as ServerUnfit
+    from tarry.errors import StaleReceipt as StaleReceipt
+    from tarry.errors import TarryError as TarryError
+    from tarry.errors import Unavailable as Unavailable
+    from tarry.verbs.codecs import Codec as Codec
+    from tarry.verbs.jobs.shapes import Added as Added
+    from tarry.verbs.jobs.shapes import Check as Check
+    from tarry.verbs.jobs.shapes import Defaults as Defaults
+    from tarry.verbs.jobs.shapes import HandedOut as HandedOut
+    from tarry.verbs.jobs.shapes import Histogram as Histogram
+    from tarry.verbs.jobs.shapes import Holding as Holding
+    from tarry.verbs.jobs.shapes import IfExists as IfExists
+    from tarry.verbs.jobs.shapes import JobInfo as JobInfo
+    from tarry.verbs.jobs.shapes import Lateness as Lateness
+    from tarry.verbs.jobs.shapes import NewJob as NewJob
+    from tarry.verbs.jobs.shapes import Page as Page
+    from tarry.verbs.jobs.shapes import Reservation as Reservation
+    from tarry.verbs.jobs.shapes import State as State
+    from tarry.verbs.jobs.shapes import Stats as Stats
+    from tarry.words.durations import Duration as Duration
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Added",
-    "AsyncClient",
-    "AsyncJob",
-    "AsyncTopic",
-    "BadInput",
-    "BodyError",
-    "Check",
-    "Client",
-    "Codec",
-    "Defaults",
-    "Duration",
-    "HandedOut",
-    "Histogram",
-    "Holding",
-    "IfExists",
-    "Job",
-    "JobExists",
-    "JobInfo",
-    "Lateness",
-    "NewJob",
-    "NotAcquired",
-    "Page",
-    "Reservation",
-    "ServerUnfit",
-    "StaleReceipt",
-    "State",
-    "Stats",
-    "TarryError",
-    "Topic",
-    "Unavailable",
-    "errors",
-]
+_HOMES = {
+    "clients.aio.client": "AsyncClient",
+    "clients.aio.topic": "AsyncJob AsyncTopic",
+    "clients.sync.client": "Client",
+    "clients.sync.topic": "Job Topic",
+    "errors": "BadInput BodyError JobExists NotAcquired ServerUnfit StaleReceipt TarryError Unavailable",
+    "verbs.codecs": "Codec",
+    "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
+    "Reservation State Stats",
+    "words.durations": "Duration",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Names are fetched when they are first used: ``tarry --help`` needs no client."""
+    if name == "errors":
+        return import_module("tarry.errors")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'tarry' has no attribute {name!r}")
+    value: object = getattr(import_module(f"tarry.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME_OF, "errors"])
