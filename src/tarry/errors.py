@@ -54,6 +54,8 @@ class StaleReceipt(TarryError):
         #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"`` or ``"gone"`` (finished or deleted)
         self.reason = reason
         self.attempt = attempt
+        #: all the ids of the same ``…_many`` call that were refused; the others were settled
+        self.ids: tuple[str, ...] = (id,)
 
 
 class BodyError(TarryError):

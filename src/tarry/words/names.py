@@ -3,7 +3,7 @@
 1–200 bytes of UTF-8 (article 001's topic is ``测试``) without control characters, ``{``, ``}`` or blanks
 at the ends: a name stands inside the hash tag of its keys, ``tarry:{namespace/topic}:due``.
 
-A default id is 20 characters: 8 that sort by the millisecond it was made, then 72 random bits.
+A default id is 19 characters: 7 that sort by the millisecond it was made (until 2109), then 72 random bits.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Ids:
     def _now(self) -> bytes:
         ms = self._now_ms()
         if self._stamp[0] != ms:
-            self._stamp = (ms, "".join([_SORTED64[ms >> shift & 63] for shift in range(42, -1, -6)]).encode())
+            self._stamp = (ms, "".join([_SORTED64[ms >> shift & 63] for shift in range(36, -1, -6)]).encode())
         return self._stamp[1]
 
 

@@ -155,16 +155,21 @@ class AsyncTopic(Generic[T]):
         """Touches many."""
         await self.client.run(self.verbs.touch(jobs, ttr))
 
-    async def release(self, job: Holding, delay: Duration | None = None, *, count: bool = True) -> None:
+    async def release(
+        self, job: Holding, delay: Duration | None = None, *, count: bool = True, reason: str = ""
+    ) -> None:
         """Back with it, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
 
         The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
+        ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
-        await self._settle([job], self.verbs.release([job], delay, count))
+        await self._settle([job], self.verbs.release([job], delay, count, reason))
 
-    async def release_many(self, jobs: Sequence[Holding], delay: Duration | None = None, *, count: bool = True) -> None:
+    async def release_many(
+        self, jobs: Sequence[Holding], delay: Duration | None = None, *, count: bool = True, reason: str = ""
+    ) -> None:
         """Releases many."""
-        await self._settle(jobs, self.verbs.release(jobs, delay, count))
+        await self._settle(jobs, self.verbs.release(jobs, delay, count, reason))
 
     async def bury(self, job: Holding, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""

@@ -153,16 +153,19 @@ class Topic(Generic[T]):
         """Touches many."""
         self.client.run(self.verbs.touch(jobs, ttr))
 
-    def release(self, job: Holding, delay: Duration | None = None, *, count: bool = True) -> None:
+    def release(self, job: Holding, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
         """Back with it, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
 
         The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
+        ``reason`` is what ``get`` shows of the failure: one line, then anything.
         """
-        self._settle([job], self.verbs.release([job], delay, count))
+        self._settle([job], self.verbs.release([job], delay, count, reason))
 
-    def release_many(self, jobs: Sequence[Holding], delay: Duration | None = None, *, count: bool = True) -> None:
+    def release_many(
+        self, jobs: Sequence[Holding], delay: Duration | None = None, *, count: bool = True, reason: str = ""
+    ) -> None:
         """Releases many."""
-        self._settle(jobs, self.verbs.release(jobs, delay, count))
+        self._settle(jobs, self.verbs.release(jobs, delay, count, reason))
 
     def bury(self, job: Holding, reason: str = "") -> None:
         """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""

@@ -79,7 +79,7 @@ class TopicVerbs(Generic[T]):
     def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> Flow[None]:
         return settled(settling.touch(self.keys, jobs, ttr))
 
-    def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, fault: str = "") -> Flow[None]:
+    def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
         """Without a delay: back-off by the job's attempt, or at once when the attempt does not count."""
         if delay is not None:
             whens = [b"%d" % microseconds(delay)] * len(jobs)
@@ -87,7 +87,7 @@ class TopicVerbs(Generic[T]):
             whens = [b"0"] * len(jobs)
         else:
             whens = [b"%d" % settling.back_off(_attempt(job), self._luck()) for job in jobs]
-        return settled(settling.release(self.keys, jobs, whens, count=count, fault=fault))
+        return settled(settling.release(self.keys, jobs, whens, count=count, fault=reason))
 
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
         return settled(settling.bury(self.keys, jobs, reason, error))
@@ -162,5 +162,11 @@ def way_out(verbs: TopicVerbs[Any], job: Any, fault: BaseException | None) -> Fl
     if fault is None:
         return verbs.finish([job])
     if isinstance(fault, Exception):
-        return verbs.release([job], None, True, f"{type(fault).__name__}: {fault}")
+        return verbs.release([job], None, True, in_a_line(fault))
     return verbs.release([job], 0, False)
+
+
+def in_a_line(fault: BaseException) -> str:
+    """An exception as people read it: its type, and its message if it has one."""
+    text = " ".join(str(fault).split())
+    return f"{type(fault).__name__}: {text}" if text else type(fault).__name__

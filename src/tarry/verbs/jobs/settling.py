@@ -108,7 +108,8 @@ def _outcome(id: str, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:
 
 
 def first_fault(outcomes: Sequence[Outcome]) -> None:
-    """Raises the first refusal among them."""
-    for outcome in outcomes:
-        if outcome is not None:
-            raise outcome
+    """Raises the first refusal among them, which names all."""
+    stale = [outcome for outcome in outcomes if outcome is not None]
+    if stale:
+        stale[0].ids = tuple(outcome.id for outcome in stale)
+        raise stale[0]
