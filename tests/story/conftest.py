@@ -1,6 +1,6 @@
 """A story is a coroutine function; its face performs it. Each has a namespace, and an imaginary clock, of its own.
 
-The whole story runs on the blocking client; in the full run on the awaited one too.
+The whole story runs on the blocking client and on the awaited one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def namespace(request: pytest.FixtureRequest) -> str:
     return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
-@pytest.fixture(params=["sync", pytest.param("async", marks=pytest.mark.slow)])
+@pytest.fixture(params=["sync", "async"])
 def face(request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str) -> Iterator[faces.Face]:
     made = faces.imaginary(request.param, valkey_url, clock, namespace)
     yield made

@@ -14,8 +14,8 @@ from story.faces import Face
 from tarry import BadInput, NewJob, Reservation, TarryError
 from tarry.clients.testing import Clock
 
-NAIVE = datetime(2030, 1, 1)
-AWARE = NAIVE.replace(tzinfo=timezone.utc)
+AWARE = datetime(2030, 1, 1, tzinfo=timezone.utc)
+NAIVE = AWARE.replace(tzinfo=None)
 
 NAMES: dict[str, tuple[Any, str]] = {
     "empty": ("", "empty"),
@@ -154,7 +154,7 @@ async def test_a_topic_that_is_none(face: Face, topic: Any, nothing_written: Non
 
 
 async def test_a_namespace_holds_no_slash(face: Face) -> None:
-    with pytest.raises(BadInput, match="namespace: .*'/'"):
+    with pytest.raises(BadInput, match=r"namespace: .*'/'"):
         type(face.client)("redis://nowhere", namespace="a/b")
 
 

@@ -61,7 +61,7 @@ async def test_at_in_the_past_is_ready_and_late_from_then_on(face: Face, topic: 
 async def test_an_id_is_made_for_a_job_that_has_none(face: Face, topic: Any) -> None:
     ids = [(await topic.add(n)).id for n in range(50)]
     assert len(set(ids)) == 50
-    assert all(len(id) == 20 for id in ids)
+    assert max(map(len, ids)) <= 24, "short"
 
 
 async def test_unicode_names_and_ids_are_as_good_as_any(face: Face, clock: Clock) -> None:
@@ -229,5 +229,5 @@ async def test_an_id_given_twice_with_replace_is_the_last_one(face: Face, topic:
 
 async def test_an_id_given_twice_with_keep_is_the_first_one(face: Face, topic: Any) -> None:
     added = await topic.add_many([NewJob(1, id="a"), NewJob(2, id="a")], if_exists="keep")
-    assert [one.created for one in added] == [True, False]
+    assert [(one.created, one.state) for one in added] == [(True, "ready"), (False, "ready")]
     assert [job.body for job in await topic.pop_many(5)] == [1]

@@ -68,6 +68,12 @@ local function meet(id, when, value, index)
     return put(id, due_of(index, when, now))
   end
   local state, since = place_of(id)
+  if not state then  -- put in by this very script, and not in its place yet
+    for k = 2, #scores, 2 do
+      if scores[k] == id then since = scores[k - 1] end
+    end
+    state = since and (since > now and 'delayed' or 'ready')
+  end
   return (mark == 'k' and '=' or '!') .. (state or 'lost') .. ' ' .. text(since or now)
 end
 
