@@ -1,0 +1,108 @@
+"""A page that believes what a topic is: places and a clock. The real one is compared with it, step by step.
+
+A job is in one place; its state is that place and the clock. Times are microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+KEEP, SWEEP = 30 * 86_400_000_000, 16
+
+
+@dataclass
+class Job:
+    body: Any
+    at: int
+    own_limit: int | None = 20
+    own_ttr: int | None = None
+    place: str = "due"
+    attempt: int = 0
+    limit: int | None = None
+    receipt: int | None = None  # of the last hand-out since the job was added or kicked
+
+
+@dataclass
+class Topic:
+    jobs: dict[str, Job] = field(default_factory=dict)
+    now: int = 0
+    last: int = 0
+    paused: int = 0
+
+    def state(self, id: str) -> str | None:
+        job = self.jobs.get(id)
+        if job is None:
+            return None
+        if job.place == "due":
+            return "delayed" if job.at > self.now else "ready"
+        return "ready" if job.place == "reserved" and job.at <= self.now else job.place
+
+    def in_place(self, place: str, until: int) -> list[tuple[str, Job]]:
+        found = [(id, job) for id, job in self.jobs.items() if job.place == place and job.at <= until]
+        return sorted(found, key=lambda pair: (pair[1].at, pair[0].encode()))
+
+    def add(self, id: str, new: Job, if_exists: str) -> tuple[bool, str]:
+        """Created or not, and the state that answers."""
+        if id in self.jobs and if_exists != "replace":
+            return False, str(self.state(id))
+        self.jobs[id] = new
+        return True, str(self.state(id))
+
+    def put_back(self) -> None:
+        for _, job in self.in_place("reserved", self.now):
+            over = job.limit is not None and job.attempt >= job.limit
+            job.place, job.at = ("dead", self.now) if over else ("due", job.at)
+
+    def pop(self, n: int, ttr: int) -> list[str]:
+        self.put_back()
+        for id, _ in self.in_place("dead", self.now - KEEP)[:SWEEP]:
+            del self.jobs[id]
+        ready = [] if self.paused > self.now else self.in_place("due", self.now)[:n]
+        receipt = max(self.last + 1, self.now)
+        for k, (_, job) in enumerate(ready):
+            job.place, job.at = "reserved", self.now + (job.own_ttr or ttr) + k
+            job.attempt, job.limit, job.receipt = job.attempt + 1, job.own_limit, receipt
+        self.last = receipt if ready else self.last
+        return [id for id, _ in ready]
+
+    def fault(self, job: Job | None, receipt: int, again: bool) -> str | None:
+        """Why a receipt does not hold; "replay": this call was done before, or nobody else has had the job since."""
+        if job is None or job.receipt is None:
+            return "replay" if again else "gone"
+        if job.receipt != receipt:
+            return "again"
+        if job.place == "reserved" and (job.at > self.now or again):
+            return None
+        if again:
+            return "replay"
+        return {"reserved": "timed out", "dead": "dead", "due": "released"}[job.place]
+
+    def settle(self, verb: str, id: str, receipt: int, again: bool, wait: int, counts: bool) -> str | None:
+        """Does it, or answers why not."""
+        job = self.jobs.get(id)
+        fault = self.fault(job, receipt, again)
+        if job is None or job.receipt is None or fault not in (None, "replay"):
+            return None if fault == "replay" and verb == "finish" else "gone" if fault == "replay" else fault
+        if verb == "finish":
+            del self.jobs[id]
+        elif verb == "touch" and fault:
+            return "released"
+        elif verb == "touch":
+            job.at = self.now + wait
+        elif verb == "bury" and job.place != "dead":
+            job.place, job.at = "dead", self.now
+        elif verb == "release" and not fault:
+            dies = counts and job.limit is not None and job.attempt >= job.limit
+            job.place, job.at = ("dead", self.now) if dies else ("due", self.now + wait)
+            job.attempt -= not counts
+        return None
+
+    def kick(self, id: str, at: int) -> None:
+        if self.state(id) == "dead":
+            job = self.jobs[id]
+            job.place, job.at, job.attempt, job.receipt = "due", at, 0, None
+
+    def reschedule(self, id: str, at: int) -> None:
+        if self.state(id) in ("delayed", "ready"):
+            self.jobs[id].place, self.jobs[id].at = "due", at

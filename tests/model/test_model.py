@@ -1,0 +1,247 @@
+"""Hypothesis plays with a topic on the real server, in imaginary time, and with the page that believes what it is.
+
+After each step both tell the same of every job: its state, the moment its place knows, its attempts, its body. Receipts
+rise. In the end ``check`` finds nothing.
+
+The quick run plays the same games each time; the full one new ones, as many as TARRY_MODEL_GAMES says.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from model.believed import KEEP, Job, Topic
+from tarry import BadInput, JobExists, NewJob, Reservation
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.jobs import putting, settling
+from tarry.verbs.jobs.options import options
+
+SECOND = 1_000_000
+PLENTY = int(os.environ.get("TARRY_MODEL_GAMES", "800"))
+IDS = st.sampled_from(["a", "b", "c", "d", "测"])
+MANY_IDS = st.lists(IDS, min_size=1, max_size=5, unique=True)
+DELAYS = st.sampled_from([0, 1, 2, 5, 1000, 59 * SECOND, 60 * SECOND, 3600 * SECOND])
+TTRS = st.sampled_from([1000, 2000, 30 * SECOND, 60 * SECOND])
+LIMITS = st.sampled_from([1, 2, 3, None, 20])
+NEW = st.tuples(IDS, DELAYS, LIMITS, st.none() | TTRS)
+IF_EXISTS = st.sampled_from(["error", "keep", "replace"])
+SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
+STATES = st.sampled_from(["delayed", "ready", "reserved", "dead"])
+_names = count()
+
+
+def us(n: int) -> timedelta:
+    return timedelta(microseconds=n)
+
+
+class Game(RuleBasedStateMachine):
+    url = ""
+
+    @initialize()
+    def begin(self) -> None:
+        self.clock = Clock()
+        self.client = TestClient(self.url, self.clock, namespace=f"model{next(_names)}")
+        self.topic = self.client.topic("t")
+        self.believed = Topic(now=self.clock.us)
+        self.held: list[Reservation] = []
+        self.seen = 0
+        self.bodies = count()
+
+    def teardown(self) -> None:
+        if hasattr(self, "client"):
+            found = self.topic.check()
+            self.topic.purge()
+            self.client.close()
+            assert found.ok, found.faults
+
+    def new(self, spec: tuple[str, int, int | None, int | None], k: int = 0, n: int = 1) -> tuple[NewJob[Any], Job]:
+        id, delay, limit, ttr = spec
+        body = next(self.bodies)
+        at = self.believed.now + (delay + k if delay else k - n)
+        real = NewJob(body, delay=us(delay), id=id, max_attempts=limit, ttr=us(ttr) if ttr else None)
+        return real, Job(body, at, limit, ttr)
+
+    # ── putting in, taking out ──
+
+    @rule(spec=NEW, if_exists=IF_EXISTS, twice=st.booleans())
+    def add(self, spec: Any, if_exists: Any, twice: bool) -> None:
+        real, job = self.new(spec)
+        created, state = self.believed.add(spec[0], job, if_exists)
+        opts = options(real.delay or 0, None, if_exists, real.ttr, real.max_attempts, None)
+        call = putting.add(self.topic.verbs.desk, real.body, opts, real.id)
+        for ask in [call, call.repeated()][: 1 + twice]:
+            if if_exists == "error" and not created:
+                with pytest.raises(JobExists) as told:
+                    self.client.run(ask)
+                assert told.value.state == state
+            else:
+                added = self.client.run(ask)
+                assert (added.created, added.state) == (created, state)
+
+    @rule(specs=st.lists(NEW, min_size=1, max_size=6), if_exists=IF_EXISTS)
+    def add_many(self, specs: Any, if_exists: Any) -> None:
+        ids = [spec[0] for spec in specs]
+        pairs = [self.new(spec, k, len(specs)) for k, spec in enumerate(specs)]
+        reals = [real for real, _ in pairs]
+        if if_exists == "error" and len(set(ids)) < len(ids):
+            with pytest.raises(BadInput, match="twice"):
+                self.topic.add_many(reals)
+        elif if_exists == "error" and any(id in self.believed.jobs for id in ids):
+            with pytest.raises(JobExists):
+                self.topic.add_many(reals)
+        else:
+            answers = [self.believed.add(id, job, if_exists) for id, (_, job) in zip(ids, pairs, strict=True)]
+            added = self.topic.add_many(reals, if_exists=if_exists)
+            assert [(one.created, one.state) for one in added] == answers
+
+    @rule(n=st.sampled_from([1, 2, 10]), ttr=TTRS)
+    def pop(self, n: int, ttr: int) -> None:
+        expected = self.believed.pop(n, ttr)
+        jobs = self.topic.pop_many(n, ttr=us(ttr))
+        assert [job.id for job in jobs] == expected
+        for job in jobs:
+            known = self.believed.jobs[job.id]
+            assert (job.receipt, job.attempt, job.body) == (known.receipt, known.attempt, known.body)
+            assert job.receipt > self.seen
+            assert job.lateness >= timedelta(0)
+        if jobs:
+            self.seen = jobs[0].receipt
+        self.held += [Reservation(job.id, job.receipt) for job in jobs]
+
+    # ── settling, with new receipts and with old ones ──
+
+    @precondition(lambda self: self.held)
+    @rule(
+        data=st.data(),
+        verb=SETTLERS,
+        wait=st.sampled_from([1000, SECOND, 60 * SECOND]),
+        counts=st.booleans(),
+        calls=st.sampled_from(["once", "twice", "only again"]),
+    )
+    def settle(self, data: Any, verb: str, wait: int, counts: bool, calls: str) -> None:
+        recent = st.sampled_from(self.held[-6:])
+        jobs = data.draw(
+            st.lists(recent | st.sampled_from(self.held), min_size=1, max_size=4, unique_by=lambda r: r.id)
+        )
+        keys = self.topic.verbs.keys
+        call = {
+            "finish": lambda: settling.finish(keys, jobs),
+            "touch": lambda: settling.touch(keys, jobs, us(wait)),
+            "release": lambda: settling.release(keys, jobs, [b"%d" % wait] * len(jobs), count=counts),
+            "bury": lambda: settling.bury(keys, jobs, "no"),
+        }[verb]()
+        for again in {"once": [False], "twice": [False, True], "only again": [True]}[calls]:
+            expected = [
+                self.believed.settle(verb, job.id, job.receipt, again, wait + k, counts) for k, job in enumerate(jobs)
+            ]
+            told = self.client.run(call.repeated() if again else call)
+            assert [fault and fault.reason for fault in told] == expected
+
+    # ── by id, and as a whole ──
+
+    @rule(ids=MANY_IDS, twice=st.booleans())
+    def kick(self, ids: list[str], twice: bool) -> None:
+        for _ in range(1 + twice):
+            expected = [self.believed.state(id) for id in ids]
+            for k, id in enumerate(ids):
+                self.believed.kick(id, self.believed.now - len(ids) + k)
+            assert self.topic.kick_many(ids) == expected
+
+    @rule(ids=MANY_IDS)
+    def delete(self, ids: list[str]) -> None:
+        assert self.topic.delete_many(ids) == [self.believed.state(id) for id in ids]
+        for id in ids:
+            self.believed.jobs.pop(id, None)
+
+    @rule(ids=MANY_IDS, delay=DELAYS)
+    def reschedule(self, ids: list[str], delay: int) -> None:
+        assert self.topic.reschedule_many(ids, delay=us(delay)) == [self.believed.state(id) for id in ids]
+        for id in ids:
+            self.believed.reschedule(id, self.believed.now + delay)
+
+    @rule(state=st.none() | STATES)
+    def purge(self, state: Any) -> None:
+        gone = [id for id in self.believed.jobs if state in (None, self.believed.state(id))]
+        assert self.topic.purge(state) == len(gone)
+        for id in gone:
+            del self.believed.jobs[id]
+
+    @rule(span=st.none() | DELAYS.filter(bool))
+    def pause(self, span: int | None) -> None:
+        self.topic.pause(us(span) if span else None)
+        self.believed.paused = self.believed.now + (span or 10**15)
+
+    @rule()
+    def resume(self) -> None:
+        self.topic.resume()
+        self.believed.paused = 0
+
+    # ── time ──
+
+    @rule(span=st.one_of(DELAYS, st.integers(0, 120 * SECOND), st.just(KEEP)))
+    def time_passes(self, span: int) -> None:
+        self.clock.advance(us(span))
+        self.believed.now = self.clock.us
+
+    @rule(which=st.integers(0, 3), off=st.sampled_from([-1, 0, 0, 1]))
+    def time_passes_to_a_deadline(self, which: int, off: int) -> None:
+        ahead = {job.at + (KEEP if job.place == "dead" else 0) for job in self.believed.jobs.values()}
+        moments = sorted(at for at in ahead if at > self.believed.now)
+        if moments:
+            self.time_passes(max(moments[min(which, len(moments) - 1)] + off - self.believed.now, 0))
+
+    # ── what must be so after each step ──
+
+    @invariant()
+    def both_tell_the_same(self) -> None:
+        if not hasattr(self, "client"):
+            return
+        believed = {
+            id: (self.believed.state(id), job.at, job.attempt, job.body) for id, job in self.believed.jobs.items()
+        }
+        real = {info.id: (info.state, info._since, info.attempts, info.body) for info in self.topic.list(limit=1000)}
+        assert real == believed
+        stats = self.topic.stats()
+        states = [state for state, *_ in believed.values()]
+        for state in ("delayed", "ready", "reserved", "dead"):
+            assert getattr(stats, state) == states.count(state)
+
+
+def play(url: str, games: int, steps: int, **more: Any) -> None:
+    """``more``: whether the games are new ones."""
+    game = type("Game", (Game,), {"url": url})
+    run_state_machine_as_test(
+        game,
+        settings=settings(
+            max_examples=games,
+            stateful_step_count=steps,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=list(HealthCheck),
+            **more,
+        ),
+    )
+
+
+def test_a_topic_is_what_the_model_believes(valkey_url: str) -> None:
+    play(valkey_url, 150, 40, derandomize=True, database=None)
+
+
+@pytest.mark.slow
+def test_a_topic_is_what_the_model_believes_in_new_games(valkey_url: str) -> None:
+    play(valkey_url, PLENTY, 50)
