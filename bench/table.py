@@ -109,6 +109,8 @@ def as_data(results: Sequence[Result], about: dict[str, Any]) -> dict[str, Any]:
 def as_markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
     lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
     lines += ["| " + " | ".join(cells(result)) + " |" for result in results]
+    lines += ["", "What else was seen (µs of client and server: processor time a job):", ""]
+    lines += [f"- {result.row}, {result.measure}: {details(result)}" for result in results if result.details]
     lines += ["", "Measured with " + ", ".join(f"{name} {value}" for name, value in about.items()) + "."]
     return "\n".join(lines)
 

@@ -115,7 +115,7 @@ def _percentile(values: list[float], share: float) -> float:
 
 def lateness(bench: Bench) -> list[Result]:
     seconds = bench.size(8, 4, 1)
-    rounds = max(1, bench.repeat // 2) if bench.effort == "full" else 1
+    rounds = (bench.repeat + 1) // 2 if bench.effort == "full" else 1
     taken: dict[int, list[Seen]] = {50: [], 5: [], 1: []}
     for _ in range(rounds):
         for consumers, record in taken.items():
