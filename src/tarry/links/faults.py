@@ -9,6 +9,8 @@ Refused     the server will not do it, and says why.
 
 from __future__ import annotations
 
+import re
+
 import redis.exceptions as driver
 
 from tarry.errors import ServerUnfit, TarryError, Unavailable
@@ -41,6 +43,9 @@ class Refused(Fault):
         self.error = error
 
 
+TROUBLES = (Fault, driver.RedisError, OSError, EOFError)
+"""What talking to a server may raise. Anything else is not the server's: a signal's handler, a defect."""
+
 _LATER = (
     driver.BusyLoadingError,
     driver.ReadOnlyError,
@@ -48,12 +53,19 @@ _LATER = (
     driver.ClusterDownError,
     driver.TryAgainError,
 )
+_IN_SCRIPT = re.compile(r"-((?:OOM|READONLY|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|NOPERM) .*)", re.S)
 _LATER_WORDS = ("BUSY ", "LOADING", "MASTERDOWN", "READONLY", "NOREPLICAS", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED")
 
 
 def meaning(error: BaseException, what: str = "the call") -> Fault:
     """The kind of a driver's error."""
+    if isinstance(error, Fault):
+        return error
+    if type(error) is driver.ConnectionError and isinstance(error.__cause__, driver.ResponseError):
+        error = error.__cause__  # said while connecting, wrapped by the awaiting driver
     text = str(error)
+    if wrapped := _IN_SCRIPT.search(text):  # Redis 6.2 wraps what a command inside a script said
+        text = wrapped[1]
     if isinstance(error, (driver.MovedError, driver.AskError)) or text.startswith(("MOVED ", "ASK ")):
         return Elsewhere(text)
     if isinstance(error, driver.NoScriptError) or text.startswith("NOSCRIPT"):

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field
 
 from tarry.errors import ServerUnfit
-from tarry.links.faults import NoScript
+from tarry.links.faults import Later, Lost, NoScript
 
 logger = logging.getLogger("tarry")
 
@@ -50,8 +50,11 @@ def judge(info: dict[str, str], save: str | None, scripting: str | None, *, clus
 
 
 def check(replies: list[object], shown: str, *, cluster: bool = False) -> None:
-    """Raises ``ServerUnfit`` or logs warnings, from the answers to ``PROBE``."""
+    """Raises ``ServerUnfit`` or logs warnings, from the answers to ``PROBE``; a ``Fault`` when it cannot be judged yet."""
     info, save, scripting = replies
+    for reply in replies:
+        if isinstance(reply, (Later, Lost)):  # it loads, or a script holds it up: that tells nothing of what it is
+            raise reply
     told = _parse(info) if isinstance(info, bytes) else {}
     saves = save[1].decode() if isinstance(save, list) and len(save) == 2 else None
     verdict = judge(told, saves, None if isinstance(scripting, NoScript) else str(scripting), cluster=cluster)

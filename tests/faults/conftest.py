@@ -1,0 +1,70 @@
+"""What the tests of faults share: a topic of one's own, a line that can be cut, and a second line that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from typing import Any
+
+import pytest
+
+import servers
+from faults.proxy import Proxy
+from faults.ways import KINDS, Way
+from tarry.clients.testing import Clock, TestClient
+from tarry.links.embedded.launch import Running
+
+_numbers = count()
+
+
+@pytest.fixture(scope="package")
+def running() -> Iterator[Running]:
+    """A Valkey of these tests alone."""
+    with servers.server(servers.valkey_binary()) as server:
+        yield server
+
+
+@pytest.fixture
+def name() -> str:
+    """A topic that no other test has."""
+    return f"faults-{next(_numbers)}"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def line(running: Running) -> Iterator[Proxy]:
+    """The line that breaks."""
+    with servers.short_folder() as folder:
+        proxy = Proxy(folder, running.address)
+        yield proxy
+        proxy.close()
+
+
+@pytest.fixture
+def direct(running: Running, clock: Clock) -> Iterator[TestClient]:
+    """A client by the same clock whose line never breaks: it prepares, and looks at what came of it."""
+    with TestClient(running.url, clock) as client:
+        yield client
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def ways(clock: Clock) -> Iterator[Callable[..., Way]]:
+    """Make clients of either kind; they are closed when the test is over."""
+    with ExitStack() as stack:
+
+        def make(kind: str, url: str, *, imaginary: bool = True, **options: Any) -> Way:
+            way = Way(kind, url, clock if imaginary else None, **options)
+            stack.callback(way.close)
+            return way
+
+        yield make

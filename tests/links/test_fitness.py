@@ -1,0 +1,118 @@
+"""Which servers are refused, and which are only warned of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry import ServerUnfit
+from tarry.links import fitness
+from tarry.links.embedded.launch import Running
+from tarry.links.faults import Later, Lost, NoScript, Refused
+
+VALKEY = (
+    "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{}\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n"
+)
+REDIS = "# Server\r\nredis_version:{}\r\n\r\n# Memory\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n"
+
+
+def judged(info: str, save: Any = (b"save", b"3600 1"), script: Any = None, *, cluster: bool = False) -> None:
+    fitness.check([info.encode(), list(save), script or NoScript("none")], "there", cluster=cluster)
+
+
+@pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.4.0-rc1", "8.0.1", "10.0.0", "255.255.255"])
+def test_redis_is_new_enough(version: str) -> None:
+    judged(REDIS.format(version))
+
+
+@pytest.mark.parametrize("version", ["2.8.19", "5.0.14", "6.0.16"])
+def test_redis_is_too_old(version: str) -> None:
+    with pytest.raises(ServerUnfit, match=f"is Redis {version}; tarry needs Redis 6.2"):
+        judged(REDIS.format(version))
+
+
+@pytest.mark.parametrize("version", ["7.2.0", "8.0.0", "9.1.0", "10.0.0-rc2"])
+def test_valkey_is_new_enough(version: str) -> None:
+    judged(VALKEY.format(version))
+
+
+def test_valkey_is_judged_by_its_own_version() -> None:
+    with pytest.raises(ServerUnfit, match=r"is Valkey 7.1.9; tarry needs .* Valkey 7.2"):
+        judged(VALKEY.format("7.1.9"))
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    info = REDIS.format("5.0.0").replace("noeviction", "allkeys-lru") + "cluster_enabled:1\r\n"
+    with pytest.raises(ServerUnfit, match=r"Redis 5.*no scripts.*allkeys-lru.*Cluster") as told:
+        judged(info, script=Refused(ServerUnfit("unknown command")))
+    assert told.value.code == "server_unfit"
+
+
+@pytest.mark.parametrize("fault", [Later("LOADING"), Later("BUSY"), Lost("gone")])
+@pytest.mark.parametrize("where", [0, 1, 2])
+def test_a_server_that_does_not_answer_now_is_not_judged(fault: Any, where: int) -> None:
+    replies: list[Any] = [REDIS.format("7.0.0").encode(), [b"save", b""], NoScript("none")]
+    replies[where] = fault
+    with pytest.raises(type(fault)):
+        fitness.check(replies, "there")
+
+
+def test_a_server_that_tells_nothing_of_itself_is_taken(caplog: pytest.LogCaptureFixture) -> None:
+    secret = Refused(ServerUnfit("NOPERM"))
+    fitness.check([secret, secret, NoScript("none")], "there")
+    assert not caplog.records
+
+
+# ── real servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "allkeys-random"])
+def test_a_server_that_drops_any_key_is_refused(
+    policy: str, own_server: Callable[..., Running], kind: str, ways: Any
+) -> None:
+    way = ways(kind, own_server(maxmemory="20mb", maxmemory_policy=policy).url)
+    for _ in range(2):
+        with pytest.raises(ServerUnfit, match=f"{policy}.*noeviction"):
+            way.do(way.topic("a"), "add", "tea")
+
+
+@pytest.mark.parametrize("command", ["EVALSHA"])
+def test_a_server_without_scripting_is_refused(
+    command: str, own_server: Callable[..., Running], kind: str, ways: Any
+) -> None:
+    way = ways(kind, own_server("--rename-command", command, "").url)
+    with pytest.raises(ServerUnfit, match=r"runs no scripts .*allow EVALSHA, EVAL"):
+        way.do(way.topic("a"), "add", "tea")
+
+
+def test_a_node_of_a_cluster_needs_a_url_that_says_so(own_server: Callable[..., Running], kind: str, ways: Any) -> None:
+    way = ways(kind, own_server("--cluster-enabled", "yes", port=True).url)
+    with pytest.raises(ServerUnfit, match=r"redis\+cluster://"):
+        way.do(way.topic("a"), "add", "tea")
+
+
+def test_what_is_not_refused_is_warned_of_once(
+    own_server: Callable[..., Running], kind: str, ways: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "tarry")
+    way = ways(kind, own_server(maxmemory="20mb", maxmemory_policy="volatile-lru").url)
+    for n in range(3):
+        way.do(way.topic("a"), "add", n)
+        way.do(way.topic("b"), "pop")
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert "volatile-lru" in told[0]
+    assert "no persistence" in told[1]
+
+
+def test_a_server_with_persistence_is_not_warned_of(
+    own_server: Callable[..., Running], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "tarry")
+    with tarry.Client(own_server("--appendonly", "yes").url) as client:
+        client.topic("a").add("tea")
+    assert not caplog.records
