@@ -13,10 +13,13 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.answers import given_up, merged, shares, spelled_out, words_of
 from tarry.clients.sync.runner import announce
+from tarry.errors import BadInput, Unavailable
 from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.patience import Patience
 from tarry.links import fitness
@@ -26,6 +29,8 @@ from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript
 from tarry.links.topology import Topology
 
 T = TypeVar("T")
+R = TypeVar("R")
+CLOSED = "The client was closed before the answer came. The call is safe to repeat."
 MOST_CALLS, MOST_BYTES = 1000, 1_000_000
 CLOSING_S = 5.0
 
@@ -64,6 +69,8 @@ class Runner:
         self._opening: asyncio.Task[None] | None = None
         self._opened = False
         self._servers: dict[str, Server] = {}
+        self._meetings: dict[str, asyncio.Task[Server]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
         self._outbox: list[Errand] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         self.clock = clock
@@ -113,28 +120,40 @@ class Runner:
     def _flush(self) -> None:
         errands, self._outbox = self._outbox, []
         by_server: dict[str, list[Errand]] = {}
+        now = asyncio.get_running_loop().time()
         for errand in errands:
-            if not errand.future.done():
-                by_server.setdefault(self._topology.url_of(_key_of(errand.request)), []).append(errand)
+            if errand.future.done():
+                continue
+            errand.began = errand.began or now
+            try:
+                url = self._topology.url_of(_key_of(errand.request))
+            except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+                _fail(errand.future, fault)
+            else:
+                by_server.setdefault(url, []).append(errand)
         for url, group in by_server.items():
             self._spawn(self._deliver(url, _parcels(group)))
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _deliver(self, url: str, parcels: list[Parcel]) -> None:
         try:
-            server = self._servers.get(url) or await self._meet(url)
+            server = self._servers.get(url) or await self._server(url)
             replies = await server.exchange(
                 [(spelled_out if p.spelled else words_of)(p.request, self.clock) for p in parcels]
             )
         except Fault as fault:
             replies = [fault] * len(parcels)
-        except Exception as fault:  # noqa: BLE001  # whatever it is, those who wait are told
+        except BaseException as fault:  # whatever it is, those who wait are told
+            stopped = isinstance(fault, asyncio.CancelledError)
             for errand in (errand for parcel in parcels for errand in parcel.errands):
-                _fail(errand.future, fault)
+                _fail(errand.future, Unavailable(CLOSED) if stopped else fault)
+            if not isinstance(fault, Exception):
+                raise
             return
         unknown: list[Parcel] = []
         for parcel, reply in zip(parcels, replies, strict=True):
@@ -171,9 +190,7 @@ class Runner:
 
     def _failed(self, errand: Errand, fault: Fault) -> None:
         """Again after a pause, or an error in words."""
-        now = asyncio.get_running_loop().time()
-        errand.began = errand.began or now
-        spent = now - errand.began
+        spent = asyncio.get_running_loop().time() - errand.began
         pause = self._patience.pause(errand.tries, spent, random.random()) if isinstance(fault, (Lost, Later)) else None
         if pause is None:
             error = given_up(fault, self._topology.shown, spent)
@@ -186,14 +203,18 @@ class Runner:
             self._spawn(self._again(errand, pause, look=errand.tries > 1 or isinstance(fault, Elsewhere)))
 
     async def _again(self, errand: Errand, pause: float, *, look: bool) -> None:
-        await asyncio.sleep(pause)
-        if look:
-            try:
-                await self.refresh()
-            except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
-                _fail(errand.future, fault)
-                return
-        self._post(errand)
+        try:
+            await asyncio.sleep(pause)
+            if look:
+                with suppress(Unavailable):  # still nobody there: patience decides
+                    await self.refresh()
+        except asyncio.CancelledError:
+            _fail(errand.future, Unavailable(CLOSED))
+            raise
+        except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+            _fail(errand.future, fault)
+        else:
+            self._post(errand)
 
     # ── servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,7 +222,11 @@ class Runner:
         """Opens the way to the servers, in this loop and this process."""
         home = (asyncio.get_running_loop(), os.getpid())
         if self._home != home:
-            self._home, self._opening, self._servers, self._outbox, self._tasks = home, None, {}, [], set()
+            loop, pid = self._home
+            if loop is not None and loop.is_running() and pid == home[1]:
+                raise BadInput("client: another event loop uses it, and runs; make one AsyncClient for each loop.")
+            self._home, self._opening, self._refreshing = home, None, None
+            self._servers, self._meetings, self._outbox, self._tasks = {}, {}, [], set()
         if not self._opened:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.ensure_future(self._open())
@@ -212,36 +237,63 @@ class Runner:
         self._opened = True
         announce(self._topology)
 
+    async def _server(self, url: str) -> Server:
+        """A server that may have to be met first: once, for all who ask, in a task that none of them can cancel."""
+        server = self._servers.get(url)
+        if server is None:
+            meeting = self._meetings.get(url)
+            if meeting is None or meeting.done():
+                meeting = self._meetings[url] = self._spawn(self._meet(url))
+            server = await asyncio.shield(meeting)
+        return server
+
     async def _meet(self, url: str) -> Server:
         server = Server(url)
         cluster = self._topology.address.kind == "cluster"
-        fitness.check(await server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
-        return self._servers.setdefault(url, server)
+        try:
+            fitness.check(await server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
+        except BaseException:
+            await server.close()
+            raise
+        self._servers[url] = server
+        return server
 
     async def server_of(self, key: bytes) -> Server:
         await self.ready()
-        url = self._topology.url_of(key)
-        return self._servers.get(url) or await self._meet(url)
+        return await self._server(self._topology.url_of(key))
 
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 
     async def refresh(self) -> None:
-        await asyncio.to_thread(self._topology.refresh)
+        """Looks again for the servers: once, for all who ask."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh))
+        await asyncio.shield(self._refreshing)
 
     async def close(self) -> None:
-        """Waits for what is on its way, then closes."""
-        home = (asyncio.get_running_loop(), os.getpid())
-        if self._home == home:
-            deadline = home[0].time() + CLOSING_S
-            while (self._tasks or self._outbox) and home[0].time() < deadline:
-                await asyncio.wait({*self._tasks, asyncio.ensure_future(asyncio.sleep(0))}, timeout=CLOSING_S)
-            for task in self._tasks:
-                task.cancel()
-            for server in self._servers.values():
-                await server.close()
-        self._servers, self._opened, self._home = {}, False, (None, 0)
+        """Waits for what is on its way, a few seconds at most, then closes."""
+        loop = asyncio.get_running_loop()
+        if self._home == (loop, os.getpid()):
+            try:
+                await self._finish_work(loop, loop.time() + CLOSING_S)
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                for server in self._servers.values():
+                    await server.close()
+        self._servers, self._meetings, self._opened, self._home = {}, {}, False, (None, 0)
         self._topology.close()
+
+    async def _finish_work(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        while (self._tasks or self._outbox) and loop.time() < deadline:
+            await asyncio.wait({*self._tasks, loop.create_task(asyncio.sleep(0))}, timeout=deadline - loop.time())
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 def _parcels(errands: list[Errand]) -> list[Parcel]:

@@ -7,9 +7,11 @@ import os
 import random
 import threading
 import time
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.answers import given_up, spelled_out, words_of
+from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.patience import Patience
 from tarry.links import fitness
@@ -38,7 +40,7 @@ class Runner:
 
     def perform(self, request: Call[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
-        spelled, tries, began = False, 0, 0.0
+        spelled, tries, began = False, 0, time.monotonic()
         while True:
             try:
                 server = self.server_of(request.keys[0] if isinstance(request, Call) else request.words[1])
@@ -50,7 +52,6 @@ class Runner:
             except NoScript:
                 spelled = True
             except Fault as fault:
-                began = began or time.monotonic()
                 self._hold_on(fault, tries, began)
                 tries += 1
                 if isinstance(fault, Lost) and isinstance(request, Call):
@@ -73,10 +74,11 @@ class Runner:
 
     def _rescue(self, request: Any) -> Any:
         def give_back(replies: Replies) -> None:
-            if replies and not isinstance(replies[0], Fault):
+            if not isinstance(replies[0], Fault):
                 undo = request.undo(request.decode(replies[0]))
                 if undo is not None:
-                    self.perform(undo)
+                    with suppress(TarryError):  # then they come back after their TTR; what interrupted comes through
+                        self.perform(undo)
 
         return give_back
 
@@ -88,7 +90,8 @@ class Runner:
             raise given_up(fault, self._topology.shown, spent) from fault
         time.sleep(pause)
         if tries or isinstance(fault, Elsewhere):
-            self.refresh()
+            with suppress(Unavailable):  # still nobody there: patience decides
+                self.refresh()
 
     # ── servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -109,6 +112,8 @@ class Runner:
             self._topology.refresh()
 
     def _begin(self) -> None:
+        if self._pid != os.getpid():
+            self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
         with self._lock:
             if self._pid != os.getpid():
                 self._pid = os.getpid()
@@ -122,8 +127,15 @@ class Runner:
     def _meet(self, url: str) -> Server:
         server = Server(url)
         cluster = self._topology.address.kind == "cluster"
-        fitness.check(server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
-        return self._servers.setdefault(url, server)
+        try:
+            fitness.check(server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
+            met = self._servers.setdefault(url, server)
+        except BaseException:
+            server.close()
+            raise
+        if met is not server:  # another thread was first
+            server.close()
+        return met
 
     def close(self) -> None:
         if self._pid == os.getpid():
