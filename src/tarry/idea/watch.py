@@ -6,8 +6,10 @@
     pop(wait)     └ seat                  Leave(post), GiveBack(jobs)
 
 The script that looks (lua/lib/watch.lua) says by when to look again and whether this is a seat: a promise that others rely
-on. Until then the waiter blocks on the topic's tokens. A token means that nobody has promised to look in time: it is
-answered by a look, or by leaving. No answer in hand (the start, a lost connection): look before waiting.
+on. Until then the waiter blocks on the topic's tokens: on ``wake``, and on ``relay`` while it has no seat. A token asks for
+somebody to promise: it is answered by a look, or by leaving. No answer in hand (the start, a lost connection): look
+before waiting. Who looks while blocked on ``relay`` looks without a name, takes no seat, and is called by a token if one
+is free: a seat and the token that asks for somebody else must never lie in one hand (docs/decisions/0003-the-watch.md).
 
 Nothing here talks or knows the time: a driver asks for the next step, performs it, and tells what came of it. Drivers are
 in tarry.clients; the one for tests lets waiting make time pass.
@@ -20,11 +22,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Protocol
+from zlib import crc32
 
 from tarry.words.keys import TopicKeys
 
 MOST = 1000
 """No look asks for more jobs than this."""
+FROZEN_S = 0.05
+"""An answer that was read later than this came to a process that did not run."""
 
 
 class Found(Protocol):
@@ -62,7 +67,7 @@ class Caller:
 class Post:
     """The place where callers wait for one topic, with one TTR, for one holder."""
 
-    __slots__ = ("alarm", "callers", "holder", "keys", "me", "seat", "ttr")
+    __slots__ = ("alarm", "callers", "holder", "keys", "me", "seat", "ttr", "unsure")
 
     def __init__(self, keys: TopicKeys, ttr: bytes, holder: bytes, me: bytes) -> None:
         self.keys = keys
@@ -72,15 +77,18 @@ class Post:
         self.callers: list[Caller] = []
         self.alarm: float | None = None
         self.seat = 0
+        #: a look or a wait was broken off: perhaps there is a seat, or a token was swallowed
+        self.unsure = False
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Pop up to ``want`` jobs; stay to wait if fewer than ``need`` come."""
+    """Pop up to ``want`` jobs, for ``need`` callers who wait; ``named``: stay, and take a seat, if fewer come."""
 
     post: Post
     want: int
     need: int
+    named: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +135,17 @@ class Watch:
     def enter(self, caller: Caller, wanted: Sequence[tuple[TopicKeys, bytes, bytes]]) -> bool:
         """A caller queues at its posts (keys, ttr, holder), in its order. True when there is something to do at once."""
         fresh = False
+        self._callers[caller] = None  # first: an interrupted entry can be undone
         for keys, ttr, holder in wanted:
             post = self._posts.get((keys.wake, ttr, holder))
             if post is None:
                 me = self._name + b":%d" % next(self._numbers)
                 post = self._posts[keys.wake, ttr, holder] = Post(keys, ttr, holder, me)
+            if post in caller.posts:  # a topic named twice: one place in its queue
+                continue
             fresh = fresh or post.alarm is None
-            post.callers.append(caller)
             caller.posts.append(post)
-        self._callers[caller] = None
+            post.callers.append(caller)
         return fresh
 
     def leave(self, caller: Caller) -> None:
@@ -143,7 +153,8 @@ class Watch:
         if caller in self._callers:
             del self._callers[caller]
             for post in caller.posts:
-                post.callers.remove(caller)
+                if caller in post.callers:
+                    post.callers.remove(caller)
 
     @property
     def waiting(self) -> bool:
@@ -168,7 +179,7 @@ class Watch:
         for key, post in list(self._posts.items()):
             if not post.callers:
                 del self._posts[key]
-                if post.seat:
+                if post.seat or post.unsure:
                     return Leave(post.keys, post.me)
         if not self._posts:
             return Block((), now) if self._blocked else None
@@ -182,17 +193,26 @@ class Watch:
             yield caller.deadline
 
     def _look(self, post: Post) -> Look:
+        post.unsure = True
         stay = sum(1 for caller in post.callers if caller.last_looks is None)
-        return Look(post, min(sum(caller.want for caller in post.callers), MOST), min(stay, MOST))
+        named = post.keys.relay not in self._blocked
+        return Look(post, min(sum(caller.want for caller in post.callers), MOST), min(stay, MOST), named)
 
     # ── what came of it ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def looked(self, look: Look, found: Found, now: float) -> None:
-        """Hands out: one job to each caller in order, then what is left, in order."""
+    def looked(self, look: Look, found: Found, sent: float, now: float | None = None) -> None:
+        """Hands out: one job to each caller in order, then what is left, in order.
+
+        A promise counts from when the question was ``sent``, but for a moment: a process that froze before it read the
+        answer must not look later than it promised.
+        """
+        now = sent if now is None else now
         post, jobs = look.post, list(found.jobs)
         stays = len(jobs) < look.need and not found.ask_again
-        post.alarm = now + found.wait / 1e6 if stays else None
+        post.unsure = False
         post.seat = found.seat if stays else 0
+        wait = found.wait / 1e6 * (1 if post.seat else 1 - crc32(post.me) % 100 / 1000)
+        post.alarm = min(now, sent + FROZEN_S) + wait if stays else None
         served = [caller for caller in post.callers if not caller.done][: len(jobs)]
         spare = len(jobs) - len(served)
         for caller in served:
@@ -212,13 +232,16 @@ class Watch:
 
     def failed(self, look: Look, fault: BaseException) -> None:
         """A look could not be had: its callers learn why."""
-        look.post.alarm, look.post.seat = None, 0
+        look.post.alarm, look.post.seat, look.post.unsure = None, 0, False
         for caller in list(look.post.callers):
             caller.fault = fault
             self._serve(caller)
 
-    def woken(self, key: bytes) -> None:
-        """A token came. Somebody here answers it by a look, or it is handed back."""
+    def woken(self, key: bytes | None) -> None:
+        """The waiting is over. If a token came, somebody here answers it by a look, or it is handed back."""
+        self._blocked = ()
+        if key is None:
+            return
         mine = [post for post in self._posts.values() if key in (post.keys.wake, post.keys.relay)]
         for post in mine:
             if post.callers:
@@ -230,19 +253,25 @@ class Watch:
             self._errands.append(Leave(_keys_of(key), b""))
 
     def stopped(self) -> None:
-        """The waiting has ended, for want of anyone who waits."""
-        self._blocked = ()
+        """The waiting is over, and no token came."""
+        self.woken(None)
 
     def lost(self) -> None:
         """The waiting connection is gone, and perhaps a token with it: no answer is in hand any more."""
         self._blocked = ()
         for post in self._posts.values():
-            post.alarm = None
+            post.alarm, post.unsure = None, True
+
+    def dismiss(self, fault: BaseException) -> None:
+        """Nobody can be served here any more: all who wait learn why."""
+        for caller in list(self._callers):
+            caller.fault = fault
+            self._serve(caller)
 
     def _serve(self, caller: Caller) -> None:
-        self.leave(caller)
-        caller.done = True
+        caller.done = True  # in this order: wherever it is interrupted, the caller can tell, and leaves
         caller.served()
+        self.leave(caller)
 
 
 def _wants_look(caller: Caller, post: Post, now: float) -> bool:

@@ -11,10 +11,9 @@ The driver's own traps are closed here: no hidden repeats, RESP2, keepalive (doc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio
@@ -24,9 +23,10 @@ from redis.retry import Retry
 from tarry.errors import BadInput, ServerUnfit
 
 ANSWER_S = 5.0
-"""How long one answer may take before the connection counts as lost."""
+"""How long one answer may take before the connection counts as lost; ``?socket_timeout=`` in the URL says otherwise."""
 
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
+_UNREADABLE = "it cannot be read; a port is a number, and signs like # @ / ? in a password are written %23 %40 %2F %3F."
 _KNOWN = "redis://, rediss://, unix://, redis+cluster:// or embedded://"
 
 
@@ -35,7 +35,7 @@ class Address:
     """Where the server is. ``shown`` is safe to log: it carries no password."""
 
     kind: Literal["server", "cluster", "embedded"]
-    url: str
+    url: str = field(repr=False)
     shown: str
     folder: Path | None = None
     by_default: bool = False
@@ -69,24 +69,28 @@ def refuse_embedded(environment: Mapping[str, str]) -> None:
 
 
 def _shown(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    """The URL without user, password and options. What cannot be told apart for certain is left out."""
+    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
+    plain, _, options = rest.partition("?")
+    return scheme + separator + ("…" if "@" in options else plain.rpartition("@")[2])
 
 
-def connection_class(url: str, *, awaiting: bool) -> tuple[Any, dict[str, Any]]:
-    """The driver's connection class and its arguments for a URL."""
+def connection_class(url: str, *, awaiting: bool) -> tuple[Any, dict[str, Any], float]:
+    """The driver's connection class, its arguments for a URL, and how long an answer may take."""
     pool_class = redis.asyncio.ConnectionPool if awaiting else redis.ConnectionPool
     try:
         pool: Any = pool_class.from_url(url)
-    except (ValueError, TypeError) as fault:
-        raise BadInput(f"url: {fault}") from fault
+    except (ValueError, TypeError) as fault:  # its words may hold a piece of the password
+        why = str(fault) if str(fault).startswith("Invalid value for") else _UNREADABLE
+        raise BadInput(f"url: {why}") from None
     arguments = dict(pool.connection_kwargs)
+    answer_s = float(arguments.get("socket_timeout") or ANSWER_S)
     arguments.update(protocol=2, decode_responses=False, health_check_interval=0, client_name="tarry")
     arguments["retry"] = redis.asyncio.retry.Retry(NoBackoff(), 0) if awaiting else Retry(NoBackoff(), 0)
     arguments["retry_on_error"] = []
     arguments["retry_on_timeout"] = False
-    arguments.setdefault("socket_connect_timeout", ANSWER_S)
-    arguments["socket_timeout"] = None if awaiting else arguments.get("socket_timeout", ANSWER_S)
+    arguments.setdefault("socket_connect_timeout", answer_s)
+    arguments["socket_timeout"] = None if awaiting else answer_s
     if "path" not in arguments:
         arguments["socket_keepalive"] = True
-    return pool.connection_class, arguments
+    return pool.connection_class, arguments, answer_s

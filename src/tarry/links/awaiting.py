@@ -16,7 +16,7 @@ from typing import Any
 
 import redis.exceptions as driver
 
-from tarry.links.address import ANSWER_S, connection_class
+from tarry.links.address import connection_class
 from tarry.links.blocking import WAIT_S, Replies, Words, pack
 from tarry.links.faults import Fault, Lost, meaning
 
@@ -25,42 +25,52 @@ class Server:
     """One server, by its URL, in one event loop."""
 
     def __init__(self, url: str) -> None:
-        self._class, self._arguments = connection_class(url, awaiting=True)
+        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=True)
         self._connection: Any = None
         self._sending = asyncio.Lock()
         self._reading = asyncio.Lock()
 
     async def exchange(self, commands: Sequence[Words]) -> Replies:
-        """Sends commands and reads their replies. Raises a ``Fault`` when there is no whole answer."""
+        """Sends commands and reads their replies. Raises a ``Fault`` when there is no answer at all; where an answer
+        breaks off, what had come is answered and the rest is ``Lost``."""
         async with self._sending:
             connection = self._connection
             if connection is None:
                 connection = self._connection = await self.connect()
             try:
-                await connection.send_packed_command(list(map(pack, commands)), check_health=False)
-            except Exception as error:
-                await self._drop(connection)
-                raise meaning(error) from error
-        async with self._reading:  # joined in the order of sending: nothing is awaited in between
-            if connection is not self._connection:
-                raise Lost("the connection broke while an earlier reply was awaited")
-            try:
-                async with asyncio.timeout(ANSWER_S):
-                    return [await _read(connection) for _ in commands]
+                async with asyncio.timeout(self.answer_s):
+                    await connection.send_packed_command(list(map(pack, commands)), check_health=False)
             except BaseException as error:
                 await self._drop(connection)
                 if not isinstance(error, Exception):
                     raise
-                raise meaning(error) from error
+                raise self._meaning(error) from error
+        replies: Replies = []
+        try:
+            async with self._reading:  # joined in the order of sending: nothing is awaited in between
+                if connection is not self._connection:
+                    raise Lost("the connection broke while an earlier reply was awaited")
+                async with asyncio.timeout(self.answer_s):
+                    for _ in commands:
+                        replies.append(await _read(connection))  # those that came are kept
+        except BaseException as error:  # cancelled, too: a reply that nobody reads would be taken for the next one's
+            await self._drop(connection)
+            if not isinstance(error, Exception):
+                raise
+            replies += [self._meaning(error)] * (len(commands) - len(replies))
+        return replies
 
     async def connect(self) -> Any:
         """A connection of one's own."""
         connection = self._class(**self._arguments)
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(self.answer_s):
                 await connection.connect()
-        except Exception as error:
-            raise meaning(error) from error
+        except BaseException as error:
+            await connection.disconnect(nowait=True)
+            if not isinstance(error, Exception):
+                raise
+            raise self._meaning(error) from error
         return connection
 
     async def close(self) -> None:
@@ -72,6 +82,9 @@ class Server:
             self._connection = None
         await connection.disconnect(nowait=True)
 
+    def _meaning(self, error: Exception) -> Fault:
+        return Lost(f"no answer for {self.answer_s:g} s") if type(error) is TimeoutError else meaning(error)
+
 
 async def _read(connection: Any) -> Any:
     try:
@@ -81,44 +94,72 @@ async def _read(connection: Any) -> Any:
 
 
 class WaitingLine:
-    """The one connection that blocks, for all who wait: BLPOP over tokens, begun, awaited, ended."""
+    """The one connection that blocks, for all who wait: BLPOP over tokens, begun, awaited, ended.
+
+    The server ends a wait by itself from time to time. A line on which it did not is dead, however open it looks.
+    """
+
+    wait_s = WAIT_S
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self.server = server
         self._connection: Any = None
         self._id = b""
         self._reply: asyncio.Task[Any] | None = None
+        self._over_by = 0.0
         self.keys: tuple[bytes, ...] = ()
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None
 
     async def begin(self, keys: tuple[bytes, ...]) -> None:
         """Waits for a token in one of the keys. Raises a ``Fault``."""
         try:
             if self._connection is None:
-                self._connection = await self._server.connect()
-                await self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
-                self._id = b"%d" % await self._connection.read_response()
-            words = (b"BLPOP", *keys, b"%d" % WAIT_S)
-            await self._connection.send_packed_command([pack(words)], check_health=False)
-        except Exception as error:
+                self._connection = await self.server.connect()
+            async with asyncio.timeout(self.server.answer_s):
+                if not self._id:
+                    await self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
+                    self._id = b"%d" % await self._connection.read_response()
+                words = (b"BLPOP", *keys, b"%d" % self.wait_s)
+                await self._connection.send_packed_command([pack(words)], check_health=False)
+        except BaseException as error:
             await self.drop()
-            raise error if isinstance(error, Fault) else meaning(error) from error
+            if not isinstance(error, Exception):
+                raise
+            raise meaning(error) from error
         self._reply = asyncio.ensure_future(_read(self._connection))
+        self._over_by = _now() + self.wait_s + self.server.answer_s
         self.keys = keys
 
-    async def wait(self, seconds: float, poke: asyncio.Future[None]) -> bytes | None:
-        """Until a token comes (answers its key), the time is up, or somebody pokes. Raises a ``Fault``."""
+    async def wait(self, seconds: float, poke: asyncio.Future[None]) -> tuple[bool, bytes | None]:
+        """Until a token comes, the time is up, or somebody pokes. Answers whether the wait on the server is over, and
+        the key whose token came. Raises a ``Fault``."""
         assert self._reply is not None
-        await asyncio.wait({self._reply, poke}, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
-        return await self._read() if self._reply.done() else None
+        until = min(_now() + seconds, self._over_by)
+        await asyncio.wait({self._reply, poke}, timeout=max(until - _now(), 0), return_when=asyncio.FIRST_COMPLETED)
+        if self._reply.done():
+            return True, await self._read()
+        if _now() >= self._over_by:
+            await self.drop()
+            raise Lost("the waiting connection has been silent for too long")
+        return False, None
 
     async def end(self) -> bytes | None:
         """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
+        self._over_by = min(self._over_by, _now() + self.server.answer_s)
+        never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         while self._reply is not None:
             if not self._reply.done():
-                await self._server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
-                await asyncio.wait({self._reply}, timeout=0.05)
-            if self._reply.done():
-                return await self._read()
+                try:
+                    await self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
+                except BaseException:
+                    await self.drop()
+                    raise
+            over, key = await self.wait(0.05, never)
+            if over:
+                return key
         return None
 
     async def _read(self) -> bytes | None:
@@ -135,9 +176,17 @@ class WaitingLine:
 
     async def drop(self) -> None:
         connection, task = self._connection, self._reply
-        self._connection, self._reply, self.keys = None, None, ()
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
-        if connection is not None:
-            await connection.disconnect(nowait=True)
+        self._connection, self._id, self._reply, self.keys = None, b"", None, ()
+        try:
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
+                if not task.cancelled():
+                    task.exception()  # seen: the line is gone anyway
+        finally:
+            if connection is not None:
+                await connection.disconnect(nowait=True)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -6,15 +6,17 @@ takes all the free ones with it: after a restart they are as dead as it is.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis.exceptions as driver
 from hiredis import pack_command as _pack
 
-from tarry.links.address import ANSWER_S, connection_class
-from tarry.links.faults import Fault, meaning
+from tarry.links.address import connection_class
+from tarry.links.faults import TROUBLES, Lost, meaning
 
 Words = tuple[bytes, ...]
 Replies = list[Any]
@@ -35,7 +37,7 @@ class Server:
     """One server, by its URL."""
 
     def __init__(self, url: str) -> None:
-        self._class, self._arguments = connection_class(url, awaiting=False)
+        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=False)
         self._free: deque[Any] = deque()
 
     def exchange(self, commands: Sequence[Words], rescue: Callable[[Replies], None] | None = None) -> Replies:
@@ -45,36 +47,41 @@ class Server:
         """
         connection = self._take()
         replies: Replies = []
+        sent = False
         try:
             connection.send_packed_command(list(map(pack, commands)), check_health=False)
+            sent = True
             for _ in commands:
                 replies.append(_read(connection))
-        except Exception as error:
+        except TROUBLES as error:
             self._drop(connection)
             raise meaning(error) from error
-        except BaseException:
-            if rescue is not None:
+        except BaseException:  # Ctrl-C, or whatever a signal's handler raised: the caller's own, not the server's
+            if sent and rescue is not None:
                 _read_on(connection, len(commands), replies)
-                self._drop(connection)
+            connection.disconnect()
+            if replies and rescue is not None:
                 rescue(replies)
-            else:
-                self._drop(connection)
             raise
         self._free.append(connection)
         return replies
 
-    def connect(self, *, answer_s: float | None = ANSWER_S) -> Any:
+    def connect(self) -> Any:
         """A connection of one's own."""
+        connection = self._class(**self._arguments)
         try:
-            connection = self._class(**{**self._arguments, "socket_timeout": answer_s})
             connection.connect()
-        except Exception as error:
+        except (*TROUBLES, UnicodeError) as error:  # UnicodeError: a host that cannot be one
             raise meaning(error) from error
+        except BaseException:
+            connection.disconnect()
+            raise
         return connection
 
     def close(self) -> None:
-        while self._free:
-            self._free.pop().disconnect()
+        with suppress(IndexError):  # other threads take from it too
+            while True:
+                self._free.pop().disconnect()
 
     def forget(self) -> None:
         """After a fork: the connections are the parent's; leave them alone."""
@@ -102,53 +109,74 @@ def _read_on(connection: Any, expected: int, replies: Replies) -> None:
     try:
         while len(replies) < expected and connection.can_read(RESCUE_S):
             replies.append(_read(connection))
-    except driver.RedisError:
+    except TROUBLES:
         return
 
 
 class WaitingLine:
-    """The one connection that blocks, for all who wait: BLPOP over tokens, begun, awaited, ended."""
+    """The one connection that blocks, for all who wait: BLPOP over tokens, begun, awaited, ended.
+
+    The server ends a wait by itself from time to time. A line on which it did not is dead, however open it looks.
+    """
+
+    wait_s = WAIT_S
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self.server = server
         self._connection: Any = None
         self._id = b""
+        self._over_by = 0.0
         self.keys: tuple[bytes, ...] = ()
+
+    @property
+    def connected(self) -> bool:
+        return self._connection is not None
 
     def begin(self, keys: tuple[bytes, ...]) -> None:
         """Waits for a token in one of the keys. Raises a ``Fault``."""
         try:
             if self._connection is None:
-                self._connection = self._server.connect(answer_s=None)
-                self._connection.send_command("CLIENT", "ID", check_health=False)
+                self._connection = self.server.connect()
+                self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
                 self._id = b"%d" % self._connection.read_response()
-            self._connection.send_packed_command([pack((b"BLPOP", *keys, b"%d" % WAIT_S))], check_health=False)
-        except Exception as error:
+            self._connection.send_packed_command([pack((b"BLPOP", *keys, b"%d" % self.wait_s))], check_health=False)
+        except TROUBLES as error:
             self.drop()
-            raise error if isinstance(error, Fault) else meaning(error) from error
+            raise meaning(error) from error
+        except BaseException:
+            self.drop()
+            raise
+        self._over_by = time.monotonic() + self.wait_s + self.server.answer_s
         self.keys = keys
 
     def wait(self, seconds: float) -> tuple[bool, bytes | None]:
         """Whether the wait has ended within the time, and the key whose token came. Raises a ``Fault``."""
         try:
-            if not self._connection.can_read(max(seconds, 0)):
+            left = self._over_by - time.monotonic()
+            if not self._connection.can_read(max(min(seconds, left), 0)):
+                if left <= seconds:
+                    raise Lost("the waiting connection has been silent for too long")
                 return False, None
             reply = self._connection.read_response(disconnect_on_error=False)
         except driver.ResponseError as error:
             self.keys = ()
             raise meaning(error) from error
-        except Exception as error:
+        except TROUBLES as error:
             self.drop()
             raise meaning(error) from error
+        except BaseException:  # a reply may be half read
+            self.drop()
+            raise
         self.keys = ()
         return True, reply[0] if reply else None
 
     def end(self) -> bytes | None:
         """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
+        self._over_by = min(self._over_by, time.monotonic() + self.server.answer_s)
         while self.keys:
             try:
                 self.poke()
-            except Fault:
+            except BaseException:
                 self.drop()
                 raise
             over, key = self.wait(0.05)
@@ -158,7 +186,7 @@ class WaitingLine:
 
     def poke(self) -> None:
         """Wakes whoever waits, from any thread. Raises a ``Fault``."""
-        self._server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
+        self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
 
     def drop(self) -> None:
         connection, self._connection, self.keys = self._connection, None, ()

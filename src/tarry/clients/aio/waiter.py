@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
-from tarry.clients.aio.runner import Runner
+from tarry.clients.aio.runner import CLOSED, CLOSING_S, Runner
+from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.idea.watch import Block, Caller, Watch
 from tarry.links.awaiting import Server, WaitingLine
-from tarry.links.faults import Fault
+from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
 
@@ -26,9 +28,12 @@ class Waiter:
         self._poke: asyncio.Future[None] = self._loop.create_future()
         self._blocked_until: float | None = None
         self._failures = 0
+        self._closed = False
 
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
+        if self._closed:
+            raise Unavailable(CLOSED)
         served: asyncio.Future[None] = self._loop.create_future()
         caller = Caller(want, self._loop.time() + seconds, lambda: _wake(served))
         fresh = self._watch.enter(caller, posts)
@@ -46,46 +51,69 @@ class Waiter:
             self.poke()
             raise
         if caller.fault is not None:
-            raise caller.fault
+            raise caller.fault.with_traceback(None)
         return caller
 
     def poke(self) -> None:
         _wake(self._poke)
 
     async def _drive(self) -> None:
-        while (step := self._watch.next_step(self._loop.time())) is not None:
-            if isinstance(step, Block):
-                await self._block(step)
-            else:
-                await self._runner.run(turn(self._watch, step, self._loop.time))
+        try:
+            while (step := self._watch.next_step(self._loop.time())) is not None:
+                if isinstance(step, Block):
+                    await self._block(step)
+                else:
+                    await self._runner.run(turn(self._watch, step, self._loop.time))
+        except BaseException as fault:  # whatever it is, those who wait are told
+            self._watch.dismiss(fault if isinstance(fault, Exception) else Unavailable(CLOSED))
+            if not isinstance(fault, Exception):
+                raise
 
     async def _block(self, step: Block) -> None:
         self._poke = self._loop.create_future()
         self._blocked_until = step.until
         try:
-            key = None
-            if self._line.keys != step.keys:
-                if self._line.keys:
-                    key = await self._line.end()
-                elif step.keys:
-                    await self._line.begin(step.keys)
-            if not step.keys:
-                self._watch.stopped()
-            elif self._line.keys:
-                key = await self._line.wait(step.until - self._loop.time(), self._poke)
+            over, key = await self._await_token(step)
             self._failures = 0
-        except Fault:
-            await asyncio.sleep(min(FIRST * 2**self._failures, LONGEST))
-            self._failures = min(self._failures + 1, 10)
+        except Refused as refusal:  # it will not wait for us, and says why
+            self._watch.dismiss(refusal.error)
+        except Fault as fault:
+            await self._hold_on(fault, step.until)
             self._watch.lost()
         else:
-            if key is not None:
+            if over:
                 self._watch.woken(key)
         finally:
             self._blocked_until = None
 
+    async def _await_token(self, step: Block) -> tuple[bool, bytes | None]:
+        """Whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
+        if self._line.keys and self._line.keys != step.keys:
+            return True, await self._line.end()
+        if not step.keys:
+            return True, None
+        if not self._line.keys:
+            if not self._line.connected:
+                self._line.server = await self._runner.server_of(step.keys[0])
+            await self._line.begin(step.keys)
+        return await self._line.wait(step.until - self._loop.time(), self._poke)
+
+    async def _hold_on(self, fault: Fault, until: float) -> None:
+        """Waits before the next try, but not past the moment at which there is something else to do."""
+        pause = min(FIRST * 2**self._failures, LONGEST)
+        self._failures = min(self._failures + 1, 10)
+        await asyncio.wait({self._poke}, timeout=max(min(pause, until - self._loop.time()), 0))
+        if isinstance(fault, Elsewhere):
+            with suppress(Unavailable):
+                await self._runner.refresh()
+
     async def close(self) -> None:
-        if self._task is not None:
+        """Those who wait are told; seats and tokens are handed back."""
+        self._closed = True
+        self._watch.dismiss(Unavailable(CLOSED))
+        if self._task is not None and not self._task.done():
+            self.poke()
+            await asyncio.wait({self._task}, timeout=CLOSING_S)
             self._task.cancel()
             await asyncio.wait({self._task})
         await self._line.drop()

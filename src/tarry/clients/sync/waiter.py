@@ -8,21 +8,24 @@ A thread that waits alone does all itself, without a switch. The wait on the ser
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from tarry.clients.sync.runner import Runner
-from tarry.errors import TarryError
+from tarry.errors import TarryError, Unavailable
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.idea.watch import Block, Caller, Watch
 from tarry.links.blocking import Server, WaitingLine
-from tarry.links.faults import Fault
+from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
 
 LONGEST_WAIT_S = 60.0
+CLOSING_S = 5.0
+CLOSED = "The client was closed while this pop waited; nothing was handed out to it."
 
 
 class Waiter:
@@ -37,6 +40,8 @@ class Waiter:
         self._blocked_until: float | None = None
         self._poked = False
         self._failures = 0
+        self._closed = False
+        self._pid = os.getpid()
         self._events: dict[Caller, threading.Event] = {}
 
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
@@ -57,19 +62,23 @@ class Waiter:
         finally:
             self._pass_on(caller)
         if caller.fault is not None:
-            raise caller.fault
+            raise caller.fault.with_traceback(None)
         return caller
 
     def _enter(self, caller: Caller, woken: threading.Event, posts: Sequence[PostAddress]) -> None:
         with self._lock:
+            if self._closed:
+                raise Unavailable(CLOSED)
             self._events[caller] = woken
             fresh = self._watch.enter(caller, posts)
             if self._leader is None:
                 self._leader = caller
+                return
             until = self._blocked_until
-            self._poked = poke = until is not None and (fresh or caller.deadline < until)
+            poke = until is not None and (fresh or caller.deadline < until)
+            self._poked = self._poked or poke
         pause = 0.001
-        while poke and not caller.done:
+        while poke and not caller.done and self._leader is not caller:
             self._poke()
             time.sleep(pause)  # the leader may not be blocked yet: until it has seen it, once more
             pause = min(2 * pause, 0.05)
@@ -99,32 +108,49 @@ class Waiter:
 
     def _block(self, step: Block) -> None:
         try:
-            key = None
-            if self._line.keys != step.keys:
-                if self._line.keys:
-                    key = self._line.end()
-                elif step.keys:
-                    self._line.begin(step.keys)
-            if not step.keys:
-                with self._lock:
-                    self._watch.stopped()
-            elif self._line.keys:
-                _, key = self._line.wait(min(step.until - time.monotonic(), LONGEST_WAIT_S))
+            over, key = self._await_token(step)
             self._failures = 0
-        except Fault:
-            time.sleep(min(FIRST * 2**self._failures, LONGEST))
-            self._failures = min(self._failures + 1, 10)
+        except (Refused, TarryError) as refusal:  # it will not wait for us, and says why
+            with self._lock:
+                self._watch.dismiss(refusal.error if isinstance(refusal, Refused) else refusal)
+        except Fault as fault:
+            self._hold_on(fault, step.until)
             with self._lock:
                 self._watch.lost()
         else:
-            if key is not None:
+            if over:
                 with self._lock:
                     self._watch.woken(key)
+
+    def _await_token(self, step: Block) -> tuple[bool, bytes | None]:
+        """Whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
+        if self._line.keys and self._line.keys != step.keys:
+            return True, self._line.end()
+        if not step.keys:
+            return True, None
+        if not self._line.keys:
+            if not self._line.connected:
+                self._line.server = self._runner.server_of(step.keys[0])
+            self._line.begin(step.keys)
+        return self._line.wait(min(step.until - time.monotonic(), LONGEST_WAIT_S))
+
+    def _hold_on(self, fault: Fault, until: float) -> None:
+        """Waits before the next try, but not past the moment at which there is something else to do."""
+        pause = min(FIRST * 2**self._failures, LONGEST)
+        self._failures = min(self._failures + 1, 10)
+        time.sleep(max(min(pause, until - time.monotonic()), 0))
+        if isinstance(fault, Elsewhere):
+            with suppress(Unavailable):
+                self._runner.refresh()
 
     def _interrupted(self, caller: Caller) -> None:
         """Ctrl-C: what was handed out to this thread and not taken goes back."""
         with self._lock:
             self._watch.leave(caller)
+            if self._leader is caller and not self._line.keys:
+                self._watch.lost()
+            for woken in self._events.values():
+                woken.set()  # perhaps it was interrupted just as it served them
         caller.done = True
         if caller.found is not None:
             post, found, jobs = caller.found
@@ -136,10 +162,22 @@ class Waiter:
     def _pass_on(self, caller: Caller) -> None:
         with self._lock:
             self._events.pop(caller, None)
+            self._watch.leave(caller)
             if self._leader is caller:
                 self._leader = next(iter(self._watch), None)
                 if self._leader is not None:
                     self._events[self._leader].set()
 
     def close(self) -> None:
+        """Those who wait are told; seats and tokens are handed back."""
+        if self._pid != os.getpid():
+            return  # they are the parent's
+        with self._lock:
+            self._closed = True
+            self._watch.dismiss(Unavailable(CLOSED))
+        by, pause = time.monotonic() + CLOSING_S, 0.001
+        while self._leader is not None and time.monotonic() < by:
+            self._poke()
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
         self._line.drop()

@@ -1,0 +1,48 @@
+"""Forks while a thread waits, and lets both processes wait: run by test_waiting.py."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+
+import tarry
+
+
+def main(url: str, name: str) -> None:
+    logging.disable()
+    client = tarry.Client(url)
+    topic = client.topic(name)
+    topic.stats()
+    said: list[str] = []
+
+    def wait() -> None:
+        job = topic.pop(wait=20)
+        said.append("parent:job" if job else "parent:nothing")
+        if job:
+            topic.finish(job)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while not any(waiter._blocked_until for waiter in list(client._waiters.values())):
+        pass
+    child = os.fork()
+    if child == 0:
+        for _ in range(3):
+            tarry.Client(url).topic(name).add("tea")
+        for _ in range(2):
+            job = topic.pop(wait=20)
+            print("child:job" if job else "child:nothing", flush=True)
+            if job:
+                topic.finish(job)
+        client.close()
+        print("child:closed", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    thread.join()
+    print(*said, flush=True)
+    client.close()
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,197 @@
+"""Which server a URL means, and that no password is ever shown."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry import BadInput, ServerUnfit, Unavailable
+from tarry.links.address import connection_class, find
+from tarry.links.embedded.launch import Running
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "reached", "shown"),
+    [
+        ("redis://h", "server", "redis://h", "redis://h"),
+        ("redis://h:1/2", "server", "redis://h:1/2", "redis://h:1/2"),
+        ("valkey://h:1", "server", "redis://h:1", "valkey://h:1"),
+        ("valkeys://h:1", "server", "rediss://h:1", "valkeys://h:1"),
+        ("rediss://h:1", "server", "rediss://h:1", "rediss://h:1"),
+        ("unix:///run/s.sock?db=2", "server", "unix:///run/s.sock?db=2", "unix:///run/s.sock"),
+        ("redis+cluster://a:1,b:2", "cluster", "redis://a:1,b:2", "redis+cluster://a:1,b:2"),
+        ("valkey+cluster://a:1", "cluster", "redis://a:1", "valkey+cluster://a:1"),
+        ("redis://me:geheim@h:1", "server", "redis://me:geheim@h:1", "redis://h:1"),
+        ("redis://:geheim@h:1", "server", "redis://:geheim@h:1", "redis://h:1"),
+        ("redis://me:ge@heim@h:1", "server", "redis://me:ge@heim@h:1", "redis://h:1"),
+        ("redis://me:ge#heim@h:1", "server", "redis://me:ge#heim@h:1", "redis://h:1"),
+        ("redis://me:ge/heim@h:1", "server", "redis://me:ge/heim@h:1", "redis://h:1"),
+        ("redis://me:ge?heim@h:1", "server", "redis://me:ge?heim@h:1", "redis://…"),
+        ("redis://me:ge://heim@h:1", "server", "redis://me:ge://heim@h:1", "redis://h:1"),
+        ("redis://h:1?password=geheim", "server", "redis://h:1?password=geheim", "redis://h:1"),
+        ("redis://h:1?password=a@geheim", "server", "redis://h:1?password=a@geheim", "redis://…"),
+        ("redis+cluster://me:geheim@a:1,b:2", "cluster", "redis://me:geheim@a:1,b:2", "redis+cluster://a:1,b:2"),
+    ],
+)
+def test_a_url_means_a_server(url: str, kind: str, reached: str, shown: str) -> None:
+    address = find(url, {})
+    assert (address.kind, address.url, address.shown) == (kind, reached, shown)
+    assert "geheim" not in repr(address)
+    assert find(None, {"TARRY_URL": url}) == address
+    assert find("", {"TARRY_URL": url}) == address
+
+
+def test_the_argument_wins_over_the_environment() -> None:
+    assert find("redis://mine", {"TARRY_URL": "redis://other"}).url == "redis://mine"
+
+
+@pytest.mark.parametrize("url", [None, "", "embedded://", "embedded:///some/folder"])
+def test_the_embedded_server_is_meant_or_refused(url: str | None) -> None:
+    address = find(url, {})
+    assert (address.kind, address.by_default) == ("embedded", not url)
+    assert address.folder == (Path("/some/folder") if url and url.endswith("folder") else None)
+    for no in ("no", "NO", "0", "false", "off"):
+        with pytest.raises(ServerUnfit, match="TARRY_EMBEDDED=no"):
+            find(url, {"TARRY_EMBEDDED": no})
+    assert find(url, {"TARRY_EMBEDDED": "yes"}).kind == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("localhost:6379", "no scheme"),
+        ("me:geheim@localhost:6379", "no scheme"),
+        (":geheim@localhost", "no scheme"),
+        ("http://me:geheim@h", "'http' is unknown"),
+        ("redis", "no scheme"),
+        (5, "int is no URL"),
+        (b"redis://h", "bytes is no URL"),
+    ],
+)
+def test_what_is_no_url_is_refused_in_words(url: Any, words: str) -> None:
+    with pytest.raises(BadInput, match=words) as told:
+        tarry.Client(url)
+    assert "geheim" not in str(told.value)
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://:gehe#im@h:1", "written %23"),
+        ("redis://h:geheim", "a port is a number"),
+        ("redis://h:1?socket_timeout=geheim", "Invalid value for 'socket_timeout'"),
+    ],
+)
+def test_what_the_driver_cannot_read_is_refused_in_words(url: str, words: str, awaiting: bool) -> None:
+    with pytest.raises(BadInput, match=words) as told:
+        connection_class(url, awaiting=awaiting)
+    assert "gehe" not in "".join(traceback.format_exception(told.value)).replace(url, "")
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_the_url_may_say_how_long_an_answer_takes(awaiting: bool) -> None:
+    assert connection_class("redis://h", awaiting=awaiting)[2] == 5
+    assert connection_class("redis://h?socket_timeout=0.5", awaiting=awaiting)[2] == 0.5
+
+
+@pytest.mark.parametrize("awaiting", [False, True])
+def test_the_drivers_own_repeats_are_off(awaiting: bool) -> None:
+    _, options, _ = connection_class(
+        "redis://h?retry_on_timeout=yes&protocol=3&decode_responses=yes", awaiting=awaiting
+    )
+    assert options["retry"].get_retries() == 0
+    assert (options["retry_on_error"], options["retry_on_timeout"]) == ([], False)
+    assert (options["protocol"], options["decode_responses"], options["health_check_interval"]) == (2, False, 0)
+    assert options["socket_keepalive"]
+
+
+# ── passwords and permissions, on a real server ──────────────────────────────────────────────────────────────────────
+
+
+def with_user(url: str, user: str, password: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{user}:{password}@{rest}"
+
+
+def test_a_password_in_the_url_opens_and_is_never_shown(
+    own_server: Callable[..., Running], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = own_server(port=True)
+    server.ask("ACL", "SETUSER", "me", "on", ">geheim#1", "~*", "&*", "+@all")
+    server.ask("ACL", "SETUSER", "default", "off")
+    caplog.set_level(logging.DEBUG)
+    with tarry.Client(with_user(server.url, "me", "geheim%231")) as client:
+        client.topic("a").add("tea")
+    for url in (server.url, with_user(server.url, "me", "falsch"), with_user(server.url, "", "falsch")):
+        with tarry.Client(url, patience=0.1) as client, pytest.raises(ServerUnfit, match="user or password") as told:
+            client.topic("a").add("tea")
+        shown = "".join(traceback.format_exception(told.value)) + caplog.text + repr(client)
+        assert "falsch" not in shown
+        assert "geheim" not in shown
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    with tarry.Client("redis://me:geheim@127.0.0.1:1", patience=0.05) as client, pytest.raises(Unavailable) as told:
+        client.topic("a").add("tea")
+    assert "redis://127.0.0.1:1" in str(told.value)
+    assert "geheim" not in "".join(traceback.format_exception(told.value))
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("-evalsha", "evalsha"),
+        ("-eval", "eval"),
+        ("-zadd", "zadd|ACL"),
+        ("-sadd", "sadd"),
+        ("-blpop", "blpop"),
+        ("-client", "client"),
+        ("resetkeys ~other:*", "key"),
+    ],
+)
+def test_a_missing_permission_is_told_in_words(
+    missing: str, words: str, own_server: Callable[..., Running], kind: str, ways: Any
+) -> None:
+    server = own_server()
+    server.ask("ACL", "SETUSER", "me", "on", "nopass", "~*", "&*", "+@all", *missing.split())
+    url = server.url.replace("unix://", "unix://me:x@")
+    way = ways(kind, url, imaginary=False, patience=0.2)
+
+    def use() -> None:
+        way.do(way.topic("a"), "add", "tea")
+        way.do(way.topic("b"), "pop", wait=0.3)
+
+    with pytest.raises(ServerUnfit, match=f"(?i){words}"):
+        use()
+
+
+def test_the_first_use_without_a_url_says_so_once(tmp_path: Path) -> None:
+    script = (
+        "import logging, sys, asyncio, tarry\n"
+        "logging.basicConfig(format='%(message)s')\n"
+        "clients = [tarry.Client() for _ in range(3)]\n"
+        "for client in clients: client.topic('a').add('tea')\n"
+        "async def more():\n"
+        "    async with tarry.AsyncClient() as client: await client.topic('a').add('tea')\n"
+        "asyncio.run(more())\n"
+        "for client in clients: client.close()\n"
+        f"with tarry.Client('embedded://{tmp_path}/named') as client: client.topic('a').add('tea')\n"
+    )
+    environment = {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "TARRY_URL": ""}
+    told = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    lines = told.stderr.splitlines()
+    assert len(lines) == 1, told.stderr
+    assert "embedded server" in lines[0]
+    assert str(tmp_path) in lines[0]
+    assert "TARRY_URL" in lines[0]
