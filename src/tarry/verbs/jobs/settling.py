@@ -12,7 +12,7 @@ from typing import Any
 from tarry.errors import BadInput, StaleReceipt
 from tarry.idea.calls import FIRST_TIME, Call, Reply
 from tarry.idea.scripts import Script
-from tarry.verbs.jobs.shapes import Holding
+from tarry.verbs.jobs.shapes import HandedOut, Holding
 from tarry.words import names
 from tarry.words.durations import HOUR, MILLISECOND, SECOND, Duration, microseconds
 from tarry.words.keys import TopicKeys
@@ -80,6 +80,8 @@ def _settle(
 
 def _ticket(job: Holding) -> tuple[bytes, bytes]:
     receipt = job.receipt
+    if isinstance(job, HandedOut):
+        return job.id.encode(), b"%d" % receipt
     if not isinstance(receipt, int) or isinstance(receipt, bool) or not 0 < receipt < 2**53:
         raise BadInput(f"receipt: {receipt!r}; give the job that pop answered, or its id and receipt.")
     return names.name(job.id, "id"), b"%d" % receipt

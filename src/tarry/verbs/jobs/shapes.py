@@ -83,13 +83,12 @@ class Stored(Generic[T]):
     @property
     def body(self) -> T:
         """The body, decoded now. Raises ``BodyError`` when it is not of the topic's type."""
-        head = self.head
-        return self._bodies.decode(head.body, head.flags)
+        return self._bodies.decode(*stored.body_of(self._value))
 
     @property
     def raw(self) -> bytes:
         """The body's bytes as they are stored."""
-        return self.head.body
+        return stored.body_of(self._value)[0]
 
     @property
     def headers(self) -> dict[str, str]:

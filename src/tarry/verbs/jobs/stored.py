@@ -26,6 +26,8 @@ NO_NONCE = bytes(8)
 
 _SENT = Struct("<BII8sH")
 _HEAD = Struct("<BdBII8sH")
+_BODY = Struct("<B16xH")
+_FLAGS_AT = 9
 _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _encode = msgspec.json.Encoder().encode
@@ -82,6 +84,12 @@ def unpack_head(value: bytes) -> Head:
     _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
     body = _HEAD.size + size
     return Head(int(created), flags, ttr_ms, max_attempts, nonce, value[_HEAD.size : body], value[body:])
+
+
+def body_of(value: bytes) -> tuple[bytes, int]:
+    """The body and its flags, without the rest."""
+    flags, size = _BODY.unpack_from(value, _FLAGS_AT)
+    return value[_HEAD.size + size :], flags
 
 
 def unpack_run(run: bytes | None) -> Run:

@@ -30,17 +30,16 @@ def turn(
     """Performs one step; ``guard`` is held while the watch is told (by threads that share it)."""
     guard = guard if guard is not None else nullcontext()
     match step:
-        case Look(post, want, need):
+        case Look(post, want, need, named):
+            me, sent = post.me if named else taking.NOBODY, now()
             try:
-                found = yield from ask(
-                    taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=post.me)
-                )
+                found = yield from ask(taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=me))
             except TarryError as fault:
                 with guard:
                     watch.failed(step, fault)
             else:
                 with guard:
-                    watch.looked(step, found, now())
+                    watch.looked(step, found, sent, now())
         case Leave(keys, me):
             with suppress(TarryError):  # then the others notice, at their look-around
                 yield from ask(taking.leave(keys, me))
@@ -69,5 +68,7 @@ def imaginary(watch: Watch, want: int, seconds: float, posts: Sequence[PostAddre
                 watch.woken(key)
                 break
         else:
-            watch.stopped() if not step.keys else time.pass_until(step.until)
+            watch.woken(None)  # nothing is really blocked here
+            if step.keys:
+                time.pass_until(step.until)
     return caller
