@@ -2,31 +2,46 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, place, side, from, to, past, limit = unpack(ARGV)
 --
 -- One page of a place (due, reserved, dead), in order, from a moment up to a moment, after the id `past` among those
--- of the first moment. At most 1 MB of bodies, at least one job.
+-- of the first moment. At most 1 MB of bodies, at least one job. A page costs the same wherever it lies, and however
+-- many jobs share a moment: it is found by rank.
 -- Answers now, 1 if there is more, then id, state, moment, head and body, run of each.
 -- include clock job window
 
 local ENOUGH = 1000000
-local low, high = window(side, from, to)
+local set, low, high = SETS[place], window(side, from, to)
 limit = tonumber(limit)
-local answers, bytes, offset, more = {now, 0}, 0, 0, 0
-local function seen(id, at) return past ~= '' and tonumber(at) == tonumber(from) and id <= past end
 
-repeat
-  local found = redis.call('ZRANGE', SETS[place], low, high, 'BYSCORE', 'LIMIT', offset, limit + 1, 'WITHSCORES')
-  for i = 1, #found, 2 do
-    local id, at = found[i], found[i + 1]
-    if not seen(id, at) then
-      if limit == 0 or bytes > ENOUGH then
-        more = 1
-        break
-      end
-      local value = redis.call('HGET', jobs, id) or ''
-      bytes, limit = bytes + #value, limit - 1
-      answers[#answers + 1] = {id, (place_of(id)), tonumber(at), value, redis.call('HGET', runs, id)}
-    end
+local function before(score) return redis.call('ZCOUNT', set, '-inf', '(' .. score) end
+
+-- Whether a comes after b as sorted sets see it: byte by byte (Lua's own order is that of the server's locale).
+local function is_after(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x > y end
   end
-  offset = offset + #found / 2
-until more == 1 or #found == 0
-answers[2] = more
+  return #a > #b
+end
+
+local first, last = before(low), redis.call('ZCOUNT', set, '-inf', high) - 1
+if past ~= '' then
+  local left, right = before(from), redis.call('ZCOUNT', set, '-inf', from)
+  while left < right do
+    local middle = math.floor((left + right) / 2)
+    if is_after(redis.call('ZRANGE', set, middle, middle)[1], past) then right = middle else left = middle + 1 end
+  end
+  first = math.max(first, left)
+end
+
+local answers, bytes = {now, 0}, 0
+local found = first <= last and redis.call('ZRANGE', set, first, math.min(first + limit, last), 'WITHSCORES') or {}
+for i = 1, #found, 2 do
+  if i > 2 * limit or bytes > ENOUGH then
+    answers[2] = 1
+    break
+  end
+  local id = found[i]
+  local value = redis.call('HGET', jobs, id) or ''
+  bytes = bytes + #value
+  answers[#answers + 1] = {id, (place_of(id)), tonumber(found[i + 1]), value, redis.call('HGET', runs, id)}
+end
 return answers

@@ -1,0 +1,119 @@
+"""One call does a bounded amount of work, whatever has piled up; calling again does the rest."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tarry.clients.testing import Clock, TestClient
+from tarry.idea.calls import Call
+from tarry.verbs.jobs import looking, ruling, taking
+
+BACK, SWEEP, STEP = 200, 16, 500
+
+
+def pile_up(server: Any, topic: Any, place: str, n: int, at: int) -> None:
+    """Many jobs, written as the scripts would have left them, but faster."""
+    keys = topic.verbs.keys._asdict()
+    topic.add("pattern", id="pattern")
+    job = topic.pop(ttr=60)
+    value, run = server.hget(keys["jobs"], "pattern"), server.hget(keys["runs"], "pattern")
+    topic.finish(job)
+    for start in range(0, n, 10_000):
+        ids = [f"{i:06}" for i in range(start, min(start + 10_000, n))]
+        pipe = server.pipeline(transaction=False)
+        pipe.hset(keys["jobs"], mapping=dict.fromkeys(ids, value))
+        pipe.hset(keys["runs"], mapping=dict.fromkeys(ids, run))
+        pipe.zadd(keys[place], {id: at + start + i for i, id in enumerate(ids)})
+        pipe.execute()
+
+
+def look(client: TestClient, topic: Any, n: int = 1) -> taking.Taken:
+    return client.run(taking.pop(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
+
+
+def test_expired_reservations_come_back_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+    pile_up(server, topic, "reserved", 100_000, clock.us)
+    clock.advance("1h")
+    keys = topic.verbs.keys
+    assert topic.stats().ready == 100_000
+    for step in range(1, 4):
+        assert len(look(client, topic).jobs) == 1
+        assert server.zcard(keys.due) == step * (BACK - 1)
+        assert server.zcard(keys.reserved) == 100_000 - step * BACK + step
+    assert topic.stats().timed_out == 3 * BACK
+
+
+def test_the_dead_are_swept_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+    pile_up(server, topic, "dead", 50_000, clock.us)
+    clock.advance(timedelta(days=31))
+    for step in range(1, 4):
+        look(client, topic)
+        assert topic.stats().dead == 50_000 - step * SWEEP
+    assert (topic.stats().swept, server.hlen(topic.verbs.keys.jobs)) == (3 * SWEEP, 50_000 - 3 * SWEEP)
+
+
+def test_a_crowd_that_dies_at_once_is_no_answer_yet(client: TestClient, topic: Any, clock: Clock) -> None:
+    """A pop that only put things in order says: ask again. The client does, and finds what is ready."""
+    topic.add_many(range(600), max_attempts=1)
+    topic.pop_many(600, ttr=1)
+    clock.advance(10)
+    topic.add("alive")
+    first = look(client, topic)
+    assert first.jobs or first.ask_again
+    assert (first.jobs or [topic.pop()]) != [None]
+    while look(client, topic).ask_again:
+        pass
+    assert topic.stats().dead == 600
+
+
+def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
+    topic.add_many(range(2000), delay=60)
+    step: Call[int] = Call(ruling.PURGE, topic.verbs.keys, (b"due", b"future", b"%d" % STEP), int)
+    assert client.run(step) == STEP
+    assert topic.stats().delayed == 2000 - STEP
+    assert topic.check().ok, "each step leaves a topic in order"
+
+
+def test_check_goes_in_steps(client: TestClient, topic: Any) -> None:
+    topic.add_many(range(3000), delay=60)
+    step: Call[Any] = Call(looking.CHECK, topic.verbs.keys, (b"jobs", b"0", b"100"), list)
+    _, seen, *_ = client.run(step)
+    assert 100 <= seen < 300
+
+
+def test_a_page_of_large_bodies_is_a_small_page(client: TestClient, topic: Any) -> None:
+    for _ in range(3):
+        topic.add_many([b"x" * 300_000] * 3, delay=60)
+    sizes, cursor = [], None
+    while True:
+        page = topic.list(limit=100, cursor=cursor)
+        sizes.append(len(page))
+        if page.cursor is None:
+            break
+        cursor = page.cursor
+    assert sum(sizes) == 9
+    assert 1 <= min(sizes) <= max(sizes) <= 5
+
+
+def test_a_page_among_many_of_one_moment_costs_no_more_than_any(
+    client: TestClient, topic: Any, server: Any, clock: Clock
+) -> None:
+    """All due at midnight: the last page does not walk through all that come before it."""
+    pile_up(server, topic, "dead", 20_000, clock.us)
+    keys = topic.verbs.keys
+    server.zadd(keys.dead, dict.fromkeys(server.zrange(keys.dead, 0, -1), clock.us))
+    cursor, seen = None, []
+    while cursor is not None or not seen:
+        page = topic.list("dead", limit=999, cursor=cursor)
+        cursor, seen = page.cursor, [*seen, *[job.id for job in page]]
+        if cursor is not None:
+            before = commands(server)
+            assert len(topic.list("dead", limit=1, cursor=cursor)) == 1
+            assert commands(server) - before < 40
+    assert seen == [f"{n:06}" for n in range(20_000)]
+
+
+def commands(server: Any) -> int:
+    """How many commands were run so far, those inside scripts included."""
+    return sum(int(told["calls"]) for told in server.info("commandstats").values())
