@@ -145,7 +145,7 @@ async def test_a_job_is_in_one_place_through_all_of_its_life(face: Face, topic: 
         lambda: pass_time(clock, 10),
         lambda: topic.pop(ttr=10),
         lambda: pass_time(clock, 10),
-        lambda: topic.pop(),
+        topic.pop,
         lambda: topic.kick("7"),
     ):
         await step()

@@ -1,0 +1,98 @@
+"""A script declares what it is given; what its verb gives must agree, or tarry does not import."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from tarry.idea.scripts import Script
+from tarry.links.embedded.launch import Running
+from tarry.verbs.jobs import looking, minding, putting, ruling, settling, taking
+from tarry.words.keys import TOPIC_PARTS
+
+MODULES = (putting, taking, settling, minding, looking, ruling)
+BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
+NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
+EVERY = pytest.mark.parametrize("name", NAMES)
+
+
+def test_every_script_has_its_verb() -> None:
+    assert sorted(BOUND) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "item", "what"),
+    [
+        ("topic/finish", (), ("id", "receipt"), "arguments"),
+        ("topic/finish", ("again", "more"), ("id", "receipt"), "arguments"),
+        ("topic/finish", ("again",), ("receipt", "id"), "items"),
+        ("topic/finish", ("again",), (), "items"),
+        ("topic/get", (), (), "items"),
+        ("topic/list", ("place", "side", "to", "from", "past", "limit"), (), "arguments"),
+    ],
+)
+def test_a_verb_that_gives_something_else_fails_at_import(name: str, args: Any, item: Any, what: str) -> None:
+    with pytest.raises(AssertionError, match=f"lua/{name}.lua declares the {what}"):
+        Script(name, args=args, item=item)
+
+
+def test_a_script_that_is_not_there_fails_at_import() -> None:
+    with pytest.raises(FileNotFoundError):
+        Script("topic/snooze")
+
+
+@EVERY
+def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+    text = BOUND[name].source.decode()
+    assert f"local {', '.join(TOPIC_PARTS)} = unpack(KEYS)" in text
+    assert "tarry:" not in text
+    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+        known = {*TOPIC_PARTS, "SETS[place]", "parts[part]", "set", "list"}
+        assert key in known, f"{command} {key}"
+
+
+@EVERY
+def test_a_script_keeps_large_numbers_whole(name: str) -> None:
+    """`..` and tostring round 15 digits and more."""
+    text = BOUND[name].source.decode()
+    assert not re.search(r"tostring\(", text)
+    assert not re.search(r"\.\. *(now|receipt|alarm|at|start|stop)\b", text)
+
+
+@EVERY
+def test_a_script_fits_a_screen_or_two(name: str) -> None:
+    own = files("tarry").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+    assert len(own.splitlines()) <= 140
+    assert own.count("\n--") >= 2, "it says what it does and what it answers"
+
+
+@EVERY
+def test_an_imaginary_clock_is_refused_on_a_server_that_is_not_for_tests(name: str, unmarked: Running) -> None:
+    from tarry import BadInput, Client
+
+    script = BOUND[name]
+    with Client(unmarked.url) as client:
+        client.runner.clock = b"1800000000000000"
+        keys = client.topic("t").verbs.keys
+        arguments = {"add": (b"each", b"0"), "purge": (b"all", b"", b"0"), "check": (b"jobs", b"0", b"10")}
+        from tarry.idea.calls import Call
+
+        call: Call[Any] = Call(script, keys, arguments.get(name.removeprefix("topic/"), (b"1",) * 6), list)
+        with pytest.raises(BadInput, match="not started for tests"):
+            client.run(call)
+        assert unmarked.ask("DBSIZE") == 0
+
+
+@pytest.fixture(scope="module")
+def unmarked() -> Any:
+    """A server as it would be anywhere."""
+    import servers
+    from tarry.links.embedded.launch import launch
+
+    with servers.short_folder() as folder:
+        running = launch(folder, binary=servers.valkey_binary(), socket=folder / "s", options=("--save", ""))
+        yield running
+        running.stop()
