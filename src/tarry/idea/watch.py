@@ -200,13 +200,12 @@ class Watch:
 
     # ── what came of it ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def looked(self, look: Look, found: Found, sent: float, now: float | None = None) -> None:
+    def looked(self, look: Look, found: Found, sent: float, now: float) -> None:
         """Hands out: one job to each caller in order, then what is left, in order.
 
         A promise counts from when the question was ``sent``, but for a moment: a process that froze before it read the
         answer must not look later than it promised.
         """
-        now = sent if now is None else now
         post, jobs = look.post, list(found.jobs)
         stays = len(jobs) < look.need and not found.ask_again
         post.unsure = False
@@ -251,10 +250,6 @@ class Watch:
             self._errands.append(Leave(mine[0].keys, mine[0].me))
         else:
             self._errands.append(Leave(_keys_of(key), b""))
-
-    def stopped(self) -> None:
-        """The waiting is over, and no token came."""
-        self.woken(None)
 
     def lost(self) -> None:
         """The waiting connection is gone, and perhaps a token with it: no answer is in hand any more."""
