@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import redis
 import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -86,7 +87,7 @@ def connection_class(url: str, *, awaiting: bool) -> tuple[Any, dict[str, Any], 
     arguments = dict(pool.connection_kwargs)
     answer_s = float(arguments.get("socket_timeout") or ANSWER_S)
     arguments.update(protocol=2, decode_responses=False, health_check_interval=0, client_name="tarry")
-    arguments["retry"] = redis.asyncio.retry.Retry(NoBackoff(), 0) if awaiting else Retry(NoBackoff(), 0)
+    arguments["retry"] = AsyncRetry(NoBackoff(), 0) if awaiting else Retry(NoBackoff(), 0)
     arguments["retry_on_error"] = []
     arguments["retry_on_timeout"] = False
     arguments.setdefault("socket_connect_timeout", answer_s)
