@@ -207,7 +207,7 @@ def test_timeouts_inside_a_handler_are_the_handler_s_own(valkey_url: str, namesp
         await worker.run()
         job = await topic.get("x")
         assert job is not None
-XX
+        assert job.reason == "TimeoutError"
 
     play(valkey_url, namespace, story)
 
