@@ -44,9 +44,13 @@ end
 
 local function set_aside(id, value)
   if value then
-    bury_run(id, 0, 0, 0, 0, '', 'unknown format ' .. string.byte(value) .. '\nwritten by a newer version of tarry')
+    local format = string.byte(value) or FORMAT
+    local fault = 'unknown format ' .. format .. '\nwritten by a newer version of tarry'
+    if format == FORMAT then fault = 'damaged\nof its head ' .. #value .. ' bytes are left' end
+    bury_run(id, 0, 0, 0, 0, '', fault)
     count('died', 1)
   else
+    redis.call('HDEL', runs, id)
     count('lost', 1)
   end
   aside = aside + 1
@@ -54,7 +58,7 @@ end
 
 -- One job out: what it adds to the reservations and runs, or nothing when it is not readable.
 local function hand(id, at, value, run, ends, notes)
-  if not value or string.byte(value) ~= FORMAT then return set_aside(id, value) end
+  if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return set_aside(id, value) end
   local _, _, _, own_ttr, own_limit = struct.unpack(HEAD, value)
   local attempt, first, fault = 1, 0, ''
   if run then

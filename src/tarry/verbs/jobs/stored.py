@@ -10,12 +10,13 @@ version does not know is set aside by it, never guessed at.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from struct import Struct
 from typing import NamedTuple
 
 import msgspec
 
-from tarry.errors import BadInput
+from tarry.errors import BadInput, BodyError
 
 FORMAT = 1
 NO_LIMIT = 2**32 - 1
@@ -30,6 +31,7 @@ _BODY = Struct("<B16xH")
 _FLAGS_AT = 9
 _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
+_UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
 _encode = msgspec.json.Encoder().encode
 
 
@@ -81,27 +83,37 @@ def unpack_headers(packed: bytes) -> dict[str, str]:
 
 
 def unpack_head(value: bytes) -> Head:
+    """The record; ``BodyError`` when it is damaged, or of a format that this version does not know."""
+    if len(value) < _HEAD.size or value[0] != FORMAT:
+        raise BodyError(_UNREADABLE)
     _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
     body = _HEAD.size + size
     return Head(int(created), flags, ttr_ms, max_attempts, nonce, value[_HEAD.size : body], value[body:])
 
 
 def body_of(value: bytes) -> tuple[bytes, int]:
-    """The body and its flags, without the rest."""
+    """The body and its flags, without the rest. Raises as ``unpack_head`` does."""
+    if len(value) < _HEAD.size or value[0] != FORMAT:
+        raise BodyError(_UNREADABLE)
     flags, size = _BODY.unpack_from(value, _FLAGS_AT)
     return value[_HEAD.size + size :], flags
 
 
 def unpack_run(run: bytes | None) -> Run:
-    if run is None:
+    """What happened; nothing, when the record is damaged."""
+    if run is None or len(run) < _RUN.size:
         return NO_RUN
     attempt, limit, receipt, first, size = _RUN.unpack_from(run)
     holder = _RUN.size + size
     return Run(
         attempt,
         limit,
-        int(receipt),
-        int(first),
+        _whole(receipt),
+        _whole(first),
         run[_RUN.size : holder].decode("utf-8", "replace"),
         run[holder:].decode("utf-8", "replace"),
     )
+
+
+def _whole(number: float) -> int:
+    return int(number) if isfinite(number) else 0

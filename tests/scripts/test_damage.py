@@ -1,0 +1,161 @@
+"""What nobody should have written into a topic is set aside or dropped, and the rest moves on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarry import BodyError, NewJob
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.jobs import settling
+
+HEAD = 28
+DAMAGED = {
+    "a newer format": lambda value: b"\x02" + value[1:],
+    "format 255": lambda value: b"\xff" + value[1:],
+    "nothing": lambda value: b"",
+    "the format only": lambda value: value[:1],
+    "half a head": lambda value: value[: HEAD // 2],
+    "all but a byte of the head": lambda value: value[: HEAD - 1],
+}
+
+
+def counts(topic: Any) -> dict[str, int]:
+    stats = topic.stats()
+    return {name: getattr(stats, name) for name in ("ready", "reserved", "dead", "lost")}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED)
+def test_a_job_of_an_unknown_format_is_set_aside_and_the_rest_moves_on(topic: Any, server: Any, damage: Any) -> None:
+    topic.add_many([NewJob(n, id=n) for n in "abc"])
+    keys = topic.verbs.keys
+    server.hset(keys.jobs, "a", damage(server.hget(keys.jobs, "a")))
+    assert [job.id for job in topic.pop_many(10)] == ["b", "c"]
+    assert counts(topic) == {"ready": 0, "reserved": 2, "dead": 1, "lost": 0}
+    dead = topic.get("a")
+    assert dead.reason.startswith(("unknown format", "damaged"))
+    assert dead.error
+    for read in (lambda: dead.body, lambda: dead.raw, lambda: dead.headers, lambda: dead.created):
+        with pytest.raises(BodyError):
+            read()
+    assert topic.delete("a") == "dead"
+
+
+def test_a_pop_that_found_nothing_but_unknown_formats_looks_again(topic: Any, server: Any) -> None:
+    topic.add_many([NewJob(n, id=f"{n:03}") for n in range(700)])
+    keys = topic.verbs.keys
+    broken = {f"{n:03}": b"\x07rest" for n in range(650)}
+    server.hset(keys.jobs, mapping=broken)
+    assert topic.pop().id == "650"
+    assert counts(topic) == {"ready": 49, "reserved": 1, "dead": 650, "lost": 0}
+    assert topic.kick("000") == "dead"
+    assert topic.pop_many(1000)[0].id == "651"
+
+
+def test_a_job_without_a_body_is_dropped_and_counted(topic: Any, server: Any, clock: Clock) -> None:
+    topic.add_many([NewJob(n, id=n) for n in "abcd"])
+    keys = topic.verbs.keys
+    topic.release(topic.pop(), delay=0)
+    clock.advance(1)
+    server.hdel(keys.jobs, "a", "b")
+    assert [job.id for job in topic.pop_many(10)] == ["c", "d"]
+    assert counts(topic) == {"ready": 0, "reserved": 2, "dead": 0, "lost": 2}
+    assert topic.check().ok, "nothing of them is left"
+
+
+@pytest.mark.parametrize("run", [b"", b"\x00", b"x" * 24, b"\xff" * 25, b"\xff" * 400], ids=len)
+def test_damaged_memory_of_a_reservation_raises_nowhere(topic: Any, server: Any, clock: Clock, run: bytes) -> None:
+    topic.add_many([NewJob(n, id=n) for n in "abcdef"])
+    jobs = topic.pop_many(6, ttr=10)
+    keys = topic.verbs.keys
+    for id in "abcdef":
+        server.hset(keys.runs, id, run)
+    for verb in (settling.finish, settling.touch, settling.bury):
+        topic.client.run(verb(keys, jobs[:1]))
+    topic.client.run(settling.release(keys, jobs[1:2], [b"0"]))
+    clock.advance(20)
+    topic.pop()
+    topic.delete("c")
+    assert topic.check().ok
+    topic.list(limit=1000)
+
+
+HOSTILE = [
+    "'; redis.call('FLUSHALL') --",
+    "]] .. redis.call('FLUSHALL') .. [[",
+    "%s%d%n",
+    "\\0\\n",
+    "-1",
+    "+inf",
+    "(5",
+    "nan",
+    "0",
+    "*",
+    "@1",
+    "a" * 200,
+    "测" * 66,
+    "e1700000000000000",
+    "1e308",
+]
+
+
+def test_hostile_ids_are_ids(topic: Any, clock: Clock) -> None:
+    topic.add_many([NewJob(id, id=id, delay=5) for id in HOSTILE])
+    assert topic.reschedule_many(HOSTILE, delay=0) == ["delayed"] * len(HOSTILE)
+    assert [info.id for info in topic.get_many(HOSTILE)] == HOSTILE
+    jobs = topic.pop_many(100)
+    assert sorted(job.id for job in jobs) == sorted(HOSTILE)
+    assert all(job.id == job.body for job in jobs)
+    topic.touch_many(jobs, ttr=60)
+    topic.release_many(jobs, delay=0)
+    clock.advance(1)
+    topic.bury_many(topic.pop_many(100), "a reason with 'quotes' and %s")
+    assert sorted(info.id for info in topic.list("dead")) == sorted(HOSTILE)
+    assert topic.kick_many(HOSTILE) == ["dead"] * len(HOSTILE)
+    topic.finish_many(topic.pop_many(100))
+    assert topic.list().jobs == ()
+    assert topic.check().ok
+
+
+def test_sixteen_digits_stay_sixteen_digits(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
+    """%.14g, which is how Lua writes a number, would cut them."""
+    clock.us = 1_899_999_999_999_999
+    clock.drive(client.runner)
+    keys = topic.verbs.keys
+    added = topic.add("tea", id="7", delay="1us")
+    assert server.zscore(keys.due, "7") == clock.us + 1 == added.due.timestamp() * 1e6
+    clock.advance("1us")
+    job = topic.pop(ttr="2.000003s")
+    assert (job.receipt, server.hget(keys.meta, "last")) == (clock.us, b"%d" % clock.us)
+    assert server.zscore(keys.reserved, "7") == clock.us + 2_000_003
+    topic.touch(job, "1.000001s")
+    assert server.zscore(keys.reserved, "7") == clock.us + 1_000_001
+    topic.pause("3.000007s")
+    assert server.hget(keys.meta, "paused") == b"%d" % (clock.us + 3_000_007)
+    topic.resume()
+    topic.bury(job)
+    assert server.zscore(keys.dead, "7") == clock.us
+    topic.kick("7")
+    assert server.zscore(keys.due, "7") == clock.us - 1
+    topic.reschedule("7", delay="5us")
+    assert server.zscore(keys.due, "7") == clock.us + 5
+    clock.advance("1ms")
+    assert topic.pop().receipt == clock.us
+
+
+def test_counts_of_sixteen_digits_are_exact_too(topic: Any, server: Any) -> None:
+    server.hset(topic.verbs.keys.meta, "n:popped", 2**53 - 2)
+    topic.add("tea")
+    topic.pop()
+    assert topic.stats().popped == 2**53 - 1
+
+
+def test_a_clock_that_went_back_hands_out_rising_receipts_all_the_same(topic: Any, client: TestClient) -> None:
+    topic.add("tea", ttr=1000)
+    first = topic.pop()
+    topic.release(first, delay=0, count=False)
+    back = Clock(client.clock.us - 60_000_000)
+    back.drive(client.runner)
+    topic.reschedule(first.id, delay=0)
+    assert topic.pop().receipt == first.receipt + 1
