@@ -1,0 +1,114 @@
+"""A server whose memory is full: what frees memory or hands out work still works; what needs more is refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tarry import NewJob, StaleReceipt, Unavailable
+from tarry.clients.testing import Clock, TestClient
+from tarry.links.embedded.launch import Running
+
+
+@pytest.fixture
+def full(own_server: Callable[..., Running]) -> Iterator[tuple[Running, Any, Clock]]:
+    """Ready, reserved and dead jobs, and then not a byte to spare."""
+    running, clock = own_server(), Clock()
+    with TestClient(running.url, clock) as client:
+        topic = client.topic("t")
+        topic.add_many([NewJob(n, id=f"dead{n}") for n in range(5)])
+        topic.bury_many(topic.pop_many(5))
+        topic.add_many([NewJob(b"x" * 500, id=f"ready{n}") for n in range(50)])
+        topic.add_many([NewJob(n, id=f"delayed{n}", delay=5) for n in range(5)])
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        yield running, topic, clock
+
+
+def test_adding_is_refused_and_nothing_is_written(full: Any) -> None:
+    running, topic, _ = full
+    before, stats = running.ask("DBSIZE"), topic.stats()
+    for ask in (
+        lambda: topic.add("tea"),
+        lambda: topic.add("tea", id="7"),
+        lambda: topic.add("tea", id="ready1", if_exists="replace"),
+        lambda: topic.add_many(["tea", NewJob("tea", id="8")]),
+    ):
+        with pytest.raises(Unavailable, match="memory is full"):
+            ask()
+    assert (running.ask("DBSIZE"), topic.stats()) == (before, stats)
+    assert topic.get("7") is None
+    assert topic.get("ready1").raw == b"x" * 500
+
+
+def test_a_job_is_popped_and_finished(full: Any) -> None:
+    _, topic, _ = full
+    while job := topic.pop():
+        topic.finish(job)
+    stats = topic.stats()
+    assert (stats.ready, stats.reserved, stats.finished) == (0, 0, 50)
+    assert topic.check().ok
+
+
+def test_many_are_popped_touched_and_finished(full: Any) -> None:
+    _, topic, _ = full
+    jobs = topic.pop_many(50)
+    topic.touch_many(jobs, ttr=90)
+    topic.finish_many(jobs)
+    assert topic.pop_many(10) == []
+    assert topic.check().ok
+
+
+def test_a_job_is_released_buried_kicked_rescheduled_and_deleted(full: Any) -> None:
+    _, topic, _ = full
+    a, b = topic.pop_many(2)
+    topic.release(a, delay=0)
+    topic.bury(b, "no")
+    assert topic.kick(b.id) == "dead"
+    assert topic.kick_many([f"dead{n}" for n in range(5)]) == ["dead"] * 5
+    assert topic.reschedule("delayed0", delay=0) == "delayed"
+    assert topic.delete("ready9") == "ready"
+    assert topic.delete("unknown") is None
+    assert topic.kick("unknown") is None
+    assert topic.stats().ready == 50 + 5 + 1 - 1
+    assert topic.check().ok
+
+
+def test_reservations_run_out_and_jobs_wait(full: Any) -> None:
+    _, topic, clock = full
+    assert len(topic.pop_many(50, ttr=10)) == 50
+    clock.advance(11)
+    again = topic.pop_many(60)
+    assert sorted({job.attempt for job in again}) == [1, 2]
+    assert len(again) == 55
+
+
+def test_an_empty_pop_and_a_wait_work_too(full: Any) -> None:
+    _, topic, _ = full
+    assert len(topic.pop_many(50)) == 50
+    assert topic.pop() is None
+    assert topic.pop(wait=60).body == 0
+    assert topic.pop(wait=0.001) is not None
+
+
+@pytest.mark.parametrize("verb", ["finish", "touch", "release", "bury"])
+def test_a_late_settler_is_still_told_in_words(full: Any, verb: str) -> None:
+    _, topic, clock = full
+    job = topic.pop(ttr=10)
+    clock.advance(20)
+    with pytest.raises(StaleReceipt, match="time to run"):
+        getattr(topic, verb)(job)
+    topic.delete(job.id)
+    with pytest.raises(StaleReceipt, match="finished or deleted"):
+        getattr(topic, verb)(job)
+
+
+def test_looking_and_purging_work(full: Any) -> None:
+    _, topic, _ = full
+    assert topic.stats().ready == 50
+    assert len(topic.list(limit=100)) == 60
+    assert topic.histogram().before == 50
+    topic.resume()
+    assert topic.purge("dead") == 5
+    assert topic.purge() == 55
