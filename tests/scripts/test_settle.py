@@ -1,0 +1,97 @@
+"""The last lines of the scripts, lua/lib/watch.lua, against the pure function that the watch's model has proved."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.jobs import taking
+from watch.model import settle
+
+GRACE, ROUND = 1_000_000, 10_000_000
+NOW = 1_800_000_000_000_000
+NEAR = st.sampled_from(
+    [-GRACE - 1, -GRACE, -GRACE + 1, -1, 0, 1, GRACE - 1, GRACE, GRACE + 1, ROUND - 1, ROUND, ROUND + 1]
+)
+MOMENTS = NEAR | st.integers(-3 * GRACE, 2 * ROUND)
+SEATS = st.dictionaries(st.sampled_from([b"me", b"a", b"b", b"c"]), MOMENTS, max_size=4)
+PLENTY = 600
+
+
+@settings(
+    max_examples=PLENTY,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    due=st.none() | MOMENTS.filter(lambda at: at > 0),
+    reserved=st.none() | MOMENTS.filter(lambda at: at > 0),
+    paused=st.none() | MOMENTS,
+    seats=SEATS,
+    wake=st.booleans(),
+    relay=st.booleans(),
+    stays=st.booleans(),
+)
+def test_lua_and_the_model_settle_alike(
+    valkey_url: str, due: Any, reserved: Any, paused: Any, seats: Any, wake: bool, relay: bool, stays: bool
+) -> None:
+    with Table(valkey_url) as table:
+        table.lay(due, reserved, paused, seats, wake, relay)
+        deadlines = [at for at in (due, reserved) if at is not None]
+        next_ = max(min(deadlines), paused or -NOW) if deadlines else None
+        expected = settle(0, next_, seats, int(wake), int(relay), b"me", stays, G=GRACE, R=ROUND)
+        told = table.settle(stays)
+        assert told == expected
+
+
+class Table:
+    """One topic laid out by hand, under a clock that stands still."""
+
+    _numbers = count()
+    _client: TestClient | None = None
+
+    def __init__(self, url: str) -> None:
+        if Table._client is None:
+            Table._client = TestClient(url, Clock(NOW), namespace="settle")
+        self.client = Table._client
+        self.keys = self.client.topic(f"t{next(Table._numbers)}").verbs.keys
+        self.server: Any = __import__("redis").Redis.from_url(url)
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.delete(*self.keys)
+        self.server.close()
+
+    def lay(self, due: Any, reserved: Any, paused: Any, seats: Any, wake: bool, relay: bool) -> None:
+        keys, pipe = self.keys, self.server.pipeline(transaction=False)
+        for key, at in ((keys.due, due), (keys.reserved, reserved)):
+            if at is not None:
+                pipe.zadd(key, {"7": NOW + at})
+        if paused is not None:
+            pipe.hset(keys.meta, "paused", NOW + paused)
+        if seats:
+            pipe.zadd(keys.watch, {who: NOW + at for who, at in seats.items()})
+        for key, there in ((keys.wake, wake), (keys.relay, relay)):
+            if there:
+                pipe.rpush(key, "1")
+        pipe.execute()
+
+    def settle(self, stays: bool) -> tuple[dict[bytes, int], int, int, int | None, int]:
+        """A look that finds nothing ready, by one who stays, or ``leave`` by one who does not."""
+        alarm, seat = None, 0
+        if stays:
+            found = self.client.run(taking.pop(self.keys, 1, ttr=b"0", holder=b"h", need=1, me=b"me"))
+            assert not found.jobs
+            alarm, seat = found.wait, found.seat
+        else:
+            self.client.run(taking.leave(self.keys, b"me"))
+        promised = {who: int(at) - NOW for who, at in self.server.zrange(self.keys.watch, 0, -1, withscores=True)}
+        return promised, self.server.llen(self.keys.wake), self.server.llen(self.keys.relay), alarm, seat
