@@ -1,0 +1,133 @@
+"""How durations and moments may be written, and how they are said."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarry.errors import BadInput
+from tarry.words.durations import FOREVER_US, LAST_MOMENT_US, as_datetime, as_text, as_timedelta, microseconds, moment
+
+MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
+WRITTEN: list[tuple[Any, int]] = [
+    (0, 0),
+    (1, 1_000_000),
+    (0.000001, 1),
+    (0.1, 100_000),
+    (1.0000004, 1_000_000),
+    (1.0000006, 1_000_001),
+    (-0.0, 0),
+    (timedelta(microseconds=1), 1),
+    (timedelta(days=3652), 3652 * DAY),
+    ("0", 0),
+    ("10", 10_000_000),
+    ("1.5", 1_500_000),
+    (" 10 s ", 10_000_000),
+    ("1us", 1),
+    ("1ms", 1000),
+    ("1s", 1_000_000),
+    ("10m", 10 * MINUTE),
+    ("1h30m", HOUR + 30 * MINUTE),
+    ("1h 30m", HOUR + 30 * MINUTE),
+    ("1w2d", 9 * DAY),
+    ("1.5h", 90 * MINUTE),
+    ("0.1s", 100_000),
+    ("PT10M", 10 * MINUTE),
+    ("P1DT2H3M4.5S", DAY + 2 * HOUR + 3 * MINUTE + 4_500_000),
+    ("P1W", 7 * DAY),
+    ("9007199254740993us", 9_007_199_254_740_993),  # 2^53 + 1: no float on the way
+    (2**31, 2**31 * 1_000_000),
+]
+REFUSED: list[Any] = [
+    None, "", " ", "s", "10x", "10 10", "m10", "1h-30m", "-1", "-1s", "P", "PT", "1m30", "0x10", "1e400", "inf", "nan",
+    "10年", -1, -1e-3, float("nan"), float("inf"), True, False, b"10", [1], timedelta(microseconds=-1), 1e300,
+    timedelta.max * 1 if timedelta.max.days > 9999 * 366 else 10**18, 10**30, "999999999w",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "us"), WRITTEN, ids=repr)
+def test_a_duration_means_so_many_microseconds(value: Any, us: int) -> None:
+    assert microseconds(value) == us
+    assert type(microseconds(value)) is int
+
+
+@pytest.mark.parametrize("value", REFUSED, ids=repr)
+def test_what_is_no_duration_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(BadInput, match=r"^pause: "):
+        microseconds(value, "pause")
+
+
+def test_too_short_is_said_with_the_least() -> None:
+    assert microseconds(0.001, "ttr", least=1000) == 1000
+    with pytest.raises(BadInput, match=r"at least 0:00:00\.001"):
+        microseconds(0, "ttr", least=1000)
+
+
+@given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=9999 * 366)))
+def test_a_timedelta_comes_back_to_the_microsecond(value: timedelta) -> None:
+    assert as_timedelta(microseconds(value)) == value
+    assert microseconds(f"{microseconds(value)}us") == microseconds(value)
+
+
+@given(st.integers(0, FOREVER_US // 1_000_000))
+def test_whole_seconds_are_exact_however_many(seconds: int) -> None:
+    assert microseconds(seconds) == microseconds(str(seconds) + "s") == seconds * 1_000_000
+
+
+@given(st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.timezones()))  # noqa: DTZ001  # the strategy adds zones
+def test_a_moment_comes_back_in_utc(value: datetime) -> None:
+    try:
+        us = moment(value)
+    except BadInput:
+        assert value.timestamp() < 0
+        return
+    assert as_datetime(us) == value or us > LAST_MOMENT_US
+    assert as_datetime(us).tzinfo is timezone.utc
+
+
+def test_the_same_moment_in_two_zones_is_one() -> None:
+    utc = datetime(2027, 3, 28, 1, 0, tzinfo=timezone.utc)
+    assert moment(utc) == moment(utc.astimezone(ZoneInfo("Europe/Berlin"))) == 1_806_195_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (datetime(2027, 1, 1), "has no time zone"),  # noqa: DTZ001
+        (datetime(1969, 12, 31, tzinfo=timezone.utc), "before 1970"),
+        (60, "for a duration use delay="),
+        ("2027-01-01", "no datetime"),
+        (None, "no datetime"),
+    ],
+)
+def test_what_is_no_moment_is_refused(value: Any, why: str) -> None:
+    with pytest.raises(BadInput, match=f"^at: .*{why}"):
+        moment(value)
+
+
+def test_a_score_past_the_year_9999_is_shown_as_its_end() -> None:
+    assert as_datetime(LAST_MOMENT_US + 31).year == 9999
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (0, "0s"),
+        (1, "0.001ms"),
+        (12_000, "12ms"),
+        (999_000, "999ms"),
+        (1_500_000, "1.5s"),
+        (59_000_000, "59s"),
+        (200_000_000, "3m 20s"),
+        (3 * HOUR, "3h"),
+        (26 * HOUR + 1_000_000, "1d 2h"),
+        (-200_000_000, "-3m 20s"),
+    ],
+)
+def test_a_duration_is_said_as_people_say_it(us: int, text: str) -> None:
+    assert as_text(us) == text
