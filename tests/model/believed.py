@@ -29,6 +29,7 @@ class Topic:
     now: int = 0
     last: int = 0
     paused: int = 0
+    added: int = 0
 
     def state(self, id: str) -> str | None:
         job = self.jobs.get(id)
@@ -47,6 +48,7 @@ class Topic:
         if id in self.jobs and if_exists != "replace":
             return False, str(self.state(id))
         self.jobs[id] = new
+        self.added += 1
         return True, str(self.state(id))
 
     def put_back(self) -> None:

@@ -217,6 +217,7 @@ class Game(RuleBasedStateMachine):
         real = {info.id: (info.state, info._since, info.attempts, info.body) for info in self.topic.list(limit=1000)}
         assert real == believed
         stats = self.topic.stats()
+        assert stats.added == self.believed.added
         states = [state for state, *_ in believed.values()]
         for state in ("delayed", "ready", "reserved", "dead"):
             assert getattr(stats, state) == states.count(state)
