@@ -77,7 +77,7 @@ class Post:
         self.callers: list[Caller] = []
         self.alarm: float | None = None
         self.seat = 0
-        #: a look or a wait was broken off: perhaps there is a seat, or a token was swallowed
+        #: a look or a wait was broken off, or a token not yet answered: perhaps there is a seat, or a token to hand back
         self.unsure = False
 
 
@@ -244,7 +244,7 @@ class Watch:
         mine = [post for post in self._posts.values() if key in (post.keys.wake, post.keys.relay)]
         for post in mine:
             if post.callers:
-                post.alarm = None
+                post.alarm, post.unsure = None, True  # whoever goes before it has looked leaves
                 return
         if mine:
             self._errands.append(Leave(mine[0].keys, mine[0].me))
