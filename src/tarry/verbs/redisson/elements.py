@@ -1,0 +1,75 @@
+"""The packed element: what a delayed queue keeps in its list and, the same bytes, in its sorted set.
+
+    ≥ 3.21.1   Bc0Lc0    08 │ mark, 8 bytes        │ length, u64 LE │ payload      17 + n bytes
+    ≤ 3.21.0   dLc0           mark as double, 8 LE │ length, u64 LE │ payload      16 + n bytes
+
+The mark is random and makes equal payloads different members. The old format keeps it as the nearest double.
+
+Rules
+- A queue may hold both. ``unpack`` tells them apart by the length alone, raises nothing, and answers ``Poison`` for what
+  is neither. What both could be (17 bytes, an old element with the payload ``00``) is read as new, as everybody does.
+- Elements of Redis on Windows, whose lengths have four bytes, are poison.
+- Among equal due times the bytes decide who is first, so ``pack`` must give what Redisson would have given.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tarry.errors import BadInput
+
+_NEW = struct.Struct("<B8sQ")
+_OLD = struct.Struct("<dQ")
+_LENGTH = struct.Struct("<Q")
+_MARK = 8
+
+
+class Format(StrEnum):
+    """The two formats, by the words that Redisson's script gives to ``struct.pack``."""
+
+    NEW = "Bc0Lc0"
+    OLD = "dLc0"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element that was recognised."""
+
+    format: Format
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """Bytes that are not what should be there. Set them aside; never raise."""
+
+    reason: str
+
+
+def pack(payload: bytes, mark: bytes, format: Format = Format.NEW) -> bytes:
+    """The element for a payload; ``mark`` is eight random bytes."""
+    if len(mark) != _MARK:
+        raise BadInput(f"mark: {len(mark)} bytes given; it has eight.")
+    if format is Format.NEW:
+        return _NEW.pack(_MARK, mark, len(payload)) + payload
+    # in Java a random long; its decimal text goes through Lua's tonumber, which rounds to the nearest double
+    return _OLD.pack(float(int.from_bytes(mark, "little", signed=True)), len(payload)) + payload
+
+
+def unpack(element: bytes) -> Element | Poison:
+    """What is in an element of either format."""
+    size = len(element)
+    if size >= _NEW.size and element[0] == _MARK and _length(element, 9) == size - _NEW.size:
+        return Element(Format.NEW, element[_NEW.size :])
+    if size >= _OLD.size and _length(element, 8) == size - _OLD.size:
+        return Element(Format.OLD, element[_OLD.size :])
+    if size < _OLD.size:
+        return Poison(f"{size} bytes: an element has sixteen at least")
+    return Poison(f"{size} bytes, and no length in it says so: neither {Format.NEW} nor {Format.OLD}")
+
+
+def _length(element: bytes, at: int) -> int:
+    length: int = _LENGTH.unpack_from(element, at)[0]
+    return length
