@@ -293,7 +293,10 @@ def with_one_killed(client: TestClient, data: Any) -> None:
     if data.draw(st.booleans(), "add just before"):
         world.add(data.draw(DELAYS, "delay"))
     play.steps(data.draw(st.integers(0, 8), "steps"))
-    world.kill(data.draw(st.sampled_from(world.crew), "victim"), ghost=False)
+    if len(world.crew) > 2 and data.draw(st.booleans(), "the last one stops"):
+        world.stop(world.crew[-1])
+        play.steps(data.draw(st.integers(0, 3), "steps"))
+    world.kill(data.draw(st.sampled_from(world.crew[:2]), "victim"), ghost=False)
     for delay, pause in data.draw(st.lists(st.tuples(DELAYS, PAUSES), max_size=3), "after"):
         world.add(delay)
         play.pass_time(pause)
