@@ -1,6 +1,6 @@
 """The worker process of the burst: ``python -m bench.drain URL TOPIC COUNT DUE SLOTS``; prints what it took as JSON.
 
-It is ``tarry.programs.worker`` as users run it; the handler reads the body, and the last one stops the worker.
+It is ``tarry.Worker`` as users run it; the handler reads the body, and the last one stops the worker.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import sys
 import time
 
 import tarry
-from tarry.programs.worker import Worker
 
 
 async def drain(url: str, topic: str, count: int, due: float, slots: int) -> dict[str, float]:
     client = tarry.AsyncClient(url)
-    worker = Worker(client)
+    worker = tarry.Worker(client)
     handled = 0
 
     @worker.on(topic, concurrency=slots)

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 import tarry
 from bench.harness import BODY, Bench
 from bench.reading import Reach, Result, Turn, costs, rates
-from tarry.programs.worker.worker import CONCURRENCY
+from tarry.programs.worker.registry import CONCURRENCY
 
 AHEAD_S = 1.5
 MANY = 1000

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from tarry.errors import StaleReceipt as StaleReceipt
     from tarry.errors import TarryError as TarryError
     from tarry.errors import Unavailable as Unavailable
+    from tarry.programs.worker.registry import Registry as Registry
+    from tarry.programs.worker.targets import current_job as current_job
+    from tarry.programs.worker.tasks import Task as Task
+    from tarry.programs.worker.verdicts import BackOff as BackOff
+    from tarry.programs.worker.verdicts import Bury as Bury
+    from tarry.programs.worker.verdicts import Dead as Dead
+    from tarry.programs.worker.verdicts import Retry as Retry
+    from tarry.programs.worker.verdicts import Snooze as Snooze
+    from tarry.programs.worker.worker import Worker as Worker
     from tarry.verbs.codecs import Codec as Codec
     from tarry.verbs.jobs.shapes import Added as Added
     from tarry.verbs.jobs.shapes import Check as Check
@@ -51,6 +60,11 @@ _HOMES = {
     "clients.sync.client": "Client",
     "clients.sync.topic": "Job Topic",
     "errors": "BadInput BodyError JobExists NotAcquired ServerUnfit StaleReceipt TarryError Unavailable",
+    "programs.worker.registry": "Registry",
+    "programs.worker.targets": "current_job",
+    "programs.worker.tasks": "Task",
+    "programs.worker.verdicts": "BackOff Bury Dead Retry Snooze",
+    "programs.worker.worker": "Worker",
     "verbs.codecs": "Codec",
     "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
     "Reservation State Stats",

@@ -1,14 +1,14 @@
-"""The worker: handlers by topic, called when a job is due.
+"""The worker: your functions, called when jobs are due.
 
-worker = Worker(AsyncClient())
+worker = tarry.Worker()
 
 @worker.on("orders", concurrency=50)
-async def close(job): ...                 # returns: finished.  raises: tried again later
+async def close(order: Order): ...        # returns: finished.  raises: tried again later
 
-asyncio.run(worker.run())                 # until SIGTERM
+asyncio.run(worker.run())                 # until SIGTERM;  or: tarry worker app:worker
 """
 
-from tarry.programs.worker.lane import Handler
+from tarry.programs.worker.registry import Registry
 from tarry.programs.worker.worker import Worker
 
-__all__ = ["Handler", "Worker"]
+__all__ = ["Registry", "Worker"]

@@ -1,4 +1,4 @@
-"""A lane: one topic, its handler and its slots.
+"""A lane: one topic, its handlers and its slots.
 
     slots   ██████████▒▒▒▒▒▒┄┄┄┄        pop ──▶ start ──▶ done ──▶ finish, in the same turn as the next pop: one pipeline
             running   asked  free        ▲                          │
@@ -7,58 +7,84 @@
 While there is a backlog (the last pop was full) it pops again at once, half of the slots at a time, and sends that pop
 before it runs the handlers of the last one: server and handlers work at the same time. Else it waits by the watch.
 
-Each handler runs in a task of its own. Running those that never suspend one after the other in one task was tried: 0.8
-instead of 3.0 µs a job on Python 3.11, of 7.5 µs that the process spends while the server, on its own core, spends 6.5. It
-would hardly be faster, and what a handler leaves in its task or context would reach the next job.
+Each async handler runs in a task of its own. Running those that never suspend one after the other in one task was tried:
+0.8 instead of 3.0 µs a job on Python 3.11, of 7.5 µs that the process spends while the server, on its own core, spends
+6.5. It would hardly be faster, and what a handler leaves in its task or context would reach the next job. Plain handlers
+run in threads (threads.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tarry.clients.aio.topic import AsyncJob, AsyncTopic
-from tarry.errors import StaleReceipt, Unavailable
+from tarry.clients.sync.topic import Job, Topic
+from tarry.errors import Unavailable
 from tarry.programs.worker import lines
 from tarry.programs.worker.outage import Outage
-from tarry.verbs.jobs.face import way_out
+from tarry.programs.worker.settling import Settler
+from tarry.programs.worker.sharing import Share
+from tarry.programs.worker.targets import Target, overdue
+from tarry.programs.worker.threads import Threads
+from tarry.verbs.jobs.shapes import HandedOut
 from tarry.verbs.jobs.taking import MOST
 from tarry.words.durations import Duration
 
-logger = logging.getLogger("tarry.worker")
-Handler = Callable[[AsyncJob[Any]], Coroutine[Any, Any, Any]]
-RENEWALS = 3
-"""A reservation is renewed when a third of its TTR is over: two more tries are left."""
-LOOK_S = 0.05
-"""Handlers that take no longer are not looked at for renewal."""
-
 CLEAN_UP_S = 1.0
 """What a cancelled handler has to put its things in order, before its job is somebody else's."""
+Running = asyncio.Task[None] | Threads | None
+"""What runs a job: its task, or threads; ``None`` before it begins."""
 
 
 class Lane:
     """One topic's work. Nothing of tarry's own is awaited for a single job."""
 
-    def __init__(self, topic: AsyncTopic[Any], handler: Handler, slots: int, ttr: Duration) -> None:
-        self._topic = topic
-        self._handler = handler
+    def __init__(
+        self,
+        settler: Settler,
+        pick: Callable[[HandedOut[Any]], Target] | Target,
+        *,
+        slots: int,
+        weight: float = 1.0,
+        ttr: Duration,
+        outage: Outage,
+        share: Share | None = None,
+    ) -> None:
+        self.settler = settler
+        self.topic = settler.topic
+        self.blocking = settler.blocking
+        self.tally = settler.tally
         self.slots = slots
-        self._ttr = ttr
-        self._running: dict[AsyncJob[Any], asyncio.Task[None] | None] = {}
-        self._done: list[AsyncJob[Any]] = []
-        self._errands: set[asyncio.Task[None]] = set()
+        self.weight = weight
+        self.ttr = ttr
+        self.running: dict[HandedOut[Any], Running] = {}
+        self.only = pick if isinstance(pick, Target) else None
+        self._picked = pick
+        self._outage = outage
+        self._share = share
+        self._asked = 0
+        self._threads: Threads | None = None
         self._freed: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[None] | None = None
         self._popping = False
         self._flushing = False
-        self._ending = False
-        self._outage = Outage(topic.name)
+        self._began: dict[HandedOut[Any], float] = {}
+        self.noticed: Callable[[Sequence[HandedOut[Any]]], None] = lambda jobs: None
+        """Told of what was popped: renewal.py looks after it."""
+        self.idle_s: float | None = None
+        """How long a pop waits when nothing is due; ``None`` is for ever."""
+        if share is not None:
+            share.join(self)
 
     @property
-    def busy(self) -> int:
-        """How many jobs are in hand."""
-        return len(self._running)
+    def taken(self) -> int:
+        """Slots with jobs in hand or asked for."""
+        return len(self.running) + self._asked
+
+    def target_of(self, job: HandedOut[Any]) -> Target:
+        """What a job is for."""
+        return self._picked if isinstance(self._picked, Target) else self._picked(job)
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -67,28 +93,37 @@ class Lane:
         loop = asyncio.get_running_loop()
         backlog = False
         while True:
-            free = self.slots - len(self._running)
-            if not free:
+            want = min(self.slots - len(self.running), max(self.slots // 2, 1), MOST)
+            if self._share is not None and want:
+                want = self._share.grant(self, want, greedy=backlog)
+            if not want:
                 await self._slot()
                 continue
-            want = min(free, max(self.slots // 2, 1), MOST)
-            self._flush()
-            self._popping = backlog  # then what is done meanwhile leaves with the next pop
+            self.settler.flush()
+            self._asked, self._popping = want, backlog  # then what is done meanwhile leaves with the next pop
             try:
-                jobs = await self._topic.pop_many(want, wait=0 if backlog else None, ttr=self._ttr)
+                jobs = await self.topic.pop_many(want, wait=0 if backlog else self.idle_s, ttr=self.ttr)
             except Unavailable as fault:
-                self._popping = backlog = False
+                self._asked, self._popping, backlog = 0, False, False
                 await self._outage.hold_on(fault)
                 continue
-            self._popping = False
+            self._asked, self._popping = 0, False
             self._outage.over()
             backlog = len(jobs) == want
             if jobs:
-                self._running.update(dict.fromkeys(jobs))
-                loop.call_later(LOOK_S, self._mind, jobs)
-                loop.call_soon(loop.call_soon, self._start, jobs)  # two turns on: the next pop is on its way by then
+                mine: Sequence[HandedOut[Any]] = jobs
+                if self.only is not None and not self.only.is_async:
+                    mine = [in_blocking_hands(job, self.blocking) for job in jobs]
+                self.running.update(dict.fromkeys(mine))
+                self.noticed(mine)
+                loop.call_soon(loop.call_soon, self._start, mine)  # two turns on: the next pop is on its way by then
+            elif self.idle_s is not None and not backlog:
+                return
 
     async def _slot(self) -> None:
+        if self._share is not None and len(self.running) < self.slots:
+            await self._share.wait(self)
+            return
         self._freed = asyncio.get_running_loop().create_future()
         try:
             await self._freed
@@ -97,127 +132,155 @@ class Lane:
 
     # ── handlers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _start(self, jobs: Sequence[AsyncJob[Any]]) -> None:
-        lines.taken(jobs)
-        create_task = asyncio.get_running_loop().create_task
-        running = self._running
+    def _start(self, jobs: Sequence[HandedOut[Any]]) -> None:
+        loop = asyncio.get_running_loop()
+        self.tally.took(jobs)
+        if lines.in_detail():
+            lines.taken(jobs)
+            self._began.update(dict.fromkeys(jobs, loop.time()))
+        running, only = self.running, self.only
         for job in jobs:
             if job in running:  # else given back before it began
-                running[job] = create_task(self._handle(job))
+                target = only or self.target_of(job)
+                if target.is_async:
+                    running[job] = loop.create_task(self._handle(job, target))
+                else:
+                    self._begin_in_thread(job, target)
 
-    async def _handle(self, job: AsyncJob[Any]) -> None:
+    async def _handle(self, job: HandedOut[Any], target: Target) -> None:
         try:
-            await self._handler(job)
-        except BaseException as fault:
-            self._spawn(self._give_back([job], fault))
-            if not isinstance(fault, Exception):
+            await target.call(job)
+        except BaseException as fault:  # each has its verdict
+            self._failed(job, target, fault)
+            if isinstance(fault, KeyboardInterrupt):
                 raise
         else:
             if not job.settled:
-                self._done.append(job)
+                self.settler.done.append(job)
         finally:
-            self._ended(job)
+            self._over(job)
 
-    def _ended(self, job: AsyncJob[Any]) -> None:
-        self._running.pop(job, None)
+    def _begin_in_thread(self, job: HandedOut[Any], target: Target) -> None:
+        if self._threads is None:
+            self._threads = Threads(self.topic.name, self.slots, self._thread_ended)
+        if not isinstance(job, Job):  # a plain task among async ones
+            del self.running[job]
+            job = in_blocking_hands(job, self.blocking)
+        self.running[job] = self._threads
+        self._threads.run(job, target.call, len(self.running))
+        if target.timeout_s is not None:
+            asyncio.get_running_loop().call_later(target.timeout_s, self._overdue, job, target)
+
+    def _thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
+        if job not in self.running:
+            return  # given back while it ran
+        if fault is not None:
+            self._failed(job, self.target_of(job), fault)
+        elif not job.settled:
+            self.settler.done.append(job)
+        self._over(job)
+
+    def _overdue(self, job: Job[Any], target: Target) -> None:
+        """A thread cannot be ended: its job is released, and it is told that it lost it. Its slot stays taken."""
+        if job in self.running and not job.settled:
+            assert target.timeout_s is not None
+            self._failed(job, target, TimeoutError(overdue(target.name, target.timeout_s)))
+            job.lost = True
+
+    def _failed(self, job: HandedOut[Any], target: Target, fault: BaseException) -> None:
+        task = self.running.get(job)
+        stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
+        if job.lost:
+            return
+        if stopped or isinstance(fault, KeyboardInterrupt):
+            self.settler.spawn(self.settler.give_back([job]))
+        else:
+            self.settler.spawn(self._settle(job, target, fault))
+
+    async def _settle(self, job: HandedOut[Any], target: Target, fault: BaseException) -> None:
+        await self.settler.failed(job, target, fault)
+
+    def _over(self, job: HandedOut[Any]) -> None:
+        self.running.pop(job, None)
+        if self._began:
+            began = self._began.pop(job, None)
+            if began is not None and not job.settled:
+                lines.done(job, asyncio.get_running_loop().time() - began)
         if self._freed is not None:
             if not self._freed.done():
                 self._freed.set_result(None)
         elif not (self._popping or self._flushing):
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
-
-    # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
+        if self._share is not None:
+            self._share.freed()
+        if self._ended is not None and not self.running and not self._ended.done():
+            self._ended.set_result(None)
 
     def _flush(self) -> None:
-        """Sends what is done on its way."""
         self._flushing = False
-        if self._done:
-            jobs, self._done = self._done, []
-            self._spawn(self._finish(jobs))
+        self.settler.flush()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+    def lost(self, jobs: Sequence[HandedOut[Any]]) -> None:
+        """The renewal was refused: who works on them is told."""
+        for job in jobs:
+            if job in self.running and not job.settled:
+                self.tally.lost += 1
+                lines.lost(job)
+                task = self.running[job]
+                if isinstance(task, asyncio.Task) and self.target_of(job).cancel_when_lost:
+                    task.cancel()
 
-    async def _finish(self, jobs: list[AsyncJob[Any]]) -> None:
-        try:
-            await self._topic.finish_many(jobs)
-        except StaleReceipt as fault:
-            lines.stale(self._topic.name, fault)
-        except Unavailable as fault:
-            if self._ending:
-                return self._outage.tell(fault)  # they come back after their TTR
-            await self._outage.hold_on(fault)
-            self._done += jobs  # a replay of what was done is answered like the first
-            self._flush()
-        else:
-            lines.finished(jobs)
-
-    async def _give_back(self, jobs: Sequence[AsyncJob[Any]], fault: BaseException) -> None:
-        """Failed: again after a back-off, or dead after the last attempt. Stopped: again at once, uncounted."""
-        jobs = [job for job in jobs if not job.settled]
-        try:
-            if not isinstance(fault, Exception):
-                await self._topic.release_many(jobs, 0, count=False)
-            else:
-                for job in jobs:
-                    lines.failed(job, fault)
-                    await self._topic.client.run(way_out(self._topic.verbs, job, fault))
-        except StaleReceipt as stale:
-            lines.stale(self._topic.name, stale)
-        except Unavailable as outage:
-            self._outage.tell(outage)  # they come back after their TTR
-
-    # ── renewal ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _mind(self, jobs: Sequence[AsyncJob[Any]]) -> None:
-        """Renews, again and again, what still runs of one pop; all of it in one call."""
-        running = [job for job in jobs if job in self._running and not job.settled]
-        if running:
-            pause = min(job.ttr for job in running).total_seconds() / RENEWALS
-            asyncio.get_running_loop().call_later(max(pause - LOOK_S, LOOK_S), self._renew, running)
-
-    def _renew(self, jobs: Sequence[AsyncJob[Any]]) -> None:
-        running = [job for job in jobs if job in self._running and not job.settled]
-        if running:
-            self._spawn(self._touch(running))
-            asyncio.get_running_loop().call_later(LOOK_S, self._mind, running)
-
-    async def _touch(self, jobs: Sequence[AsyncJob[Any]]) -> None:
-        try:
-            await self._topic.touch_many(jobs)
-        except StaleReceipt as fault:
-            lines.stale(self._topic.name, fault)
-        except Unavailable as fault:
-            self._outage.tell(fault)
+    async def rest(self) -> None:
+        """Until nothing runs."""
+        if self.running:
+            self._ended = asyncio.get_running_loop().create_future()
+            await self._ended
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def end(self, grace_s: float, hurry: asyncio.Event) -> int:
-        """Lets what runs come to its end, gives back what does not, and sends what is left to send. Answers how many."""
-        self._popping, self._ending = False, True
-        unbegun = [job for job, task in self._running.items() if task is None]
-        for job in unbegun:
-            del self._running[job]
-        self._spawn(self._give_back(unbegun, asyncio.CancelledError()))
-        if self._running and grace_s:
-            await self._finished_or(hurry, grace_s)
-        late = [task for task in self._running.values() if task is not None]
-        for task in late:
-            task.cancel()  # each gives its job back
-        if late:
-            await asyncio.wait(late, timeout=CLEAN_UP_S)
-        await self._give_back(list(self._running), asyncio.CancelledError())
-        self._flush()
-        while self._errands:
-            await asyncio.wait(self._errands)
-        return len(unbegun) + len(late)
+    async def end(self, grace_s: float, hurry: asyncio.Event) -> tuple[int, int]:
+        """Lets what runs come to its end, gives back the rest, sends what is left to send.
 
-    async def _finished_or(self, hurry: asyncio.Event, grace_s: float) -> None:
+        Answers how many were cut off, and how many had not begun.
+        """
+        self._popping, self.settler.ending = False, True
+        unbegun = [job for job, runs in self.running.items() if runs is None]
+        if self._threads is not None:
+            unbegun += self._threads.withdraw()
+        for job in unbegun:
+            self.running.pop(job, None)
+        self.settler.spawn(self.settler.give_back(unbegun))
+        if self.running and grace_s:
+            await self._all_ended(grace_s, hurry)
+        late = len(self.running)
+        for job, runs in list(self.running.items()):
+            if isinstance(runs, asyncio.Task):
+                runs.cancel()  # each gives its job back
+            else:
+                job.lost = True
+        tasks: list[asyncio.Task[None]] = [runs for runs in self.running.values() if isinstance(runs, asyncio.Task)]
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLEAN_UP_S)
+        left = list(self.running)
+        self.running.clear()
+        await self.settler.give_back(left)
+        self.settler.flush()
+        while self.settler.errands:
+            await asyncio.wait(self.settler.errands)
+        if self._threads is not None:
+            self._threads.end()
+        return late, len(unbegun)
+
+    async def _all_ended(self, grace_s: float, hurry: asyncio.Event) -> None:
         hurrying = asyncio.ensure_future(hurry.wait())
-        ending = asyncio.ensure_future(asyncio.wait([task for task in self._running.values() if task is not None]))
-        await asyncio.wait({hurrying, ending}, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        self._ended = asyncio.get_running_loop().create_future()
+        either: set[asyncio.Future[Any]] = {hurrying, self._ended}
+        await asyncio.wait(either, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
         hurrying.cancel()
-        ending.cancel()
+
+
+def in_blocking_hands(job: HandedOut[Any], topic: Topic[Any]) -> Job[Any]:
+    """The same job with verbs that block, for a thread."""
+    raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
+    return Job(job.topic, job._bodies, job.receipt, job._now, raw).belongs_to(topic)

@@ -1,34 +1,70 @@
-"""What the worker says, as small pictures: → taken, ✓ finished, ↻ again later, ✗ lost. One job a line at DEBUG."""
+"""What the worker says, as small pictures: → taken, ✓ done, ↻ again later, ✗ dead or lost, … late to stop.
+
+One job a line at DEBUG; retries are WARNING, the dead ERROR; at INFO a topic has one line in ten seconds (tally.py).
+What a line is about is in ``record.tarry`` too, for logs in JSON.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from tarry.clients.aio.topic import AsyncJob
 from tarry.errors import StaleReceipt
+from tarry.programs.worker.verdicts import Verdict
+from tarry.verbs.jobs.shapes import HandedOut
+from tarry.words.durations import as_text
 
 logger = logging.getLogger("tarry.worker")
 _MS = 1000.0
+Jobs = Iterable[HandedOut[Any]]
 
 
-def taken(jobs: Sequence[AsyncJob[Any]]) -> None:
-    if logger.isEnabledFor(logging.DEBUG):
-        for job in jobs:
-            late = job.lateness.total_seconds() * _MS
-            logger.debug("→ %s/%s attempt %d, %.1f ms late", job.topic, job.id, job.attempt, late)
+def about(job: HandedOut[Any], **more: Any) -> dict[str, Any]:
+    """What a line says, as data."""
+    return {"tarry": {"topic": job.topic, "id": job.id, "attempt": job.attempt, **more}}
 
 
-def finished(jobs: Sequence[AsyncJob[Any]]) -> None:
-    if logger.isEnabledFor(logging.DEBUG):
-        for job in jobs:
-            logger.debug("✓ %s/%s attempt %d", job.topic, job.id, job.attempt)
+def in_detail() -> bool:
+    return logger.isEnabledFor(logging.DEBUG)
 
 
-def failed(job: AsyncJob[Any], fault: Exception) -> None:
-    logger.warning("↻ %s/%s attempt %d failed: %s: %s", job.topic, job.id, job.attempt, type(fault).__name__, fault)
+def taken(jobs: Jobs) -> None:
+    for job in jobs:
+        late = job.lateness.total_seconds() * _MS
+        logger.debug(
+            "→ %s/%s attempt %d, %.1f ms late", job.topic, job.id, job.attempt, late, extra=about(job, late_ms=late)
+        )
+
+
+def done(job: HandedOut[Any], seconds: float) -> None:
+    ms = seconds * _MS
+    logger.debug("✓ %s/%s attempt %d, %.1f ms", job.topic, job.id, job.attempt, ms, extra=about(job, ms=ms))
+
+
+def failed(job: HandedOut[Any], verdict: Verdict, *, dead: bool) -> None:
+    more = about(job, reason=verdict.reason, error=verdict.error, dead=dead)
+    first = verdict.error.partition("\n")[0] if verdict.reason == "attempts exhausted" else verdict.reason
+    if dead:
+        logger.error("✗ %s/%s attempt %d is dead: %s", job.topic, job.id, job.attempt, first, extra=more)
+        return
+    level = logging.WARNING if verdict.counts else logging.DEBUG
+    word = "failed" if verdict.counts else "put off"
+    again = as_text(verdict.delay_us or 0)
+    logger.log(
+        level, "↻ %s/%s attempt %d %s: %s; again in %s", job.topic, job.id, job.attempt, word, first, again, extra=more
+    )
 
 
 def stale(topic: str, fault: StaleReceipt) -> None:
-    logger.warning("✗ %s: %s", topic, fault)
+    logger.warning("✗ %s: %s", topic, fault, extra={"tarry": {"topic": topic, "id": fault.id}})
+
+
+def lost(job: HandedOut[Any]) -> None:
+    logger.warning(
+        "✗ %s/%s attempt %d is lost: somebody else may have it by now", job.topic, job.id, job.attempt, extra=about(job)
+    )
+
+
+def refused(job: HandedOut[Any], trouble: Exception) -> None:
+    logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, trouble, extra=about(job))

@@ -13,17 +13,16 @@ logger = logging.getLogger("tarry.worker")
 
 
 class Outage:
-    """What one lane knows of it."""
+    """What a worker knows of it; the same one for all its topics."""
 
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
+    def __init__(self) -> None:
         self._patience = Patience(float("inf"))
         self._tries = 0
 
     def tell(self, fault: TarryError) -> None:
-        if not self._tries:
-            logger.warning("✗ %s: %s Waiting for it.", self._topic, fault)
         self._tries += 1
+        if self._tries == 1:
+            logger.warning("✗ %s Waiting for it.", fault)
 
     async def hold_on(self, fault: TarryError) -> None:
         """A pause before the next try."""
@@ -33,4 +32,4 @@ class Outage:
     def over(self) -> None:
         if self._tries:
             self._tries = 0
-            logger.warning("✓ %s: the server answers again.", self._topic)
+            logger.warning("✓ The server answers again.")

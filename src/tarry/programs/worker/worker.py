@@ -8,58 +8,100 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import socket
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
+from tarry.clients.sync.client import Client
 from tarry.errors import BadInput
-from tarry.programs.worker.lane import Handler, Lane
-from tarry.verbs.codecs import Codec
-from tarry.words.durations import SECOND, Duration, microseconds
+from tarry.programs.worker import tally, twins
+from tarry.programs.worker.lane import Lane
+from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.picking import picker
+from tarry.programs.worker.registry import Registry, Route, slots_of
+from tarry.programs.worker.renewal import Renewal
+from tarry.programs.worker.settling import Settler
+from tarry.programs.worker.sharing import Share
+from tarry.verbs.jobs.taking import ttr_of
+from tarry.words import names
+from tarry.words.durations import MILLISECOND, SECOND, Duration, microseconds
 
 logger = logging.getLogger("tarry.worker")
 TTR: Duration = 15
 """Short, for it is renewed: what a dead worker held comes back after so long."""
 GRACE: Duration = 10
-CONCURRENCY = 100
+BLOCKED: Duration = 1
+LONGEST_HOST = 60
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Worker:
+class Worker(Registry):
     """Calls your functions when jobs are due: pops, runs, finishes; what raises is released with back-off.
 
-    ``ttr`` is how soon the jobs of a killed worker come back; running jobs are renewed well before it is over.
-    ``grace`` is how long running handlers may go on after ``stop``.
+    ``server``       a URL, a ``Client`` or an ``AsyncClient``; nothing means what it means to them
+    ``concurrency``  slots that all topics share, by weight; without it each topic has its own
+    ``ttr``          how soon the jobs of a killed worker come back; running jobs are renewed well before it is over
+    ``grace``        how long running handlers may go on after ``stop``
+    ``blocked``      a handler that blocks the event loop for longer is named in the log
     """
 
-    def __init__(self, client: AsyncClient, *, ttr: Duration = TTR, grace: Duration = GRACE) -> None:
-        self._client = client
+    def __init__(
+        self,
+        server: str | Client | AsyncClient | None = None,
+        *,
+        namespace: str = "default",
+        concurrency: int | None = None,
+        ttr: Duration = TTR,
+        grace: Duration = GRACE,
+        blocked: Duration = BLOCKED,
+    ) -> None:
+        super().__init__()
+        names.namespace(namespace)
+        self._server = server
+        self._namespace = namespace
+        self._awaited = server if isinstance(server, AsyncClient) else None
+        self._blocking = server if isinstance(server, Client) else None
+        self._slots = None if concurrency is None else slots_of(concurrency)
+        ttr_of(ttr)
         self._ttr = ttr
         self._grace_s = microseconds(grace, "grace") / SECOND
-        self._lanes: dict[str, Lane] = {}
+        self._blocked_s = microseconds(blocked, "blocked", least=10 * MILLISECOND) / SECOND
+        self._lanes: list[Lane] = []
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._run: asyncio.Task[int] | None = None
+        self.holder = b""
+        """Its name on the jobs it has in hand; made of host, process and a random word when it starts."""
+        self.beat: Callable[[], None] = lambda: None
+        """Called from time to time by a thread of its own, whatever the handlers do."""
 
-    def on(
-        self,
-        topic: str,
-        *,
-        concurrency: int = CONCURRENCY,
-        type: type[Any] | Codec[Any] | None = None,
-        ttr: Duration | None = None,
-    ) -> Callable[[Handler], Handler]:
-        """The function below handles the jobs of a topic, at most ``concurrency`` at a time."""
-        if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-            raise BadInput(f"concurrency: {concurrency!r}; it is a whole number, at least 1.")
-        if topic in self._lanes:
-            raise BadInput(f"topic: {topic!r} has a handler already.")
-        place = self._client.topic(topic, type=type)
+    # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-        def register(handler: Handler) -> Handler:
-            self._lanes[topic] = Lane(place, handler, concurrency, self._ttr if ttr is None else ttr)
-            return handler
+    @property
+    def client(self) -> AsyncClient:
+        """Its awaited client."""
+        if self._awaited is None:
+            given = self._blocking
+            self._awaited = AsyncClient(self._url, namespace=self._namespace) if given is None else twins.awaited(given)
+        return self._awaited
 
-        return register
+    @property
+    def blocking(self) -> Client:
+        """Its blocking client, for tasks that are added and for handlers in threads."""
+        if self._blocking is None:
+            given = self._awaited
+            self._blocking = Client(self._url, namespace=self._namespace) if given is None else twins.blocking(given)
+        return self._blocking
+
+    @property
+    def _url(self) -> str | None:
+        return self._server if isinstance(self._server, str) else None
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def stop(self) -> None:
         """No new jobs; ``run`` returns when the running ones have ended. A second call gives them no more time."""
@@ -67,40 +109,130 @@ class Worker:
             self._hurry.set()
         self._stopping.set()
 
-    async def run(self, *, signals: bool = True) -> None:
-        """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives. Closes the client.
+    async def run(self, *, signals: bool = True) -> int:
+        """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives. Closes its clients.
 
-        Raises what makes going on senseless: ``ServerUnfit``, ``BadInput``. An unreachable server is waited for.
+        Answers how many running jobs had to be given back. Raises what makes going on senseless: ``ServerUnfit``,
+        ``BadInput``. An unreachable server is waited for.
         """
-        if not self._lanes:
-            raise BadInput("worker: it has no handler; decorate a function with @worker.on(topic).")
+        return await self._work(signals=signals, idle_s=None)
+
+    async def run_until_idle(self) -> int:
+        """Works until nothing is due and nothing runs: for tests, and for programs that run now and then."""
+        return await self._work(signals=False, idle_s=0)
+
+    async def _work(self, *, signals: bool, idle_s: float | None) -> int:
         loop = asyncio.get_running_loop()
+        outage = Outage()
+        lanes = self._lanes = self._made_lanes(outage, idle_s)
+        renewal = Renewal(twins.blocking(self.client, patience=1), lanes, outage, self._blocked_s)
+        renewal.beat = self.beat
         if signals:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in _SIGNALS:
                 loop.add_signal_handler(number, self.stop)
-        for topic in self._lanes:
-            logger.info("▶ %s, %d slots", topic, self._lanes[topic].slots)
         stopped = asyncio.ensure_future(self._stopping.wait())
-        lanes = [asyncio.create_task(lane.work()) for lane in self._lanes.values()]
+        renewal.start()
+        telling = asyncio.ensure_future(self._tell_now_and_then())
+        work = [asyncio.create_task(lane.work()) for lane in lanes]
         try:
-            await asyncio.wait({stopped, *lanes}, return_when=asyncio.FIRST_COMPLETED)
-            await self._end(lanes)
-            for lane in lanes:
-                if not lane.cancelled():
-                    lane.result()  # a lane ends by itself only with an error
+            await self._until_over(stopped, work, lanes)
+            cut_off = await self._end(work, lanes)
+            for task in work:
+                if not task.cancelled():
+                    task.result()  # a lane ends by itself only with an error, or when nothing is due
+            return cut_off
         finally:
             stopped.cancel()
+            telling.cancel()
             if signals:
-                for number in (signal.SIGTERM, signal.SIGINT):
+                for number in _SIGNALS:
                     loop.remove_signal_handler(number)
-            await self._client.close()
+            await renewal.stop()
+            self._stopping.clear()
+            self._hurry.clear()
+            await self.client.close()
+            if self._blocking is not None:
+                self._blocking.close()
 
-    async def _end(self, lanes: list[asyncio.Task[None]]) -> None:
-        for work in lanes:
-            work.cancel()
-        await asyncio.wait(lanes)
-        running = sum(lane.busy for lane in self._lanes.values())
-        logger.info("■ stopping, %d jobs running", running)
-        ends = asyncio.gather(*[lane.end(self._grace_s, self._hurry) for lane in self._lanes.values()])
-        given_back = sum(await ends)
-        logger.info("■ stopped, %d jobs given back", given_back)
+    async def _until_over(
+        self, stopped: asyncio.Future[Any], work: list[asyncio.Task[None]], lanes: list[Lane]
+    ) -> None:
+        """Until it is told to stop, a lane fails, or all have found nothing more to do."""
+        while True:
+            left = [task for task in work if not task.done()]
+            done, _ = await asyncio.wait({stopped, *left}, return_when=asyncio.FIRST_COMPLETED)
+            failed = [task for task in done if task is not stopped and task.exception() is not None]
+            if stopped.done() or failed:
+                return
+            if all(task.done() for task in work):
+                for lane in lanes:
+                    await lane.rest()
+                return
+
+    def _made_lanes(self, outage: Outage, idle_s: float | None) -> list[Lane]:
+        routes = self.routes()
+        if not routes:
+            raise BadInput("worker: it has no handler; decorate a function with @worker.on(topic) or @worker.task.")
+        self.holder = self.holder or f"{socket.gethostname()[:LONGEST_HOST]}:{os.getpid()}:".encode() + names.word(
+            os.urandom
+        )
+        share = None if self._slots is None else Share(self._slots)
+        lanes = [self._made_lane(route, outage, share) for route in routes]
+        for lane in lanes:
+            lane.idle_s = idle_s
+            logger.info("▶ %s, %d slots", lane.topic.name, lane.slots)
+        return lanes
+
+    def _made_lane(self, route: Route, outage: Outage, share: Share | None) -> Lane:
+        kind: Any = route.type
+        topic, blocking = self.client.topic(route.topic, type=kind), self.blocking.topic(route.topic, type=kind)
+        topic.verbs.holder = blocking.verbs.holder = self.holder
+        settler = Settler(topic, blocking, outage)
+        return Lane(
+            settler,
+            picker(route, settler),
+            slots=min(route.slots, self._slots or route.slots),
+            weight=route.weight,
+            ttr=self._ttr if route.ttr is None else route.ttr,
+            outage=outage,
+            share=share,
+        )
+
+    async def _tell_now_and_then(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(tally.EVERY_S)
+                self._tell()
+        finally:
+            self._tell()
+
+    def _tell(self) -> None:
+        for lane in self._lanes:
+            lane.tally.tell(len(lane.running))
+
+    async def _end(self, work: list[asyncio.Task[None]], lanes: list[Lane]) -> int:
+        for task in work:
+            task.cancel()
+        await asyncio.wait(work)
+        logger.info("■ stopping, %d jobs running", sum(len(lane.running) for lane in lanes))
+        ends = await asyncio.gather(*[lane.end(self._grace_s, self._hurry) for lane in lanes])
+        cut_off, unbegun = sum(late for late, _ in ends), sum(unbegun for _, unbegun in ends)
+        logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, unbegun)
+        return cut_off
+
+    # ── beside an application ────────────────────────────────────────────────────────────────────────────────────────
+
+    async def __aenter__(self) -> Worker:
+        """Works beside what is in the block, in the same loop; signals are left to the application."""
+        self._run = asyncio.create_task(self.run(signals=False))
+        await asyncio.sleep(0)
+        if self._run.done():
+            self._run.result()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._run is not None
+        self.stop()
+        await self._run

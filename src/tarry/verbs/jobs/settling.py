@@ -60,6 +60,22 @@ def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str 
     return _settle(BURY, keys, jobs, [(*_ticket(job), said) for job in jobs])
 
 
+def fail(keys: TopicKeys, job: Holding, when: bytes | None, fault: str, *, count: bool = True) -> Call[bool]:
+    """A failed attempt: due again after a delay in µs, or set aside (``None``). Answers whether the job is dead now.
+
+    The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
+    """
+    said = fault.encode("utf-8", "replace")
+    script = BURY if when is None else RELEASE
+    item = (*_ticket(job), said) if when is None else (*_ticket(job), when, b"1" if count else b"0", said)
+
+    def decode(reply: Reply) -> bool:
+        first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])
+        return script is BURY or reply[0] == b"dead"
+
+    return Call(script, keys, (FIRST_TIME,), decode, items=item)
+
+
 def back_off(attempt: int, luck: float) -> int:
     """Microseconds to wait after a failed attempt: 1 s × 2ⁿ ± 20 %, at most 1 h. ``luck`` is a number from 0 to 1."""
     base = min(SECOND << min(max(attempt, 1) - 1, 12), HOUR)

@@ -104,16 +104,17 @@ class Stored(Generic[T]):
 class HandedOut(Stored[T]):
     """A job in the hands of a consumer, reserved for its TTR.
 
-    ``attempt`` counts from 1; ``receipt`` proves the reservation and rises from one to the next.
+    ``attempt`` counts from 1; ``receipt`` proves the reservation and rises from one to the next. ``lost`` is true as soon
+    as a worker has learned that the reservation is over: stop working on it, somebody else may have it by now.
     """
 
-    __slots__ = ("_due", "_now", "_ttr", "attempt", "receipt", "settled")
+    __slots__ = ("_due", "_now", "_ttr", "attempt", "lost", "receipt", "settled")
 
     def __init__(self, topic: str, bodies: Bodies[T], receipt: int, now: int, raw: tuple[bytes, bytes, int, int, int]):
         id, value, self.attempt, self._due, self._ttr = raw
         super().__init__(topic, bodies, id.decode(), value)
         self.receipt = receipt
-        self.settled = False
+        self.settled = self.lost = False
         self._now = now
 
     @property

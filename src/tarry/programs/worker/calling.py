@@ -1,0 +1,132 @@
+"""How a handler is called: what it is given is read from its one parameter's annotation, when it is registered.
+
+    async def f(job)                      the job, an AsyncJob; bodies of any kind
+    async def f(job: AsyncJob[Order])     the job; its body is an Order
+    async def f(order: Order)             the body, an Order
+    def f(job: Job[Order])                in a thread: a Job, whose verbs block
+    def f(order: Order)                   in a thread: the body
+
+What cannot work is refused here, in words, and not when the first job comes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+
+from tarry.clients.aio.topic import AsyncJob
+from tarry.clients.sync.topic import Job
+from tarry.errors import BadInput
+from tarry.verbs.codecs import Codec
+from tarry.verbs.jobs.shapes import HandedOut
+
+Function = Callable[..., Any]
+_JOBS = (AsyncJob, Job, HandedOut)
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A handler, and what it wants."""
+
+    function: Function
+    name: str
+    is_async: bool
+    wants_body: bool
+    type: type[Any] | Codec[Any] | None
+    """What the bodies of its topic are."""
+
+
+def name_of(function: Function) -> str:
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return str(name).rpartition("<locals>.")[2]
+
+
+def is_async(function: Function) -> bool:
+    called = getattr(function, "__call__", function)  # noqa: B004  # an object whose __call__ is async
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def signature_of(function: Function) -> inspect.Signature:
+    """Its signature with real types. Raises ``BadInput``."""
+    if not callable(function):
+        raise BadInput(f"handler: {function!r} is no function.")
+    try:
+        return inspect.signature(function, eval_str=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as fault:
+        raise BadInput(
+            f"handler {name_of(function)}: an annotation cannot be read ({fault}); "
+            "its types must be importable when it is registered, not only for type checkers."
+        ) from fault
+
+
+def read(function: Function, kind: type[Any] | Codec[Any] | None) -> Callee:
+    """What the handler wants; ``kind`` is what ``on(type=…)`` says of the bodies. Raises ``BadInput``."""
+    name, awaited = name_of(function) if callable(function) else "", is_async(function)
+    parameter = _the_parameter(signature_of(function), name)
+    annotation = parameter.annotation
+    if annotation is inspect.Parameter.empty:
+        return Callee(function, name, awaited, False, kind)
+    origin = get_origin(annotation) or annotation
+    if origin in _JOBS:
+        _fits(origin, awaited, name, parameter.name)
+        own = next(iter(get_args(annotation)), None)
+        return Callee(function, name, awaited, False, _agreed(kind, own, name))
+    return Callee(function, name, awaited, True, _agreed(kind, annotation, name))
+
+
+def _the_parameter(signature: inspect.Signature, name: str) -> inspect.Parameter:
+    found = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    needed = [parameter for parameter in found if parameter.default is parameter.empty]
+    first = next(iter(found), None)
+    if first is None or first.kind is first.KEYWORD_ONLY or any(other is not first for other in needed):
+        raise BadInput(
+            f"handler {name}{signature}: it takes one argument, the job or its body; "
+            "for a function with arguments of its own use @worker.task."
+        )
+    return first
+
+
+def _fits(origin: type, awaited: bool, name: str, parameter: str) -> None:
+    if awaited and origin is Job:
+        raise BadInput(
+            f"handler {name}: {parameter} is annotated as tarry.Job, whose verbs would block the event loop; "
+            "an async def takes a tarry.AsyncJob."
+        )
+    if not awaited and origin is AsyncJob:
+        raise BadInput(
+            f"handler {name}: {parameter} is annotated as tarry.AsyncJob, whose verbs must be awaited; "
+            "a plain function takes a tarry.Job."
+        )
+
+
+def _agreed(kind: type[Any] | Codec[Any] | None, own: Any, name: str) -> Any:
+    """What the decorator says of the bodies, and what the annotation says."""
+    own = None if own in (Any, object) or isinstance(own, TypeVar) else own
+    if kind is None:
+        if own is not None:
+            check_type(own, f"handler {name}")
+        return own
+    if own is not None and isinstance(kind, type) and own is not kind:
+        raise BadInput(f"handler {name}: type={kind.__name__}, but the annotation says {own!r}; say it once.")
+    return kind
+
+
+def check_type(kind: Any, where: str) -> None:
+    """Refuses what JSON cannot become."""
+    try:
+        info = msgspec.inspect.type_info(kind)
+    except TypeError as fault:
+        raise BadInput(f"{where}: {fault}.") from fault
+    if isinstance(info, msgspec.inspect.CustomType):
+        raise BadInput(
+            f"{where}: {getattr(kind, '__name__', kind)} is nothing that JSON can become; "
+            "use a msgspec Struct, a dataclass or a TypedDict, or give the topic a codec with type=."
+        )

@@ -1,0 +1,230 @@
+"""A registry: which function handles which jobs. A big application has several, and its worker includes them.
+
+mail = Registry()
+
+@mail.on("letters", concurrency=50)
+async def send(letter: Letter) -> None: ...
+
+@mail.task
+async def remind(user: int, text: str = "") -> None: ...
+
+worker.include(mail)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from tarry.errors import BadInput
+from tarry.programs.worker import calling
+from tarry.programs.worker.targets import Middleware, Target, chained, of_callee
+from tarry.programs.worker.tasks import Rules, Task
+from tarry.programs.worker.verdicts import Policy
+from tarry.verbs.codecs import Codec
+from tarry.verbs.jobs.taking import ttr_of
+from tarry.words import names
+from tarry.words.durations import Duration
+
+if TYPE_CHECKING:
+    from tarry.programs.worker.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+CONCURRENCY, THREADS = 100, 20
+"""Jobs of a topic at a time: for async handlers, and for plain ones, which take a thread each."""
+TASKS = "tasks"
+
+
+@dataclass(slots=True)
+class Route:
+    """A topic of a worker: its handler, or its tasks by name."""
+
+    topic: str
+    slots: int
+    weight: float = 1.0
+    ttr: Duration | None = None
+    type: type[Any] | Codec[Any] | None = None
+    handler: Target | None = None
+    tasks: dict[str, Target] = field(default_factory=dict)
+
+
+class Registry:
+    """Handlers and tasks, until a worker includes them."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, Route] = {}
+        self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
+        self._layers: list[Middleware] = []
+        self._parts: list[Registry] = []
+        self._whole: Registry | None = None
+
+    def on(
+        self,
+        topic: str,
+        *,
+        concurrency: int | None = None,
+        weight: float = 1,
+        type: type[Any] | Codec[Any] | None = None,
+        ttr: Duration | None = None,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+        max_attempts: int | None = None,
+        cancel_when_lost: bool = False,
+    ) -> Callable[[F], F]:
+        """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread.
+
+        It is given the job or its body, by its annotation. ``concurrency`` is how many run at a time (100, or 20
+        threads); ``weight`` is the topic's share of slots that the worker's topics share; ``ttr`` is how soon another
+        worker has what this one held when it dies; ``timeout`` bounds one run. ``retry`` says how long a failed job waits
+        (a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
+        ``cancel_when_lost`` cancels an async handler whose job somebody else has by now. Raises ``BadInput``.
+        """
+        names.name(topic, "topic")
+        if any(route.topic == topic for route in self._root().routes()):
+            raise BadInput(f"topic: {topic!r} has a handler already.")
+        slots = None if concurrency is None else slots_of(concurrency)
+        if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
+            raise BadInput(f"weight: {weight!r}; it is a number above 0.")
+        ttr_of(ttr)
+        rules = Rules.of(timeout, retry, max_attempts, cancel_when_lost)
+
+        def register(function: F) -> F:
+            callee = calling.read(function, type)
+            target = rules.target(callee.name, callee.is_async, of_callee(callee))
+            usual = CONCURRENCY if callee.is_async else THREADS
+            self._routes[topic] = Route(topic, slots or usual, float(weight), ttr, callee.type, target)
+            return function
+
+        return register
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R]: ...
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        topic: str = TASKS,
+        concurrency: int = CONCURRENCY,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+        max_attempts: int | None = None,
+        cancel_when_lost: bool = False,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        topic: str = TASKS,
+        concurrency: int = CONCURRENCY,
+        timeout: Duration | None = None,
+        retry: Policy | None = None,
+        max_attempts: int | None = None,
+        cancel_when_lost: bool = False,
+    ) -> Any:
+        """The function below becomes a task: ``remind.add(7)`` puts a job in whose handler calls ``remind(7)``.
+
+        Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``; arguments are
+        validated against the annotations when the job comes. ``concurrency`` is the topic's: the largest given.
+        """
+        names.name(topic, "topic")
+        slots = slots_of(concurrency)
+        rules = Rules.of(timeout, retry, max_attempts, cancel_when_lost)
+
+        def register(function: Callable[..., Any]) -> Task[..., Any]:
+            made = Task(self, function, topic, name, rules, slots)
+            if (topic, made.name) in self._root().all_tasks():
+                raise BadInput(f"task: {topic} has one named {made.name!r} already; give name=.")
+            if any(route.topic == topic and route.handler for route in self._root().routes()):
+                raise BadInput(f"task: the topic {topic!r} has a handler; tasks need a topic of their own.")
+            self._tasks[topic, made.name] = made
+            return made
+
+        return register if function is None else register(function)
+
+    def around(self, layer: Middleware) -> Middleware:
+        """Middleware around all handlers of this registry: a callable that takes the job and the next one."""
+        chained([layer])
+        self._layers.append(layer)
+        return layer
+
+    def include(self, *registries: Registry) -> None:
+        """Takes in other registries; their middleware stays theirs. Raises ``BadInput`` where two say the same."""
+        for part in registries:
+            if part is self or part is self._root():
+                raise BadInput("include: a registry cannot include itself.")
+            mine = {route.topic for route in self._root().routes() if route.handler}
+            doubles = mine & {route.topic for route in part.routes()}
+            same = self._root().all_tasks().keys() & part.all_tasks().keys()
+            if doubles or same:
+                raise BadInput(f"include: there already is a handler for {sorted(doubles) or sorted(same)}.")
+            part._whole = self
+            self._parts.append(part)
+
+    # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
+
+    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[Route]:
+        """All topics, those of the parts too; tasks of one topic as one."""
+        layers = (*outer, *chained(self._layers))
+        found = {route.topic: _layered(route, layers) for route in self._routes.values()}
+        for task in self._tasks.values():
+            route = found.setdefault(task.topic_name, Route(task.topic_name, 1))
+            route.tasks[task.name] = _wrapped(task.target(), layers)
+            route.slots = max(route.slots, task.slots)
+        for part in self._parts:
+            for route in part.routes(layers):
+                known = found.setdefault(route.topic, route)
+                if known is not route:
+                    known.tasks.update(route.tasks)
+                    known.slots = max(known.slots, route.slots)
+        return list(found.values())
+
+    def all_tasks(self) -> dict[tuple[str, str], Task[..., Any]]:
+        found = dict(self._tasks)
+        for part in self._parts:
+            found.update(part.all_tasks())
+        return found
+
+    def worker(self) -> Worker:
+        """The worker that includes this registry. Raises ``BadInput`` when none does."""
+        from tarry.programs.worker.worker import Worker
+
+        root = self._root()
+        if not isinstance(root, Worker):
+            raise BadInput("task: its registry belongs to no worker yet; call worker.include(registry) first.")
+        return root
+
+    def _root(self) -> Registry:
+        *_, last = self._upwards()
+        return last
+
+    def _upwards(self) -> Iterator[Registry]:
+        here: Registry | None = self
+        while here is not None:
+            yield here
+            here = here._whole
+
+
+def slots_of(concurrency: int) -> int:
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        raise BadInput(f"concurrency: {concurrency!r}; it is a whole number, at least 1.")
+    return concurrency
+
+
+def _layered(route: Route, layers: tuple[Middleware, ...]) -> Route:
+    assert route.handler is not None
+    wrapped = _wrapped(route.handler, layers)
+    return Route(route.topic, route.slots, route.weight, route.ttr, route.type, wrapped)
+
+
+def _wrapped(target: Target, layers: tuple[Middleware, ...]) -> Target:
+    from dataclasses import replace
+
+    return replace(target, middleware=layers) if layers else target

@@ -1,0 +1,179 @@
+"""Reservations are renewed here: in a thread of its own, over a connection of its own.
+
+    age of a job   0 ─────────── ⅓ TTR ──── ½ ─────────────── TTR
+                     nothing        ▲ touched, in one call a topic, and again in a third of a TTR
+
+So a handler that blocks the event loop, or a thread that computes, loses no reservation. Every sixth of a TTR the thread
+looks at what is in hand: no call for jobs that are younger than a third, none for those that are done.
+
+The same thread watches the loop: when handlers run and the loop does not answer, it says which one blocks it, for how
+long, and where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tarry.clients.sync.client import Client
+from tarry.errors import StaleReceipt, TarryError
+from tarry.programs.worker.lane import Lane
+from tarry.programs.worker.outage import Outage
+from tarry.verbs.jobs.shapes import HandedOut
+from tarry.words.durations import SECOND
+
+logger = logging.getLogger("tarry.worker")
+LOOKS, RENEW_AT = 6, 3
+"""Parts of a TTR: it looks every sixth; what is older than a third is renewed."""
+SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.01, 5.0
+TELL_AGAIN_S = 10.0
+FRAMES = 8
+"""Of a blocked loop's stack: the innermost."""
+
+
+class Renewal:
+    """The thread of one worker."""
+
+    def __init__(self, client: Client, lanes: Sequence[Lane], outage: Outage, blocked_s: float) -> None:
+        self._client = client
+        self._lanes = lanes
+        self._outage = outage
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._renewed: dict[HandedOut[Any], float] = {}
+        self._wake = threading.Event()
+        self._stopping = False
+        self._usual_s = min([LONGEST_LOOK_S, *(_seconds(lane) / LOOKS for lane in lanes)])
+        self._look_s = self._usual_s
+        self._blocked_s = blocked_s
+        self._asked_at: float | None = None
+        self._told_at = -TELL_AGAIN_S
+        self._blocking = ""
+        self._thread = threading.Thread(target=self._run, name="tarry renewal", daemon=True)
+        self.beat: Callable[[], None] = lambda: None
+        """Called at each look: a parent process hears it."""
+
+    def start(self) -> None:
+        for lane in self._lanes:
+            lane.noticed = self._notice
+        self._thread.start()
+
+    async def stop(self) -> None:
+        self._stopping = True
+        self._wake.set()
+        await asyncio.to_thread(self._thread.join)
+        self._client.close()
+
+    def _notice(self, jobs: Sequence[HandedOut[Any]]) -> None:
+        """Jobs may have a TTR of their own, and a short one wants to be looked at soon."""
+        shortest = min([job._ttr for job in jobs]) / SECOND / LOOKS
+        if shortest < self._look_s:
+            self._look_s = max(shortest, SHORTEST_LOOK_S)
+            self._wake.set()
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.wait(min(self._look_s, self._blocked_s / 2 if self._busy() else self._look_s))
+            self._wake.clear()
+            self.beat()
+            try:
+                self._look(time.monotonic())
+            except Exception:
+                logger.exception("✗ The renewal of reservations has a fault; it goes on.")
+
+    def _busy(self) -> bool:
+        return any(lane.running for lane in self._lanes)
+
+    def _look(self, now: float) -> None:
+        seen: dict[HandedOut[Any], float] = {}
+        shortest = self._usual_s
+        for lane in self._lanes:
+            old: list[HandedOut[Any]] = []
+            for job in list(lane.running):  # one step of the interpreter: the loop may go on
+                ttr = job._ttr / SECOND
+                since = seen[job] = self._renewed.get(job, now)
+                shortest = min(shortest, ttr / LOOKS)
+                if now - since >= ttr / RENEW_AT - ttr / LOOKS * (job not in self._renewed) and not job.settled:
+                    old.append(job)
+            if old and self._touch(lane, [job for job in old if job in lane.running and not job.lost]):
+                seen.update(dict.fromkeys(old, time.monotonic()))
+        self._renewed = seen
+        self._look_s = max(shortest, SHORTEST_LOOK_S)
+        self._watch(now)
+
+    def _touch(self, lane: Lane, jobs: Sequence[HandedOut[Any]]) -> bool:
+        if not jobs:
+            return True
+        try:
+            self._client.run(lane.blocking.verbs.touch(jobs, None))
+        except StaleReceipt as fault:
+            refused = set(fault.ids)
+            gone = [job for job in jobs if job.id in refused and job in lane.running and not job.settled]
+            for job in gone:
+                job.lost = True
+            self._tell_loop(lane.lost, gone)
+        except TarryError as fault:
+            self._outage.tell(fault)
+            return False
+        return True
+
+    def _tell_loop(self, what: Callable[..., object], *given: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(what, *given)
+        except RuntimeError:
+            pass  # the loop is closed: nobody is left to be told
+
+    # ── the watchdog ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _watch(self, now: float) -> None:
+        if self._asked_at is None:
+            if self._busy():
+                self._asked_at = now
+                self._tell_loop(self._answer)
+            return
+        silent = now - self._asked_at
+        if silent >= self._blocked_s and now - self._told_at >= TELL_AGAIN_S:
+            self._told_at = now
+            self._blocking = self._who()
+            stack = "".join(_stack_of(self._loop_thread)).rstrip()
+            logger.warning(
+                "✗ %s blocks the event loop for %.1f s now; a plain function would run in a thread.\n%s",
+                self._blocking, silent, stack,
+                extra={"tarry": {"handler": self._blocking, "blocked_ms": silent * 1000, "stack": stack}},
+            )  # fmt: skip
+
+    def _answer(self) -> None:
+        """The loop is alive."""
+        asked, self._asked_at = self._asked_at, None
+        if self._blocking and asked is not None:
+            logger.warning("✓ %s blocked the event loop for %.1f s.", self._blocking, time.monotonic() - asked)
+            self._blocking = ""
+
+    def _who(self) -> str:
+        """The handler whose task runs, and its job."""
+        task = asyncio.current_task(self._loop)
+        for lane in self._lanes:
+            for job, runs in list(lane.running.items()):
+                if runs is task and task is not None:
+                    target = lane.target_of(job)
+                    return f"{target.name} ({job.topic}/{job.id} attempt {job.attempt})"
+        return "Something outside of the handlers"
+
+
+def _seconds(lane: Lane) -> float:
+    from tarry.words.durations import microseconds
+
+    return microseconds(lane.ttr, "ttr") / SECOND
+
+
+def _stack_of(thread: int) -> list[str]:
+    frame = sys._current_frames().get(thread)
+    return traceback.format_list(traceback.extract_stack(frame)[-FRAMES:]) if frame is not None else []

@@ -1,0 +1,135 @@
+"""Settling, for one topic of a worker: what is done leaves in batches, what failed leaves by its verdict.
+
+done ──▶ finish_many, in the turn of the next pop         failed ──▶ verdict ──▶ due again, or dead
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.sync.topic import Topic
+from tarry.errors import StaleReceipt, TarryError, Unavailable
+from tarry.idea.calls import Call
+from tarry.programs.worker import lines
+from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.tally import Tally
+from tarry.programs.worker.targets import Target
+from tarry.programs.worker.verdicts import Dead, Verdict, judge
+from tarry.verbs.jobs import settling
+from tarry.verbs.jobs.shapes import HandedOut
+
+Job = HandedOut[Any]
+
+
+class Settler:
+    """Sends a topic's answers on their way. Its errands are awaited at the end."""
+
+    def __init__(self, topic: AsyncTopic[Any], blocking: Topic[Any], outage: Outage) -> None:
+        self.topic = topic
+        self.blocking = blocking
+        self.tally = Tally(topic.name)
+        self._outage = outage
+        self.done: list[Job] = []
+        self.errands: set[asyncio.Task[None]] = set()
+        self.ending = False
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.errands.add(task)
+        task.add_done_callback(self.errands.discard)
+
+    def flush(self) -> None:
+        """Sends what is done on its way."""
+        if self.done:
+            jobs, self.done = self.done, []
+            self.spawn(self._finish(jobs))
+
+    async def _finish(self, jobs: list[Job]) -> None:
+        try:
+            await self.topic.finish_many(jobs)
+        except StaleReceipt as fault:
+            lines.stale(self.topic.name, fault)
+            self.tally.lost += len(fault.ids)
+            self.tally.done += len(jobs) - len(fault.ids)
+        except Unavailable as fault:
+            if self.ending:
+                return self._outage.tell(fault)  # they come back after their TTR
+            await self._outage.hold_on(fault)
+            self.done += jobs  # a replay of what was done is answered like the first
+            self.flush()
+        else:
+            self.tally.done += len(jobs)
+
+    async def give_back(self, jobs: Sequence[Job]) -> None:
+        """At once, uncounted: as if they had not been handed out."""
+        jobs = [job for job in jobs if not job.settled]
+        try:
+            await self.topic.release_many(jobs, 0, count=False)
+        except StaleReceipt as fault:
+            lines.stale(self.topic.name, fault)
+        except Unavailable as fault:
+            self._outage.tell(fault)  # they come back after their TTR
+
+    # ── failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def failed(self, job: Job, target: Target, fault: BaseException) -> bool:
+        """By its verdict. Answers whether the job is dead."""
+        if job.settled:
+            return False
+        verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
+        try:
+            dead = await self.topic.client.run(self._call(job, verdict))
+        except TarryError as trouble:
+            return self._refused(job, trouble)
+        return self._told(job, verdict, dead)
+
+    def failed_here(self, job: Job, target: Target, fault: BaseException) -> bool:
+        """The same in a thread."""
+        if job.settled:
+            return False
+        verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
+        try:
+            dead = self.blocking.client.run(self._call(job, verdict))
+        except TarryError as trouble:
+            return self._refused(job, trouble)
+        return self._told(job, verdict, dead)
+
+    async def settle(self, job: Job, target: Target, fault: BaseException) -> None:
+        """For middleware, which is told of the end of a job."""
+        if await self.failed(job, target, fault):
+            raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
+
+    def settle_here(self, job: Job, target: Target, fault: BaseException) -> None:
+        if self.failed_here(job, target, fault):
+            raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
+
+    def _call(self, job: Job, verdict: Verdict) -> Call[bool]:
+        return settling.fail(
+            self.topic.verbs.keys,
+            job,
+            None if verdict.delay_us is None else b"%d" % verdict.delay_us,
+            f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason,
+            count=verdict.counts,
+        )
+
+    def _told(self, job: Job, verdict: Verdict, dead: bool) -> bool:
+        job.settled = True
+        lines.failed(job, verdict, dead=dead)
+        self.tally.dead += dead
+        self.tally.again += not dead
+        return dead
+
+    def _refused(self, job: Job, trouble: TarryError) -> bool:
+        if isinstance(trouble, StaleReceipt):
+            job.lost = True
+            self.tally.lost += 1
+            lines.stale(self.topic.name, trouble)
+        elif isinstance(trouble, Unavailable):
+            self._outage.tell(trouble)  # it comes back after its TTR
+        else:
+            lines.refused(job, trouble)  # a delay beyond the year 9999, say: it comes back after its TTR
+        return False

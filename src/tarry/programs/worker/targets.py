@@ -1,0 +1,150 @@
+"""What one job is handed to: a handler or a task, with all that was said of it. Built when the worker starts.
+
+    middleware ▶ middleware ▶ settles a failure ▶ timeout ▶ body or arguments ▶ the function
+
+Middleware is a plain callable ``(job, handle)``: an ``async def`` goes around async handlers, a plain function around plain
+ones. It sees the start, what ``handle`` returns, what it raises, and ``Dead`` when that was the end of the job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tarry.clients.aio.topic import AsyncJob
+from tarry.errors import BadInput
+from tarry.programs.worker.calling import Callee, Function
+from tarry.programs.worker.verdicts import USUAL, Policy
+from tarry.verbs.jobs.shapes import HandedOut
+
+Middleware = Callable[[Any, Callable[[Any], Any]], Any]
+Settle = Callable[[Any, BaseException], Any]
+"""Settles a failed job and raises ``Dead`` if that was its end; awaited around async handlers."""
+
+_current: ContextVar[HandedOut[Any]] = ContextVar("tarry_job")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One function, and the rules for its jobs."""
+
+    name: str
+    is_async: bool
+    call: Callable[[Any], Any]
+    timeout_s: float | None = None
+    retry: Policy = USUAL
+    max_attempts: int | None = None
+    cancel_when_lost: bool = False
+    middleware: tuple[Middleware, ...] = ()
+    settles: bool = False
+    """Its middleware is told of failures when they are settled, so they are settled inside."""
+
+
+def of_callee(callee: Callee) -> Callable[[Any], Any]:
+    """Calls a handler with what it wants of a job."""
+    function = callee.function
+    if not callee.wants_body:
+        return function
+    if callee.is_async:
+
+        async def with_body(job: HandedOut[Any]) -> Any:
+            return await function(job.body)
+
+        return with_body
+    return lambda job: function(job.body)
+
+
+def current_job() -> HandedOut[Any]:
+    """Inside a task: the job that it runs for. ``current_job().lost`` says that somebody else has it by now."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise BadInput("current_job: no task of a worker runs here.") from None
+
+
+def remembered(job: HandedOut[Any], call: Callable[[], Any]) -> Any:
+    """Calls a plain task; while it runs it is the current one of its thread."""
+    token = _current.set(job)
+    try:
+        return call()
+    finally:
+        _current.reset(token)
+
+
+def remember(job: HandedOut[Any]) -> None:
+    """For a task of asyncio, whose context ends with it."""
+    _current.set(job)
+
+
+def built(target: Target, settle: Settle) -> Target:
+    """The target with its timeout and its middleware around it."""
+    call = target.call
+    if target.timeout_s is not None and target.is_async:
+        call = _bounded(call, target.name, target.timeout_s)
+    chain = [layer for layer in target.middleware if _is_async(layer) is target.is_async]
+    if not chain:
+        return replace(target, call=call)
+    call = (_settling_async if target.is_async else _settling)(call, settle)
+    for layer in reversed(chain):
+        call = _around(layer, call)
+    return replace(target, call=call, settles=True)
+
+
+def _is_async(layer: Function) -> bool:
+    from tarry.programs.worker.calling import is_async
+
+    return is_async(layer)
+
+
+def _around(layer: Middleware, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda job: layer(job, inner)
+
+
+def _bounded(call: Callable[[Any], Awaitable[Any]], name: str, seconds: float) -> Callable[[Any], Awaitable[Any]]:
+    async def bounded(job: AsyncJob[Any]) -> Any:
+        bound = asyncio.timeout(seconds)
+        try:
+            async with bound:
+                return await call(job)
+        except TimeoutError as fault:
+            if bound.expired():
+                raise TimeoutError(overdue(name, seconds)) from fault
+            raise
+
+    return bounded
+
+
+def overdue(name: str, seconds: float) -> str:
+    return f"{name} took longer than its timeout of {seconds:g} s"
+
+
+def _settling_async(call: Callable[[Any], Awaitable[Any]], settle: Settle) -> Callable[[Any], Awaitable[Any]]:
+    async def settling(job: AsyncJob[Any]) -> Any:
+        try:
+            return await call(job)
+        except Exception as fault:
+            await settle(job, fault)
+            raise
+
+    return settling
+
+
+def _settling(call: Callable[[Any], Any], settle: Settle) -> Callable[[Any], Any]:
+    def settling(job: Any) -> Any:
+        try:
+            return call(job)
+        except Exception as fault:
+            settle(job, fault)
+            raise
+
+    return settling
+
+
+def chained(layers: Sequence[Middleware]) -> tuple[Middleware, ...]:
+    for layer in layers:
+        if not callable(layer):
+            raise BadInput(f"middleware: {layer!r} is not callable; it takes the job and the handler.")
+    return tuple(layers)

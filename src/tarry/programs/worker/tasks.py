@@ -1,0 +1,206 @@
+"""Tasks: a typed function as a job.
+
+    @worker.task
+    async def remind(user: int, text: str = "") -> None: ...
+
+    remind.add(7)                                              # blocking;  await remind.add_async(7)
+    remind.options(delay="1h", id="u7").add(7, text="hi")      # options of the job first, then the function's arguments
+    await remind(7)                                            # calls the function itself
+
+    a job's body   {"task": "remind", "args": {"user": 7, "text": "hi"}}
+
+Arguments travel by name as JSON and are validated against the annotations where the task runs: nothing is pickled, other
+languages may add tasks, and an argument with a default may be added or left out between two releases.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
+
+import msgspec
+
+from tarry.errors import BadInput
+from tarry.programs.worker import calling
+from tarry.programs.worker.targets import Target, remember, remembered
+from tarry.programs.worker.verdicts import USUAL, Bury, Policy, checked
+from tarry.verbs.jobs.options import TOPICS_OWN, options
+from tarry.verbs.jobs.shapes import Added, HandedOut, IfExists, NewJob
+from tarry.words import names
+from tarry.words.durations import MILLISECOND, SECOND, Duration, microseconds
+
+if TYPE_CHECKING:
+    from tarry.programs.worker.registry import Registry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Envelope(msgspec.Struct):
+    """The body of a task's job, its arguments not yet read."""
+
+    task: str
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a registration says of how its function runs."""
+
+    timeout_s: float | None = None
+    retry: Policy = USUAL
+    max_attempts: int | None = None
+    cancel_when_lost: bool = False
+
+    @staticmethod
+    def of(timeout: Duration | None, retry: Policy | None, max_attempts: int | None, cancel: bool) -> Rules:
+        """Checked. Raises ``BadInput``."""
+        if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
+            raise BadInput(f"max_attempts: {max_attempts!r}; it is a whole number, at least 1.")
+        seconds = None if timeout is None else microseconds(timeout, "timeout", least=MILLISECOND) / SECOND
+        return Rules(seconds, checked(retry), max_attempts, cancel)
+
+    def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
+        return Target(name, is_async, call, self.timeout_s, self.retry, self.max_attempts, self.cancel_when_lost)
+
+
+class Task(Generic[P, R]):
+    """A function whose calls can be put off. Made by ``@worker.task`` or ``@registry.task``."""
+
+    def __init__(
+        self, registry: Registry, function: Callable[P, R], topic: str, name: str | None, rules: Rules, slots: int
+    ) -> None:
+        self.name: str = name or str(getattr(function, "__name__", ""))
+        names.name(self.name, "task")
+        self.topic_name = topic
+        self.slots = slots
+        self._registry = registry
+        self._function = function
+        self._rules = rules
+        self._signature = calling.signature_of(function)
+        self._arguments = _decoder(self.name, self._signature)
+        update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the function here and now."""
+        return self._function(*args, **kwargs)
+
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
+        """Puts a job in that will call the function with these arguments; by the worker's blocking client."""
+        return TaskOptions(self, {}).add(*args, **kwargs)
+
+    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> Added:
+        """The same as ``add``, awaited."""
+        return await TaskOptions(self, {}).add_async(*args, **kwargs)
+
+    def options(
+        self,
+        *,
+        delay: Duration = 0,
+        at: datetime | None = None,
+        id: str | None = None,
+        if_exists: IfExists = "error",
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPICS_OWN,
+        headers: Mapping[str, str] | None = None,
+    ) -> TaskOptions[P]:
+        """The options of the job, as ``topic.add`` has them; then ``.add(…)`` with the function's own arguments."""
+        options(delay, at, if_exists, ttr, max_attempts, headers)
+        given = {"delay": delay, "at": at, "id": id, "if_exists": if_exists, "ttr": ttr}
+        return TaskOptions(self, {**given, "max_attempts": max_attempts, "headers": headers})
+
+    def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
+        """The call as a job for ``topic.add_many``."""
+        return NewJob(self.body(*args, **kwargs))
+
+    def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """The call as a body. Raises ``BadInput`` when the arguments are not the function's."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as fault:
+            raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
+        return {"task": self.name, "args": bound.arguments}
+
+    # ── what workers use ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def target(self) -> Target:
+        awaited = calling.is_async(self._function)
+        return self._rules.target(self.name, awaited, self._run_async if awaited else self._run)
+
+    async def _run_async(self, job: HandedOut[Any]) -> Any:
+        remember(job)
+        args, kwargs = self._given(job)
+        function: Any = self._function
+        return await function(*args, **kwargs)
+
+    def _run(self, job: HandedOut[Any]) -> Any:
+        args, kwargs = self._given(job)
+        function: Any = self._function
+        return remembered(job, lambda: function(*args, **kwargs))
+
+    def _given(self, job: HandedOut[Any]) -> tuple[Any, Any]:
+        try:
+            given = self._arguments.decode(envelope(job).args)
+        except (msgspec.ValidationError, msgspec.DecodeError) as fault:
+            raise Bury(f"the arguments do not fit {self.name}{self._signature}: {fault}") from fault
+        found = {name: getattr(given, name) for name in given.__struct_fields__}
+        bound = inspect.BoundArguments(
+            self._signature,
+            {name: value for name, value in found.items() if value is not msgspec.UNSET},
+        )
+        return bound.args, bound.kwargs
+
+
+class TaskOptions(Generic[P]):
+    """A task with options for its next job."""
+
+    def __init__(self, task: Task[P, Any], given: dict[str, Any]) -> None:
+        self._task = task
+        self._given = given
+
+    def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
+        """Puts the job in. Raises what ``topic.add`` raises."""
+        body = self._task.body(*args, **kwargs)
+        added: Added = self._task._registry.worker().blocking.topic(self._task.topic_name).add(body, **self._given)
+        return added
+
+    async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> Added:
+        """The same, awaited."""
+        body = self._task.body(*args, **kwargs)
+        topic = self._task._registry.worker().client.topic(self._task.topic_name)
+        added: Added = await topic.add(body, **self._given)
+        return added
+
+
+def envelope(job: HandedOut[Any]) -> Envelope:
+    """Raises ``Bury`` for a body that is no task."""
+    try:
+        return _ENVELOPE.decode(job.raw)
+    except (msgspec.ValidationError, msgspec.DecodeError) as fault:
+        raise Bury(f"no task: {fault}") from fault
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+
+
+def _decoder(name: str, signature: inspect.Signature) -> msgspec.json.Decoder[Any]:
+    """Reads arguments by name, each by its annotation; unknown ones are refused, those with a default may be missing."""
+    fields: list[Any] = []
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise BadInput(
+                f"task {name}{signature}: *args and **kwargs have no names to travel by; name the arguments."
+            )
+        kind = Any if parameter.annotation is parameter.empty else parameter.annotation
+        if kind is not Any:
+            calling.check_type(kind, f"task {name}, argument {parameter.name}")
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, kind))
+        else:
+            fields.append((parameter.name, kind if kind is Any else Union[kind, msgspec.UnsetType], msgspec.UNSET))  # noqa: UP007  # any kind
+    made = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(made)

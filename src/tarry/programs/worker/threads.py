@@ -1,0 +1,79 @@
+"""Threads for plain functions, as many as there are slots; started when they are first needed.
+
+    loop ──put──▶ queue ──▶ thread: call(job) ──▶ over ──one wake-up for many──▶ loop
+
+They are daemons: a function that never returns does not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from tarry.clients.sync.topic import Job
+
+Call = Callable[[Job[Any]], Any]
+Ended = Callable[[Job[Any], BaseException | None], None]
+
+
+class Threads:
+    """One topic's threads. ``ended`` is called in the loop, once for each job."""
+
+    def __init__(self, name: str, most: int, ended: Ended) -> None:
+        self._name = name
+        self._most = most
+        self._ended = ended
+        self._queue: SimpleQueue[tuple[Job[Any], Call] | None] = SimpleQueue()
+        self._over: deque[tuple[Job[Any], BaseException | None]] = deque()
+        self._told = False
+        self._loop = asyncio.get_running_loop()
+        self._threads: list[threading.Thread] = []
+
+    def run(self, job: Job[Any], call: Call, busy: int) -> None:
+        """Runs it as soon as a thread is free. ``busy``: how many jobs are in hand, this one included."""
+        self._queue.put((job, call))
+        if len(self._threads) < min(busy, self._most):
+            name = f"tarry {self._name} {len(self._threads) + 1}"
+            self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
+            self._threads[-1].start()
+
+    def withdraw(self) -> list[Job[Any]]:
+        """Those that no thread has begun: they will not be."""
+        found: list[Job[Any]] = []
+        try:
+            while (item := self._queue.get_nowait()) is not None:
+                found.append(item[0])
+        except Empty:
+            pass
+        return found
+
+    def end(self) -> None:
+        """Threads end when their functions return."""
+        for _ in self._threads:
+            self._queue.put(None)
+
+    def _work(self) -> None:
+        while (item := self._queue.get()) is not None:
+            job, call = item
+            fault: BaseException | None = None
+            try:
+                call(job)
+            except BaseException as raised:  # noqa: BLE001  # whatever it is, the job's fate is decided in the loop
+                fault = raised
+            self._over.append((job, fault))
+            del item, job, call, fault
+            if not self._told:
+                self._told = True
+                try:
+                    self._loop.call_soon_threadsafe(self._drain)
+                except RuntimeError:  # the loop is closed: the job was given back long ago
+                    return
+
+    def _drain(self) -> None:
+        self._told = False  # before looking: what comes from now on wakes the loop again
+        while self._over:
+            self._ended(*self._over.popleft())

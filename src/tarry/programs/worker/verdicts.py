@@ -1,0 +1,157 @@
+"""What becomes of a job whose handler did not return: the handler's own word, or the policy's.
+
+    raise Retry(after="5m")     again in five minutes; without ``after`` when the policy says
+    raise Snooze("1h")          again in an hour, and this attempt does not count
+    raise Bury("no such user")  set aside, dead, with the reason
+    any other exception         again after a back-off; dead after the last attempt
+
+A policy is a ``BackOff``; or a map from types of exceptions to a ``BackOff``, a duration or ``None`` (dead at once), where
+the nearest type in the exception's ancestry counts; or a function ``(job, exception) -> duration or None``.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tarry.errors import BadInput
+from tarry.verbs.jobs.face import in_a_line
+from tarry.verbs.jobs.shapes import HandedOut
+from tarry.words.durations import Duration, microseconds
+
+FRAMES, LONGEST_ERROR = 20, 7000
+"""Of a traceback: the innermost frames, and the last bytes of its text. The script keeps 8 KiB with the reason."""
+
+
+class Retry(Exception):
+    """Raised by a handler: the attempt failed, try again after a time (or after the usual back-off)."""
+
+    def __init__(self, reason: str = "", *, after: Duration | None = None) -> None:
+        super().__init__(reason)
+        self.after_us = None if after is None else microseconds(after, "after")
+
+
+class Snooze(Exception):
+    """Raised by a handler: not now; again after a time, and this attempt does not count."""
+
+    def __init__(self, delay: Duration, reason: str = "") -> None:
+        super().__init__(reason)
+        self.delay_us = microseconds(delay)
+
+
+class Bury(Exception):
+    """Raised by a handler: trying again makes no sense; the job is set aside with the reason."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Dead(Exception):
+    """What middleware sees when a job was set aside for good; ``error`` is what the handler raised."""
+
+    def __init__(self, reason: str, error: BaseException) -> None:
+        super().__init__(reason)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """How long a failed job waits: ``first × factorⁿ``, at most ``longest``, give or take ``jitter``."""
+
+    first: Duration = 1
+    factor: float = 2.0
+    longest: Duration = "1h"
+    jitter: float = 0.2
+
+    def __post_init__(self) -> None:
+        microseconds(self.first, "first")
+        microseconds(self.longest, "longest")
+        if not 1 <= self.factor <= 1000 or not 0 <= self.jitter <= 1:
+            raise BadInput("BackOff: factor lies between 1 and 1000, jitter between 0 and 1.")
+
+    def after(self, attempt: int, luck: float) -> int:
+        """Microseconds to wait after a failed attempt (the first is 1). ``luck`` is a number from 0 to 1."""
+        longest = microseconds(self.longest)
+        base = min(microseconds(self.first) * self.factor ** min(max(attempt, 1) - 1, 100), longest)
+        return min(round(base * (1 - self.jitter + 2 * self.jitter * luck)), longest)
+
+
+Delay = BackOff | Duration | None
+Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exception], Duration | None]
+USUAL = BackOff()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``delay_us`` is ``None`` for a job that is set aside."""
+
+    delay_us: int | None
+    counts: bool
+    reason: str
+    error: str = ""
+
+
+def checked(policy: Policy | None) -> Policy:
+    """The policy, or the usual one; ``BadInput`` tells what is wrong with it."""
+    if policy is None:
+        return USUAL
+    if isinstance(policy, Mapping):
+        for kind, delay in policy.items():
+            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+                raise BadInput(f"retry: {kind!r} is no type of exception.")
+            if delay is not None and not isinstance(delay, BackOff):
+                microseconds(delay, "retry")
+    elif not isinstance(policy, BackOff) and not callable(policy):
+        raise BadInput(f"retry: {policy!r}; give a BackOff, a map from exceptions to delays, or a function.")
+    return policy
+
+
+def judge(
+    policy: Policy, job: HandedOut[Any], fault: BaseException, luck: float, max_attempts: int | None = None
+) -> Verdict:
+    """What becomes of the job. A policy that fails itself is the usual one, and its own error is told with the job's."""
+    if isinstance(fault, Bury):
+        return Verdict(None, True, fault.reason or "buried by its handler", _traceback(fault.__cause__))
+    if isinstance(fault, Snooze):
+        return Verdict(fault.delay_us, False, in_a_line(fault))
+    if max_attempts is not None and job.attempt >= max_attempts:
+        return Verdict(None, True, "attempts exhausted", f"{in_a_line(fault)}\n{_traceback(fault)}")
+    if isinstance(fault, Retry):
+        after = fault.after_us if fault.after_us is not None else _usual(policy, job, luck)
+        return Verdict(after, True, in_a_line(fault), _traceback(fault.__cause__))
+    try:
+        delay = _delay(policy, job, fault, luck)
+    except Exception as broken:  # noqa: BLE001  # a user's function; its fault must not cost the job
+        return Verdict(USUAL.after(job.attempt, luck), True, in_a_line(fault), _traceback(broken))
+    return Verdict(delay, True, in_a_line(fault), _traceback(fault))
+
+
+def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, luck: float) -> int | None:
+    given: Delay
+    if isinstance(policy, BackOff):
+        given = policy
+    elif isinstance(policy, Mapping):
+        given = next((policy[kind] for kind in type(fault).__mro__ if kind in policy), USUAL)
+    else:
+        given = policy(job, fault) if isinstance(fault, Exception) else USUAL
+    if isinstance(given, BackOff):
+        return given.after(job.attempt, luck)
+    return None if given is None else microseconds(given, "retry")
+
+
+def _usual(policy: Policy, job: HandedOut[Any], luck: float) -> int:
+    return (policy if isinstance(policy, BackOff) else USUAL).after(job.attempt, luck)
+
+
+def _traceback(fault: BaseException | None) -> str:
+    """The end of it: where it happened."""
+    if fault is None:
+        return ""
+    lines = traceback.format_exception(type(fault), fault, fault.__traceback__, limit=-FRAMES)
+    raw = "".join(lines).rstrip().encode("utf-8", "replace")
+    if len(raw) > LONGEST_ERROR:
+        raw = b"\xe2\x80\xa6 " + raw[-LONGEST_ERROR:]
+    return raw.decode("utf-8", "ignore")
