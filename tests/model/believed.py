@@ -20,6 +20,7 @@ class Job:
     place: str = "due"
     attempt: int = 0
     limit: int | None = None
+    holder: str = ""
     receipt: int | None = None  # of the last hand-out since the job was added or kicked
 
 
@@ -56,7 +57,7 @@ class Topic:
             over = job.limit is not None and job.attempt >= job.limit
             job.place, job.at = ("dead", self.now) if over else ("due", job.at)
 
-    def pop(self, n: int, ttr: int) -> list[str]:
+    def pop(self, n: int, ttr: int, holder: str = "") -> list[str]:
         self.put_back()
         for id, _ in self.in_place("dead", self.now - KEEP)[:SWEEP]:
             del self.jobs[id]
@@ -65,6 +66,7 @@ class Topic:
         for k, (_, job) in enumerate(ready):
             job.place, job.at = "reserved", self.now + (job.own_ttr or ttr) + k
             job.attempt, job.limit, job.receipt = job.attempt + 1, job.own_limit, receipt
+            job.holder = holder
         self.last = receipt if ready else self.last
         return [id for id, _ in ready]
 
@@ -99,6 +101,24 @@ class Topic:
             job.place, job.at = ("dead", self.now) if dies else ("due", self.now + wait)
             job.attempt -= not counts
         return None
+
+    def of_holder(self, holder: str) -> list[Job]:
+        """What one process has in its hands, in the order in which it was handed out or touched."""
+        return [job for _, job in self.in_place("reserved", 10**18) if job.holder == holder]
+
+    def release_holder(self, holder: str, counts: bool) -> int:
+        held = self.of_holder(holder)
+        for k, job in enumerate(held):
+            over = counts and job.limit is not None and job.attempt >= job.limit
+            job.place, job.at = ("dead", self.now) if over else ("due", self.now - len(held) + k)
+            job.attempt -= not counts
+        return len(held)
+
+    def touch_holder(self, holder: str, ttr: int) -> int:
+        held = [job for job in self.of_holder(holder) if self.now < job.at < self.now + ttr]
+        for k, job in enumerate(held):
+            job.at = self.now + ttr + k
+        return len(held)
 
     def kick(self, id: str, at: int) -> None:
         if self.state(id) == "dead":

@@ -247,9 +247,9 @@ def test_jobs_are_logged_one_a_line_at_debug(valkey_url: str, namespace: str, ca
 
     play(valkey_url, namespace, story)
     told = [line.message for line in caplog.records if line.name == "tarry.worker"]
-    assert [line[:3] for line in told] == ["▶ n", "→ n", "✓ n", "■ s", "∑ n", "■ s"] or "".join(sorted(line[0] for line in told)) == "".join(
-        sorted("▶→✓■■∑")
-    ), told
+    assert [line[:3] for line in told] == ["▶ n", "→ n", "✓ n", "■ s", "∑ n", "■ s"] or "".join(
+        sorted(line[0] for line in told)
+    ) == "".join(sorted("▶→✓■■∑")), told
 
 
 def test_a_worker_without_handlers_or_slots_is_refused(valkey_url: str) -> None:

@@ -179,6 +179,18 @@ class AsyncTopic(Generic[T]):
         """Buries many."""
         await self._settle(jobs, self.verbs.bury(jobs, reason))
 
+    async def release_holder(self, holder: str, *, count: bool = False) -> int:
+        """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
+
+        Its attempts are taken back; with ``count=True``, for a process that a job may have killed, they stay, and the last
+        one makes dead. Answers how many jobs it had.
+        """
+        return await self.client.run(self.verbs.release_holder(holder, count))
+
+    async def touch_holder(self, holder: str, ttr: Duration) -> int:
+        """Renews all jobs of a process that lives and cannot do it itself. Answers how many would have ended sooner."""
+        return await self.client.run(self.verbs.touch_holder(holder, ttr))
+
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def kick(self, id: str) -> State | None:

@@ -175,6 +175,18 @@ class Topic(Generic[T]):
         """Buries many."""
         self._settle(jobs, self.verbs.bury(jobs, reason))
 
+    def release_holder(self, holder: str, *, count: bool = False) -> int:
+        """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
+
+        Its attempts are taken back; with ``count=True``, for a process that a job may have killed, they stay, and the last
+        one makes dead. Answers how many jobs it had.
+        """
+        return self.client.run(self.verbs.release_holder(holder, count))
+
+    def touch_holder(self, holder: str, ttr: Duration) -> int:
+        """Renews all jobs of a process that lives and cannot do it itself. Answers how many would have ended sooner."""
+        return self.client.run(self.verbs.touch_holder(holder, ttr))
+
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, id: str) -> State | None:

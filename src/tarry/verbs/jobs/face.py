@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, ask
-from tarry.verbs.jobs import looking, minding, options, putting, ruling, settling, taking
+from tarry.verbs.jobs import holding, looking, minding, options, putting, ruling, settling, taking
 from tarry.verbs.jobs.shapes import (
     Added,
     Check,
@@ -91,6 +91,12 @@ class TopicVerbs(Generic[T]):
 
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
         return settled(settling.bury(self.keys, jobs, reason, error))
+
+    def release_holder(self, holder: str, count: bool) -> Flow[int]:
+        return holding.release_holder(self.keys, holder, count=count)
+
+    def touch_holder(self, holder: str, ttr: Duration) -> Flow[int]:
+        return holding.touch_holder(self.keys, holder, ttr)
 
     def kick(self, ids: Sequence[str]) -> Call[list[State | None]]:
         return minding.kick(self.keys, ids)

@@ -1,0 +1,41 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock, holder, counted, cursor, limit = unpack(ARGV)
+--
+-- One bounded step through the reservations: those of one holder, which is certainly gone, are ready again, their attempt
+-- taken back; where it counts they are dead after the last one. Answers the next cursor and how many it had.
+-- include clock job watch grave
+
+local DIED = 'its worker died'
+local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit)
+local ids, found = {}, {}
+for i = 1, #step[2], 2 do ids[#ids + 1] = step[2][i] end
+if #ids > 0 then
+  for i, run in ipairs(redis.call('HMGET', runs, unpack(ids))) do
+    local _, _, _, _, whose = unpack_run(run or '')
+    if whose == holder then found[#found + 1] = {ids[i], run} end
+  end
+end
+local gone, died = 0, 0
+for i, pair in ipairs(found) do
+  local id, run = unpack(pair)
+  if redis.call('ZREM', reserved, id) == 1 then  -- a scan may name one twice
+    local attempt, limit_of, receipt, first, _, fault = unpack_run(run)
+    gone = gone + 1
+    if counted == '1' and limit_of > 0 and attempt >= limit_of then
+      bury_run(id, attempt, limit_of, receipt, first > 0 and first or now, holder, EXHAUSTED .. DIED)
+      died = died + 1
+    else
+      if counted == '1' then
+        fault, first = DIED, first > 0 and first or now
+      else
+        attempt = attempt - 1
+      end
+      redis.call('ZADD', due, text(now - #found + i - 1), id)
+      redis.call('HSET', runs, id, pack_run(attempt, limit_of, receipt, first, holder, fault))
+    end
+  end
+end
+count('released', gone - died)
+count('died', died)
+if gone > 0 then settle('', false) end
+return {step[1], gone}

@@ -1,0 +1,52 @@
+"""What one process has in its hands, as a whole: ``release_holder`` when it is dead, ``touch_holder`` when it cannot.
+
+Flows of bounded steps through the reservations of a topic; each step leaves every job in one place. No receipt is asked:
+they are for whoever started the process, and knows.
+"""
+
+from __future__ import annotations
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Flow, Reply, ask
+from tarry.idea.scripts import Script
+from tarry.words.durations import MILLISECOND, Duration, microseconds
+from tarry.words.keys import TopicKeys
+
+RELEASE_HOLDER = Script("topic/release_holder", args=("holder", "counted", "cursor", "limit"))
+TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
+LONGEST_HOLDER = 255
+_STEP = b"500"
+_FIRST = b"0"
+
+
+def release_holder(keys: TopicKeys, holder: str, *, count: bool = False) -> Flow[int]:
+    """All that the holder has is ready again. Answers how many jobs it had."""
+    return (yield from _walk(RELEASE_HOLDER, keys, (holder_of(holder), b"1" if count else b"0")))
+
+
+def touch_holder(keys: TopicKeys, holder: str, ttr: Duration) -> Flow[int]:
+    """All that the holder has lasts ``ttr`` from now at least. Answers how many were renewed."""
+    return (
+        yield from _walk(TOUCH_HOLDER, keys, (holder_of(holder), b"%d" % microseconds(ttr, "ttr", least=MILLISECOND)))
+    )
+
+
+def _walk(script: Script, keys: TopicKeys, args: tuple[bytes, ...]) -> Flow[int]:
+    cursor, found = _FIRST, 0
+    while True:
+        cursor, step = yield from ask(Call(script, keys, (*args, cursor, _STEP), _step))
+        found += step
+        if cursor == _FIRST:
+            return found
+
+
+def _step(reply: Reply) -> tuple[bytes, int]:
+    return reply[0], reply[1]
+
+
+def holder_of(value: str) -> bytes:
+    """A holder's name as it is stored. Raises ``BadInput``."""
+    raw = value.encode("utf-8", "replace") if isinstance(value, str) else b""
+    if not 0 < len(raw) <= LONGEST_HOLDER:
+        raise BadInput(f"holder: {value!r}; it is a name of 1 to {LONGEST_HOLDER} bytes.")
+    return raw

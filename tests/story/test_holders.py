@@ -1,0 +1,78 @@
+"""The story of a process as a whole: what it has in its hands when it dies, or when it cannot speak for itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from story.faces import Face
+from tarry import BadInput, NewJob, StaleReceipt
+from tarry.clients.testing import Clock
+
+
+async def popped(topic: Any, holder: str, n: int, **options: Any) -> list[Any]:
+    topic.verbs.holder = holder.encode()
+    jobs: list[Any] = await topic.pop_many(n, **options)
+    return jobs
+
+
+async def test_what_a_dead_process_held_is_ready_again_uncounted_and_in_order(
+    face: Face, topic: Any, clock: Clock
+) -> None:
+    await topic.add_many([NewJob(n, id=str(n)) for n in range(6)])
+    dead = await popped(topic, "dead", 3)
+    other = await popped(topic, "alive", 2)
+    clock.advance(1)
+    assert await topic.release_holder("dead") == 3
+    assert [job.id for job in await topic.list("reserved")] == [job.id for job in other]
+    assert [job.attempts for job in await topic.list("ready")] == [0] * 4
+    again = await popped(topic, "heir", 6)
+    assert [(job.id, job.attempt) for job in again] == [("5", 1), ("0", 1), ("1", 1), ("2", 1)]
+    with pytest.raises(StaleReceipt):
+        await topic.finish(dead[0])
+    assert await topic.release_holder("dead") == 0
+
+
+async def test_a_job_that_kills_its_workers_is_dead_in_the_end(face: Face, topic: Any) -> None:
+    await topic.add("poison", id="7", max_attempts=2)
+    for n in (1, 2):
+        [job] = await popped(topic, f"victim {n}", 1)
+        assert job.attempt == n
+        assert await topic.release_holder(f"victim {n}", count=True) == 1
+    info = await topic.get("7")
+    assert (info.state, info.reason, info.error) == ("dead", "attempts exhausted", "its worker died")
+    assert (await topic.stats()).died == 1
+
+
+async def test_a_process_that_holds_many_is_released_in_steps(face: Face, topic: Any) -> None:
+    await topic.add_many(range(1700))
+    await popped(topic, "dead", 1000)
+    await popped(topic, "alive", 300)
+    assert await topic.release_holder("dead") == 1000
+    stats = await topic.stats()
+    assert (stats.ready, stats.reserved) == (1400, 300)
+
+
+async def test_its_reservations_are_renewed_for_it_and_nobody_else_s(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add_many([NewJob(n, id=str(n), ttr=ttr) for n, ttr in enumerate([10, 100])])
+    mine = await popped(topic, "mute", 2)
+    await topic.add("other", id="other")
+    await popped(topic, "other", 1, ttr=10)
+    clock.advance(9)
+    assert await topic.touch_holder("mute", 15) == 1, "the other job has more time than that"
+    clock.advance(2)
+    states = {id: (await topic.get(id)).state for id in ("0", "1", "other")}
+    assert states == {"0": "reserved", "1": "reserved", "other": "ready"}
+    assert await topic.touch_holder("other", 15) == 0, "what ran out stays so"
+    await topic.finish_many(mine)
+    assert (await topic.stats()).lateness.max < timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("holder", ["", "x" * 256, 7])
+async def test_a_holder_has_a_name(face: Face, topic: Any, holder: Any) -> None:
+    with pytest.raises(BadInput, match="holder"):
+        await topic.release_holder(holder)
+    with pytest.raises(BadInput, match="holder"):
+        await topic.touch_holder(holder, 5)
