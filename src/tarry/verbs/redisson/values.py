@@ -115,7 +115,7 @@ class Bean(dict[str, Any]):
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    __hash__ = None  # type: ignore[assignment]  # as with every dict
+    __hash__ = None  # as with every dict
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Bean, (self.java_class, dict(self))

@@ -1,0 +1,54 @@
+"""The codecs that tarry and Redisson both speak, by name.
+
+    "string"   StringCodec        text in UTF-8
+    "long"     LongCodec          a number as decimal text
+    "json"     JsonJacksonCodec   JSON with Java's classes in it
+    "river"    MarshallingCodec   JBoss Marshalling's River; the default of 3.13 to 3.18
+    "kryo5"    Kryo5Codec         the default since 3.19
+    "bytes"    ByteArrayCodec     bytes as they are
+
+Which Python type becomes which Java type, and what comes back, is the table in ``tarry.verbs.redisson.values``.
+
+Rules
+- ``encode`` takes what the table has (the binary codecs not all of it), else ``BadInput``; ``Opaque`` goes out as it is.
+- ``decode`` answers the value; ``Opaque`` for what Java may know and we do not, a ``RedissonReference`` for instance;
+  ``BodyError`` for bytes that no Java would have written: truncated, garbage, something after the end.
+- Nothing is looked up, imported or executed by what foreign bytes say. Lengths are believed only as far as there are
+  bytes; deeper than ``DEPTH`` is Opaque.
+- Redisson compares encoded bytes. ``remove`` and ``contains`` find what Java offered if Python encodes the same bytes:
+  always for scalars and lists, for maps if the keys are in Java's order (as in a map that came from there), for sets
+  nearly always.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarry.errors import BadInput
+from tarry.verbs.codecs import Codec
+from tarry.verbs.redisson.codecs.blobs import Bytes
+from tarry.verbs.redisson.codecs.jackson import Jackson
+from tarry.verbs.redisson.codecs.kryo import Kryo5
+from tarry.verbs.redisson.codecs.longs import Long
+from tarry.verbs.redisson.codecs.river import River
+from tarry.verbs.redisson.codecs.strings import String
+
+CODECS: dict[str, Codec[Any]] = {
+    "string": String(),
+    "long": Long(),
+    "json": Jackson(),
+    "river": River(),
+    "kryo5": Kryo5(),
+    "bytes": Bytes(),
+}
+
+
+def codec_for(codec: str | Codec[Any]) -> Codec[Any]:
+    """The codec of a name; an object with ``encode`` and ``decode`` is one itself."""
+    if isinstance(codec, str):
+        if codec not in CODECS:
+            raise BadInput(f"codec: there is no {codec!r}; choose among {', '.join(CODECS)}.")
+        return CODECS[codec]
+    if callable(getattr(codec, "encode", None)) and callable(getattr(codec, "decode", None)):
+        return codec
+    raise BadInput(f"codec: {type(codec).__name__} given; give a name, or an object with encode and decode.")

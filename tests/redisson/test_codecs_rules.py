@@ -1,0 +1,272 @@
+"""What the codecs take, refuse and leave alone."""
+
+from __future__ import annotations
+
+import pickle
+from enum import IntEnum
+from typing import Any
+
+import pytest
+
+from tarry.errors import BadInput, BodyError
+from tarry.verbs.redisson.codecs import CODECS, codec_for
+from tarry.verbs.redisson.codecs.reading import DEPTH
+from tarry.verbs.redisson.values import (
+    Bean,
+    Byte,
+    Char,
+    Float,
+    LinkedHashMap,
+    Long,
+    Opaque,
+    Short,
+    java_type,
+    plain,
+)
+
+REFERENCE = {
+    "json": b'{"@class":"org.redisson.RedissonReference","type":"org.redisson.RedissonMap","keyName":"m","codec":null}',
+    "kryo5": b"\x01\x00org.redisson.RedissonReferenc\xe5\x01\x81",
+    "river": b"\x04\x04\x09\x3e\x1eorg.redisson.RedissonReference" + bytes(12),
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "java"),
+    [
+        (None, "null"),
+        (True, "Boolean"),
+        (2**31 - 1, "Integer"),
+        (-(2**31), "Integer"),
+        (2**31, "Long"),
+        (-(2**63), "Long"),
+        (Long(7), "Long"),
+        (Short(7), "Short"),
+        (Byte(-128), "Byte"),
+        (IntEnum("E", "A").A, "Integer"),
+        (1.5, "Double"),
+        (Float(1.5), "Float"),
+        ("x", "String"),
+        (Char("x"), "Character"),
+        (b"x", "byte[]"),
+        (bytearray(b"x"), "byte[]"),
+        ([], "ArrayList"),
+        ((), "ArrayList"),
+        ({}, "HashMap"),
+        (LinkedHashMap(), "LinkedHashMap"),
+        (set(), "HashSet"),
+        (frozenset(), "HashSet"),
+    ],
+    ids=repr,
+)
+def test_each_python_type_becomes_one_java_type(value: Any, java: str) -> None:
+    assert java_type(value) == java
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 1j, object(), range(3)], ids=repr)
+def test_what_java_cannot_hold_is_refused_by_every_codec(value: Any) -> None:
+    for name, codec in CODECS.items():
+        with pytest.raises(BadInput):
+            codec.encode(value)
+        if name in ("json", "kryo5", "river"):
+            with pytest.raises(BadInput):
+                codec.encode([value])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [(Long, 2**63), (Short, 2**15), (Byte, 128), (Byte, -129), (Float, 1e39), (Char, "ab"), (Char, ""), (Char, "😀")],
+)
+def test_a_java_name_keeps_what_it_promises(kind: Any, value: Any) -> None:
+    with pytest.raises(BadInput):
+        kind(value)
+
+
+def test_java_names_are_ordinary_values_in_python() -> None:
+    assert (Long(7), Short(7), Byte(7), Float(1.5), Char("c")) == (7, 7, 7, 1.5, "c")
+    assert repr([Long(7), Float(0.1), Char("c")]) == "[Long(7), Float(0.1), Char('c')]"
+    bean = Bean("a.B", {"n": Long(1)})
+    for value in (Long(7), Float(1.5), Char("c"), LinkedHashMap(a=1), bean, Opaque(b"x")):
+        back = pickle.loads(pickle.dumps(value))
+        assert (back, type(back)) == (value, type(value))
+    assert bean != {"n": 1}
+    assert bean != Bean("a.C", {"n": 1})
+
+
+def test_plain_takes_the_java_names_off() -> None:
+    value = LinkedHashMap(a=[Long(1), Short(2), {Byte(3)}], b=Bean("a.B", {"c": Char("c")}), d=Float(0.5), e=None)
+    assert plain(value) == {"a": [1, 2, {3}], "b": {"@class": "a.B", "c": "c"}, "d": 0.5, "e": None}
+    assert {type(part) for part in (plain(value)["a"][0], plain(value))} == {int, dict}
+
+
+@pytest.mark.parametrize("name", ["json", "kryo5", "river"])
+def test_a_redisson_reference_goes_back_as_it_came(name: str) -> None:
+    codec = codec_for(name)
+    value = codec.decode(REFERENCE[name])
+    assert value == Opaque(REFERENCE[name])
+    assert codec.encode(value) == REFERENCE[name]
+
+
+def test_every_codec_takes_opaque_bytes() -> None:
+    for codec in CODECS.values():
+        assert codec.encode(Opaque(b"\xff\x00")) == b"\xff\x00"
+
+
+def test_a_codec_has_a_name_or_is_one() -> None:
+    class Mine:
+        def encode(self, value: Any) -> bytes: ...
+        def decode(self, raw: bytes) -> Any: ...
+
+    mine = Mine()
+    assert codec_for(mine) is mine
+    assert codec_for("kryo5") is CODECS["kryo5"]
+    with pytest.raises(BadInput, match="kryo5"):
+        codec_for("kryo4")
+    with pytest.raises(BadInput, match="codec"):
+        codec_for(7)
+
+
+# ---------------------------------------------------------------------------------------------- hostile and broken
+
+
+def nested(name: str, times: int) -> bytes:
+    if name == "json":
+        return b'["java.util.ArrayList",[' * times + b"]]" * times
+    if name == "river":
+        return b"\x04" + b"\x53\x01\x5a" * times + b"\x01"
+    # a list of one list of one list …: named once, then its number; each says same, two, its class, no nulls
+    return b"\x01\x00java.util.ArrayLis\xf4" + b"\x82\x01\x00\x00" * times + b"\x01"
+
+
+@pytest.mark.parametrize("name", ["json", "kryo5", "river"])
+@pytest.mark.parametrize("times", [DEPTH, DEPTH + 1, 100_000])
+def test_what_is_nested_too_deep_is_not_read(name: str, times: int) -> None:
+    codec = codec_for(name)
+    foreign = nested(name, times - 1 if name == "kryo5" else times)
+    value = codec.decode(foreign)
+    assert codec.encode(value) == foreign
+    assert isinstance(value, Opaque) is (times > DEPTH and (name != "json" or times > 10_000))
+
+
+def test_what_holds_itself_is_refused() -> None:
+    value: list[Any] = []
+    value.append(value)
+    for name in ("json", "kryo5", "river"):
+        with pytest.raises(BadInput, match="nested"):
+            codec_for(name).encode(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "foreign"),
+    [
+        ("kryo5", b""),
+        ("kryo5", b"\x03"),
+        ("kryo5", b"\x03abc"),
+        ("kryo5", b"\x03\xff\xff\xff\xff\x0fabc"),
+        ("kryo5", b"\x03\x82\xff"),
+        ("kryo5", b"\x03\x83\xed\xa0"),
+        ("kryo5", b"\x02\xff\xff\xff\xff\x1f"),
+        ("kryo5", b"\x02\x80"),
+        ("kryo5", b"\x05\x02"),
+        ("kryo5", b"\x0a\x00"),
+        ("kryo5", b"\x00\x00"),
+        ("kryo5", b"\x01\x00\x80"),
+        ("kryo5", b"\x01\x00[\xc2\xff\xff\xff\xff\x0f"),
+        ("kryo5", b"\x01\x00java.util.ArrayLis\xf4\xff\xff\xff\xff\x0f\x03\x00"),
+        ("kryo5", b"\x01\x00java.util.HashMa\xf0\xff\xff\xff\xff\x0f"),
+        ("river", b""),
+        ("river", b"\x04"),
+        ("river", b"\x04\x4b\x00"),
+        ("river", b"\x04\x3e\x05abc"),
+        ("river", b"\x04\x40\x7f\xff\xff\xff"),
+        ("river", b"\x04\x40\xff\xff\xff\xff"),
+        ("river", b"\x04\x44\x7f\xff\xff\xff\x21"),
+        ("river", b"\x04\x55\x7f\xff\xff\xff\x5a"),
+        ("river", b"\x04\x39\xff"),
+        ("river", b"\x04\x50\x50"),
+        ("long", b""),
+        ("long", b"7.0"),
+        ("long", b"9223372036854775808"),
+        ("long", "٧".encode()),
+        ("long", b"9" * 10_000),
+        ("string", b"\xff"),
+    ],
+)
+def test_what_ends_early_or_says_nonsense_is_a_body_error(name: str, foreign: bytes) -> None:
+    with pytest.raises(BodyError, match=r"codec"):
+        codec_for(name).decode(foreign)
+
+
+def test_a_list_of_nulls_is_believed_only_so_far() -> None:
+    kryo5 = codec_for("kryo5")
+    assert kryo5.decode(kryo5.encode([None] * 1000)) == [None] * 1000
+    for foreign in (
+        b"\x01\x00java.util.ArrayLis\xf4\xff\xff\xff\xff\x0f\x00",
+        kryo5.encode([[None] * 600, [None] * 600]),
+    ):
+        assert kryo5.decode(foreign) == Opaque(foreign)
+
+
+def test_what_python_would_merge_is_not_read() -> None:
+    kryo5 = codec_for("kryo5")
+    for foreign in (
+        b"\x01\x00java.util.HashSe\xf4\x03\x02\x02\x05\x01",  # 1 and true
+        b"\x01\x00java.util.HashMa\xf0\x03\x02\x02\x03\x81\x09\x02\x03\x81",  # the keys 1 and 1L
+        b"\x01\x00java.util.HashSe\xf4\x82\x01\x01java.util.ArrayLis\xf4\x00\x01",  # a list in a set
+    ):
+        assert kryo5.decode(foreign) == Opaque(foreign)
+
+
+# ------------------------------------------------------------------------------------------------- River and Kryo
+
+
+@pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 65535, 65536, 65537])
+def test_sizes_around_a_border_come_back(length: int) -> None:
+    for value in ("x" * length, "é" * length, "😀" * (length // 2), b"x" * length, [None, 1] * (length // 2)):
+        for name in ("river", "kryo5", "json"):
+            if not isinstance(value, bytes) or name != "json":
+                assert codec_for(name).decode(codec_for(name).encode(value)) == value
+
+
+def test_river_reads_what_java_wrote_only_once() -> None:
+    river = codec_for("river")
+    assert river.decode(b"\x04\x53\x02\x5a\x3e\x01a\x39\xff") == ["a", "a"]
+    assert river.decode(b"\x04\x53\x02\x5a\x42\x01\x21a\x3a\xff\xff") == [b"a", b"a"]
+    assert river.decode(b"\x04\x53\x03\x5a\x3e\x01a\x3d\x02\x00\x00\x00\x01") == ["a", "", "a"]
+    cycle = b"\x04\x53\x01\x5a\x39\xff"
+    assert river.decode(cycle) == Opaque(cycle)
+
+
+def test_few_river_bytes_do_not_become_many() -> None:
+    bomb = b"\x04\x54\xff\xff\x5a" + b"\x3f\xff\xff" + b"x" * 65535 + b"\x3a\xff\xff" * 65534
+    assert codec_for("river").decode(bomb) == Opaque(bomb)
+
+
+@pytest.mark.parametrize("name", ["json", "kryo5", "river"])
+def test_half_a_surrogate_pair_which_java_allows_comes_back(name: str) -> None:
+    assert codec_for(name).decode(codec_for(name).encode("a\ud83d")) == "a\ud83d"
+    with pytest.raises(BadInput, match="surrogate"):
+        codec_for("string").encode("a\ud83d")
+
+
+def test_kryo_says_in_a_list_with_nulls_which_they_are() -> None:
+    kryo5 = codec_for("kryo5")
+    head = b"\x01\x00java.util.ArrayLis\xf4\x83"
+    assert kryo5.encode([7, None]) == head + b"\x02\x01\x01\x0e\x00"
+    assert kryo5.encode(["x", None]) == head + b"\x03\x01\x82x\x80"
+    assert kryo5.encode([b"x", None]) == head + b"\x01\x01[\xc2\x01\x02x\x00"
+    for value in ([7, None], ["x", None], [b"x", None], [[1], None], [{}, None], [None, 1, "x"]):
+        assert kryo5.decode(kryo5.encode(value)) == value
+
+
+def test_river_says_what_it_cannot_write() -> None:
+    with pytest.raises(BadInput, match=r"HashMap.*json or kryo5"):
+        codec_for("river").encode({"a": 1})
+    with pytest.raises(BadInput, match="Bean"):
+        codec_for("kryo5").encode(Bean("a.B", {}))
+
+
+@pytest.mark.parametrize(("name", "value"), [("bytes", "x"), ("long", True), ("long", 1.0), ("string", None)])
+def test_a_codec_of_one_type_takes_no_other(name: str, value: Any) -> None:
+    with pytest.raises(BadInput):
+        codec_for(name).encode(value)
