@@ -53,6 +53,17 @@ def test_what_is_not_understood_stays_where_it_is() -> None:
     assert json_of(order) == text.decode()
 
 
+@pytest.mark.parametrize("foreign", [b"1e999", b"9" * 5000, b"9223372036854775808"], ids=["1e999", "digits", "2**63"])
+def test_a_number_that_is_no_double_and_no_long_stays_as_it_is(foreign: bytes) -> None:
+    assert codec_for("json").decode(foreign) == Opaque(foreign)
+
+
+def test_opaque_bytes_inside_of_json_must_be_text() -> None:
+    assert json_of([Opaque(b'{"a":1}')]) == '["java.util.ArrayList",[{"a":1}]]'
+    with pytest.raises(BadInput, match="Opaque"):
+        json_of([Opaque(b"\xff")])
+
+
 @pytest.mark.parametrize("foreign", [b"NaN", b"[1,]", b"'a'", b"\xff", b'{"a"', b"01", b'"\n"', b" "])
 def test_what_is_not_json_is_a_body_error(foreign: bytes) -> None:
     with pytest.raises(BodyError):

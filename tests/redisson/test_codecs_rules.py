@@ -112,6 +112,11 @@ def test_every_codec_takes_opaque_bytes() -> None:
         assert codec.encode(Opaque(b"\xff\x00")) == b"\xff\x00"
 
 
+def test_the_string_codec_says_what_java_says_of_a_number() -> None:
+    said = map(codec_for("string").encode, (7, True, False, 1e7, float("nan"), float("-inf")))
+    assert list(said) == [b"7", b"true", b"false", b"1.0E7", b"NaN", b"-Infinity"]
+
+
 def test_a_codec_has_a_name_or_is_one() -> None:
     class Mine:
         def encode(self, value: Any) -> bytes: ...
@@ -167,6 +172,8 @@ def test_what_holds_itself_is_refused() -> None:
         ("kryo5", b"\x03\x83\xed\xa0"),
         ("kryo5", b"\x02\xff\xff\xff\xff\x1f"),
         ("kryo5", b"\x02\x80"),
+        ("kryo5", b"\x02\x80\x80\x80\x80\x80\x00"),
+        ("kryo5", b"\x03\xff\xff\xff\xff\x7f"),
         ("kryo5", b"\x05\x02"),
         ("kryo5", b"\x0a\x00"),
         ("kryo5", b"\x00\x00"),
