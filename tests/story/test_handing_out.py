@@ -199,7 +199,6 @@ async def test_many_wait_until_there_is_one(face: Face, topic: Any, clock: Clock
     assert [job.body for job in jobs] == [1]
 
 
-@pytest.mark.xfail(run=False, reason="idea/watch.py looks at the first topic for ever when time is up")
 async def test_waiting_on_several_topics_takes_what_is_due_first(face: Face, clock: Clock) -> None:
     a, b = face.topic("a"), face.topic("b")
     await a.add("a", delay=20)

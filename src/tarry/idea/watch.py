@@ -270,8 +270,8 @@ class Watch:
 
 
 def _wants_look(caller: Caller, post: Post, now: float) -> bool:
-    if caller.last_looks is not None and post in caller.last_looks:
-        return True
+    if caller.last_looks is not None:  # its time is up: one last look at each of its posts
+        return post in caller.last_looks
     return post.alarm is None or post.alarm <= now
 
 

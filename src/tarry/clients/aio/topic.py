@@ -54,6 +54,7 @@ class AsyncJob(HandedOut[T]):
         if not self.settled:
             try:
                 await self._topic.client.run(way_out(self._topic.verbs, self, fault))
+                self.settled = True
             except StaleReceipt:
                 if fault is None:
                     raise
@@ -96,8 +97,9 @@ class AsyncTopic(Generic[T]):
         ``ttr`` and ``max_attempts`` (``None``: no limit) win over the consumer's and the topic's.
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer.
         """
-        await self.client.introduce(self.verbs.desk.name)
-        return await self.client.run(self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers))
+        call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers)
+        await self.client.introduce(self.name)
+        return await self.client.run(call)
 
     async def add_many(
         self,
@@ -117,10 +119,9 @@ class AsyncTopic(Generic[T]):
         nothing; ``JobExists`` and ``Unavailable`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
-        await self.client.introduce(self.verbs.desk.name)
-        return await self.client.run(
-            self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic)
-        )
+        flow = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic)
+        await self.client.introduce(self.name)
+        return await self.client.run(flow)
 
     # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -72,6 +72,10 @@ def add_many(
     chunks = _chunks(desk, list(bodies), opts)
     if atomic and len(chunks) > 1:
         raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
+    return _add_chunks(desk, chunks)
+
+
+def _add_chunks(desk: TopicDesk[T], chunks: list[_Chunk[T]]) -> Flow[list[Added]]:
     done: list[Added] = []
     for chunk in chunks:
         try:
