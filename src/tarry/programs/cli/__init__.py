@@ -4,6 +4,7 @@
                 1  refused: StaleReceipt, JobExists, BodyError; a demo that lost an order
                 2  wrong words: BadInput, unknown options
                 3  no server: Unavailable, ServerUnfit
+                4  tarry worker: stopped, but running jobs had to be given back
 
 Answers go to stdout, messages to stderr. With ``--json`` an answer is one line of JSON: ``*_ms`` integers, RFC 3339 times.
 Nothing heavy is imported before a verb runs.

@@ -17,7 +17,8 @@ class Session:
 
     def __init__(self, url: str | None, namespace: str | None, json: bool) -> None:
         self.url = url
-        self.namespace = namespace or os.environ.get("TARRY_NAMESPACE") or "default"
+        self.given_namespace = namespace or os.environ.get("TARRY_NAMESPACE") or None
+        self.namespace = self.given_namespace or "default"
         self.json = json
         self._client: Client | None = None
 

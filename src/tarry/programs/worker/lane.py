@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 from tarry.clients.sync.topic import Job, Topic
@@ -137,7 +138,7 @@ class Lane:
         self.tally.took(jobs)
         if lines.in_detail():
             lines.taken(jobs)
-            self._began.update(dict.fromkeys(jobs, loop.time()))
+            self._began.update(dict.fromkeys(jobs, perf_counter()))
         running, only = self.running, self.only
         for job in jobs:
             if job in running:  # else given back before it began
@@ -189,6 +190,7 @@ class Lane:
 
     def _failed(self, job: HandedOut[Any], target: Target, fault: BaseException) -> None:
         task = self.running.get(job)
+        self._began.pop(job, None)
         stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
         if job.lost:
             return
@@ -205,7 +207,7 @@ class Lane:
         if self._began:
             began = self._began.pop(job, None)
             if began is not None and not job.settled:
-                lines.done(job, asyncio.get_running_loop().time() - began)
+                lines.done(job, perf_counter() - began)
         if self._freed is not None:
             if not self._freed.done():
                 self._freed.set_result(None)

@@ -6,30 +6,31 @@ from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.sync.client import Client
-from tarry.links.address import Address
 
 
 def awaited(client: Client) -> AsyncClient:
     """An awaited client of the same server and namespace; by the same clock, if that is imaginary."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return AsyncClient(_url(client._origin.address), namespace=client.namespace)
+        return AsyncClient(url_of(client), namespace=client.namespace)
     from tarry.clients.testing import TestAsyncClient
 
-    return TestAsyncClient(_url(client._origin.address) or "", clock, namespace=client.namespace)
+    return TestAsyncClient(url_of(client) or "", clock, namespace=client.namespace)
 
 
 def blocking(client: AsyncClient | Client, **options: Any) -> Client:
     """A blocking client of the same server and namespace, with connections of its own."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return Client(_url(client._origin.address), namespace=client.namespace, **options)
+        return Client(url_of(client), namespace=client.namespace, **options)
     from tarry.clients.testing import TestClient
 
-    return TestClient(_url(client._origin.address) or "", clock, namespace=client.namespace, **options)
+    return TestClient(url_of(client) or "", clock, namespace=client.namespace, **options)
 
 
-def _url(address: Address) -> str | None:
+def url_of(client: AsyncClient | Client) -> str | None:
+    """The URL that another client needs; ``None`` where nobody gave one."""
+    address = client._origin.address
     if address.kind == "embedded":
         return None if address.by_default else f"embedded://{address.folder or ''}"
     return "redis+cluster://" + address.url.removeprefix("redis://") if address.kind == "cluster" else address.url

@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +26,7 @@ from tarry.programs.worker.registry import Registry, Route, slots_of
 from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.sharing import Share
+from tarry.programs.worker.targets import Middleware
 from tarry.verbs.jobs.taking import ttr_of
 from tarry.words import names
 from tarry.words.durations import MILLISECOND, SECOND, Duration, microseconds
@@ -65,11 +66,12 @@ class Worker(Registry):
         self._namespace = namespace
         self._awaited = server if isinstance(server, AsyncClient) else None
         self._blocking = server if isinstance(server, Client) else None
-        self._slots = None if concurrency is None else slots_of(concurrency)
+        self.slots = None if concurrency is None else slots_of(concurrency)
         ttr_of(ttr)
-        self._ttr = ttr
-        self._grace_s = microseconds(grace, "grace") / SECOND
+        self.ttr = ttr
+        self.grace_s = microseconds(grace, "grace") / SECOND
         self._blocked_s = microseconds(blocked, "blocked", least=10 * MILLISECOND) / SECOND
+        self._only: frozenset[str] | None = None
         self._lanes: list[Lane] = []
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -100,6 +102,36 @@ class Worker(Registry):
     @property
     def _url(self) -> str | None:
         return self._server if isinstance(self._server, str) else None
+
+    # ── what it does ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def instead(
+        self,
+        *,
+        url: str | None = None,
+        namespace: str | None = None,
+        topics: Sequence[str] | None = None,
+        concurrency: int | None = None,
+    ) -> None:
+        """What a command line says instead of the application; what is ``None`` stays. Raises ``BadInput``."""
+        if topics is not None:
+            known = [route.topic for route in self.routes()]
+            for topic in topics:
+                if topic not in known:
+                    raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
+            self._only = frozenset(topics)
+        if concurrency is not None:
+            self.slots = slots_of(concurrency)
+        if url is not None or namespace is not None:
+            names.namespace(namespace or "default")
+            origin = self.blocking if self._awaited is None else self._awaited
+            self._namespace = namespace or origin.namespace
+            self._server = url or twins.url_of(origin)
+            self._awaited = self._blocking = None
+
+    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[Route]:
+        """The topics it works on."""
+        return [route for route in super().routes(outer) if self._only is None or route.topic in self._only]
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,7 +208,7 @@ class Worker(Registry):
         self.holder = self.holder or f"{socket.gethostname()[:LONGEST_HOST]}:{os.getpid()}:".encode() + names.word(
             os.urandom
         )
-        share = None if self._slots is None else Share(self._slots)
+        share = None if self.slots is None else Share(self.slots)
         lanes = [self._made_lane(route, outage, share) for route in routes]
         for lane in lanes:
             lane.idle_s = idle_s
@@ -191,9 +223,9 @@ class Worker(Registry):
         return Lane(
             settler,
             picker(route, settler),
-            slots=min(route.slots, self._slots or route.slots),
+            slots=min(route.slots, self.slots or route.slots),
             weight=route.weight,
-            ttr=self._ttr if route.ttr is None else route.ttr,
+            ttr=self.ttr if route.ttr is None else route.ttr,
             outage=outage,
             share=share,
         )
@@ -215,7 +247,7 @@ class Worker(Registry):
             task.cancel()
         await asyncio.wait(work)
         logger.info("■ stopping, %d jobs running", sum(len(lane.running) for lane in lanes))
-        ends = await asyncio.gather(*[lane.end(self._grace_s, self._hurry) for lane in lanes])
+        ends = await asyncio.gather(*[lane.end(self.grace_s, self._hurry) for lane in lanes])
         cut_off, unbegun = sum(late for late, _ in ends), sum(unbegun for _, unbegun in ends)
         logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, unbegun)
         return cut_off

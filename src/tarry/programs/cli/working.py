@@ -1,0 +1,75 @@
+"""``tarry worker``: runs the handlers of an application."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from tarry.programs.cli.register import verb
+from tarry.programs.cli.session import Session
+
+
+@verb()
+def worker(
+    session: Session,
+    app: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The worker, such as app:worker.")],
+    processes: Annotated[int, typer.Option(min=1, max=256, help="So many processes, kept alive.")] = 1,
+    topics: Annotated[str | None, typer.Option(help="Only these, with commas between.", show_default=False)] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Slots that all topics share, in each process.", show_default=False)
+    ] = None,
+    log: Annotated[str, typer.Option(help="text or json.")] = "text",
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning, error; else TARRY_LOG, else info.", show_default=False)
+    ] = None,
+) -> None:
+    """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be given back."""
+    from tarry.programs.worker import loading, logs, serving
+
+    logs.set_up("json" if session.json else log, log_level or os.environ.get("TARRY_LOG") or "info")
+    found = loading.load(app)
+    chosen = None if topics is None else [name.strip() for name in topics.split(",")]
+    found.instead(
+        url=session.url or os.environ.get(serving.URL),
+        namespace=session.given_namespace,
+        topics=chosen,
+        concurrency=concurrency,
+    )
+    is_child = serving.SOCKET in os.environ
+    if not is_child:
+        serving.say(serving.banner(found, processes))
+    if processes == 1 or is_child:
+        code = serving.serve(found)
+    else:
+        from tarry.programs.worker.parent import Parent
+
+        words = _words(session, app, topics, concurrency, log, log_level)
+        code = serving.run_in_loop(_parent(Parent, found, words, processes))
+    if code:
+        raise typer.Exit(code)
+
+
+async def _parent(kind: type, found: object, words: list[str], processes: int) -> int:
+    code: int = await kind(found, words, processes).run()
+    return code
+
+
+def _words(
+    session: Session, app: str, topics: str | None, concurrency: int | None, log: str, log_level: str | None
+) -> list[str]:
+    """The command line of a child. A URL goes by the environment: it may hold a password."""
+    from tarry.programs.worker import serving
+
+    if session.url:
+        os.environ[serving.URL] = session.url
+    options = {
+        "--namespace": session.given_namespace,
+        "--topics": topics,
+        "--concurrency": concurrency,
+        "--log": log,
+        "--log-level": log_level,
+    }
+    words = ["worker", app, *(["--json"] if session.json else [])]
+    return words + [word for name, value in options.items() if value is not None for word in (name, str(value))]

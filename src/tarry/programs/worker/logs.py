@@ -1,0 +1,52 @@
+"""Logs of ``tarry worker``: lines for people, or JSON, one object a line, with what the line is about as fields."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+
+from tarry.errors import BadInput
+
+FORMATS = ("text", "json")
+
+
+class Text(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802, ARG002  # logging's
+        return datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]  # noqa: DTZ006  # local time, for people
+
+
+class Json(logging.Formatter):
+    """``{"at": …, "level": …, "logger": …, "message": …, "topic": …, "id": …}``"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, timezone.utc)
+        said: dict[str, Any] = {
+            "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "tarry", {}),
+        }
+        if record.exc_info:
+            said["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(said, enc_hook=str).decode()
+
+
+def set_up(form: str, level: str) -> None:
+    """All logs of the process go to stderr in one form."""
+    if form not in FORMATS:
+        raise BadInput(f"log: {form!r}; it is text or json.")
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise BadInput(f"log level: {level!r}; it is debug, info, warning or error.")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Json() if form == "json" else Text())
+    logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
+    logging.getLogger("tarry").setLevel(number)

@@ -1,0 +1,207 @@
+"""Several worker processes and their parent.
+
+    parent ──spawn──▶ child, with a holder's name     SIGTERM, SIGINT ──▶ to each child; a second one too; then SIGKILL
+       ▲                │ ▲
+       └── beats ◀──────┘ └─── end of the socket: the parent is gone, the child stops
+
+A child that dies is replaced, after a pause that grows while it keeps dying; what it held is given back at once, by its
+holder's name. If it was killed the attempt counts, for a job may have killed it. A child that lives and does not beat has
+its interpreter held (C code that keeps the GIL): the parent renews by holder what it has in hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tarry.errors import TarryError
+from tarry.programs.worker.serving import CLEAN, FAILED, GIVEN_BACK, HOLDER, NO_SERVER, SOCKET, WRONG
+from tarry.programs.worker.worker import Worker
+from tarry.words import names
+from tarry.words.durations import SECOND, microseconds
+
+logger = logging.getLogger("tarry.worker")
+FIRST_PAUSE_S, LONGEST_PAUSE_S, SETTLED_S = 0.1, 30.0, 10.0
+"""Between a death and the next start; a child that lived so long begins anew with the shortest."""
+MARGIN_S = 5.0
+"""What a child has beyond its grace to leave, before it is killed."""
+MUTE, LOOKS = 4, 12
+"""Parts of a TTR: silent for a quarter is mute; the parent looks every twelfth."""
+WORST_FIRST = (FAILED, WRONG, NO_SERVER, GIVEN_BACK)
+
+
+class Child:
+    """One process, alive or dead."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}.{number}:{names.word(os.urandom).decode()}"
+        self.began = self.beat = time.monotonic()
+        self.mute = False
+        self.process: asyncio.subprocess.Process
+
+    async def start(self, words: Sequence[str]) -> None:
+        mine, its = socket.socketpair()
+        with its:
+            self.process = await asyncio.create_subprocess_exec(
+                *words,
+                env={**os.environ, HOLDER: self.holder, SOCKET: str(its.fileno())},
+                pass_fds=[its.fileno()],
+                start_new_session=True,  # a Ctrl-C of the terminal reaches it by its parent alone, once
+            )
+        mine.setblocking(False)
+        self._mine = mine
+        asyncio.get_running_loop().add_reader(mine, self._hear)
+
+    def _hear(self) -> None:
+        try:
+            heard = self._mine.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            heard = b""
+        self.beat = time.monotonic()
+        if not heard:
+            self.forget()
+
+    def forget(self) -> None:
+        if self._mine.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._mine)
+            self._mine.close()
+
+    def tell(self, number: int) -> None:
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+
+
+class Parent:
+    """Keeps so many children, until it is told to stop."""
+
+    def __init__(self, worker: Worker, words: Sequence[str], processes: int) -> None:
+        self._client = worker.blocking
+        self._topics = [route.topic for route in worker.routes()]
+        self._ttr_s = min(
+            microseconds(worker.ttr if route.ttr is None else route.ttr) / SECOND for route in worker.routes()
+        )
+        self._grace_s = worker.grace_s
+        self._words = [sys.executable, "-m", "tarry", *words]
+        self._processes = processes
+        self._children: dict[int, Child] = {}
+        self._codes: list[int] = []
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    def stop(self) -> None:
+        """Children stop, and are not replaced; a second call gives them no more time."""
+        again = self._stopping.is_set()
+        self._stopping.set()
+        if again:
+            self._hurry.set()
+        for child in self._children.values():
+            child.tell(signal.SIGTERM)
+
+    async def run(self) -> int:
+        """Until all children are gone; answers the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        looking = asyncio.ensure_future(self._look_after())
+        ending = asyncio.ensure_future(self._end_them())
+        try:
+            await asyncio.gather(*[self._keep(number) for number in range(1, self._processes + 1)])
+        finally:
+            looking.cancel()
+            ending.cancel()
+            self._client.close()
+        return next((code for code in WORST_FIRST if code in self._codes), CLEAN)
+
+    async def _keep(self, number: int) -> None:
+        """One place: a child, and another when it dies."""
+        pause = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            child = self._children[number] = Child(number)
+            await child.start(self._words)
+            if self._stopping.is_set():
+                child.tell(signal.SIGTERM)
+            code = await child.process.wait()
+            child.forget()
+            del self._children[number]
+            given_back = await self._give_back(child, counts=code < 0 and not self._stopping.is_set())
+            if code in (WRONG, NO_SERVER):  # another one would end like this one
+                self._codes.append(code)
+                self.stop()
+            elif self._stopping.is_set():
+                self._codes.append(code if code >= 0 else GIVEN_BACK if given_back else CLEAN)
+            else:
+                pause = FIRST_PAUSE_S if time.monotonic() - child.began > SETTLED_S else min(2 * pause, LONGEST_PAUSE_S)
+                _tell_death(child, code, given_back, pause)
+                await _either(self._stopping, pause)
+
+    async def _give_back(self, child: Child, *, counts: bool) -> int:
+        """What it held. A server that does not answer is no reason to wait: the jobs come back after their TTR."""
+        try:
+            return await asyncio.to_thread(
+                lambda: sum(
+                    self._client.topic(topic).release_holder(child.holder, count=counts) for topic in self._topics
+                )
+            )
+        except TarryError as fault:
+            logger.warning("✗ The jobs of worker %d come back after their TTR: %s", child.number, fault)
+            return 0
+
+    async def _look_after(self) -> None:
+        """Renews for those who cannot."""
+        while True:
+            await asyncio.sleep(self._ttr_s / LOOKS)
+            for child in list(self._children.values()):
+                silent = time.monotonic() - child.beat
+                if silent < self._ttr_s / MUTE:
+                    child.mute = False
+                    continue
+                try:
+                    await asyncio.to_thread(self._touch, child.holder)
+                except TarryError as fault:
+                    logger.warning("✗ worker %d: %s", child.number, fault)
+                if not child.mute and child.process.returncode is None and time.monotonic() - child.began > SETTLED_S:
+                    child.mute = True
+                    logger.warning(
+                        "✗ worker %d (pid %d) has been silent for %.1f s; its jobs are renewed for it.",
+                        child.number, child.process.pid, silent,
+                    )  # fmt: skip
+
+    def _touch(self, holder: str) -> None:
+        for topic in self._topics:
+            self._client.topic(topic).touch_holder(holder, self._ttr_s)
+
+    async def _end_them(self) -> None:
+        """Those who do not leave in time are killed."""
+        await self._stopping.wait()
+        await _either(self._hurry, self._grace_s + MARGIN_S)
+        await asyncio.sleep(MARGIN_S)
+        for child in self._children.values():
+            logger.warning("✗ worker %d (pid %d) does not leave; it is killed.", child.number, child.process.pid)
+            child.tell(signal.SIGKILL)
+
+
+def _tell_death(child: Child, code: int, given_back: int, pause: float) -> None:
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+    more: dict[str, Any] = {"worker": child.number, "pid": child.process.pid, "code": code, "given_back": given_back}
+    logger.error(
+        "✗ worker %d (pid %d) %s; %d jobs given back, another one starts in %.1f s",
+        child.number, child.process.pid, how, given_back, pause,
+        extra={"tarry": more},
+    )  # fmt: skip
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        pass

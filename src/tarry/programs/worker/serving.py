@@ -1,0 +1,101 @@
+"""One worker process, as ``tarry worker`` runs it.
+
+    exit code   0  stopped, and all that ran came to its end
+                1  ended by an error
+                2  wrong words, 3 no server that can be used
+                4  stopped, but running jobs had to be given back
+
+A child of a parent (parent.py) has a socket to it: it says now and then that it lives, and stops when the parent is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from tarry import __version__
+from tarry.programs.worker.worker import Worker
+from tarry.words.durations import SECOND, as_text, microseconds
+
+CLEAN, FAILED, WRONG, NO_SERVER, GIVEN_BACK = range(5)
+HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
+"""What a child is told by its parent, in its environment."""
+T = TypeVar("T")
+
+
+def serve(worker: Worker) -> int:
+    """Runs a worker until it is told to stop; answers the exit code."""
+    cut_off = run_in_loop(_serve(worker))
+    return GIVEN_BACK if cut_off else CLEAN
+
+
+async def _serve(worker: Worker) -> int:
+    number = os.environ.get(SOCKET)
+    if number is None:
+        return await worker.run()
+    worker.holder = os.environ.get(HOLDER, "").encode()
+    loop = asyncio.get_running_loop()
+    with socket.socket(fileno=int(number)) as parent:
+        parent.setblocking(False)
+        worker.beat = _beating(parent)
+        loop.add_reader(parent, _orphaned, worker, parent)
+        try:
+            return await worker.run()
+        finally:
+            worker.beat = lambda: None
+            loop.remove_reader(parent)
+
+
+def _beating(parent: socket.socket) -> Callable[[], None]:
+    def beat() -> None:
+        try:
+            parent.send(b".")
+        except OSError:
+            pass  # it has not read the last ones yet, or is gone: then the reader knows
+
+    return beat
+
+
+def _orphaned(worker: Worker, parent: socket.socket) -> None:
+    asyncio.get_running_loop().remove_reader(parent)
+    worker.stop()
+
+
+def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
+    """On uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+def banner(worker: Worker, processes: int) -> str:
+    """What a worker says when it starts."""
+    routes = worker.routes()
+    width = max([len(route.topic) for route in routes], default=0)
+    said = [
+        f"tarry {__version__}, worker {os.getpid()}" + (f", {processes} processes" if processes > 1 else ""),
+        f"  server   {worker.blocking._origin.address.shown}, namespace {worker.blocking.namespace}",
+    ]
+    for route in routes:
+        targets = [route.handler] if route.handler else list(route.tasks.values())
+        names = ", ".join(f"{target.name}{'' if target.is_async else ' (thread)'}" for target in targets)
+        share = f", weight {route.weight:g}" if worker.slots else ""
+        said.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
+    if worker.slots:
+        said.append(f"  in all   {worker.slots} at a time")
+    ttr = as_text(microseconds(worker.ttr))
+    said.append(
+        f"  ttr {ttr}, grace {as_text(round(worker.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, twice at once"
+    )
+    return "\n".join(said)
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

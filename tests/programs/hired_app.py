@@ -1,0 +1,45 @@
+"""An application for ``tarry worker hired_app:worker``. Job bodies say what to do; the file DIARY tells what was done."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import time
+from pathlib import Path
+
+import tarry
+
+worker = tarry.Worker(ttr=os.environ.get("TTR", "10m"), grace=os.environ.get("GRACE", "10s"))
+
+
+def note(*words: object) -> None:
+    with Path(os.environ["DIARY"]).open("a") as file:  # one write: O_APPEND keeps the lines of many processes whole
+        file.write(" ".join(map(str, words)) + "\n")
+
+
+@worker.on("orders", concurrency=4)
+async def close(job: tarry.AsyncJob[str]) -> None:
+    note("taken", job.id, job.attempt, os.getpid())
+    if job.body == "stuck":
+        await asyncio.Event().wait()
+    if job.body == "poison" and job.attempt < 3:
+        os.abort()
+    if job.body == "hold the interpreter":
+        ctypes.PyDLL(None).usleep(1_500_000)  # unlike CDLL, PyDLL keeps the GIL
+    note("closed", job.id)
+
+
+@worker.on("plain", concurrency=2)
+def plain(job: tarry.Job[str]) -> None:
+    note("taken", job.id, job.attempt, os.getpid())
+    if job.body == "stuck":
+        time.sleep(36_000)
+    note("closed", job.id)
+
+
+def made() -> tarry.Worker:
+    return worker
+
+
+nothing = 7

@@ -1,0 +1,208 @@
+"""``tarry worker`` as processes: one, or a parent and its children, told to stop, killed, or held."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tarry
+from programs.until import until
+
+HERE = Path(__file__).parent
+Start = Callable[..., "Family"]
+
+
+class Family:
+    """What ``tarry worker`` started, and what its handlers wrote down."""
+
+    def __init__(self, process: subprocess.Popen[str], diary: Path) -> None:
+        self.process = process
+        self._diary = diary
+
+    def told(self, word: str) -> list[list[str]]:
+        lines = self._diary.read_text().splitlines() if self._diary.exists() else []
+        return [line.split()[1:] for line in lines if line.startswith(word)]
+
+    def pid_of(self, id: str) -> int:
+        return int([words for words in self.told("taken") if words[0] == id][-1][2])
+
+    def ended(self) -> tuple[int, str]:
+        _, said = self.process.communicate()
+        return self.process.returncode, said
+
+
+@pytest.fixture
+def family(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Start]:
+    """``family("--processes", "2", ttr="1s")`` runs ``tarry worker hired_app:worker`` with these words."""
+    started: list[Family] = []
+
+    def start(*words: str, app: str = "hired_app:worker", ttr: str = "10m", grace: str = "10s") -> Family:
+        diary = tmp_path / f"diary-{len(started)}"
+        place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "DIARY": str(diary), "TTR": ttr, "GRACE": grace}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tarry", "worker", app, *words],
+            cwd=HERE,
+            env={**os.environ, **place},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(Family(process, diary))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.process.terminate()
+            one.process.send_signal(signal.SIGINT)  # another signal: two of the same kind may arrive as one
+            one.process.wait()
+        if one.process.stderr is not None:
+            one.process.stderr.close()
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("topic", ["orders", "plain"])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_sigterm_ends_it_with_0_when_all_came_to_an_end(
+    client: tarry.Client, family: Start, topic: str, processes: str
+) -> None:
+    client.topic(topic).add_many(["quick"] * 20)
+    some = family("--processes", processes)
+    until(lambda: len(some.told("closed")) == 20, "all closed")
+    some.process.terminate()
+    code, said = some.ended()
+    assert code == 0, said
+    assert client.topic(topic).stats().finished == 20
+    assert "SIGTERM" in said
+    assert topic in said
+
+
+@pytest.mark.parametrize("topic", ["orders", "plain"])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_it_ends_with_4_when_a_running_job_had_to_be_given_back(
+    client: tarry.Client, family: Start, topic: str, processes: str
+) -> None:
+    client.topic(topic).add("stuck", id="7")
+    some = family("--processes", processes, grace="50ms")
+    until(lambda: some.told("taken"), "taken")
+    some.process.send_signal(signal.SIGINT)
+    code, said = some.ended()
+    assert code == 4, said
+    job = client.topic(topic).get("7")
+    assert job is not None
+    assert (job.state, job.attempts) == ("ready", 0)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_second_signal_gives_no_grace(client: tarry.Client, family: Start, processes: str) -> None:
+    client.topic("orders").add("stuck")
+    some = family("--processes", processes, grace="10h")
+    until(lambda: some.told("taken"), "taken")
+    some.process.terminate()
+    some.process.send_signal(signal.SIGINT)
+    assert some.ended()[0] == 4
+
+
+def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(client: tarry.Client, family: Start) -> None:
+    orders = client.topic("orders")
+    orders.add("stuck", id="7")
+    some = family("--processes", "2", "--log", "json", ttr="10h")
+    until(lambda: some.told("taken"), "taken")
+    victim = some.pid_of("7")
+    os.kill(victim, signal.SIGKILL)
+    until(lambda: len(some.told("taken")) == 2, "taken again, hours before its TTR is over")
+    assert [words[1] for words in some.told("taken")] == ["1", "2"], "the attempt counts: a job may have killed it"
+    assert some.pid_of("7") != victim
+    some.process.terminate()
+    some.process.send_signal(signal.SIGINT)
+    code, said = some.ended()
+    assert code == 4
+    assert "was killed by SIGKILL; 1 jobs given back" in said
+    assert orders.check().ok
+
+
+def test_a_job_that_kills_its_workers_does_not_do_so_for_ever(client: tarry.Client, family: Start) -> None:
+    orders = client.topic("orders")
+    orders.add("poison", id="7", max_attempts=2)
+    some = family("--processes", "2")
+    until(lambda: orders.stats().dead == 1, "set aside")
+    job = orders.get("7")
+    assert job is not None
+    assert (job.reason, job.error) == ("attempts exhausted", "its worker died")
+    some.process.terminate()
+    assert some.ended()[0] == 0
+
+
+def test_children_leave_when_their_parent_is_killed(client: tarry.Client, family: Start) -> None:
+    orders = client.topic("orders")
+    orders.add("stuck", id="7")
+    some = family("--processes", "2", grace="0")
+    until(lambda: some.told("taken"), "taken")
+    child = some.pid_of("7")
+    some.process.kill()
+    some.process.wait()
+    until(lambda: not alive(child), "the child is gone")
+    assert orders.stats().ready == 1
+
+
+def test_a_handler_that_holds_the_interpreter_longer_than_the_ttr_keeps_its_job(
+    client: tarry.Client, family: Start
+) -> None:
+    orders = client.topic("orders")
+    some = family("--processes", "2", ttr="600ms")
+    orders.add("hold the interpreter", id="7", ttr=None)
+    until(lambda: some.told("closed"), "closed")
+    until(lambda: orders.stats().finished == 1, "finished")
+    assert (len(some.told("taken")), orders.stats().timed_out, orders.stats().stale) == (1, 0, 0)
+
+
+def test_only_the_topics_named_are_worked_on(client: tarry.Client, family: Start) -> None:
+    client.topic("plain").add("quick", id="p")
+    client.topic("orders").add("quick", id="o")
+    some = family("--topics", "orders", "--concurrency", "3", app="hired_app:made")
+    until(lambda: some.told("closed"), "closed")
+    some.process.terminate()
+    code, said = some.ended()
+    assert (code, some.told("closed"), client.topic("plain").stats().ready) == (0, [["o"]], 1)
+    assert "in all   3 at a time" in said
+
+
+@pytest.mark.parametrize(
+    ("app", "words", "told"),
+    [
+        ("nowhere:worker", [], "no module 'nowhere'"),
+        ("hired_app:nobody", [], "hired_app has no nobody"),
+        ("hired_app:nothing", [], "is a int, not a tarry.Worker"),
+        (":", [], "write module:name"),
+        ("hired_app:worker", ["--topics", "letters"], "no handler for 'letters'; there are orders, plain"),
+        ("hired_app:worker", ["--log", "xml"], "it is text or json"),
+        ("hired_app:worker", ["--log-level", "loud"], "it is debug, info, warning or error"),
+        ("hired_app:worker", ["--concurrency", "1"], "1 slots for 2 topics"),
+        ("hired_app:worker", ["--processes", "2", "--concurrency", "1"], "1 slots for 2 topics"),
+    ],
+)
+def test_wrong_words_end_it_with_2(family: Start, app: str, words: Any, told: str) -> None:
+    code, said = family(*words, app=app).ended()
+    assert code == 2, said
+    assert told in said
+    assert "Traceback" not in said
+
+
+def test_a_server_that_cannot_be_used_ends_it_with_3(family: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TARRY_EMBEDDED", "no")
+    for processes in ("1", "2"):
+        code, said = family("--processes", processes, "--url", "embedded://").ended()
+        assert (code, "[server_unfit]" in said) == (3, True), said
