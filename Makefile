@@ -43,7 +43,10 @@ types: venv ## mypy strict and basedpyright strict
 suite: venv
 	@echo "== tests"
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest
+	@$(BIN)/python -m pytest -m model > .model.log 2>&1 & model=$$!; \
+	 $(BIN)/coverage run -m pytest -m "not model"; suite=$$?; \
+	 wait $$model; model=$$?; echo "== the watch's model, run beside them"; cat .model.log; \
+	 test $$suite = 0 -a $$model = 0
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 

@@ -18,6 +18,8 @@ import pytest
 
 from watch.model import LOST, NEVER, Consumer, Report, State, Watch, change, explore, settle
 
+pytestmark = pytest.mark.model
+
 
 def everything(
     watch: Watch, consumers: int, *, adds: int, changes: int = 0, faults: int = 0, late: int, looks: int | None = None
