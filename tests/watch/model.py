@@ -1,4 +1,4 @@
-"""The watch, small enough to try everything: an explicit-state model of how idle consumers wait (DESIGN, section 4).
+"""The watch, small enough to try everything: an explicit-state model of how idle consumers wait (docs/decisions/0003-the-watch.md).
 
     server                                          consumer (a process)
 
