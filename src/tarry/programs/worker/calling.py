@@ -1,6 +1,6 @@
 """How a handler is called: what it is given is read from its one parameter's annotation, when it is registered.
 
-    async def f(job)                      the job, an AsyncJob; bodies of any kind
+    async def f(job)                      the job, an AsyncJob; bodies of any kind (job: Any says no more)
     async def f(job: AsyncJob[Order])     the job; its body is an Order
     async def f(order: Order)             the body, an Order
     def f(job: Job[Order])                in a thread: a Job, whose verbs block
@@ -68,7 +68,7 @@ def read(function: Function, kind: type[Any] | Codec[Any] | None) -> Callee:
     name, awaited = name_of(function) if callable(function) else "", is_async(function)
     parameter = _the_parameter(signature_of(function), name)
     annotation = parameter.annotation
-    if annotation is inspect.Parameter.empty:
+    if annotation in (inspect.Parameter.empty, Any, object):  # it says nothing
         return Callee(function, name, awaited, False, kind)
     origin = get_origin(annotation) or annotation
     if origin in _JOBS:

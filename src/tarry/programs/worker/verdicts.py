@@ -21,8 +21,9 @@ from tarry.verbs.jobs.face import in_a_line
 from tarry.verbs.jobs.shapes import HandedOut
 from tarry.words.durations import Duration, microseconds
 
-FRAMES, LONGEST_ERROR = 20, 7000
-"""Of a traceback: the innermost frames, and the last bytes of its text. The script keeps 8 KiB with the reason."""
+FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
+"""Of a traceback: the innermost frames, and the last bytes of its text; characters of the line before it. The script keeps
+8 KiB of both."""
 
 
 class Retry(Exception):
@@ -116,17 +117,18 @@ def judge(
     if isinstance(fault, Bury):
         return Verdict(None, True, fault.reason or "buried by its handler", _traceback(fault.__cause__))
     if isinstance(fault, Snooze):
-        return Verdict(fault.delay_us, False, in_a_line(fault))
+        return Verdict(fault.delay_us, False, _line(fault))
     if max_attempts is not None and job.attempt >= max_attempts:
-        return Verdict(None, True, "attempts exhausted", f"{in_a_line(fault)}\n{_traceback(fault)}")
+        return Verdict(None, True, "attempts exhausted", f"{_line(fault)}\n{_traceback(fault)}")
     if isinstance(fault, Retry):
         after = fault.after_us if fault.after_us is not None else _usual(policy, job, luck)
-        return Verdict(after, True, in_a_line(fault), _traceback(fault.__cause__))
+        return Verdict(after, True, _line(fault), _traceback(fault.__cause__))
     try:
         delay = _delay(policy, job, fault, luck)
     except Exception as broken:  # noqa: BLE001  # a user's function; its fault must not cost the job
-        return Verdict(USUAL.after(job.attempt, luck), True, in_a_line(fault), _traceback(broken))
-    return Verdict(delay, True, in_a_line(fault), _traceback(fault))
+        broken.__context__ = fault
+        return Verdict(USUAL.after(job.attempt, luck), True, _line(fault), _traceback(broken))
+    return Verdict(delay, True, _line(fault), _traceback(fault))
 
 
 def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, luck: float) -> int | None:
@@ -144,6 +146,11 @@ def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, luck: floa
 
 def _usual(policy: Policy, job: HandedOut[Any], luck: float) -> int:
     return (policy if isinstance(policy, BackOff) else USUAL).after(job.attempt, luck)
+
+
+def _line(fault: BaseException) -> str:
+    text = in_a_line(fault)
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
 
 
 def _traceback(fault: BaseException | None) -> str:

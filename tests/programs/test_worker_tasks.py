@@ -1,0 +1,238 @@
+"""Tasks: functions whose calls travel as jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timezone
+from typing import Any
+
+import msgspec
+import pytest
+
+import tarry
+
+
+class User(msgspec.Struct):
+    id: int
+
+
+def made(url: str, namespace: str, *registries: tarry.Registry) -> tarry.Worker:
+    worker = tarry.Worker(url, namespace=namespace)
+    worker.include(*registries)
+    return worker
+
+
+def test_a_call_that_was_put_off_is_the_same_call(valkey_url: str, namespace: str) -> None:
+    tasks, seen = tarry.Registry(), list[Any]()
+
+    @tasks.task
+    async def remind(user: User, when: datetime, text: str = "hello", *, loud: bool = False) -> None:
+        seen.append((user, when, text, loud))
+
+    @tasks.task(name="sum")
+    def add_up(numbers: list[int], /) -> int:
+        seen.append(sum(numbers))
+        return sum(numbers)
+
+    worker = made(valkey_url, namespace, tasks)
+    when = datetime(2027, 1, 2, tzinfo=timezone.utc)
+    added = remind.options(id="u7", headers={"trace": "1"}).add(User(7), when, loud=True)
+    assert (added.id, added.created) == ("u7", True)
+    remind.add(User(8), when=when, text="hi")
+    add_up.add([1, 2, 3])
+    asyncio.run(worker.run_until_idle())
+    assert sorted(seen, key=str) == sorted([(User(7), when, "hello", True), (User(8), when, "hi", False), 6], key=str)
+    assert add_up([4, 5]) == 9, "the function itself"
+
+
+def test_tasks_are_added_from_a_loop_too(valkey_url: str, namespace: str) -> None:
+    tasks, seen = tarry.Registry(), list[int]()
+    over = asyncio.Event()
+
+    @tasks.task
+    async def count(n: int) -> None:
+        seen.append(n)
+        if n:
+            await count.options(delay="1ms").add_async(n - 1)
+        else:
+            over.set()
+
+    worker = made(valkey_url, namespace, tasks)
+
+    async def play() -> None:
+        async with worker:
+            await count.add_async(3)
+            await over.wait()
+
+    asyncio.run(play())
+    assert seen == [3, 2, 1, 0]
+
+
+def test_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
+    tasks = tarry.Registry()
+
+    @tasks.task(topic="mail")
+    async def remind(user: int) -> None: ...
+
+    worker = made(valkey_url, namespace, tasks)
+    with worker.blocking as client:
+        assert remind.options(delay="1h", id="u7").add(7).state == "delayed"
+        with pytest.raises(tarry.JobExists):
+            remind.options(id="u7").add(7)
+        assert remind.options(id="u7", if_exists="keep").add(7).created is False
+        job = client.topic("mail").get("u7")
+        assert job is not None
+        assert job.body == {"task": "remind", "args": {"user": 7}}
+        client.topic("mail").add_many([remind.job(8), remind.job(user=9)])
+        assert client.topic("mail").stats().ready == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"task": "frob", "args": {}}, "unknown task 'frob'; tasks has remind"),
+        (
+            {"task": "remind", "args": {"user": "x"}},
+            "the arguments do not fit remind(user: int, text: str = 'hi') -> None",
+        ),
+        ({"task": "remind", "args": {}}, "missing required field `user`"),
+        ({"task": "remind", "args": {"user": 7, "colour": 1}}, "unknown field `colour`"),
+        ({"args": {}}, "no task: "),
+        (7, "no task: "),
+    ],
+)
+def test_what_is_no_call_of_a_task_is_set_aside_with_its_reason(
+    valkey_url: str, namespace: str, body: Any, reason: str
+) -> None:
+    tasks = tarry.Registry()
+
+    @tasks.task
+    async def remind(user: int, text: str = "hi") -> None:
+        raise AssertionError
+
+    worker = made(valkey_url, namespace, tasks)
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("tasks").add(body, id="7")
+        asyncio.run(worker.run_until_idle())
+        job = client.topic("tasks").get("7")
+        assert job is not None
+        assert job.state == "dead"
+        assert reason.lower() in str(job.reason).lower()
+
+
+def test_wrong_arguments_are_refused_before_anything_is_written(valkey_url: str) -> None:
+    worker = tarry.Worker(valkey_url)
+
+    @worker.task
+    async def remind(user: int) -> None: ...
+
+    with pytest.raises(tarry.BadInput, match=r"task remind\(user: int\) -> None: missing a required argument: 'user'"):
+        remind.add()  # type: ignore[call-arg]
+    with pytest.raises(tarry.BadInput, match="task remind"):
+        remind.add(7, 8)  # type: ignore[call-arg]
+    with pytest.raises(tarry.BadInput, match="body"):
+        remind.add(object())  # type: ignore[arg-type]
+    with pytest.raises(tarry.BadInput, match="delay"):
+        remind.options(delay="soon")
+
+
+def test_what_cannot_be_a_task_is_refused(valkey_url: str) -> None:
+    worker = tarry.Worker(valkey_url)
+
+    class Foreign: ...
+
+    def many(*numbers: int) -> None: ...
+    def foreign(thing) -> None: ...  # type: ignore[no-untyped-def]
+
+    foreign.__annotations__["thing"] = Foreign
+    with pytest.raises(tarry.BadInput, match="have no names to travel by"):
+        worker.task(many)
+    with pytest.raises(tarry.BadInput, match="argument thing: Foreign is nothing that JSON can become"):
+        worker.task(foreign)
+    worker.task(name="one")(lambda: None)
+    with pytest.raises(tarry.BadInput, match="has one named 'one' already"):
+        worker.task(name="one")(lambda: None)
+    worker.on("orders")(lambda job: None)
+    with pytest.raises(tarry.BadInput, match="tasks need a topic of their own"):
+        worker.task(topic="orders", name="two")(lambda: None)
+
+
+def test_a_task_of_no_worker_says_so() -> None:
+    tasks = tarry.Registry()
+
+    @tasks.task
+    async def remind() -> None: ...
+
+    with pytest.raises(tarry.BadInput, match="belongs to no worker yet"):
+        remind.add()
+    with pytest.raises(tarry.BadInput, match="no task of a worker runs here"):
+        tarry.current_job()
+
+
+def test_a_task_knows_its_job(valkey_url: str, namespace: str) -> None:
+    tasks, seen = tarry.Registry(), list[Any]()
+
+    @tasks.task
+    async def awaited() -> None:
+        await asyncio.sleep(0)
+        seen.append((tarry.current_job().id, tarry.current_job().lost))
+
+    @tasks.task
+    def plain() -> None:
+        seen.append((tarry.current_job().id, tarry.current_job().lost))
+
+    worker = made(valkey_url, namespace, tasks)
+    awaited.options(id="a").add()
+    plain.options(id="p").add()
+    asyncio.run(worker.run_until_idle())
+    assert sorted(seen) == [("a", False), ("p", False)]
+
+
+def test_each_task_has_its_own_rules(valkey_url: str, namespace: str) -> None:
+    tasks = tarry.Registry()
+
+    @tasks.task(max_attempts=1)
+    async def once() -> None:
+        raise ValueError
+
+    @tasks.task(retry=lambda job, fault: "1h", timeout="1ms")
+    async def patient() -> None:
+        await asyncio.Event().wait()
+
+    worker = made(valkey_url, namespace, tasks)
+    once.options(id="once").add()
+    patient.options(id="patient").add()
+    asyncio.run(worker.run_until_idle())
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        first, second = client.topic("tasks").get_many(["once", "patient"])
+        assert first is not None
+        assert second is not None
+        assert (first.state, second.state) == ("dead", "delayed")
+        assert second.reason == "TimeoutError: patient took longer than its timeout of 0.001 s"
+
+
+def test_registries_are_composed(valkey_url: str, namespace: str) -> None:
+    inner, outer, seen = tarry.Registry(), tarry.Registry(), list[str]()
+
+    @inner.task
+    async def deep() -> None:
+        seen.append("deep")
+
+    @outer.on("letters")
+    async def letter(text: str) -> None:
+        seen.append(text)
+
+    outer.include(inner)
+    worker = made(valkey_url, namespace, outer)
+    with pytest.raises(tarry.BadInput, match="letters"):
+        worker.on("letters")
+    again = tarry.Registry()
+    again.on("letters")(letter)
+    with pytest.raises(tarry.BadInput, match=r"already is a handler for \['letters'\]"):
+        worker.include(again)
+    with pytest.raises(tarry.BadInput, match="cannot include itself"):
+        outer.include(outer)
+    deep.add()
+    worker.blocking.topic("letters").add("dear")
+    asyncio.run(worker.run_until_idle())
+    assert sorted(seen) == ["dear", "deep"]

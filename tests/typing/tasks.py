@@ -1,0 +1,68 @@
+# pyright: strict, reportUnknownMemberType=true, reportUnknownVariableType=true, reportUnknownArgumentType=true
+"""What type checkers must know about workers and tasks. Checked by mypy and basedpyright, never run."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import msgspec
+
+import tarry
+
+
+class Order(msgspec.Struct):
+    number: int
+
+
+worker = tarry.Worker(ttr="10s", concurrency=100)
+registry = tarry.Registry()
+worker.include(registry)
+
+
+@worker.on("orders", concurrency=50, weight=3, timeout="1m", retry={OSError: "5m", ValueError: None})
+async def close(job: tarry.AsyncJob[Order]) -> None:
+    assert_type(job.body, Order)
+    assert_type(job.lost, bool)
+    raise tarry.Retry(after="5m")
+
+
+@registry.on("letters", retry=tarry.BackOff("1s", factor=3))
+def send(body: Order) -> int:
+    raise tarry.Snooze("1h")
+
+
+@registry.task
+async def remind(user: int, text: str = "") -> bool:
+    return bool(text) and user > 0
+
+
+@registry.task(name="sum", topic="numbers", max_attempts=3)
+def add_up(numbers: list[int], *, twice: bool = False) -> int:
+    return sum(numbers) * (1 + twice)
+
+
+async def well() -> None:
+    assert_type(await close(tarry.AsyncJob.__new__(tarry.AsyncJob[Order])), None)
+    assert_type(send(Order(7)), int)
+    assert_type(remind.add(7), tarry.Added)
+    assert_type(await remind.add_async(7, "hi"), tarry.Added)
+    assert_type(remind.options(delay="1h", id="u7").add(7, text="hi"), tarry.Added)
+    assert_type(await remind.options(if_exists="keep").add_async(7), tarry.Added)
+    assert_type(await remind(7), bool)
+    assert_type(add_up([1, 2], twice=True), int)
+    assert_type(add_up.add([1, 2], twice=True), tarry.Added)
+    assert_type(add_up.job([1]), tarry.NewJob[Any])
+    assert_type(await worker.run(), int)
+    async with worker as same:
+        assert_type(same, tarry.Worker)
+
+
+async def refused() -> None:
+    """Each of these is a mistake that a type checker finds."""
+    remind.add("7")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    remind.add()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    remind.add(7, delay="1h")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    remind.options(delay="1h").add(7, txt="hi")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    remind.options(if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await add_up.add_async([1], True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    add_up.add(["x"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
