@@ -2,9 +2,8 @@
 
     in hand    orders ██████████ mail ███▒ audit ▒         total 16, weights 3 : 1 : 1; audit only waits
 
-Who has no rival takes what is free. Where several want more, nobody goes beyond its weight's part among those who want:
-a freed slot goes to the one that is furthest behind. A lane that waits for its first job holds one slot, no more, so that
-the job can begin at once.
+A lane without a backlog holds one slot, for which it waits, so that its next job can begin at once. The others share the
+rest by weight: nobody goes beyond its part, and who has no rival takes it all.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ class Share:
     def __init__(self, total: int) -> None:
         self._total = total
         self._lanes: list[Sharer] = []
+        self._greedy: set[Sharer] = set()
         self._hungry: dict[Sharer, asyncio.Future[None]] = {}
 
     def join(self, lane: Sharer) -> None:
@@ -41,17 +41,15 @@ class Share:
 
     def grant(self, lane: Sharer, want: int, *, greedy: bool) -> int:
         """How many slots the lane may take now. ``greedy``: it has a backlog; else it only waits for its first job."""
+        (self._greedy.add if greedy else self._greedy.discard)(lane)
         others = sum(max(other.taken, 1) for other in self._lanes if other is not lane)
         free = self._total - others - lane.taken
-        if not greedy:
-            return min(want, 1) if lane.taken == 0 else max(min(want, free), 0)
-        rivals = [other for other in self._hungry if other is not lane]
-        if rivals:
-            busy = [other for other in self._lanes if other is lane or other.taken > 1 or other in self._hungry]
-            part = self._total * lane.weight / sum(other.weight for other in busy)
-            free = min(free, max(int(part), 1) - lane.taken)
+        if greedy:
+            shared = self._total - len(self._lanes) + len(self._greedy)
+            part = shared * lane.weight / sum(other.weight for other in self._greedy)
+            free = min(free, max(round(part), 1) - lane.taken)
         if lane.taken == 0:
-            return max(min(want, free), 1)  # its own, which nobody else takes
+            return max(min(want, free if greedy else 1), 1)  # its own, which nobody else takes
         return max(min(want, free), 0)
 
     async def wait(self, lane: Sharer) -> None:

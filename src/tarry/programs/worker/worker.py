@@ -180,8 +180,7 @@ class Worker(Registry):
                 for number in _SIGNALS:
                     loop.remove_signal_handler(number)
             await renewal.stop()
-            self._stopping.clear()
-            self._hurry.clear()
+            self._stopping, self._hurry = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
             await self.client.close()
             if self._blocking is not None:
                 self._blocking.close()

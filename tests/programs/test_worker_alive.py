@@ -1,0 +1,177 @@
+"""What a worker keeps alive, and what it says and does when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.programs.worker.renewal import Renewal
+
+TTR = "300ms"
+
+
+def work(url: str, namespace: str, prepare: Callable[[tarry.Worker], None], body: Any, **options: Any) -> tarry.Stats:
+    """Works until nothing is due; answers what the topic is then."""
+    worker = tarry.Worker(url, namespace=namespace, **options)
+    prepare(worker)
+    with tarry.Client(url, namespace=namespace) as client:
+        client.topic("n").add(body, id="7")
+        asyncio.run(worker.run_until_idle())
+        found = client.topic("n")
+        assert found.check().ok
+        return found.stats()
+
+
+def until_the_first_reservation_is_over(client: tarry.Client) -> None:
+    """Blocks its thread, on purpose, until the server's clock says so."""
+    [job] = client.topic("n").list("reserved")
+    first = job.reserved_until
+    assert first is not None
+    while client.topic("n").stats().now <= first:
+        time.sleep(0.01)
+
+
+def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_named(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client
+) -> None:
+    seen: list[int] = []
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n")
+        async def careless(job: tarry.AsyncJob[Any]) -> None:
+            seen.append(job.attempt)
+            until_the_first_reservation_is_over(client)
+            assert not job.lost
+
+    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR, blocked="100ms")
+    assert (seen, stats.finished, stats.timed_out, stats.stale) == ([1], 1, 0, 0)
+    told = [line.getMessage() for line in caplog.records if "block" in line.getMessage()]
+    assert told[0].startswith("✗ careless (n/7 attempt 1) blocks")
+    assert "until_the_first_reservation_is_over" in told[0], "the stack says where"
+    assert told[1].startswith("✓ careless (n/7 attempt 1) blocked the event loop for ")
+    assert len(told) == 2
+
+
+def test_a_plain_handler_keeps_its_job_longer_than_the_ttr(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n")
+        def slow(job: tarry.Job[Any]) -> None:
+            until_the_first_reservation_is_over(client)
+
+    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR)
+    assert (stats.finished, stats.timed_out) == (1, 0)
+
+
+def test_a_job_s_own_short_ttr_is_kept_too(valkey_url: str, namespace: str, client: tarry.Client) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace, ttr="10h")
+    client.topic("n").add("x", ttr=TTR)
+
+    @worker.on("n")
+    async def careless(job: tarry.AsyncJob[Any]) -> None:
+        until_the_first_reservation_is_over(client)
+
+    asyncio.run(worker.run_until_idle())
+    stats = client.topic("n").stats()
+    assert (stats.finished, stats.timed_out) == (1, 0)
+
+
+def test_young_jobs_are_not_touched(valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the thread looks, for the TTR of one of them is short."""
+    touched: list[list[str]] = []
+    enough = asyncio.Event()
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+    touch = Renewal._touch
+
+    def noted_touch(self: Renewal, lane: Any, jobs: Any) -> bool:
+        touched.append([job.id for job in jobs])
+        if len(touched) == 3:
+            self._loop.call_soon_threadsafe(enough.set)
+        return touch(self, lane, jobs)
+
+    monkeypatch.setattr(Renewal, "_touch", noted_touch)
+
+    @worker.on("n")
+    async def handle(job: tarry.AsyncJob[Any]) -> None:
+        if job.id == "short":
+            await enough.wait()
+
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n").add_many([tarry.NewJob(n, ttr="10h") for n in range(50)])
+        client.topic("n").add("x", id="short", ttr="30ms")
+        asyncio.run(worker.run_until_idle())
+        assert client.topic("n").stats().finished == 51
+    assert touched[:3] == [["short"]] * 3
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_handler_that_lost_its_job_learns_it_and_its_late_finish_is_refused(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client, plain: bool
+) -> None:
+    learned: list[bool] = []
+
+    def lose(job: Any) -> None:
+        client.topic("n").delete("7")
+        while not job.lost:
+            time.sleep(0.01)
+        learned.append(job.lost)
+
+    async def awaited(job: tarry.AsyncJob[Any]) -> None:
+        await asyncio.to_thread(lose, job)
+
+    stats = work(valkey_url, namespace, lambda worker: void(worker.on("n")(lose if plain else awaited)), "x", ttr=TTR)
+    assert (learned, stats.finished, stats.deleted) == ([True], 0, 1)
+    told = "\n".join(line.getMessage() for line in caplog.records)
+    assert "✗ n/7 attempt 1 is lost" in told
+    assert "Job 7 was finished or deleted; stop working on it." in told
+
+
+def void(_: object) -> None: ...
+
+
+def test_a_lost_handler_is_cancelled_if_that_was_asked_for(
+    valkey_url: str, namespace: str, client: tarry.Client
+) -> None:
+    cancelled: list[str] = []
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n", cancel_when_lost=True)
+        async def stuck(job: tarry.AsyncJob[Any]) -> None:
+            client.topic("n").delete("7")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.append(job.id)
+
+    stats = work(valkey_url, namespace, prepare, "x", ttr=TTR)
+    assert (cancelled, stats.released, stats.stale) == (["7"], 0, 1)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_timeout_bounds_a_handler(valkey_url: str, namespace: str, client: tarry.Client, plain: bool) -> None:
+    worker = tarry.Worker(valkey_url, namespace=namespace)
+    told: list[bool] = []
+
+    def long(job: tarry.Job[Any]) -> None:
+        while not job.lost:
+            time.sleep(0.001)
+        told.append(True)
+
+    async def longer(job: tarry.AsyncJob[Any]) -> None:
+        await asyncio.Event().wait()
+
+    worker.on("n", timeout="20ms")(long if plain else longer)
+    client.topic("n").add("x", id="7")
+    asyncio.run(worker.run_until_idle())
+    job = client.topic("n").get("7")
+    assert job is not None
+    assert job.state == "delayed"
+    name = "long" if plain else "longer"
+    assert job.reason == f"TimeoutError: {name} took longer than its timeout of 0.02 s"
+    assert told == [True] * plain
