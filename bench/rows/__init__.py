@@ -13,6 +13,7 @@ from bench.rows.lateness import lateness
 from bench.rows.memory import memory
 from bench.rows.noise import noise
 from bench.rows.pop import pop
+from bench.rows.worker import worker
 
 Row = Callable[[Bench], list[Result]]
 
@@ -26,4 +27,5 @@ ROWS: dict[str, Row] = {
     "idle": idle,
     "memory": memory,
     "pop": pop,
+    "worker": worker,
 }

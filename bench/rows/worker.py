@@ -1,0 +1,123 @@
+"""The public ``Worker`` in a process of its own: a burst for async and for plain handlers, lateness, and doing nothing.
+
+burst      as in the row "burst": from the moment at which all jobs fall due until the last finish was answered
+lateness   50 jobs a second with random delays of 200 to 1,500 ms
+idle       20 topics with jobs due tomorrow; calls counted by the server as in the row "idle", processor time by the process
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import tarry
+from bench.harness import BODY, DAY_S, Bench
+from bench.reading import Reach, Reading, Result, Turn, costs, rates
+from bench.rows.burst import AHEAD_S
+from bench.rows.idle import OURS, inside_scripts
+from bench.rows.lateness import FEWEST_MS, MOST_MS, RATE
+
+SLOTS = {"async": 1000, "plain": 20}
+TOPICS = 20
+
+
+def _start(*words: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "bench.worker", *map(str, words)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _told(process: subprocess.Popen[str]) -> Any:
+    told, _ = process.communicate()
+    assert process.returncode == 0, process.returncode
+    return json.loads(told)
+
+
+def worker(bench: Bench) -> list[Result]:
+    return [*_bursts(bench), _lateness(bench), *_idle(bench)]
+
+
+def _bursts(bench: Bench) -> list[Result]:
+    count = bench.size(50_000, 20_000, 500)
+
+    def once(mode: str) -> Turn:
+        due = datetime.now(timezone.utc) + timedelta(seconds=AHEAD_S)
+        with tarry.Client(bench.url) as client:
+            topic = client.topic("orders")
+            topic.add_many([BODY] * count, at=due)
+            assert datetime.now(timezone.utc) < due, "adding took longer than the delay; nothing fell due at once"
+            before = bench.server_cpu()
+            told = _told(_start(mode, bench.url, count, due.timestamp(), SLOTS[mode]))
+            stats = topic.stats()
+            assert (told["jobs"], stats.ready, stats.reserved) == (count, 0, 0), (told, stats)
+            return Turn(count, told["wall_s"], told["cpu_s"], bench.server_cpu() - before)
+
+    taken = bench.turns(lambda: once("async"), lambda: once("plain"))
+    words = ((f"async handler, {SLOTS['async']:,} slots", 30_000), (f"plain handler, {SLOTS['plain']} threads", 8_000))
+    return [
+        Result(
+            "worker",
+            f"{count:,} jobs due at once, one worker process, {what}",
+            "jobs/s",
+            rates(turns),
+            Reach("≥", reach),
+            details=costs(turns, "tarry"),
+        )
+        for (what, reach), turns in zip(words, taken, strict=True)
+    ]
+
+
+def _lateness(bench: Bench) -> Result:
+    bench.flush()
+    count = RATE * bench.size(20, 8, 1)
+    luck = random.Random(7)
+    process = _start("late", bench.url, count)
+    with tarry.Client(bench.url) as client:
+        topic = client.topic("orders")
+        began = time.monotonic()
+        for added in range(count):
+            time.sleep(max(0.0, began + added / RATE - time.monotonic()))
+            topic.add(BODY, delay=luck.randrange(FEWEST_MS, MOST_MS) / 1000)
+    told = _told(process)
+    late, held = sorted(told["late_ms"]), sorted(told["in_hand_ms"])
+    p99 = int(len(late) * 0.99)
+    details = {
+        "p50": late[len(late) // 2],
+        "max": late[-1],
+        "in hand p50": held[len(held) // 2],
+        "in hand p99": held[p99],
+    }
+    what = f"p99 of lateness, one worker process, {RATE} jobs/s"
+    return Result("worker", what, "ms", Reading((late[p99],)), Reach("≤", 5), details=details)
+
+
+def _idle(bench: Bench) -> list[Result]:
+    bench.flush()
+    seconds = bench.size(60, 12, 1)
+    with tarry.Client(bench.url) as client:
+        for number in range(TOPICS):
+            client.topic(f"topic-{number}").add_many([BODY] * 100, delay=DAY_S)
+    process = _start("idle", bench.url, TOPICS)
+    assert process.stdin is not None
+    time.sleep(1.5)  # it arrives
+    process.stdin.write("begin\n")
+    process.stdin.flush()
+    before = bench.calls()
+    time.sleep(seconds)
+    after = bench.calls()
+    told = _told(process)
+    left_out = inside_scripts() | OURS
+    calls = {name: after[name][0] - before.get(name, (0, 0.0))[0] for name in after if name not in left_out}
+    details = {name: n / seconds for name, n in calls.items() if n}
+    rate = Reading((sum(calls.values()) / seconds,))
+    cpu = Reading((told["cpu_s"] / told["wall_s"] * 60,))
+    return [
+        Result(
+            "worker", f"calls of an idle worker with {TOPICS} topics", "calls/s", rate, Reach("≤", 2), details=details
+        ),
+        Result("worker", f"processor time of an idle worker with {TOPICS} topics", "s/min", cpu, Reach("≤", 1)),
+    ]

@@ -1,0 +1,101 @@
+"""The worker process of the rows about workers: ``python -m bench.worker MODE URL COUNT DUE SLOTS``; prints JSON.
+
+It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``tarry worker`` does.
+
+``async`` and ``plain``  handle COUNT jobs that fall due at DUE, with SLOTS slots (for plain ones: threads)
+``late``                 handles COUNT jobs as they come, and tells how late
+``idle``                 waits on COUNT topics until stdin is closed, and tells the processor time it took
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+import tarry
+from tarry.programs.worker.serving import run_in_loop
+
+
+class Count:
+    """Stops the worker after so many; from any thread."""
+
+    def __init__(self, worker: tarry.Worker, count: int) -> None:
+        self.done = 0
+        self._worker, self._count = worker, count
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def one(self) -> None:
+        self.done += 1
+        if self.done == self._count:
+            self._worker.stop()
+
+    def one_in_a_thread(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._lock:
+            self.done += 1
+            last = self.done == self._count
+        if last:
+            loop.call_soon_threadsafe(self._worker.stop)
+
+
+async def burst(url: str, count: int, due: float, slots: int, *, plain: bool) -> dict[str, float]:
+    worker = tarry.Worker(url)
+    counted, loop = Count(worker, count), asyncio.get_running_loop()
+
+    async def handle(job: tarry.AsyncJob[Any]) -> None:
+        assert job.body
+        counted.one()
+
+    def handle_in_a_thread(job: tarry.Job[Any]) -> None:
+        assert job.body
+        counted.one_in_a_thread(loop)
+
+    worker.on("orders", concurrency=slots)(handle_in_a_thread if plain else handle)
+    cpu = time.process_time()
+    await worker.run()
+    return {"jobs": counted.done, "wall_s": time.time() - due, "cpu_s": time.process_time() - cpu}
+
+
+async def late(url: str, count: int) -> dict[str, Any]:
+    worker = tarry.Worker(url)
+    counted, late_ms, in_hand_ms = Count(worker, count), list[float](), list[float]()
+
+    @worker.on("orders")
+    async def handle(job: tarry.AsyncJob[Any]) -> None:
+        in_hand_ms.append((time.time() - job.due.timestamp()) * 1000)
+        late_ms.append(job.lateness.total_seconds() * 1000)
+        counted.one()
+
+    await worker.run()
+    return {"late_ms": late_ms, "in_hand_ms": in_hand_ms}
+
+
+async def idle(url: str, topics: int) -> dict[str, float]:
+    worker = tarry.Worker(url)
+
+    async def handle(job: tarry.AsyncJob[Any]) -> None: ...
+
+    for number in range(topics):
+        worker.on(f"topic-{number}")(handle)
+    async with worker:
+        await asyncio.to_thread(sys.stdin.readline)  # the measured time begins
+        cpu, began = time.process_time(), time.monotonic()
+        await asyncio.to_thread(sys.stdin.readline)
+        return {"cpu_s": time.process_time() - cpu, "wall_s": time.monotonic() - began}
+
+
+def main(mode: str, url: str, count: str, due: str = "0", slots: str = "100") -> None:
+    work: Any
+    if mode in ("async", "plain"):
+        work = burst(url, int(count), float(due), int(slots), plain=mode == "plain")
+    else:
+        work = late(url, int(count)) if mode == "late" else idle(url, int(count))
+    print(json.dumps(run_in_loop(work)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
