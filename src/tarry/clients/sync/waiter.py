@@ -28,6 +28,24 @@ CLOSING_S = 5.0
 CLOSED = "The client was closed while this pop waited; nothing was handed out to it."
 
 
+class Bell:
+    """Wakes one thread; rung twice is once. A ``threading.Event`` that Ctrl-C strikes while it is set stays locked for
+    ever: its lock is taken in Python, this one in one step."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def ring(self) -> None:
+        with suppress(RuntimeError):  # it was rung already
+            self._lock.release()
+
+    def wait(self) -> None:
+        self._lock.acquire()
+
+
 class Waiter:
     """All who wait on one server (on a Cluster: for one slot)."""
 
@@ -42,20 +60,19 @@ class Waiter:
         self._failures = 0
         self._closed = False
         self._pid = os.getpid()
-        self._events: dict[Caller, threading.Event] = {}
+        self._bells: dict[Caller, Bell] = {}
 
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
-        woken = threading.Event()
-        caller = Caller(want, time.monotonic() + seconds, woken.set)
+        bell = Bell()
+        caller = Caller(want, time.monotonic() + seconds, bell.ring)
         try:
-            self._enter(caller, woken, posts)
+            self._enter(caller, bell, posts)
             while not caller.done:
                 if self._leader is caller:
                     self._lead(caller)
                 else:
-                    woken.wait()
-                    woken.clear()
+                    bell.wait()
         except BaseException:
             self._interrupted(caller)
             raise
@@ -65,11 +82,11 @@ class Waiter:
             raise caller.fault.with_traceback(None)
         return caller
 
-    def _enter(self, caller: Caller, woken: threading.Event, posts: Sequence[PostAddress]) -> None:
+    def _enter(self, caller: Caller, bell: Bell, posts: Sequence[PostAddress]) -> None:
         with self._lock:
             if self._closed:
                 raise Unavailable(CLOSED)
-            self._events[caller] = woken
+            self._bells[caller] = bell
             fresh = self._watch.enter(caller, posts)
             if self._leader is None:
                 self._leader = caller
@@ -149,8 +166,8 @@ class Waiter:
             self._watch.leave(caller)
             if self._leader is caller and not self._line.keys:
                 self._watch.lost()
-            for woken in self._events.values():
-                woken.set()  # perhaps it was interrupted just as it served them
+            for bell in self._bells.values():
+                bell.ring()  # perhaps it was interrupted just as it served them
         caller.done = True
         if caller.found is not None:
             post, found, jobs = caller.found
@@ -161,12 +178,12 @@ class Waiter:
 
     def _pass_on(self, caller: Caller) -> None:
         with self._lock:
-            self._events.pop(caller, None)
+            self._bells.pop(caller, None)
             self._watch.leave(caller)
             if self._leader is caller:
                 self._leader = next(iter(self._watch), None)
                 if self._leader is not None:
-                    self._events[self._leader].set()
+                    self._bells[self._leader].ring()
 
     def close(self) -> None:
         """Those who wait are told; seats and tokens are handed back."""
