@@ -25,6 +25,8 @@ async def close(job: tarry.AsyncJob[str]) -> None:
         await asyncio.Event().wait()
     if job.body == "poison" and job.attempt < 3:
         os.abort()
+    if job.body == "block":
+        time.sleep(36_000)  # noqa: ASYNC251  # as careless people do
     if job.body == "hold the interpreter":
         ctypes.PyDLL(None).usleep(1_500_000)  # unlike CDLL, PyDLL keeps the GIL
     note("closed", job.id)

@@ -71,6 +71,8 @@ class Lane:
         self._popping = False
         self._flushing = False
         self._began: dict[HandedOut[Any], float] = {}
+        self._timers: dict[HandedOut[Any], asyncio.TimerHandle] = {}
+        self._overdue_jobs: set[HandedOut[Any]] = set()
         self.noticed: Callable[[Sequence[HandedOut[Any]]], None] = lambda jobs: None
         """Told of what was popped: renewal.py looks after it."""
         self.idle_s: float | None = None
@@ -170,12 +172,17 @@ class Lane:
         self.running[job] = self._threads
         self._threads.run(job, target.call, len(self.running))
         if target.timeout_s is not None:
-            asyncio.get_running_loop().call_later(target.timeout_s, self._overdue, job, target)
+            loop = asyncio.get_running_loop()
+            self._timers[job] = loop.call_later(target.timeout_s, self._overdue, job, target)
 
     def _thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
         if job not in self.running:
             return  # given back while it ran
-        if fault is not None:
+        if job in self._timers:
+            self._timers.pop(job).cancel()
+        if job in self._overdue_jobs:
+            self._overdue_jobs.discard(job)  # it was released then
+        elif fault is not None:
             self._failed(job, self.target_of(job), fault)
         elif not job.settled:
             self.settler.done.append(job)
@@ -185,6 +192,7 @@ class Lane:
         """A thread cannot be ended: its job is released, and it is told that it lost it. Its slot stays taken."""
         if job in self.running and not job.settled:
             assert target.timeout_s is not None
+            self._overdue_jobs.add(job)
             self._failed(job, target, TimeoutError(overdue(target.name, target.timeout_s)))
             job.lost = True
 

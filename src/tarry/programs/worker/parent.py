@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarry.errors import TarryError
-from tarry.programs.worker.serving import CLEAN, FAILED, GIVEN_BACK, HOLDER, NO_SERVER, SOCKET, WRONG
+from tarry.programs.worker.serving import CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WRONG
+from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
 from tarry.words import names
 from tarry.words.durations import SECOND, microseconds

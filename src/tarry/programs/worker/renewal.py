@@ -3,6 +3,7 @@
     age of a job   0 ─────────── ⅓ TTR ──── ½ ─────────────── TTR
                      nothing        ▲ touched, in one call a topic, and again in a third of a TTR
 
+A job is as old as the first look that saw it, at least; so none is touched sooner, and none later than at half of its TTR.
 So a handler that blocks the event loop, or a thread that computes, loses no reservation. Every sixth of a TTR the thread
 looks at what is in hand: no call for jobs that are younger than a third, none for those that are done.
 
@@ -101,7 +102,7 @@ class Renewal:
                 ttr = job._ttr / SECOND
                 since = seen[job] = self._renewed.get(job, now)
                 shortest = min(shortest, ttr / LOOKS)
-                if now - since >= ttr / RENEW_AT - ttr / LOOKS * (job not in self._renewed) and not job.settled:
+                if now - since >= ttr / RENEW_AT and not job.settled:
                     old.append(job)
             if old and self._touch(lane, [job for job in old if job in lane.running and not job.lost]):
                 seen.update(dict.fromkeys(old, time.monotonic()))

@@ -18,10 +18,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from tarry import __version__
+from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
 from tarry.words.durations import SECOND, as_text, microseconds
 
-CLEAN, FAILED, WRONG, NO_SERVER, GIVEN_BACK = range(5)
+CLEAN, FAILED, WRONG, NO_SERVER = range(4)
 HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
 """What a child is told by its parent, in its environment."""
 T = TypeVar("T")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -26,6 +25,7 @@ from tarry.programs.worker.registry import Registry, Route, slots_of
 from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.sharing import Share
+from tarry.programs.worker.signals import listen
 from tarry.programs.worker.targets import Middleware
 from tarry.verbs.jobs.taking import ttr_of
 from tarry.words import names
@@ -37,7 +37,6 @@ TTR: Duration = 15
 GRACE: Duration = 10
 BLOCKED: Duration = 1
 LONGEST_HOST = 60
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Worker(Registry):
@@ -154,14 +153,13 @@ class Worker(Registry):
         return await self._work(signals=False, idle_s=0)
 
     async def _work(self, *, signals: bool, idle_s: float | None) -> int:
-        loop = asyncio.get_running_loop()
         outage = Outage()
         lanes = self._lanes = self._made_lanes(outage, idle_s)
         renewal = Renewal(twins.blocking(self.client, patience=1), lanes, outage, self._blocked_s)
         renewal.beat = self.beat
+        forget: Callable[[], None] = lambda: None  # noqa: E731  # nothing to forget
         if signals:
-            for number in _SIGNALS:
-                loop.add_signal_handler(number, self.stop)
+            forget = listen(self.stop, self._stopping.is_set)
         stopped = asyncio.ensure_future(self._stopping.wait())
         renewal.start()
         telling = asyncio.ensure_future(self._tell_now_and_then())
@@ -176,9 +174,7 @@ class Worker(Registry):
         finally:
             stopped.cancel()
             telling.cancel()
-            if signals:
-                for number in _SIGNALS:
-                    loop.remove_signal_handler(number)
+            forget()
             await renewal.stop()
             self._stopping, self._hurry = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
             await self.client.close()

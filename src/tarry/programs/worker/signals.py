@@ -1,0 +1,44 @@
+"""SIGTERM and SIGINT: the first stops, the second hurries. Where the loop cannot hear them, the second ends the process.
+
+A handler that blocks the event loop keeps it from seeing a signal, but not this process: Python calls what is registered
+here between two steps of that very handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+DEAF_S = 0.5
+"""A loop that has not heard of a signal after so long is blocked."""
+GIVEN_BACK = 4
+"""The exit code then: what ran comes back after its TTR, or at once by a parent."""
+
+
+def listen(stop: Callable[[], None], heard: Callable[[], bool]) -> Callable[[], None]:
+    """Calls ``stop`` in the loop at each signal; answers what undoes it."""
+    loop = asyncio.get_running_loop()
+    first_at: float | None = None
+
+    def signalled(*_: Any) -> None:
+        nonlocal first_at
+        now = time.monotonic()
+        if first_at is None:
+            first_at = now
+        elif not heard() and now - first_at > DEAF_S:
+            os.write(2, b"tarry: the event loop is blocked and cannot stop; this process ends now.\n")
+            os._exit(GIVEN_BACK)
+        loop.call_soon_threadsafe(stop)
+
+    before = {number: signal.signal(number, signalled) for number in SIGNALS}
+
+    def forget() -> None:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+    return forget
