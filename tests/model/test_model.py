@@ -43,6 +43,7 @@ IF_EXISTS = st.sampled_from(["error", "keep", "replace"])
 SETTLERS = st.sampled_from(["finish", "touch", "release", "bury"])
 WAITS = st.sampled_from([1000, SECOND, 60 * SECOND])
 CALLS = st.sampled_from(["once", "twice", "only again"])
+HOLDERS = st.sampled_from(["web-1", "web-2"])
 STATES = st.sampled_from(["delayed", "ready", "reserved", "dead"])
 _names = count()
 
@@ -111,9 +112,10 @@ class Game(RuleBasedStateMachine):
             added = self.topic.add_many(reals, if_exists=if_exists)
             assert [(one.created, one.state) for one in added] == answers
 
-    @rule(n=st.sampled_from([1, 2, 10]), ttr=TTRS)
-    def pop(self, n: int, ttr: int) -> None:
-        expected = self.believed.pop(n, ttr)
+    @rule(n=st.sampled_from([1, 2, 10]), ttr=TTRS, holder=HOLDERS)
+    def pop(self, n: int, ttr: int, holder: str = "web-1") -> None:
+        expected = self.believed.pop(n, ttr, holder)
+        self.topic.verbs.holder = holder.encode()
         jobs = self.topic.pop_many(n, ttr=us(ttr))
         assert [job.id for job in jobs] == expected
         for job in jobs:
@@ -169,6 +171,14 @@ class Game(RuleBasedStateMachine):
             ]
             told = self.client.run(call.repeated() if again else call)
             assert [fault and fault.reason for fault in told] == expected
+
+    @rule(holder=HOLDERS, counts=st.booleans())
+    def release_holder(self, holder: str, counts: bool) -> None:
+        assert self.topic.release_holder(holder, count=counts) == self.believed.release_holder(holder, counts)
+
+    @rule(holder=HOLDERS, ttr=TTRS)
+    def touch_holder(self, holder: str, ttr: int) -> None:
+        assert self.topic.touch_holder(holder, us(ttr)) == self.believed.touch_holder(holder, ttr)
 
     # ── by id, and as a whole ──
 
