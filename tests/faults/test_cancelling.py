@@ -458,7 +458,6 @@ def test_verbs_of_one_turn_do_not_disturb_each_other(running: Running, at: Any) 
     assert at.stats().finished == 300
 
 
-@pytest.mark.xfail(strict=True, reason="lua/topic/add.lua: an id given twice in one script is not found in due yet")
 def test_an_id_added_twice_in_one_turn_is_where_it_is(running: Running, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
@@ -475,7 +474,6 @@ def test_an_id_added_twice_in_one_turn_is_where_it_is(running: Running, at: Any)
     real(running.url, story)
 
 
-@pytest.mark.xfail(strict=True, reason="lua/topic/finish.lua: a job given twice in one script is counted twice")
 def test_a_job_finished_twice_in_one_turn_is_counted_once(running: Running, at: Any) -> None:
     at.add("tea")
 

@@ -19,8 +19,10 @@ from typing import Any
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.sync.client import Client
 from tarry.idea.watch import Caller, Watch
+from tarry.verbs.delayed import keeping
 from tarry.verbs.jobs.waiting import PostAddress, imaginary
 from tarry.words.durations import SECOND, Duration, microseconds
+from tarry.words.keys import QueueKeys
 
 START_US = 1_800_000_000 * SECOND
 """2027-01-15 08:00:00 UTC."""
@@ -85,8 +87,7 @@ class TestClient(Client):
         self._alone = _Alone(self.clock)
 
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
-        caller: Caller = self.run(self._alone.flow(want, seconds, posts))
-        return caller
+        return _served(self.run(self._alone.flow(want, seconds, posts)))
 
 
 class TestAsyncClient(AsyncClient):
@@ -101,5 +102,10 @@ class TestAsyncClient(AsyncClient):
         self._alone = _Alone(self.clock)
 
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
-        caller: Caller = await self.run(self._alone.flow(want, seconds, posts))
-        return caller
+        return _served(await self.run(self._alone.flow(want, seconds, posts)))
+
+
+def _served(caller: Caller) -> Caller:
+    if caller.fault is not None:
+        raise caller.fault
+    return caller

@@ -78,13 +78,10 @@ class AsyncClient:
 
     async def introduce(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
-        if topic not in self._introduced:
+        if topic not in self._introduced:  # nobody waits for it: the first of several adds stays the first
+            await self.runner.ready()
             self._introduced.add(topic)
-            try:
-                await self.run(registry.introduce(self.namespace, topic))
-            except BaseException:
-                self._introduced.discard(topic)
-                raise
+            self.runner.later(registry.introduce(self.namespace, topic), lambda: self._introduced.discard(topic))
 
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
@@ -138,8 +135,8 @@ class AsyncClient:
         place = (asyncio.get_running_loop(), os.getpid(), groups.pop())
         waiter = self._waiters.get(place)
         if waiter is None:
-            name = self._origin.watcher()
-            waiter = self._waiters[place] = Waiter(self.runner, server, name)
+            self._waiters = {where: one for where, one in self._waiters.items() if not where[0].is_closed()}
+            waiter = self._waiters[place] = Waiter(self.runner, server, self._origin.watcher())
         return await waiter.wait(want, seconds, posts)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -104,10 +104,15 @@ class Runner:
             result: T = end.value
             return result
 
-    def later(self, request: Call[Any]) -> None:
-        """Performs a courtesy that nobody waits for."""
+    def later(self, request: Call[Any] | Command[Any], failed: Callable[[], None] | None = None) -> None:
+        """Performs a courtesy that nobody waits for. Leaves with what else is asked for in this turn."""
+
+        def ended(done: asyncio.Future[Any]) -> None:
+            if (done.cancelled() or done.exception() is not None) and failed is not None:
+                failed()
+
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        future.add_done_callback(ended)
         self._post(Errand(request, future))
 
     # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────

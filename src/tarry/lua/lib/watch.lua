@@ -10,13 +10,12 @@
 local GRACE, ROUND = 1000000, 10000000
 
 -- The next moment at which something can be done, or nil. While paused: not before the end of the pause.
-local function earliest()
+local function earliest(paused)
   local head = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
   local back = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
   if not head and not back then return nil end
   local first = math.min(tonumber(head or back), tonumber(back or head))
-  local paused = tonumber(redis.call('HGET', meta, 'paused') or 0)
-  return math.max(first, paused)
+  return math.max(first, tonumber(paused or redis.call('HGET', meta, 'paused') or 0))
 end
 
 local function set_token(list, wanted)
@@ -27,10 +26,10 @@ local function set_token(list, wanted)
   end
 end
 
--- Answers the caller's alarm and its seat (1, 2 or 0: none).
-local function settle(me, stays)
+-- Answers the caller's alarm and its seat (1, 2 or 0: none). Who knows the end of the pause (0: none) need not look it up.
+local function settle(me, stays, paused)
   if me ~= '' then redis.call('ZREM', watch, me) end
-  local next = earliest()
+  local next = earliest(paused)
   if not next or next > now + ROUND then
     redis.call('DEL', watch, wake, relay)
     return now + ROUND, 0

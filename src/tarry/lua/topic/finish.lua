@@ -6,12 +6,14 @@ local clock, again = unpack(ARGV)
 -- include clock job receipt
 
 local FIRST, STRIDE = 3, 2
-local ids, answers, gone, stale = {}, {}, {}, 0
+local ids, answers, gone, seen, stale = {}, {}, {}, {}, 0
 for i = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[i] end
 local known = redis.call('HMGET', runs, unpack(ids))
 local ends = redis.call('ZMSCORE', reserved, unpack(ids))
 for i, id in ipairs(ids) do
   local fault = fault_of(id, ARGV[FIRST + STRIDE * (i - 1) + 1], known[i], ends[i])
+  if seen[id] and not fault then fault = 'gone' end
+  seen[id] = true
   if fault == 'replay' and known[i] then  -- lost before it arrived, and put back since: nobody else has it
     redis.call('ZREM', due, id)
     redis.call('ZREM', dead, id)

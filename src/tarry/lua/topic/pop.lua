@@ -111,12 +111,11 @@ if tonumber(set[2] or 0) <= now then
   end
   if handed > 0 then
     redis.call('HSET', meta, 'last', text(receipt))
-    count('popped', handed)
     for bucket, n in pairs(late) do redis.call('HINCRBY', meta, bucket, n) end
   end
 end
 
 local ask_again = handed == 0 and (returned > 0 or aside > 0)
-local alarm, seat = settle(me, me ~= '' and handed < tonumber(need) and not ask_again)
+local alarm, seat = settle(me, me ~= '' and handed < tonumber(need) and not ask_again, set[2] or 0)
 answers[3], answers[4], answers[5] = alarm - now, seat, ask_again and 1 or 0
 return answers

@@ -96,6 +96,7 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
         now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, flat = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         paused = int(float(meta.get(b"paused", 0)))
+        lateness = _lateness(meta)
         counters = {name: int(meta.get(b"n:" + name.encode(), 0)) for name in _COUNTERS}
         return Stats(
             topic=desk.name,
@@ -109,14 +110,15 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
             paused_until=as_datetime(paused) if paused > now else None,
             watching=seats,
             added=jobs + sum(counters[name] for name in _GONE),
-            lateness=_lateness(meta),
+            lateness=lateness,
+            popped=lateness.count,
             **counters,
         )
 
     return Call(STATS, desk.keys, (), decode)
 
 
-_COUNTERS = "popped finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
+_COUNTERS = "finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
 _GONE = ("finished", "deleted", "replaced", "lost", "swept")
 
 
