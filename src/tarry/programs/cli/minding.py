@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from tarry.errors import BadInput
 from tarry.programs.cli import answers, reading
+from tarry.programs.cli.choosing import DryRun, Limit, SomeIds, StateName, chosen, each
 from tarry.programs.cli.jobs import At, Delay
 from tarry.programs.cli.register import Ids, TopicName, verb
 from tarry.programs.cli.session import Session, dumps
@@ -15,34 +16,70 @@ from tarry.programs.cli.session import Session, dumps
 if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import State
 
-StateName = Annotated[
-    str | None, typer.Option("--state", help="Only these: delayed, ready, reserved or dead.", show_default=False)
-]
-
-
-def _states(session: Session, ids: Sequence[str], states: Sequence[State | None], word: str) -> None:
-    for id, state in zip(ids, states, strict=True):
-        words = "unknown" if state is None else word.format(was=state)
-        session.tell({"id": id, "was": state}, f"{id}  {words}")
-
 
 @verb()
-def delete(session: Session, topic: TopicName, ids: Ids) -> None:
+def delete(
+    session: Session,
+    topic: TopicName,
+    ids: SomeIds = None,
+    state: StateName = None,
+    limit: Limit = None,
+    dry_run: DryRun = False,
+) -> None:
     """Deletes jobs, whatever their state; says what it was."""
-    _states(session, ids, session.topic(topic).delete_many(ids), "deleted, was {was}")
+    place = session.topic(topic)
+    each(session, place, chosen(place, ids, state, limit), place.delete_many, "deleted, was {was}", dry_run=dry_run)
 
 
 @verb()
-def kick(session: Session, topic: TopicName, ids: Ids) -> None:
+def kick(
+    session: Session,
+    topic: TopicName,
+    ids: SomeIds = None,
+    state: Annotated[str | None, typer.Option("--state", help="dead: all of them.", show_default=False)] = None,
+    limit: Limit = None,
+    dry_run: DryRun = False,
+) -> None:
     """Makes dead jobs ready again."""
-    _states(session, ids, session.topic(topic).kick_many(ids), "was {was}")
+    place = session.topic(topic)
+    each(session, place, chosen(place, ids, state, limit), place.kick_many, "was {was}", dry_run=dry_run)
 
 
 @verb()
-def reschedule(session: Session, topic: TopicName, ids: Ids, delay: Delay = None, at: At = None) -> None:
+def reschedule(
+    session: Session,
+    topic: TopicName,
+    ids: SomeIds = None,
+    delay: Delay = None,
+    at: At = None,
+    state: StateName = None,
+    limit: Limit = None,
+    dry_run: DryRun = False,
+) -> None:
     """Gives waiting jobs another due time."""
-    states = session.topic(topic).reschedule_many(ids, delay=delay, at=reading.moment(at, "at"))
-    _states(session, ids, states, "was {was}")
+    place, moment = session.topic(topic), reading.moment(at, "at")
+    if delay is None and moment is None:
+        raise BadInput("reschedule: give --delay or --at.")
+    each(
+        session,
+        place,
+        chosen(place, ids, state, limit),
+        lambda step: place.reschedule_many(step, delay=delay, at=moment),
+        "was {was}",
+        dry_run=dry_run,
+    )
+
+
+@verb(name="release-holder")
+def release_holder(
+    session: Session,
+    topic: TopicName,
+    holder: Annotated[str, typer.Argument(metavar="HOLDER", help="The holder, as get shows it.", show_default=False)],
+    count: Annotated[bool, typer.Option("--count", help="Their attempts stay counted.")] = False,
+) -> None:
+    """Gives back at once what a process held that is certainly dead."""
+    found = session.topic(topic).release_holder(holder, count=count)
+    session.tell({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs given back")
 
 
 @verb()

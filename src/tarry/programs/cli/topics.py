@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from tarry.errors import BadInput
 from tarry.programs.cli import answers
-from tarry.programs.cli.minding import StateName
+from tarry.programs.cli.choosing import Limit, StateName, chosen
 from tarry.programs.cli.register import AnyTopics, TopicName, TopicNames, verb
 from tarry.programs.cli.session import Session
 
@@ -46,15 +47,22 @@ def purge(
     session: Session,
     topic: TopicName,
     state: StateName = None,
+    limit: Limit = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
 ) -> None:
-    """Deletes all jobs of a topic, or all of a state."""
+    """Deletes all jobs of a topic, or all of a state, or some of them."""
     place = session.topic(topic)
-    if dry_run:
+    if limit is not None and not dry_run:
+        if state is None:
+            raise BadInput("limit: say of which --state.")
+        ids = chosen(place, None, state, limit)
+        count = len([was for was in place.delete_many(ids) if was is not None]) if ids else 0
+        session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
+    elif dry_run:
         now = place.stats()
         every = {"delayed": now.delayed, "ready": now.ready, "reserved": now.reserved, "dead": now.dead}
         place.list(cast("State | None", state), limit=1)  # refuses a state that there is not
-        count = sum(every.values()) if state is None else every[state]
+        count = min(sum(every.values()) if state is None else every[state], limit or 2**63)
         session.tell({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
         count = place.purge(cast("State | None", state))

@@ -1,0 +1,76 @@
+"""The command line over many jobs: by their state, at most so many, or only shown."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import tarry
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+Answers = Callable[..., list[Any]]
+
+
+def made(client: tarry.Client, **options: Any) -> tarry.Topic[Any]:
+    orders = client.topic("orders")
+    orders.add_many([tarry.NewJob(n, id=str(n)) for n in range(10)], **options)
+    return orders
+
+
+def test_jobs_of_a_state_are_deleted_as_many_as_were_said(client: tarry.Client, answers: Answers) -> None:
+    orders = made(client)
+    shown = answers("delete", "orders", "--state", "ready", "--limit", "3", "--dry-run")
+    assert shown == [{"id": str(n), "state": "ready"} for n in range(3)]
+    assert orders.stats().ready == 10, "only shown"
+    assert answers("delete", "orders", "--state", "ready", "--limit", "3") == [
+        {"id": str(n), "was": "ready"} for n in range(3)
+    ]
+    assert len(answers("delete", "orders", "--state", "ready")) == 7
+    assert answers("delete", "orders", "--state", "ready") == []
+
+
+def test_all_the_dead_are_kicked_by_their_state(client: tarry.Client, answers: Answers) -> None:
+    orders = made(client)
+    orders.bury_many(orders.pop_many(10), "no")
+    assert len(answers("kick", "orders", "--state", "dead", "--dry-run")) == 10
+    assert len(answers("kick", "orders", "--state", "dead", "--limit", "4")) == 4
+    assert (orders.stats().dead, orders.stats().ready) == (6, 4)
+
+
+def test_waiting_jobs_are_rescheduled_by_their_state(client: tarry.Client, answers: Answers) -> None:
+    orders = made(client, delay="1h")
+    assert len(answers("reschedule", "orders", "--state", "delayed", "--delay", "0")) == 10
+    assert orders.stats().ready == 10
+    assert [one["id"] for one in answers("reschedule", "orders", "1", "2", "--delay", "1h", "--dry-run")] == ["1", "2"]
+
+
+def test_purge_takes_a_limit(client: tarry.Client, answers: Answers, cli: Cli) -> None:
+    made(client)
+    assert answers("purge", "orders", "--state", "ready", "--limit", "4", "--dry-run") == [
+        {"topic": "orders", "would_purge": 4}
+    ]
+    assert answers("purge", "orders", "--state", "ready", "--limit", "4") == [{"topic": "orders", "purged": 4}]
+    assert cli("purge", "orders", "--limit", "4").returncode == 2
+
+
+def test_what_a_dead_process_held_is_given_back(client: tarry.Client, answers: Answers) -> None:
+    orders = made(client)
+    orders.pop_many(3)
+    [holder] = {job.holder for job in orders.list("reserved")}
+    assert holder is not None
+    [told] = answers("release-holder", "orders", holder)
+    assert told == {"topic": "orders", "holder": holder, "released": 3}
+    assert answers("release-holder", "orders", holder)[0]["released"] == 0
+
+
+def test_ids_or_a_state_are_needed_and_not_both(cli: Cli) -> None:
+    for words in ("delete orders", "kick orders", "delete orders 7 --state dead", "reschedule orders --delay 1"):
+        done = cli(*words.split())
+        assert done.returncode == 2
+        assert "name the jobs, or all of a state" in done.stderr
+    assert "give --delay or --at" in cli("reschedule", "orders", "7").stderr
+
+
+def test_there_is_completion_for_shells(cli: Cli) -> None:
+    assert "--install-completion" in cli("--help").stdout
