@@ -108,6 +108,18 @@ def test_plain_handlers_run_side_by_side_and_no_more_than_their_concurrency(valk
         assert (most, client.topic("n").stats().finished) == (3, 9)
 
 
+def test_a_plain_function_that_answers_a_coroutine_has_not_done_its_work(valkey_url: str, namespace: str) -> None:
+    async def real(job: Any) -> None:
+        raise AssertionError
+
+    def wrapped(job: Any) -> Any:
+        return real(job)
+
+    job = worked(valkey_url, namespace, wrapped, 7)
+    assert job is not None
+    assert str(job.reason).startswith("TypeError: the handler is a plain function and answered something to await")
+
+
 def test_a_codec_of_one_s_own_makes_the_body(valkey_url: str, namespace: str) -> None:
     class Shout:
         def encode(self, body: Foreign) -> bytes:

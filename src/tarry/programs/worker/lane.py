@@ -20,14 +20,14 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from tarry.clients.sync.topic import Job, Topic
+from tarry.clients.sync.topic import Job
 from tarry.errors import Unavailable
 from tarry.programs.worker import lines
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.sharing import Share
 from tarry.programs.worker.targets import Target, overdue
-from tarry.programs.worker.threads import Threads
+from tarry.programs.worker.threads import Threads, in_blocking_hands
 from tarry.verbs.jobs.shapes import HandedOut
 from tarry.verbs.jobs.taking import MOST
 from tarry.words.durations import Duration
@@ -276,11 +276,20 @@ class Lane:
         self.running.clear()
         await self.settler.give_back(left)
         self.settler.flush()
-        while self.settler.errands:
-            await asyncio.wait(self.settler.errands)
+        await self._last_errands(hurry)
         if self._threads is not None:
             self._threads.end()
         return late, len(unbegun)
+
+    async def _last_errands(self, hurry: asyncio.Event) -> None:
+        """What is left to send; when it hurries, as far as the server answers soon."""
+        hurrying = asyncio.ensure_future(hurry.wait())
+        while self.settler.errands and not hurry.is_set():
+            either: set[asyncio.Future[Any]] = {hurrying, *self.settler.errands}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        hurrying.cancel()
+        if self.settler.errands:
+            await asyncio.wait(self.settler.errands, timeout=CLEAN_UP_S)
 
     async def _all_ended(self, grace_s: float, hurry: asyncio.Event) -> None:
         hurrying = asyncio.ensure_future(hurry.wait())
@@ -288,9 +297,3 @@ class Lane:
         either: set[asyncio.Future[Any]] = {hurrying, self._ended}
         await asyncio.wait(either, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
         hurrying.cancel()
-
-
-def in_blocking_hands(job: HandedOut[Any], topic: Topic[Any]) -> Job[Any]:
-    """The same job with verbs that block, for a thread."""
-    raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
-    return Job(job.topic, job._bodies, job.receipt, job._now, raw).belongs_to(topic)

@@ -124,6 +124,7 @@ class Renewal:
         except TarryError as fault:
             self._outage.tell(fault)
             return False
+        self._outage.over()
         return True
 
     def _tell_loop(self, what: Callable[..., object], *given: Any) -> None:

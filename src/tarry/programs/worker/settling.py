@@ -62,6 +62,7 @@ class Settler:
             self.done += jobs  # a replay of what was done is answered like the first
             self.flush()
         else:
+            self._outage.over()
             self.tally.done += len(jobs)
 
     async def give_back(self, jobs: Sequence[Job]) -> None:

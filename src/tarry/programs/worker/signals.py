@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the first stops, the second hurries. Where the loop cannot hear them, the second ends the process.
+"""SIGTERM and SIGINT: the first stops, the second hurries, a third ends the process. Where the loop cannot hear, the second does.
 
 A handler that blocks the event loop keeps it from seeing a signal, but not this process: Python calls what is registered
 here between two steps of that very handler.
@@ -23,15 +23,17 @@ GIVEN_BACK = 4
 def listen(stop: Callable[[], None], heard: Callable[[], bool]) -> Callable[[], None]:
     """Calls ``stop`` in the loop at each signal; answers what undoes it."""
     loop = asyncio.get_running_loop()
-    first_at: float | None = None
+    first_at, calls = 0.0, 0
 
     def signalled(*_: Any) -> None:
-        nonlocal first_at
-        now = time.monotonic()
-        if first_at is None:
-            first_at = now
-        elif not heard() and now - first_at > DEAF_S:
+        nonlocal first_at, calls
+        calls += 1
+        first_at = first_at or time.monotonic()
+        if calls > 1 and not heard() and time.monotonic() - first_at > DEAF_S:
             os.write(2, b"tarry: the event loop is blocked and cannot stop; this process ends now.\n")
+            os._exit(GIVEN_BACK)
+        if calls > 2:
+            os.write(2, b"tarry: a third signal; this process ends now.\n")
             os._exit(GIVEN_BACK)
         loop.call_soon_threadsafe(stop)
 

@@ -14,10 +14,20 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from tarry.clients.sync.topic import Job
+from tarry.clients.sync.topic import Job, Topic
+from tarry.verbs.jobs.shapes import HandedOut
 
 Call = Callable[[Job[Any]], Any]
 Ended = Callable[[Job[Any], BaseException | None], None]
+
+
+def refuse_awaitable(result: Any) -> None:
+    """A plain function that answers a coroutine has done nothing yet: its job must not count as done."""
+    if result is not None and hasattr(result, "__await__"):
+        close = getattr(result, "close", None)
+        if close is not None:
+            close()
+        raise TypeError("the handler is a plain function and answered something to await; make it an async def")
 
 
 class Threads:
@@ -61,7 +71,7 @@ class Threads:
             job, call = item
             fault: BaseException | None = None
             try:
-                call(job)
+                refuse_awaitable(call(job))
             except BaseException as raised:  # noqa: BLE001  # whatever it is, the job's fate is decided in the loop
                 fault = raised
             self._over.append((job, fault))
@@ -77,3 +87,9 @@ class Threads:
         self._told = False  # before looking: what comes from now on wakes the loop again
         while self._over:
             self._ended(*self._over.popleft())
+
+
+def in_blocking_hands(job: HandedOut[Any], topic: Topic[Any]) -> Job[Any]:
+    """The same job with verbs that block, for a thread."""
+    raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
+    return Job(job.topic, job._bodies, job.receipt, job._now, raw).belongs_to(topic)
