@@ -17,7 +17,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.answers import given_up, merged, shares, spelled_out, words_of
+from tarry.clients.aio.parcels import Errand, Parcel, packed
+from tarry.clients.answers import given_up, shares, spelled_out, words_of
 from tarry.clients.sync.runner import announce
 from tarry.errors import BadInput, Unavailable
 from tarry.idea.calls import Call, Command, Flow
@@ -31,32 +32,7 @@ from tarry.links.topology import Topology
 T = TypeVar("T")
 R = TypeVar("R")
 CLOSED = "The client was closed before the answer came. The call is safe to repeat."
-MOST_CALLS, MOST_BYTES = 1000, 1_000_000
 CLOSING_S = 5.0
-
-
-class Errand:
-    """A request on its way, and who waits for it."""
-
-    __slots__ = ("began", "future", "request", "tries")
-
-    def __init__(self, request: Any, future: asyncio.Future[Any]) -> None:
-        self.request = request
-        self.future = future
-        self.tries = 0
-        self.began = 0.0
-
-
-class Parcel:
-    """One command on the wire: one request, or several of one kind."""
-
-    __slots__ = ("errands", "request", "size", "spelled")
-
-    def __init__(self, errand: Errand, size: int = 0) -> None:
-        self.errands = [errand]
-        self.request = errand.request
-        self.size = size
-        self.spelled = False
 
 
 class Runner:
@@ -137,7 +113,7 @@ class Runner:
             else:
                 by_server.setdefault(url, []).append(errand)
         for url, group in by_server.items():
-            self._spawn(self._deliver(url, _parcels(group)))
+            self._spawn(self._deliver(url, packed(group)))
 
     def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
         task = asyncio.ensure_future(work)
@@ -299,29 +275,6 @@ class Runner:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-
-
-def _parcels(errands: list[Errand]) -> list[Parcel]:
-    """Calls of one kind as one, as far as one script may go; the rest as they are, in order."""
-    parcels: list[Parcel] = []
-    kinds: dict[Any, Parcel] = {}
-    for errand in errands:
-        request = errand.request
-        if isinstance(request, Command) or request.alone or not request.items:
-            parcels.append(Parcel(errand))
-            continue
-        kind, size = (request.script, request.keys, request.args), sum(map(len, request.items))
-        parcel = kinds.get(kind)
-        if parcel is None or len(parcel.errands) >= MOST_CALLS or parcel.size + size > MOST_BYTES:
-            parcel = kinds[kind] = Parcel(errand, size)
-            parcels.append(parcel)
-        else:
-            parcel.errands.append(errand)
-            parcel.size += size
-    for parcel in parcels:
-        if len(parcel.errands) > 1:
-            parcel.request = merged([errand.request for errand in parcel.errands])
-    return parcels
 
 
 def _key_of(request: Any) -> bytes:

@@ -1,0 +1,63 @@
+"""What leaves together: requests of one turn of the loop, those of one kind as one script.
+
+errands   add a ── add b ── pop ── finish c ── add d
+parcels   add a, b, d ── pop ── finish c                 each one command on the wire
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tarry.clients.answers import merged
+from tarry.idea.calls import Command
+
+MOST_CALLS, MOST_BYTES = 1000, 1_000_000
+"""One script takes no more."""
+
+
+class Errand:
+    """A request on its way, and who waits for it."""
+
+    __slots__ = ("began", "future", "request", "tries")
+
+    def __init__(self, request: Any, future: asyncio.Future[Any]) -> None:
+        self.request = request
+        self.future = future
+        self.tries = 0
+        self.began = 0.0
+
+
+class Parcel:
+    """One command on the wire: one request, or several of one kind."""
+
+    __slots__ = ("errands", "request", "size", "spelled")
+
+    def __init__(self, errand: Errand, size: int = 0) -> None:
+        self.errands = [errand]
+        self.request = errand.request
+        self.size = size
+        self.spelled = False
+
+
+def packed(errands: list[Errand]) -> list[Parcel]:
+    """Calls of one kind as one, as far as one script may go; the rest as they are, in order."""
+    parcels: list[Parcel] = []
+    kinds: dict[Any, Parcel] = {}
+    for errand in errands:
+        request = errand.request
+        if isinstance(request, Command) or request.alone or not request.items:
+            parcels.append(Parcel(errand))
+            continue
+        kind, size = (request.script, request.keys, request.args), sum(map(len, request.items))
+        parcel = kinds.get(kind)
+        if parcel is None or len(parcel.errands) >= MOST_CALLS or parcel.size + size > MOST_BYTES:
+            parcel = kinds[kind] = Parcel(errand, size)
+            parcels.append(parcel)
+        else:
+            parcel.errands.append(errand)
+            parcel.size += size
+    for parcel in parcels:
+        if len(parcel.errands) > 1:
+            parcel.request = merged([errand.request for errand in parcel.errands])
+    return parcels
