@@ -30,11 +30,18 @@ class Script:
 
     __slots__ = ("knows_replays", "name", "sha", "source", "stride")
 
-    def __init__(self, name: str, *, args: tuple[str, ...] = (), item: tuple[str, ...] = ()) -> None:
-        """``args`` come after the clock, ``item`` after them, once for each item."""
+    def __init__(
+        self,
+        name: str,
+        *,
+        args: tuple[str, ...] = (),
+        item: tuple[str, ...] = (),
+        keys: tuple[str, ...] = TOPIC_PARTS,
+    ) -> None:
+        """``args`` come after the clock, ``item`` after them, once for each item; ``keys`` are a topic's, or others."""
         raw = _read(name)
         for what, pattern, meant in (
-            ("keys", _KEYS, TOPIC_PARTS),
+            ("keys", _KEYS, keys),
             ("arguments", _ARGS, ("clock", *args)),
             ("items", _EACH, item),
         ):
