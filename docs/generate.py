@@ -28,11 +28,13 @@ What was chosen, why, and what was given up, in about ten lines each. A decision
 new record says so, and the old one names it.
 """
 KEYS = """\
-Every key that tarry writes. The braces are the hash tag: all keys of a topic live in one slot of a Cluster. Their number
-does not grow with the jobs. `NAMESPACE` is `default` unless the client names another.
+Every key that tarry writes. The braces are the hash tag: all keys of a topic live in one slot of a Cluster, and so do all
+of a `QUEUE` that is shared with Java. Their number does not grow with the jobs. `NAMESPACE` is `default` unless the client
+names another.
 
 They are shown to be looked at. Change them only through tarry: scripts rely on one another.
 """
+KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list)  ")
 ATTRIBUTE = re.compile(r"((?: *#: .*\n)*) *self\.(\w+) = ")
 
 
@@ -83,7 +85,7 @@ def _markdown(text: str) -> str:
 
 def keys_page() -> str:
     """The table that opens tarry.words.keys."""
-    table = [re.split(r"  +", line.strip()) for line in (keys.__doc__ or "").splitlines() if " tarry:" in line]
+    table = [re.split(r"  +", line.strip()) for line in (keys.__doc__ or "").splitlines() if KEY.match(line)]
     rows = [f"| `{key}` | {kind} | {' — '.join(told)} |\n" for key, kind, *told in table]
     return "\n".join(["# Keys\n", KEYS, "| key | type | what is in it |\n|---|---|---|\n" + "".join(rows)])
 

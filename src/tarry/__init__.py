@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tarry import errors as errors
     from tarry.clients.aio.client import AsyncClient as AsyncClient
+    from tarry.clients.aio.queues import AsyncBlockingQueue as AsyncBlockingQueue
+    from tarry.clients.aio.queues import AsyncDelayedQueue as AsyncDelayedQueue
+    from tarry.clients.aio.queues import AsyncSubscription as AsyncSubscription
     from tarry.clients.aio.topic import AsyncJob as AsyncJob
     from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
     from tarry.clients.sync.client import Client as Client
+    from tarry.clients.sync.queues import BlockingQueue as BlockingQueue
+    from tarry.clients.sync.queues import DelayedQueue as DelayedQueue
+    from tarry.clients.sync.queues import Subscription as Subscription
     from tarry.clients.sync.topic import Job as Job
     from tarry.clients.sync.topic import Topic as Topic
     from tarry.errors import BadInput as BadInput
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
     from tarry.programs.worker.verdicts import Snooze as Snooze
     from tarry.programs.worker.worker import Worker as Worker
     from tarry.verbs.codecs import Codec as Codec
+    from tarry.verbs.delayed.moving import SetAside as SetAside
     from tarry.verbs.jobs.shapes import Added as Added
     from tarry.verbs.jobs.shapes import Check as Check
     from tarry.verbs.jobs.shapes import Defaults as Defaults
@@ -56,8 +63,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "clients.aio.client": "AsyncClient",
+    "clients.aio.queues": "AsyncBlockingQueue AsyncDelayedQueue AsyncSubscription",
     "clients.aio.topic": "AsyncJob AsyncTopic",
     "clients.sync.client": "Client",
+    "clients.sync.queues": "BlockingQueue DelayedQueue Subscription",
     "clients.sync.topic": "Job Topic",
     "errors": "BadInput BodyError JobExists NotAcquired ServerUnfit StaleReceipt TarryError Unavailable",
     "programs.worker.registry": "Registry",
@@ -66,6 +75,7 @@ _HOMES = {
     "programs.worker.verdicts": "BackOff Bury Dead Retry Snooze",
     "programs.worker.worker": "Worker",
     "verbs.codecs": "Codec",
+    "verbs.delayed.moving": "SetAside",
     "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
     "Reservation State Stats",
     "words.durations": "Duration",

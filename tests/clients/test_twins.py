@@ -13,6 +13,9 @@ PAIRS = [
     (tarry.Client, tarry.AsyncClient),
     (tarry.Topic, tarry.AsyncTopic),
     (tarry.Job, tarry.AsyncJob),
+    (tarry.DelayedQueue, tarry.AsyncDelayedQueue),
+    (tarry.BlockingQueue, tarry.AsyncBlockingQueue),
+    (tarry.Subscription, tarry.AsyncSubscription),
 ]
 AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 
@@ -24,7 +27,8 @@ def face(kind: type) -> dict[str, object]:
 
 
 def plain(text: object) -> str:
-    return re.sub(r"\bAsync(?=Client|Topic|Job)", "", str(text))
+    text = re.sub(r"Awaitable\[(.*?)\]", r"\1", str(text))  # a handler's answer
+    return re.sub(r"\bAsync(?=Client|Topic|Job|DelayedQueue|BlockingQueue|Subscription)", "", text)
 
 
 @pytest.mark.parametrize(("blocking", "awaiting"), PAIRS)

@@ -89,6 +89,9 @@ class TestClient(Client):
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         return _served(self.run(self._alone.flow(want, seconds, posts)))
 
+    def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
+        return self.run(keeping.imaginary(queues, seconds, self.clock))
+
 
 class TestAsyncClient(AsyncClient):
     """``tarry.AsyncClient`` by an imaginary clock."""
@@ -103,6 +106,9 @@ class TestAsyncClient(AsyncClient):
 
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         return _served(await self.run(self._alone.flow(want, seconds, posts)))
+
+    async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
+        return await self.run(keeping.imaginary(queues, seconds, self.clock))
 
 
 def _served(caller: Caller) -> Caller:

@@ -12,6 +12,16 @@
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
 
 The braces are the hash tag: all keys of a topic live in one slot of a Cluster.
+
+A queue that is shared with Java applications has Redisson's keys (tarry.verbs.redisson.names), and beside them ours:
+
+    QUEUE                                  list         payloads that may be taken                    Redisson's
+    redisson_delay_queue:{QUEUE}           list         packed elements in the order of offers        Redisson's
+    redisson_delay_queue_timeout:{QUEUE}   sorted set   packed element → when it is due, server ms    Redisson's
+    tarry:{QUEUE}:poison                   hash         what could not be used → when and why         ours
+    tarry:{QUEUE}:movers                   sorted set   mover → when it promised to look              ours
+
+A QUEUE that has a brace in its name stands there without braces around it, as Redisson has it.
 """
 
 from __future__ import annotations
@@ -21,6 +31,8 @@ from typing import NamedTuple
 from tarry.words import names
 
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
+
+QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers")
 
 
 class TopicKeys(NamedTuple):
@@ -37,6 +49,17 @@ class TopicKeys(NamedTuple):
     relay: bytes
 
 
+class QueueKeys(NamedTuple):
+    """The keys of one shared queue, in the order in which every script of it names them; the channel among them."""
+
+    ready: bytes
+    order: bytes
+    timeouts: bytes
+    channel: bytes
+    poison: bytes
+    movers: bytes
+
+
 def topic_keys(namespace: str, topic: str) -> TopicKeys:
     tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(topic, "topic") + b"}:"
     return TopicKeys(*[tag + part.encode() for part in TOPIC_PARTS])
@@ -44,3 +67,10 @@ def topic_keys(namespace: str, topic: str) -> TopicKeys:
 
 def topics_key(namespace: str) -> bytes:
     return b"tarry:" + names.namespace(namespace) + b":topics"
+
+
+def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged: str) -> QueueKeys:
+    """Redisson's names, and ours; ``tagged`` is ``tarry:`` and the queue's name, tagged as Redisson tags it."""
+    return QueueKeys(
+        *[name.encode() for name in (ready, order, timeouts, channel, f"{tagged}:poison", f"{tagged}:movers")]
+    )

@@ -8,18 +8,24 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from tarry.clients.aio.mover import Mover
+from tarry.clients.aio.queues import AsyncBlockingQueue, AsyncDelayedQueue
 from tarry.clients.aio.runner import Runner
+from tarry.clients.aio.takers import Pair, Takers
 from tarry.clients.aio.topic import AsyncJob, AsyncTopic
 from tarry.clients.aio.waiter import Waiter
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin, seconds_of
+from tarry.clients.queueing import desk_of
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.codecs import Codec
+from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
 from tarry.words.durations import Duration
+from tarry.words.keys import QueueKeys
 
 T = TypeVar("T")
 
@@ -44,6 +50,7 @@ class AsyncClient:
         self.runner = Runner(self._origin.address, self._origin.patience)
         self._introduced: set[str] = set()
         self._waiters: dict[tuple[Any, int, int], Waiter] = {}
+        self._consuming: dict[tuple[Any, int], tuple[Mover, Takers]] = {}
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -59,6 +66,9 @@ class AsyncClient:
         for waiter in [waiter for place, waiter in self._waiters.items() if place[0] is loop]:
             await waiter.close()
         self._waiters = {}
+        if (consuming := self._consuming.pop((loop, os.getpid()), None)) is not None:
+            await consuming[0].close()
+            await consuming[1].close()
         await self.runner.close()
 
     # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -90,6 +100,23 @@ class AsyncClient:
         chosen = [self.topic(topic) if isinstance(topic, str) else topic for topic in topics]
         jobs = await self.take(chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
+
+    # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
+
+    def delayed_queue(
+        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
+    ) -> AsyncDelayedQueue[Any]:
+        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
+
+        ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
+        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. ``format`` is what is written: ``"Bc0Lc0"`` (Redisson from
+        3.21.1), ``"dLc0"`` (older ones), or ``None`` to follow the queue. Both are read.
+        """
+        return AsyncDelayedQueue(self, DelayedVerbs(desk_of(self._origin, name, codec, format)))
+
+    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
+        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        return AsyncBlockingQueue(self, BlockingVerbs(desk_of(self._origin, name, codec, None)))
 
     # ── what topics use ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -138,6 +165,17 @@ class AsyncClient:
             self._waiters = {where: one for where, one in self._waiters.items() if not where[0].is_closed()}
             waiter = self._waiters[place] = Waiter(self.runner, server, self._origin.watcher())
         return await waiter.wait(want, seconds, posts)
+
+    async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, which move while somebody consumes them."""
+        await self.runner.ready()
+        place = (asyncio.get_running_loop(), os.getpid())
+        if place not in self._consuming:
+            self._consuming[place] = Mover(self.runner, self._origin.watcher()), Takers(self.runner)
+        mover, takers = self._consuming[place]
+        for keys in queues:
+            mover.keep(keys)
+        return await takers.take(queues, seconds)
 
 
 def _jobs(topic: AsyncTopic[T], taken: Any, raws: Sequence[taking.RawJob]) -> list[AsyncJob[T]]:

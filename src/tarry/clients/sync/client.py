@@ -9,7 +9,11 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin, seconds_of
+from tarry.clients.queueing import desk_of
+from tarry.clients.sync.mover import Mover
+from tarry.clients.sync.queues import BlockingQueue, DelayedQueue
 from tarry.clients.sync.runner import Runner
+from tarry.clients.sync.takers import Pair, Takers
 from tarry.clients.sync.topic import Job, Topic
 from tarry.clients.sync.waiter import Waiter
 from tarry.errors import BadInput
@@ -17,9 +21,11 @@ from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.codecs import Codec
+from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
 from tarry.words.durations import Duration
+from tarry.words.keys import QueueKeys
 
 T = TypeVar("T")
 
@@ -48,6 +54,8 @@ class Client:
         self._introduced: set[str] = set()
         self._waiters: dict[tuple[int, int], Waiter] = {}
         self._lock = threading.Lock()
+        self._mover: tuple[int, Mover] | None = None
+        self._takers = Takers(self.runner)
 
     def __enter__(self) -> Client:
         return self
@@ -62,6 +70,10 @@ class Client:
         for waiter in self._waiters.values():
             waiter.close()
         self._waiters = {}
+        if self._mover is not None and self._mover[0] == os.getpid():
+            self._mover[1].close()
+        self._mover = None
+        self._takers.close()
         self.runner.close()
 
     # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -89,6 +101,23 @@ class Client:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         jobs = self.take([self.topic(topic) if isinstance(topic, str) else topic for topic in topics], 1, wait, ttr)
         return jobs[0] if jobs else None
+
+    # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
+
+    def delayed_queue(
+        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
+    ) -> DelayedQueue[Any]:
+        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
+
+        ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
+        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. ``format`` is what is written: ``"Bc0Lc0"`` (Redisson from
+        3.21.1), ``"dLc0"`` (older ones), or ``None`` to follow the queue. Both are read.
+        """
+        return DelayedQueue(self, DelayedVerbs(desk_of(self._origin, name, codec, format)))
+
+    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
+        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        return BlockingQueue(self, BlockingVerbs(desk_of(self._origin, name, codec, None)))
 
     # ── what topics use ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,6 +162,16 @@ class Client:
             with self._lock:
                 waiter = self._waiters.setdefault(place, Waiter(self.runner, server, name))
         return waiter.wait(want, seconds, posts)
+
+    def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, which move while somebody consumes them."""
+        if self._mover is None or self._mover[0] != os.getpid():
+            with self._lock:
+                if self._mover is None or self._mover[0] != os.getpid():
+                    self._mover = os.getpid(), Mover(self.runner, self._origin.watcher())
+        for keys in queues:
+            self._mover[1].keep(keys)
+        return self._takers.take(queues, seconds)
 
 
 def _jobs(topic: Topic[T], taken: Any, raws: Sequence[taking.RawJob]) -> list[Job[T]]:

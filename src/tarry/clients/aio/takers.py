@@ -1,0 +1,145 @@
+"""Taking from ready lists, awaiting: BLPOP in windows, on connections that do nothing else.
+
+An element that arrives for somebody who was cancelled goes back to the head of its list before the cancellation goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from tarry.clients.aio.runner import Runner
+from tarry.clients.queueing import WINDOW_S, one_group, ready_keys
+from tarry.errors import Unavailable
+from tarry.idea.patience import FIRST, LONGEST
+from tarry.links.awaiting import Server
+from tarry.links.blocking import RESCUE_S, pack
+from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
+from tarry.words.keys import QueueKeys
+
+Pair = tuple[bytes, bytes]
+"""The list, and the payload that came from it."""
+
+
+class Line:
+    """One connection on which one task waits."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._connection: Any = None
+        self._id = b""
+        self._reply: asyncio.Task[Any] | None = None
+
+    async def pop(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
+        """The first payload that comes within the time. Raises a ``Fault``; what interrupts it must be followed by
+        ``rescue``."""
+        try:
+            if self._connection is None:
+                self._connection = await self.server.connect()
+                await self._send((b"CLIENT", b"ID"))
+                async with asyncio.timeout(self.server.answer_s):
+                    self._id = b"%d" % await read(self._connection)
+            await self._send((b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001)))
+            self._reply = asyncio.ensure_future(read(self._connection))
+            await asyncio.wait({self._reply}, timeout=seconds + self.server.answer_s)
+            if not self._reply.done():
+                raise Lost("the waiting connection has been silent for too long")
+            reply = self._reply.result()
+        except (TimeoutError, *TROUBLES) as error:
+            await self.close()
+            raise meaning(error) from error
+        self._reply = None
+        return reply and (reply[0], reply[1])
+
+    async def _send(self, words: tuple[bytes, ...]) -> None:
+        await self._connection.send_packed_command([pack(words)], check_health=False)
+
+    async def rescue(self) -> None:
+        """After a cancellation: ends the wait, and puts back what came."""
+        try:
+            with suppress(TimeoutError, *TROUBLES):
+                if self._reply is not None:
+                    if not self._reply.done():
+                        await self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
+                    async with asyncio.timeout(RESCUE_S):
+                        reply = await self._reply
+                    if reply:
+                        await self.server.exchange([(b"LPUSH", reply[0], reply[1])])
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        task, self._reply, connection, self._connection = self._reply, None, self._connection, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # seen: the line is gone anyway
+        if connection is not None:
+            await connection.disconnect(nowait=True)
+
+
+class Takers:
+    """All tasks of a client that wait for payloads."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._free: deque[Line] = deque()
+
+    async def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, in their order. Raises a ``TarryError``."""
+        loop = asyncio.get_running_loop()
+        keys = ready_keys(queues)
+        until, failures = loop.time() + seconds, 0
+        while (left := until - loop.time()) > 0:
+            try:
+                pair = await self._window(keys, min(left, WINDOW_S))
+                failures = 0
+            except Refused as refusal:
+                raise refusal.error from refusal
+            except Fault as fault:
+                await asyncio.sleep(max(min(FIRST * 2**failures, LONGEST, until - loop.time()), 0))
+                failures = min(failures + 1, 10)
+                if isinstance(fault, Elsewhere) or failures > 1:
+                    with suppress(Unavailable):  # still nobody there
+                        await self._runner.refresh()
+            else:
+                if pair is not None:
+                    return pair
+        return None
+
+    async def _window(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
+        server = await self._runner.server_of(keys[0])
+        one_group({self._runner.group_of(key) for key in keys})
+        line = self._borrow(server)
+        try:
+            pair = await line.pop(keys, seconds)
+        except Fault:
+            raise
+        except BaseException:
+            rescue = asyncio.ensure_future(line.rescue())
+            while not rescue.done():
+                with suppress(asyncio.CancelledError):  # cancelled once more: the element comes first
+                    await asyncio.wait({rescue})
+            raise
+        self._free.append(line)
+        return pair
+
+    def _borrow(self, server: Server) -> Line:
+        for line in list(self._free):
+            if line.server is server:
+                self._free.remove(line)
+                return line
+        return Line(server)
+
+    async def close(self) -> None:
+        while self._free:
+            await self._free.pop().close()
+
+
+async def read(connection: Any) -> Any:
+    return await connection.read_response(timeout=math.inf, disconnect_on_error=False)

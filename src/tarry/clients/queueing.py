@@ -1,0 +1,39 @@
+"""What the shared queues of both clients have in common before they talk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tarry.clients.origin import Origin
+from tarry.errors import BadInput
+from tarry.verbs.codecs import Codec
+from tarry.verbs.delayed.desk import QueueDesk, format_of, keys_of
+from tarry.verbs.redisson.codecs import codec_for
+from tarry.words.keys import QueueKeys
+
+WINDOW_S = 5.0
+"""A wait is begun anew after so long: what became of its connection, or of its server, does not hold it up for longer."""
+CLOSING_S = 5.0
+SEVERAL_SLOTS = "poll_from_any: these queues lie in different slots of the Cluster; poll them one by one."
+
+
+def desk_of(origin: Origin, name: str, codec: str | Codec[Any], format: str | None) -> QueueDesk[Any]:
+    """The desk of a queue; ``BadInput`` for a name, codec or format that cannot be."""
+    keys = keys_of(name, cluster=origin.address.kind == "cluster")
+    return QueueDesk(name, keys, codec_for(codec), format_of(format), os.urandom)
+
+
+def one_group(groups: set[int]) -> None:
+    if len(groups) > 1:
+        raise BadInput(SEVERAL_SLOTS)
+
+
+def ready_keys(queues: Sequence[QueueKeys]) -> tuple[bytes, ...]:
+    return tuple(dict.fromkeys(keys.ready for keys in queues))
+
+
+def failure(fault: BaseException) -> str:
+    """Why a handler's element was set aside."""
+    return "handler: " + " ".join(f"{type(fault).__name__}: {fault}".split())

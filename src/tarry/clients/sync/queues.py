@@ -1,0 +1,297 @@
+"""Queues that are shared with Java applications on Redisson, blocking: the names of their verbs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from tarry.clients.origin import seconds_of
+from tarry.clients.queueing import failure
+from tarry.errors import TarryError
+from tarry.idea.patience import LONGEST
+from tarry.verbs.delayed.desk import Taken
+from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
+from tarry.verbs.delayed.moving import SetAside
+from tarry.words.durations import Duration
+from tarry.words.keys import QueueKeys
+
+if TYPE_CHECKING:
+    from tarry.clients.sync.client import Client
+
+T = TypeVar("T")
+logger = logging.getLogger("tarry")
+LISTENING_S = 1.0
+
+
+class DelayedQueue(Generic[T]):
+    """Redisson's ``RDelayedQueue``: elements that move to the blocking queue of the same name when they are due.
+
+    Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
+    """
+
+    def __init__(self, client: Client, verbs: DelayedVerbs[T]) -> None:
+        self.client = client
+        self.verbs = verbs
+        self.name = verbs.desk.name
+
+    def __repr__(self) -> str:
+        return f"<DelayedQueue {self.name}>"
+
+    def __enter__(self) -> DelayedQueue[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.destroy()
+
+    def __iter__(self) -> Iterator[T]:
+        values, at = self.client.run(self.verbs.page(0))
+        yield from values
+        while at:
+            values, at = self.client.run(self.verbs.page(at))
+            yield from values
+
+    def offer(self, value: T, delay: Duration) -> datetime:
+        """Puts an element in, to be moved after ``delay``. Answers when it is due, by the server's clock.
+
+        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer. Offered again
+        after a lost answer it is there once, unless it became due in between.
+        """
+        return self.client.run(self.verbs.offer(value, delay))
+
+    def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
+        """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
+        return self.client.run(self.verbs.offer_many(values, delay))
+
+    @overload
+    def poll(self) -> T | None: ...
+    @overload
+    def poll(self, n: int) -> list[T]: ...
+    def poll(self, n: int | None = None) -> T | list[T] | None:
+        """Ignores the delay: takes out what was offered first, whenever it is due, as Redisson does.
+
+        Without ``n`` one element or ``None``, with it a list of up to ``n`` (at most 1000). For what is due, use the
+        blocking queue.
+        """
+        values = self._values(1 if n is None else n)
+        return values if n is not None else values[0] if values else None
+
+    def poll_last_and_offer_first_to(self, queue: str) -> T | None:
+        """Takes out what was offered last, whenever it is due, and puts it first into the list ``queue``."""
+        return self.client.run(self.verbs.pass_on(queue))
+
+    def remove(self, value: T) -> bool:
+        """Takes out the first element that is equal, as bytes. Answers whether there was one."""
+        return self.client.run(self.verbs.remove(value))
+
+    def remove_all(self, values: Iterable[T]) -> bool:
+        """Takes out every element that is equal to one of these. Answers whether there was one."""
+        return self.client.run(self.verbs.remove_all(values))
+
+    def retain_all(self, values: Iterable[T]) -> bool:
+        """Takes out every element that is equal to none of these; none of them will be delivered (Redisson's are).
+
+        Answers whether there was one.
+        """
+        return self.client.run(self.verbs.retain_all(values))
+
+    def contains(self, value: T) -> bool:
+        """Whether an element is equal, as bytes."""
+        return self.client.run(self.verbs.contains_all([value]))
+
+    def contains_all(self, values: Iterable[T]) -> bool:
+        """Whether for each of these an element is equal."""
+        return self.client.run(self.verbs.contains_all(values))
+
+    def peek(self) -> T | None:
+        """The element that was offered first; it stays."""
+        return self.client.run(self.verbs.peek())
+
+    def size(self) -> int:
+        """How many elements are not moved yet."""
+        return self.client.run(self.verbs.size())
+
+    def read_all(self) -> list[T]:
+        """All elements in the order of offers; ``Opaque`` where the codec cannot read one."""
+        return self.client.run(self.verbs.read_all())
+
+    def clear(self) -> bool:
+        """Takes out everything. Answers whether there was something. What was moved already stays."""
+        return self.client.run(self.verbs.clear())
+
+    def poison(self) -> list[SetAside]:
+        """What could not be read and was set aside, with the reasons."""
+        return self.client.run(self.verbs.poison())
+
+    def destroy(self) -> None:
+        """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""
+
+    def _values(self, n: int) -> list[T]:
+        while True:
+            taken = self.client.run(self.verbs.poll(n))
+            if not taken.unread:
+                return taken.values
+            self.client.run(self.verbs.aside(taken.unread))
+            if taken.values:
+                return taken.values
+
+
+class BlockingQueue(Generic[T]):
+    """Redisson's ``RBlockingQueue``: a list, and where a delayed queue of the same name moves what is due.
+
+    Made by ``client.blocking_queue(name)``. Who waits here keeps the delayed queue moving. Nothing is acknowledged: an
+    element belongs to whoever took it. For work that must survive its worker, use a topic.
+    """
+
+    def __init__(self, client: Client, verbs: BlockingVerbs[T]) -> None:
+        self.client = client
+        self.verbs = verbs
+        self.name = verbs.desk.name
+
+    def __repr__(self) -> str:
+        return f"<BlockingQueue {self.name}>"
+
+    def put(self, value: T) -> None:
+        """Puts an element at the end, to be taken at once."""
+        self.client.run(self.verbs.put(value))
+
+    def offer(self, value: T) -> bool:
+        """The same as ``put``; the list is never full."""
+        self.put(value)
+        return True
+
+    def take(self) -> T:
+        """The first element, waiting for it as long as it takes. Interrupted or cancelled, it loses none."""
+        while True:
+            values = self._wait([], float("inf"))
+            if values:
+                return values[0]
+
+    @overload
+    def poll(self, *, wait: Duration | None = 0) -> T | None: ...
+    @overload
+    def poll(self, n: int, *, wait: Duration | None = 0) -> list[T]: ...
+    def poll(self, n: int | None = None, *, wait: Duration | None = 0) -> T | list[T] | None:
+        """The first element, or ``None`` when none comes within ``wait``; with ``n`` (at most 1000) a list of up to ``n``.
+
+        ``wait=None`` waits for ever. What is due is moved first.
+        """
+        seconds = seconds_of(wait)
+        values = self._values(1 if n is None else n)
+        if not values and seconds:
+            values = self._wait([], seconds)
+        return values if n is not None else values[0] if values else None
+
+    def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
+        """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
+        values = self._wait([self.client.blocking_queue(name).verbs.keys for name in queues], seconds_of(wait))
+        return values[0] if values else None
+
+    def drain_to(self, target: list[T], n: int | None = None) -> int:
+        """Appends what is there, or ``n`` elements at most, to a list. Answers how many."""
+        done = 0
+        while n is None or done < n:
+            values = self._values(1000 if n is None else min(n - done, 1000))
+            if not values:
+                break
+            target += values
+            done += len(values)
+        return done
+
+    def peek(self) -> T | None:
+        """The first element; it stays."""
+        return self.client.run(self.verbs.peek())
+
+    def contains(self, value: T) -> bool:
+        """Whether an element is equal, as bytes."""
+        return self.client.run(self.verbs.contains(value))
+
+    def size(self) -> int:
+        """How many elements may be taken."""
+        return self.client.run(self.verbs.size())
+
+    def poison(self) -> list[SetAside]:
+        """What could not be read or handled and was set aside, with the reasons."""
+        return self.client.run(self.verbs.poison())
+
+    def subscribe(self, handler: Callable[[T], Any]) -> Subscription:
+        """Calls a handler with each element, one after the other, until the subscription is stopped.
+
+        An element whose handler fails is set aside with the error (see ``poison``), and the next one comes.
+        """
+        return Subscription(self, handler)
+
+    def _values(self, n: int) -> list[T]:
+        while True:
+            taken = self.client.run(self.verbs.poll(n))
+            if not self._aside(taken) or taken.values:
+                return taken.values
+
+    def _wait(self, others: list[QueueKeys], seconds: float) -> list[T]:
+        until = time.monotonic() + seconds
+        while True:
+            pair = self.client.take_payload([self.verbs.keys, *others], seconds)
+            if pair is None:
+                return []
+            taken = self.verbs.desk.taken([pair[1]])
+            if not self._aside(taken):
+                return taken.values
+            seconds = max(until - time.monotonic(), 0)
+
+    def _aside(self, taken: Taken) -> bool:
+        if taken.unread:
+            self.client.run(self.verbs.aside(taken.unread))
+        return bool(taken.unread)
+
+
+class Subscription:
+    """A handler that is called with each element of a queue. A context manager; ``stop`` ends it."""
+
+    def __init__(self, queue: BlockingQueue[Any], handler: Callable[[Any], Any]) -> None:
+        self._queue = queue
+        self._handler = handler
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"tarry-{queue.name}", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends it, when the handler that runs is done."""
+        self._stopped.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                value = self._queue.poll(1, wait=LISTENING_S)
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
+                logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
+                self._stopped.wait(LONGEST)
+                continue
+            for element in value:
+                self._handle(element)
+
+    def _handle(self, element: Any) -> None:
+        try:
+            self._handler(element)
+        except Exception as fault:
+            logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
+            payload = self._queue.verbs.desk.encode(element)
+            try:
+                self._queue.client.run(self._queue.verbs.aside([(payload, failure(fault))]))
+            except TarryError:
+                logger.exception("It could not be set aside: %r", element)

@@ -1,0 +1,15 @@
+local ready, order, timeouts, channel, poison, movers = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: payload, reason = unpack(ARGV, i, i + 1)
+--
+-- Payloads that were taken and cannot be used are set aside, with the reason. Answers 1 for each.
+-- include clock
+
+local FIRST, STRIDE = 2, 2
+local answers = {}
+for i = FIRST, #ARGV, STRIDE do
+  local payload, reason = unpack(ARGV, i, i + 1)
+  redis.call('HSET', poison, payload, text(math.floor(now / 1000)) .. ' ' .. reason)
+  answers[#answers + 1] = 1
+end
+return answers

@@ -1,0 +1,18 @@
+local ready, order, timeouts, channel, poison, movers = unpack(KEYS)
+local clock, from, limit, inverse = unpack(ARGV)
+-- each: payload = unpack(ARGV, i, i)
+--
+-- Looks at up to `limit` elements, `from` so many before the last one, for those that carry one of the payloads, or none
+-- of them (`inverse`). Changes nothing. Answers the length of the list, then the elements, in the order of offers.
+-- include clock element
+
+local FIRST, STRIDE = 5, 1
+local wanted = {}
+for i = FIRST, #ARGV, STRIDE do wanted[ARGV[i]] = true end
+local answers = {see_types()}
+local last = -1 - from
+for _, element in ipairs(redis.call('LRANGE', order, last - limit + 1, last)) do
+  local payload = read_element(element)
+  if payload and (wanted[payload] or false) == (inverse == '0') then answers[#answers + 1] = element end
+end
+return answers

@@ -1,0 +1,20 @@
+local ready, order, timeouts, channel, poison, movers, target = unpack(KEYS)
+local clock = unpack(ARGV)
+--
+-- The last element of the order of offers goes to the head of another list, as a payload. Answers it, or nothing.
+-- include clock element
+
+see_types()
+redis.call('LLEN', target)
+while true do
+  local element = redis.call('RPOP', order)
+  if not element then return false end
+  local due = redis.call('ZSCORE', timeouts, element)
+  redis.call('ZREM', timeouts, element)
+  local payload, reason = read_element(element)
+  if payload then
+    redis.call('LPUSH', target, payload)
+    return payload
+  end
+  set_aside(element, due, reason)
+end

@@ -1,0 +1,25 @@
+local ready, order, timeouts, channel, poison, movers = unpack(KEYS)
+local clock, want = unpack(ARGV)
+--
+-- Takes up to `want` elements out in the order of offers, whenever they are due.
+-- Answers for each: element, due ms. What cannot be read is set aside.
+-- include clock element
+
+local MOST_BYTES = 4000000
+see_types()
+local answers, bytes = {}, 0
+while #answers < 2 * want and bytes < MOST_BYTES do
+  local element = redis.call('LPOP', order)
+  if not element then break end
+  local due = redis.call('ZSCORE', timeouts, element) or text(math.ceil(now / 1000))
+  redis.call('ZREM', timeouts, element)
+  local payload, reason = read_element(element)
+  if payload then
+    answers[#answers + 1] = element
+    answers[#answers + 1] = due
+    bytes = bytes + #element
+  else
+    set_aside(element, due, reason)
+  end
+end
+return answers

@@ -1,0 +1,28 @@
+-- A packed element: what lies in `order` and, the same bytes, in `timeouts` (tarry/verbs/redisson/elements.py reads the same).
+-- Whatever is neither of the two formats is poison: it is set aside with its due time and the reason.
+
+local NEW, OLD = 'Bc0Lc0', 'dLc0'
+
+-- The payload and the format, or nil and the reason.
+local function read_element(element)
+  local size = #element
+  if size >= 17 and string.byte(element) == 8 and struct.unpack('<I8', element, 10) == size - 17 then
+    return string.sub(element, 18), NEW
+  end
+  if size >= 16 and struct.unpack('<I8', element, 9) == size - 16 then
+    return string.sub(element, 17), OLD
+  end
+  if size < 16 then return nil, size .. ' bytes: an element has sixteen at least' end
+  return nil, size .. ' bytes, and no length in it says so: neither Bc0Lc0 nor dLc0'
+end
+
+local function set_aside(element, due, reason)
+  redis.pcall('HSET', poison, element, (due or '0') .. ' ' .. reason)  -- refused or not: nothing may stop here
+end
+
+-- What is of another type than it should be is told before the first write.
+local function see_types()
+  redis.call('LLEN', ready)
+  redis.call('ZCARD', timeouts)
+  return redis.call('LLEN', order)
+end

@@ -1,0 +1,79 @@
+"""A shared queue as its verbs see it: keys, codec, format, and where marks come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tarry.errors import BadInput
+from tarry.verbs.codecs import Codec
+from tarry.verbs.redisson import names
+from tarry.verbs.redisson.elements import Format
+from tarry.verbs.redisson.values import Opaque
+from tarry.words.keys import QueueKeys, queue_keys
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDesk(Generic[T]):
+    """Everything that the verbs of one queue need, and nothing that talks."""
+
+    name: str
+    keys: QueueKeys
+    codec: Codec[T]
+    format: Format | None
+    """What is written; ``None``: as the queue's last element, and the new one where there is none."""
+    marks: Callable[[int], bytes]
+
+    def encode(self, value: T) -> bytes:
+        """The payload of a value; ``BadInput`` if it has none under this codec."""
+        try:
+            return self.codec.encode(value)
+        except (TypeError, ValueError, RecursionError) as fault:
+            if isinstance(fault, BadInput):
+                raise
+            raise BadInput(f"value: {fault}.") from fault
+
+    def seen(self, payload: bytes) -> Any:
+        """The value of a payload that stays where it is; ``Opaque`` if the codec cannot read it."""
+        try:
+            return self.codec.decode(payload)
+        except Exception:  # noqa: BLE001  # a codec of the user's own may raise anything
+            return Opaque(payload)
+
+    def taken(self, payloads: Iterable[bytes]) -> Taken:
+        """The values of payloads that were taken out, and those that the codec cannot read."""
+        taken = Taken([], [])
+        for payload in payloads:
+            try:
+                taken.values.append(self.codec.decode(payload))
+            except Exception as fault:  # noqa: BLE001  # a codec of the user's own may raise anything
+                taken.unread.append((payload, " ".join(f"{type(fault).__name__}: {fault}".split())))
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was taken out of a queue: values, and payloads to be set aside with their reasons."""
+
+    values: list[Any]
+    unread: list[tuple[bytes, str]]
+
+
+def keys_of(name: str, *, cluster: bool = False) -> QueueKeys:
+    """Redisson's keys of the queue, and ours; ``BadInput`` for a name that cannot be one, or not in a Cluster."""
+    if not isinstance(name, str) or not name:
+        raise BadInput(f"queue: {name!r}; its name is a text that is not empty.")
+    if cluster and not names.fits_cluster(name):
+        raise BadInput(f"queue: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
+    theirs = names.delayed_queue(name)
+    return queue_keys(theirs.ready, theirs.order, theirs.due, theirs.channel, names.prefix_name("tarry", name))
+
+
+def format_of(format: str | None) -> Format | None:
+    try:
+        return Format(format) if format is not None else None
+    except ValueError:
+        raise BadInput(f"format: {format!r}; it is one of {', '.join(Format)}, or None to follow the queue.") from None

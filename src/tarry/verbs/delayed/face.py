@@ -1,0 +1,96 @@
+"""The verbs of a delayed queue and of its destination as a user calls them; nothing here does them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from tarry.idea.calls import Call, Command, Flow
+from tarry.verbs.delayed import finding, moving, offering
+from tarry.verbs.delayed.desk import QueueDesk, Taken
+from tarry.words.durations import Duration
+
+T = TypeVar("T")
+
+
+class DelayedVerbs(Generic[T]):
+    """What is not due yet."""
+
+    def __init__(self, desk: QueueDesk[T]) -> None:
+        self.desk = desk
+        self.keys = desk.keys
+
+    def offer(self, value: T, delay: Duration) -> Call[datetime]:
+        return offering.offer(self.desk, value, delay)
+
+    def offer_many(self, values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
+        return offering.offer_many(self.desk, values, delay)
+
+    def poll(self, n: int) -> Call[Taken]:
+        return finding.poll(self.desk, n)
+
+    def pass_on(self, target: str) -> Call[T | None]:
+        return finding.pass_on(self.desk, target)
+
+    def remove(self, value: T) -> Flow[bool]:
+        return finding.remove(self.desk, value)
+
+    def remove_all(self, values: Iterable[T]) -> Flow[bool]:
+        return finding.remove_all(self.desk, values)
+
+    def retain_all(self, values: Iterable[T]) -> Flow[bool]:
+        return finding.retain_all(self.desk, values)
+
+    def contains_all(self, values: Iterable[T]) -> Flow[bool]:
+        return finding.contains_all(self.desk, values)
+
+    def peek(self) -> Flow[T | None]:
+        return finding.peek(self.desk)
+
+    def page(self, at: int) -> Flow[tuple[list[T], int]]:
+        return finding.page(self.desk, at)
+
+    def read_all(self) -> Flow[list[T]]:
+        return finding.read_all(self.desk)
+
+    def size(self) -> Command[int]:
+        return finding.size(self.keys)
+
+    def clear(self) -> Command[bool]:
+        return finding.clear(self.keys)
+
+    def poison(self) -> Command[list[moving.SetAside]]:
+        return moving.poison(self.keys)
+
+    def aside(self, unread: Iterable[tuple[bytes, str]]) -> Call[Any]:
+        return moving.aside(self.keys, unread)
+
+
+class BlockingVerbs(Generic[T]):
+    """What may be taken."""
+
+    def __init__(self, desk: QueueDesk[T]) -> None:
+        self.desk = desk
+        self.keys = desk.keys
+
+    def put(self, value: T) -> Command[int]:
+        return moving.put(self.desk, value)
+
+    def poll(self, n: int) -> Call[Taken]:
+        return moving.poll_ready(self.desk, n)
+
+    def peek(self) -> Command[T | None]:
+        return moving.peek_ready(self.desk)
+
+    def contains(self, value: T) -> Command[bool]:
+        return moving.contains_ready(self.desk, value)
+
+    def size(self) -> Command[int]:
+        return moving.size_ready(self.keys)
+
+    def poison(self) -> Command[list[moving.SetAside]]:
+        return moving.poison(self.keys)
+
+    def aside(self, unread: Iterable[tuple[bytes, str]]) -> Call[Any]:
+        return moving.aside(self.keys, unread)

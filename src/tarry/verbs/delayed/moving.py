@@ -1,0 +1,131 @@
+"""What is due is moved, what is ready is taken, and what cannot be read is set aside.
+
+The transfer is bounded: it does what one script may do, and says when to look again. Whoever calls it with a name and
+stays is the mover of the queue, unless somebody else has promised to look in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tarry.idea.calls import Call, Command, Flow, Reply, ask
+from tarry.idea.scripts import Script
+from tarry.verbs.delayed.desk import QueueDesk, Taken
+from tarry.verbs.delayed.finding import want_of
+from tarry.words.keys import QUEUE_PARTS, QueueKeys
+
+T = TypeVar("T")
+
+TRANSFER = Script("delayed/transfer", args=("most", "want", "me", "stays"), keys=QUEUE_PARTS)
+ASIDE = Script("delayed/aside", item=("payload", "reason"), keys=QUEUE_PARTS)
+LOOKED_AT = 1000
+"""One script moves no more."""
+NOBODY = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The answer of one transfer."""
+
+    now: int
+    wait: int
+    """Microseconds until the next look."""
+    mover: bool
+    """Whether others now rely on the caller."""
+    go_on: bool
+    """There is more to do now."""
+    moved: int
+    aside: int
+    payloads: list[bytes]
+
+
+def _moved(reply: Reply) -> Moved:
+    now, wait, mover, go_on, moved, aside, *payloads = reply
+    return Moved(now, wait, bool(mover), bool(go_on), moved, aside, payloads)
+
+
+def transfer(keys: QueueKeys, *, me: bytes = NOBODY, stays: bool = False, want: int = 0) -> Call[Moved]:
+    """One transfer; ``want`` takes as many payloads for the caller, which go back to the head if nobody wants them."""
+    args = (b"%d" % LOOKED_AT, b"%d" % want, me, b"1" if stays else b"0")
+
+    def undo(moved: Moved) -> Any:
+        return give_back(keys.ready, moved.payloads) if moved.payloads else None
+
+    return Call(TRANSFER, keys, args, _moved, undo=undo if want else None)
+
+
+def give_back(ready: bytes, payloads: Sequence[bytes]) -> Command[int]:
+    """Payloads that nobody took over are at the head again, in their order."""
+    return Command((b"LPUSH", ready, *reversed(payloads)), int)
+
+
+def transfer_all(keys: QueueKeys) -> Flow[int]:
+    """Everything that is due now. Answers how many were moved."""
+    moved = 0
+    while True:
+        done = yield from ask(transfer(keys))
+        moved += done.moved
+        if not done.go_on:
+            return moved
+
+
+def aside(keys: QueueKeys, unread: Iterable[tuple[bytes, str]]) -> Call[Any]:
+    """Sets payloads aside, with the reasons."""
+    items = [word for payload, reason in unread for word in (payload, reason.encode("utf-8", "replace"))]
+    return Call(ASIDE, keys, (), list, items=items, alone=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Bytes that could not be used, and why: a packed element, or the payload of one that was taken."""
+
+    raw: bytes
+    reason: str
+
+
+def poison(keys: QueueKeys) -> Command[list[SetAside]]:
+    """What was set aside."""
+
+    def decode(reply: Reply) -> list[SetAside]:
+        flat = [word for pair in reply.items() for word in pair] if isinstance(reply, dict) else reply
+        texts = [reason.decode("utf-8", "replace").partition(" ")[2] for reason in flat[1::2]]
+        return [SetAside(raw, text) for raw, text in zip(flat[::2], texts, strict=True)]
+
+    return Command((b"HGETALL", keys.poison), decode)
+
+
+# ── what is ready ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def put(desk: QueueDesk[T], value: T) -> Command[int]:
+    """One payload at the end of the list. Sent again after a lost answer, it may be there twice."""
+    return Command((b"RPUSH", desk.keys.ready, desk.encode(value)), int)
+
+
+def poll_ready(desk: QueueDesk[T], n: int) -> Call[Taken]:
+    """Moves what is due, and takes up to ``n``."""
+    call = transfer(desk.keys, want=want_of(n))
+    answered: list[bytes] = []
+
+    def decode(reply: Reply) -> Taken:
+        answered[:] = _moved(reply).payloads
+        return desk.taken(answered)
+
+    def undo(_: Taken) -> Any:
+        return give_back(desk.keys.ready, answered) if answered else None
+
+    return Call(TRANSFER, call.keys, call.args, decode, undo=undo)
+
+
+def peek_ready(desk: QueueDesk[T]) -> Command[T | None]:
+    return Command((b"LINDEX", desk.keys.ready, b"0"), lambda reply: None if reply is None else desk.seen(reply))
+
+
+def size_ready(keys: QueueKeys) -> Command[int]:
+    return Command((b"LLEN", keys.ready), int)
+
+
+def contains_ready(desk: QueueDesk[T], value: T) -> Command[bool]:
+    return Command((b"LPOS", desk.keys.ready, desk.encode(value)), lambda reply: reply is not None)

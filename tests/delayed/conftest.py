@@ -1,0 +1,134 @@
+"""A shared queue as both clients have it, in imaginary time, and the raw server beside it.
+
+Queues are not in a namespace: Java knows none. Each test has a name of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from story.faces import Awaited
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+
+
+class SyncQueues:
+    def __init__(self, client: TestClient) -> None:
+        self.client = client
+
+    def delayed(self, name: str, **options: Any) -> Any:
+        return Awaited(self.client.delayed_queue(name, **options))
+
+    def blocking(self, name: str, **options: Any) -> Any:
+        return Awaited(self.client.blocking_queue(name, **options))
+
+    async def walk(self, queue: Any) -> list[Any]:
+        return list(queue.plain)
+
+    def perform(self, story: Coroutine[Any, Any, Any]) -> None:
+        try:
+            story.send(None)
+        except StopIteration:
+            return
+        raise AssertionError("a story on a blocking client has nothing to wait for")
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class AsyncQueues:
+    def __init__(self, client: TestAsyncClient) -> None:
+        self.client = client
+        self._loop = asyncio.Runner()
+
+    def delayed(self, name: str, **options: Any) -> Any:
+        return self.client.delayed_queue(name, **options)
+
+    def blocking(self, name: str, **options: Any) -> Any:
+        return self.client.blocking_queue(name, **options)
+
+    async def walk(self, queue: Any) -> list[Any]:
+        return [value async for value in queue]
+
+    def perform(self, story: Coroutine[Any, Any, Any]) -> None:
+        self._loop.run(story)
+
+    def close(self) -> None:
+        self._loop.run(self.client.close())
+        self._loop.close()
+
+
+Queues = SyncQueues | AsyncQueues
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    story = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(story):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(story).parameters}
+    pyfuncitem.funcargs["queues"].perform(story(**given))
+    return True
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["sync", "async"])
+def queues(request: pytest.FixtureRequest, valkey_url: str, clock: Clock) -> Iterator[Queues]:
+    made: Queues
+    if request.param == "sync":
+        made = SyncQueues(TestClient(valkey_url, clock))
+    else:
+        made = AsyncQueues(TestAsyncClient(valkey_url, clock))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+@pytest.fixture
+def delayed(queues: Queues, name: str) -> Any:
+    return queues.delayed(name, codec="string")
+
+
+@pytest.fixture
+def blocking(queues: Queues, name: str) -> Any:
+    return queues.blocking(name, codec="string")
+
+
+@pytest.fixture
+def server(valkey_url: str) -> Iterator[Any]:
+    with redis.Redis.from_url(valkey_url) as raw:
+        yield raw
+
+
+@pytest.fixture
+def written(server: Any, name: str) -> Callable[[], dict[str, Any]]:
+    """What lies under the queue's keys, by their names without it."""
+
+    def read() -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key in server.keys(f"*{name}*"):
+            kind = server.type(key)
+            short = key.decode().replace(f"{{{name}}}", "").replace(name, "ready").removesuffix(":")
+            if kind == b"list":
+                found[short] = server.lrange(key, 0, -1)
+            elif kind == b"zset":
+                found[short] = server.zrange(key, 0, -1, withscores=True)
+            else:
+                found[short] = server.hgetall(key)
+        return found
+
+    return read

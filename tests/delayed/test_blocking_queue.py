@@ -1,0 +1,156 @@
+"""What may be taken: every verb of the blocking queue, blocking and awaited, in imaginary time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarry.verbs.delayed import moving
+from tarry.verbs.delayed.desk import keys_of
+
+
+async def test_first_in_is_first_out(blocking: Any) -> None:
+    await blocking.put("a")
+    assert await blocking.offer("b") is True
+    assert await blocking.poll() == "a"
+    assert await blocking.take() == "b"
+    assert await blocking.poll() is None
+
+
+async def test_take_waits_for_what_becomes_due(delayed: Any, blocking: Any, clock: Any) -> None:
+    start = clock.us
+    await delayed.offer("tea", "30m")
+    assert await blocking.take() == "tea"
+    assert clock.us - start == 30 * 60 * 1_000_000
+
+
+async def test_poll_waits_no_longer_than_it_was_told(delayed: Any, blocking: Any, clock: Any) -> None:
+    start = clock.us
+    await delayed.offer("tea", "10s")
+    assert await blocking.poll(wait="4s") is None
+    assert clock.us - start == 4_000_000
+    assert await blocking.poll(5, wait="10s") == ["tea"]
+    assert clock.us - start == 10_000_000
+
+
+async def test_poll_of_many_answers_a_list(blocking: Any) -> None:
+    assert await blocking.poll(3) == []
+    for value in "abcd":
+        await blocking.put(value)
+    assert await blocking.poll(3) == ["a", "b", "c"]
+    assert await blocking.poll(3) == ["d"]
+
+
+async def test_poll_from_any_takes_the_first_that_has_one(queues: Any, name: str, blocking: Any, clock: Any) -> None:
+    other = queues.blocking(f"other-{name}", codec="string")
+    assert await blocking.poll_from_any(f"other-{name}") is None
+    await other.put("theirs")
+    await blocking.put("mine")
+    assert await blocking.poll_from_any(f"other-{name}", wait=1) == "mine"
+    assert await blocking.poll_from_any(f"other-{name}", wait=1) == "theirs"
+    await queues.delayed(f"other-{name}", codec="string").offer("later", 5)
+    assert await blocking.poll_from_any(f"other-{name}", wait="1m") == "later"
+
+
+async def test_drain_to_appends_all_or_some(blocking: Any) -> None:
+    got = ["before"]
+    assert await blocking.drain_to(got) == 0
+    for value in "abc":
+        await blocking.put(value)
+    assert await blocking.drain_to(got, 2) == 2
+    assert await blocking.drain_to(got) == 1
+    assert got == ["before", "a", "b", "c"]
+
+
+async def test_looking_takes_nothing(blocking: Any) -> None:
+    assert await blocking.peek() is None
+    await blocking.put("a")
+    await blocking.put("b")
+    assert await blocking.peek() == "a"
+    assert await blocking.contains("b")
+    assert not await blocking.contains("c")
+    assert await blocking.size() == 2
+
+
+async def test_a_payload_that_cannot_be_read_is_set_aside_and_the_next_one_comes(
+    queues: Any, name: str, blocking: Any
+) -> None:
+    await blocking.put("tea")
+    await blocking.put("7")
+    numbers = queues.blocking(name, codec="long")
+    assert await numbers.take() == 7
+    (aside,) = await numbers.poison()
+    assert aside.raw == b"tea"
+
+
+async def test_a_lost_publish_is_found_by_looking(delayed: Any, blocking: Any, server: Any, name: str) -> None:
+    await delayed.offer("tea", "10s")
+    (element,) = server.lrange(f"redisson_delay_queue:{{{name}}}", 0, -1)
+    server.zadd(f"redisson_delay_queue_timeout:{{{name}}}", {element: 1})  # as an offer whose message nobody heard
+    assert await blocking.poll(wait=1) == "tea"
+
+
+async def test_the_transfer_does_a_bounded_amount_and_says_that_there_is_more(
+    delayed: Any, queues: Any, name: str, clock: Any
+) -> None:
+    await delayed.offer_many([str(i) for i in range(2500)], 1)
+    clock.advance(1)
+    run, keys = queues.client.run, keys_of(name)
+    counts = []
+    while True:
+        done = run(moving.transfer(keys))
+        done = done if isinstance(done, moving.Moved) else await done
+        counts.append(done.moved)
+        if not done.go_on:
+            break
+    assert counts == [1000, 1000, 500]
+
+
+@pytest.mark.parametrize("order", ["as offered", "backwards", "mixed"])
+async def test_the_list_is_right_after_every_step(
+    delayed: Any, queues: Any, server: Any, name: str, clock: Any, order: str
+) -> None:
+    n = 6000
+    whens = {
+        "as offered": lambda i: i,
+        "backwards": lambda i: n - i,
+        "mixed": lambda i: i * 4801 % n,
+    }[order]
+    keys = keys_of(name)
+    pipe = server.pipeline(transaction=False)
+    from tarry.verbs.redisson.elements import pack
+
+    for i in range(n):
+        element = pack(b"%d" % i, i.to_bytes(8, "big"))
+        pipe.rpush(keys.order, element)
+        pipe.zadd(keys.timeouts, {element: clock.us // 1000 + whens(i)})
+    pipe.execute()
+    clock.advance(n)
+    while True:
+        done = queues.client.run(moving.transfer(keys))
+        done = done if isinstance(done, moving.Moved) else await done
+        left = {int(element[17:]) for element in server.zrange(keys.timeouts, 0, -1)}
+        assert [int(element[17:]) for element in server.lrange(keys.order, 0, -1)] == sorted(left)
+        if not done.go_on:
+            break
+    moved = [int(payload) for payload in server.lrange(keys.ready, 0, -1)]
+    assert moved == sorted(range(n), key=whens)
+
+
+async def test_the_next_mover_is_whoever_looks_when_a_promise_is_broken(queues: Any, name: str, clock: Any) -> None:
+    keys = keys_of(name)
+
+    async def look(me: bytes, stays: bool = True) -> moving.Moved:
+        done = queues.client.run(moving.transfer(keys, me=me, stays=stays))
+        return done if isinstance(done, moving.Moved) else await done
+
+    assert (await look(b"one")).mover
+    assert not (await look(b"two")).mover
+    clock.advance("700ms")
+    assert not (await look(b"two")).mover  # the promise is kept late, as far as anybody knows
+    clock.advance("251ms")
+    assert (await look(b"two")).mover
+    assert not (await look(b"one")).mover
+    assert not (await look(b"two", stays=False)).mover
+    assert (await look(b"one")).mover

@@ -1,0 +1,37 @@
+"""The scripts of the shared queue declare what they are given, as those of the topics do."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from tarry.idea.scripts import Script
+from tarry.verbs.delayed import finding, moving, offering
+from tarry.words.keys import QUEUE_PARTS
+
+BOUND = {
+    value.name: value
+    for module in (offering, finding, moving)
+    for value in vars(module).values()
+    if isinstance(value, Script)
+}
+NAMES = sorted("delayed/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/delayed").iterdir())
+
+
+def test_every_script_has_its_verb() -> None:
+    assert sorted(BOUND) == NAMES
+
+
+def test_other_keys_than_the_scripts_own_fail_at_import() -> None:
+    with pytest.raises(AssertionError, match=r"lua/delayed/aside\.lua declares the keys"):
+        Script("delayed/aside", item=("payload", "reason"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+    text = BOUND[name].source.decode()
+    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+        assert key in {*QUEUE_PARTS, "target"}, f"{command} {key}"
+    assert not re.search(r"tostring\(|\.\. *(now|alarm)\b", text)

@@ -1,0 +1,273 @@
+"""What is not due yet: every verb of the delayed queue, blocking and awaited."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tarry import BadInput
+from tarry.verbs.redisson.elements import Format, pack
+from tarry.verbs.redisson.values import Opaque
+from tarry.words.durations import as_datetime
+
+
+async def test_an_element_moves_to_the_blocking_queue_when_it_is_due(delayed: Any, blocking: Any, clock: Any) -> None:
+    await delayed.offer("tea", "30m")
+    clock.advance("29m")
+    assert await blocking.poll() is None
+    clock.advance("1m")
+    assert await blocking.poll() == "tea"
+    assert await delayed.size() == 0
+
+
+async def test_an_offer_answers_when_it_is_due_rounded_up_to_the_millisecond(delayed: Any, clock: Any) -> None:
+    clock.advance(timedelta(microseconds=1))
+    assert await delayed.offer("tea", "2ms") == as_datetime(clock.us - 1) + timedelta(milliseconds=3)
+
+
+async def test_a_millisecond_is_never_early(delayed: Any, blocking: Any, clock: Any) -> None:
+    clock.advance("600us")
+    await delayed.offer("tea", "1ms")
+    clock.advance("1ms")
+    assert await blocking.poll() is None
+    clock.advance("400us")
+    assert await blocking.poll() == "tea"
+
+
+@pytest.mark.parametrize("delay", [-1, "-1s", timedelta(seconds=-1)])
+async def test_a_negative_delay_is_refused(delayed: Any, delay: Any) -> None:
+    with pytest.raises(BadInput, match="delay"):
+        await delayed.offer("tea", delay)
+    with pytest.raises(BadInput, match="delay"):
+        await delayed.offer_many(["tea"], delay)
+    assert await delayed.size() == 0
+
+
+async def test_what_the_codec_cannot_write_is_refused(queues: Any, name: str) -> None:
+    queue = queues.delayed(name, codec="long")
+    with pytest.raises(BadInput):
+        await queue.offer_many([1, "two"], 1)
+    assert await queue.size() == 0
+
+
+async def test_many_keep_their_order(delayed: Any, blocking: Any, clock: Any) -> None:
+    words = [f"{i:04}" for i in range(2500)]
+    assert len(await delayed.offer_many(words, 5)) == 2500
+    assert await delayed.read_all() == words
+    clock.advance(5)
+    got: list[str] = []
+    assert await blocking.drain_to(got) == 2500
+    assert got == words
+
+
+async def test_due_times_decide_and_offers_do_not(delayed: Any, blocking: Any, clock: Any) -> None:
+    for delay in (30, 10, 20):
+        await delayed.offer(str(delay), delay)
+    clock.advance(60)
+    assert await blocking.poll(5) == ["10", "20", "30"]
+
+
+async def test_poll_ignores_the_delay(delayed: Any) -> None:
+    assert await delayed.poll() is None
+    await delayed.offer("late", "1h")
+    await delayed.offer("soon", 1)
+    await delayed.offer("last", 2)
+    assert await delayed.poll() == "late"
+    assert await delayed.poll(5) == ["soon", "last"]
+    assert await delayed.poll(5) == []
+
+
+@pytest.mark.parametrize("n", [0, -1, 1001, True, "2"])
+async def test_poll_takes_a_number_from_1_to_1000(delayed: Any, blocking: Any, n: Any) -> None:
+    for queue in (delayed, blocking):
+        with pytest.raises(BadInput, match="n:"):
+            await queue.poll(n)
+
+
+async def test_what_is_polled_is_not_delivered(delayed: Any, blocking: Any, clock: Any) -> None:
+    await delayed.offer("tea", 1)
+    assert await delayed.poll() == "tea"
+    clock.advance(2)
+    assert await blocking.poll() is None
+
+
+async def test_peek_shows_what_was_offered_first(delayed: Any) -> None:
+    assert await delayed.peek() is None
+    await delayed.offer_many(["a", "b"], 1)
+    assert await delayed.peek() == "a"
+    assert await delayed.size() == 2
+
+
+async def test_remove_takes_the_first_that_is_equal(delayed: Any, blocking: Any, clock: Any) -> None:
+    for value in "abab":
+        await delayed.offer(value, 1)
+    assert await delayed.remove("b")
+    assert await delayed.read_all() == ["a", "a", "b"]
+    assert not await delayed.remove("z")
+    clock.advance(1)
+    assert sorted(await blocking.poll(9)) == ["a", "a", "b"]
+
+
+async def test_remove_all_takes_every_one_that_is_equal(delayed: Any, blocking: Any, clock: Any) -> None:
+    await delayed.offer_many("abcab", 1)
+    assert await delayed.remove_all(["a", "b", "z"])
+    assert not await delayed.remove_all(["a"])
+    assert not await delayed.remove_all([])
+    assert await delayed.read_all() == ["c"]
+    clock.advance(1)
+    assert await blocking.poll(9) == ["c"]
+
+
+async def test_retain_all_delivers_nothing_that_it_dropped(delayed: Any, blocking: Any, clock: Any) -> None:
+    await delayed.offer_many("abcab", 1)
+    assert await delayed.retain_all(["b"])
+    assert not await delayed.retain_all(["b"])
+    assert await delayed.read_all() == ["b", "b"]
+    clock.advance(1)
+    assert await blocking.poll(9) == ["b", "b"]
+
+
+async def test_retaining_nothing_drops_everything(delayed: Any) -> None:
+    await delayed.offer_many("abc", 1)
+    assert await delayed.retain_all([])
+    assert await delayed.size() == 0
+
+
+async def test_contains_compares_what_the_codec_writes(delayed: Any) -> None:
+    await delayed.offer_many("ab", 1)
+    assert await delayed.contains("a")
+    assert not await delayed.contains("c")
+    assert await delayed.contains_all(["b", "a", "a"])
+    assert not await delayed.contains_all(["a", "c"])
+    assert await delayed.contains_all([])
+
+
+async def test_a_long_queue_is_searched_in_pages(delayed: Any) -> None:
+    values = [str(i % 10_007) for i in range(12_000)]
+    await delayed.offer_many(values, 60)
+    assert await delayed.contains_all(["0", "5000", "10006"])
+    assert await delayed.remove("0")
+    assert await delayed.remove("0")
+    assert not await delayed.remove("0")
+    assert await delayed.read_all() == [value for value in values if value != "0"]
+
+
+async def test_walking_through_it_shows_all(queues: Any, delayed: Any) -> None:
+    values = [str(i) for i in range(2100)]
+    await delayed.offer_many(values, 60)
+    assert await queues.walk(delayed) == values
+    assert await delayed.size() == 2100
+
+
+async def test_the_last_offered_can_be_put_first_into_another_list(
+    delayed: Any, queues: Any, name: str, clock: Any
+) -> None:
+    other = queues.blocking(f"other-{name}", codec="string")
+    await other.put("there")
+    await delayed.offer_many("ab", 1)
+    assert await delayed.poll_last_and_offer_first_to(f"other-{name}") == "b"
+    assert await other.poll(5) == ["b", "there"]
+    clock.advance(1)
+    assert await delayed.read_all() == ["a"]
+    assert await delayed.poll_last_and_offer_first_to(f"other-{name}") == "a"
+    assert await delayed.poll_last_and_offer_first_to(f"other-{name}") is None
+
+
+async def test_clear_leaves_what_was_moved(delayed: Any, blocking: Any, clock: Any) -> None:
+    await blocking.put("moved")
+    await delayed.offer("tea", 1)
+    assert await delayed.clear()
+    assert not await delayed.clear()
+    clock.advance(1)
+    assert await blocking.poll(9) == ["moved"]
+
+
+async def test_a_handle_for_each_message_strands_nothing(queues: Any, name: str, blocking: Any, clock: Any) -> None:
+    for number in range(5):
+        handle = queues.delayed(name, codec="string")
+        await handle.offer(str(number), number)
+        await handle.destroy()
+    clock.advance(10)
+    assert await blocking.poll(9) == list("01234")
+
+
+async def test_both_formats_are_read_from_one_queue(
+    delayed: Any, blocking: Any, server: Any, name: str, clock: Any
+) -> None:
+    for number, format in enumerate([Format.OLD, Format.NEW, Format.OLD]):
+        element = pack(b"%d" % number, bytes([number] * 8), format)
+        server.rpush(f"redisson_delay_queue:{{{name}}}", element)
+        server.zadd(f"redisson_delay_queue_timeout:{{{name}}}", {element: clock.us / 1000 + number})
+    assert await delayed.read_all() == ["0", "1", "2"]
+    assert await delayed.contains_all("012")
+    assert await delayed.remove("1")
+    clock.advance(1)
+    assert await blocking.poll(9) == ["0", "2"]
+
+
+@pytest.mark.parametrize("format", list(Format))
+async def test_what_is_written_follows_the_queue(delayed: Any, server: Any, name: str, format: Format) -> None:
+    order = f"redisson_delay_queue:{{{name}}}"
+    server.rpush(order, pack(b"theirs", b"12345678", format))
+    await delayed.offer("ours", 1)
+    theirs, ours = server.lrange(order, 0, -1)
+    assert len(ours) - len(b"ours") == len(theirs) - len(b"theirs")
+
+
+async def test_the_format_can_be_chosen(queues: Any, server: Any, name: str) -> None:
+    await queues.delayed(name, codec="string", format="dLc0").offer("old", 1)
+    await queues.delayed(name, codec="string", format="Bc0Lc0").offer("new", 1)
+    assert [len(element) - 3 for element in server.lrange(f"redisson_delay_queue:{{{name}}}", 0, -1)] == [16, 17]
+    with pytest.raises(BadInput, match="format"):
+        queues.delayed(name, format="Lc0Lc0")
+
+
+async def test_an_unreadable_element_is_set_aside_and_stops_nothing(
+    delayed: Any, blocking: Any, server: Any, name: str, clock: Any
+) -> None:
+    order, timeouts = f"redisson_delay_queue:{{{name}}}", f"redisson_delay_queue_timeout:{{{name}}}"
+    await delayed.offer("before", 1)
+    for bad in (b"short", b"", b"x" * 40):
+        server.rpush(order, bad)
+        server.zadd(timeouts, {bad: clock.us / 1000 + 1500})
+    await delayed.offer("after", 2)
+    assert await delayed.read_all() == ["before", "after"]
+    clock.advance(5)
+    assert await blocking.poll(9) == ["before", "after"]
+    aside = {found.raw: found.reason for found in await delayed.poison()}
+    assert aside.keys() == {b"short", b"", b"x" * 40}
+    assert aside[b"short"] == "5 bytes: an element has sixteen at least"
+    assert server.llen(order) == server.zcard(timeouts) == 0
+
+
+async def test_poll_sets_the_unreadable_aside_too(delayed: Any, server: Any, name: str) -> None:
+    server.rpush(f"redisson_delay_queue:{{{name}}}", b"short")
+    await delayed.offer("tea", 1)
+    assert await delayed.poll() == "tea"
+    assert [found.raw for found in await delayed.poison()] == [b"short"]
+
+
+async def test_a_payload_of_another_codec_is_shown_as_it_is_and_set_aside_when_taken(
+    delayed: Any, queues: Any, name: str
+) -> None:
+    numbers = queues.delayed(name, codec="long")
+    await delayed.offer_many(["tea", "7"], 1)
+    assert await numbers.read_all() == [Opaque(b"tea"), 7]
+    assert await numbers.poll() == 7
+    (aside,) = await numbers.poison()
+    assert aside.raw == b"tea"
+    assert "BodyError" in aside.reason
+
+
+@pytest.mark.parametrize("name", ["", None, 7])
+async def test_a_queue_has_a_name(queues: Any, name: Any) -> None:
+    for make in (queues.delayed, queues.blocking):
+        with pytest.raises(BadInput, match="queue"):
+            make(name)
+
+
+async def test_a_codec_has_a_known_name(queues: Any, name: str) -> None:
+    with pytest.raises(BadInput, match="codec"):
+        queues.delayed(name, codec="pickle")
