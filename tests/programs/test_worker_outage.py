@@ -1,0 +1,97 @@
+"""A worker whose server goes away and comes back: it goes on by itself, and does not talk much about it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import servers
+import tarry
+from faults.proxy import Proxy
+from tarry.links.embedded.launch import Running
+
+
+@pytest.fixture
+def line(own_server: Callable[..., Running]) -> Iterator[Proxy]:
+    with servers.short_folder() as folder:
+        proxy = Proxy(folder, own_server().address)
+        yield proxy
+        proxy.close()
+
+
+class Heard(logging.Handler):
+    """What the worker says; whoever waits for a word is told."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+        self._loop = asyncio.get_running_loop()
+        self._more = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        self._loop.call_soon_threadsafe(self._more.set)
+
+    async def until(self, words: str) -> None:
+        while not any(words in line for line in self.lines):
+            self._more.clear()
+            async with asyncio.timeout(60):
+                await self._more.wait()
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_it_waits_for_its_server_and_says_so_once(line: Proxy, plain: bool) -> None:
+    done: list[int] = []
+
+    async def story() -> None:
+        heard, three = Heard(), asyncio.Event()
+        logger = logging.getLogger("tarry.worker")
+        logger.addHandler(heard)
+        loop = asyncio.get_running_loop()
+        worker = tarry.Worker(tarry.AsyncClient(line.url(), patience="100ms"), ttr="20s")
+
+        def note(job: Any) -> None:
+            done.append(job.body)
+            loop.call_soon_threadsafe(three.set)
+
+        async def awaited(job: Any) -> None:
+            note(job)
+
+        for topic in ("a", "b", "c"):
+            worker.on(topic)(note if plain else awaited)
+        try:
+            async with worker, tarry.AsyncClient(f"unix://{line.target}") as direct:
+                await _another(direct, "a", 1, three)
+                line.refusing = True
+                line.cut_all()
+                await direct.topic("a").add(2)
+                await heard.until("Waiting for it.")
+                line.refusing = False
+                await heard.until("The server answers again.")
+                for topic, number in (("a", 3), ("b", 4), ("c", 5)):
+                    await _another(direct, topic, number, three)
+            assert [text for text in heard.lines if "Waiting for it." in text] == [
+                text for text in heard.lines if text.startswith("✗")
+            ], heard.lines
+            assert sum("answers again" in text for text in heard.lines) == 1
+            assert sum("Waiting for it." in text for text in heard.lines) == 1
+        finally:
+            logger.removeHandler(heard)
+        async with tarry.AsyncClient(f"unix://{line.target}") as direct:
+            for topic in ("a", "b", "c"):
+                stats = await direct.topic(topic).stats()
+                assert (stats.ready, stats.reserved, stats.dead) == (0, 0, 0)
+
+    async def _another(client: tarry.AsyncClient, topic: str, number: int, told: asyncio.Event) -> None:
+        await client.topic(topic).add(number)
+        while number not in done:
+            told.clear()
+            async with asyncio.timeout(60):
+                await told.wait()
+
+    asyncio.run(story())
+    assert sorted(done) == [1, 2, 3, 4, 5]
