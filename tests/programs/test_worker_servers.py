@@ -1,0 +1,68 @@
+"""A worker on other servers than the embedded one: old ones, and a Cluster whose topics lie in different slots."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import tarry
+
+pytestmark = pytest.mark.otherserver
+
+
+def works(url: str, namespace: str) -> None:
+    worker = tarry.Worker(url, namespace=namespace, concurrency=9)
+    seen: list[Any] = []
+
+    async def story() -> None:
+        over = asyncio.Event()
+
+        def note(job: Any) -> None:
+            seen.append(job.body)
+            if len(seen) == 90:
+                over.set()
+
+        async def awaited(job: Any) -> None:
+            note(job)
+
+        for topic in ("a", "b", "c"):
+            worker.on(topic)(awaited)
+
+        @worker.task
+        async def hello(name: str) -> None:
+            seen.append(name)
+
+        async with worker, tarry.AsyncClient(url, namespace=namespace) as client:
+            await hello.add_async("ada")
+            for number in range(30):
+                for topic in ("a", "b", "c"):
+                    await client.topic(topic).add(number, delay=0.001 * number)
+            async with asyncio.timeout(60):
+                await over.wait()
+
+    asyncio.run(story())
+    assert "ada" in seen
+    with tarry.Client(url, namespace=namespace) as client:
+        for topic in ("a", "b", "c"):
+            place = client.topic(topic)
+            assert place.check().ok
+            place.add_many(range(300))
+            holder = place.pop_many(300)[0] and place.list("reserved").jobs[0].holder
+            assert place.touch_holder(str(holder), "10m") == 300
+            assert place.release_holder(str(holder)) == 300
+            assert place.check().ok
+
+
+def test_a_worker_on_redis_6(redis6_url: str, namespace: str) -> None:
+    works(redis6_url, namespace)
+
+
+def test_a_worker_on_redis_7(redis7_url: str, namespace: str) -> None:
+    works(redis7_url, namespace)
+
+
+def test_a_worker_on_a_cluster(cluster_nodes: list[tuple[str, int]], namespace: str) -> None:
+    nodes = ",".join(f"{host}:{port}" for host, port in cluster_nodes)
+    works(f"redis+cluster://{nodes}", namespace)
