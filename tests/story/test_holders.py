@@ -76,3 +76,17 @@ async def test_a_holder_has_a_name(face: Face, topic: Any, holder: Any) -> None:
         await topic.release_holder(holder)
     with pytest.raises(BadInput, match="holder"):
         await topic.touch_holder(holder, 5)
+
+
+async def test_more_jobs_than_one_script_takes_are_settled_in_steps(face: Face, topic: Any, clock: Clock) -> None:
+    """Lua unpacks some 8,000 values at most."""
+    jobs: list[Any] = []
+    await topic.add_many(range(9000))
+    while len(jobs) < 9000:
+        jobs += await topic.pop_many(1000)
+    await topic.touch_many(jobs, ttr=100)
+    await topic.delete(jobs[0].id)
+    with pytest.raises(StaleReceipt) as told:
+        await topic.finish_many(jobs)
+    assert told.value.ids == (jobs[0].id,)
+    assert (await topic.stats()).finished == 8999

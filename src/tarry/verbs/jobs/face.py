@@ -74,10 +74,10 @@ class TopicVerbs(Generic[T]):
         return taking.pop_now(self.keys, taking.want_of(n), ttr=taking.ttr_of(ttr), holder=self.holder)
 
     def finish(self, jobs: Sequence[Holding]) -> Flow[None]:
-        return settled(settling.finish(self.keys, jobs))
+        return settled([settling.finish(self.keys, part) for part in _parts(jobs)])
 
     def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> Flow[None]:
-        return settled(settling.touch(self.keys, jobs, ttr))
+        return settled([settling.touch(self.keys, part, ttr) for part in _parts(jobs)])
 
     def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
         """Without a delay: back-off by the job's attempt, or at once when the attempt does not count."""
@@ -87,10 +87,11 @@ class TopicVerbs(Generic[T]):
             whens = [b"0"] * len(jobs)
         else:
             whens = [b"%d" % settling.back_off(_attempt(job), self._luck()) for job in jobs]
-        return settled(settling.release(self.keys, jobs, whens, count=count, fault=reason))
+        parts = zip(_parts(jobs), _parts(whens), strict=True)
+        return settled([settling.release(self.keys, *part, count=count, fault=reason) for part in parts])
 
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
-        return settled(settling.bury(self.keys, jobs, reason, error))
+        return settled([settling.bury(self.keys, part, reason, error) for part in _parts(jobs)])
 
     def release_holder(self, holder: str, count: bool) -> Flow[int]:
         return holding.release_holder(self.keys, holder, count=count)
@@ -150,10 +151,19 @@ class TopicVerbs(Generic[T]):
         return self.keys, taking.ttr_of(ttr), self.holder
 
 
-def settled(call: Call[list[settling.Outcome]]) -> Flow[None]:
-    """All that hold are settled; then the first that does not is told."""
-    if call.items:  # no jobs, nothing to settle
-        settling.first_fault((yield from ask(call)))
+def settled(calls: Sequence[Call[list[settling.Outcome]]]) -> Flow[None]:
+    """All that hold are settled, in steps; then the first that does not is told."""
+    outcomes: list[settling.Outcome] = []
+    for call in calls:
+        outcomes += yield from ask(call)
+    settling.first_fault(outcomes)
+
+
+def _parts(whole: Sequence[Any]) -> list[Sequence[Any]]:
+    """As many as one script takes; of nothing, nothing."""
+    if 0 < len(whole) <= taking.MOST:
+        return [whole]
+    return [whole[at : at + taking.MOST] for at in range(0, len(whole), taking.MOST)]
 
 
 def _attempt(job: Any) -> int:
