@@ -102,7 +102,7 @@ async def test_the_transfer_does_a_bounded_amount_and_says_that_there_is_more(
         done = run(moving.transfer(keys))
         done = done if isinstance(done, moving.Moved) else await done
         counts.append(done.moved)
-        if not done.go_on:
+        if not done.left:
             break
     assert counts == [1000, 1000, 500]
 
@@ -132,7 +132,7 @@ async def test_the_list_is_right_after_every_step(
         done = done if isinstance(done, moving.Moved) else await done
         left = {int(element[17:]) for element in server.zrange(keys.timeouts, 0, -1)}
         assert [int(element[17:]) for element in server.lrange(keys.order, 0, -1)] == sorted(left)
-        if not done.go_on:
+        if not done.left:
             break
     moved = [int(payload) for payload in server.lrange(keys.ready, 0, -1)]
     assert moved == sorted(range(n), key=whens)

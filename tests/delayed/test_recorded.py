@@ -64,7 +64,7 @@ def test_a_transfer_leaves_what_java_left(row: dict[str, Any], client: TestClien
     server.rpush(order, element)
     client.clock.advance(f"{now}ms")
     done = client.run(moving.transfer(keys_of(ready)))
-    assert (done.moved, done.aside, done.go_on) == (1, 0, False)
+    assert (done.moved, done.aside, done.left) == (1, 0, 0)
     after = {key: server.lrange(key, 0, -1) for key in (ready, order) if server.exists(key)}
     assert after == {key: [raw(cell) for cell in kept["elements"]] for key, kept in row["keys_after"].items()}
     assert not server.exists(timeouts)

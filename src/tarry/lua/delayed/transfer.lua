@@ -1,38 +1,79 @@
 local ready, order, timeouts, channel, poison, movers = unpack(KEYS)
-local clock, most, want, me, stays = unpack(ARGV)
+local clock, most, want, me, stays, ahead = unpack(ARGV)
+-- each: place = unpack(ARGV, i, i)
 --
 -- Moves what is due, by due time, as far as the work of one script goes, and takes up to `want` payloads for the caller.
 -- `me` keeps the queue moving when it `stays`: it is the mover unless somebody else has promised to look in time.
--- Answers: now, µs until the next look, 1 for the mover, 1 to go on at once, how many were moved and set aside, payloads.
+-- `place` says where in `order` the next due element is believed to be; all those are taken out of it in one pass.
+-- Answers: now, µs until the next look, 1 for the mover, how many are left that are due, were moved, were set aside, were
+-- not at their place; the next `ahead` of those left; payloads.
 -- include clock element unlist
 
+local FIRST, STRIDE = 7, 1
 local ROUND, GRACE = 700000, 250000
 local WORK, MOST_BYTES = 400000, 4000000
+local GONE = '\0tarry: moved'  -- never seen outside of this script
 local length = see_types()
 if me ~= '' then redis.call('ZCARD', movers) end
 
-local moved, aside, work, bytes = 0, 0, 0, 0
 local last = text(math.floor(now / 1000))
 local due = redis.call('ZRANGE', timeouts, '-inf', last, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
-for i = 1, #due, 2 do
-  local element = due[i]
-  if work >= WORK or bytes >= MOST_BYTES then break end
-  redis.call('ZREM', timeouts, element)
-  work, bytes = work + unlist(element, length), bytes + #element
+
+-- With places: one removal for all, one pass through the list, then the strays.
+local function take_by_places()
+  local elements, bytes = {}, 0
+  while #elements < math.min(#ARGV - FIRST + 1, #due / 2) and bytes < MOST_BYTES do
+    elements[#elements + 1] = due[2 * #elements + 1]
+    bytes = bytes + #elements[#elements]
+  end
+  redis.call('ZREM', timeouts, unpack(elements))
+  local strays, marked = {}, 0
+  for i, element in ipairs(elements) do
+    local place = ARGV[FIRST + i - 1]
+    if place ~= '' and redis.call('LINDEX', order, place) == element then
+      redis.call('LSET', order, place, GONE)
+      marked = marked + 1
+    else
+      strays[#strays + 1] = element
+    end
+  end
+  if marked > 0 then redis.call('LREM', order, marked, GONE) end
+  for _, element in ipairs(strays) do unlist(element, length) end
+  return elements, #strays
+end
+
+local function take_one_by_one()
+  local elements, bytes, work = {}, 0, 0
+  while #elements < #due / 2 and work < WORK and bytes < MOST_BYTES do
+    local element = due[2 * #elements + 1]
+    redis.call('ZREM', timeouts, element)
+    work, bytes = work + unlist(element, length), bytes + #element
+    elements[#elements + 1] = element
+  end
+  return elements, 0
+end
+
+local elements, strays = {}, 0
+if #due > 0 and #ARGV >= FIRST then
+  elements, strays = take_by_places()
+else
+  elements, strays = take_one_by_one()
+end
+local payloads, aside = {}, 0
+for i, element in ipairs(elements) do
   local payload, reason = read_element(element)
   if payload then
-    redis.call('RPUSH', ready, payload)
-    moved = moved + 1
+    payloads[#payloads + 1] = payload
   else
-    set_aside(element, due[i + 1], reason)
+    set_aside(element, due[2 * i], reason)
     aside = aside + 1
   end
 end
+if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
 
+local left = redis.call('ZCOUNT', timeouts, '-inf', last)
 local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')[2]
-local next = head and head * 1000 or now + ROUND
-local go_on = next <= now and 1 or 0
-local alarm, mover = math.max(math.min(next, now + ROUND), now), 0
+local alarm, mover = math.max(math.min(head and head * 1000 or now + ROUND, now + ROUND), now), 0
 if me ~= '' then
   redis.call('ZREM', movers, me)
   redis.call('ZREMRANGEBYSCORE', movers, '-inf', '(' .. text(now - GRACE))
@@ -44,7 +85,11 @@ if me ~= '' then
   end
 end
 
-local answers = {now, alarm - now, mover, go_on, moved, aside}
+local next = {}
+if left > 0 and tonumber(ahead) > 0 then
+  next = redis.call('ZRANGE', timeouts, '-inf', last, 'BYSCORE', 'LIMIT', 0, ahead)
+end
+local answers = {now, alarm - now, mover, left, #payloads, aside, strays, next}
 for _ = 1, want do
   local payload = redis.call('LPOP', ready)
   if not payload then break end

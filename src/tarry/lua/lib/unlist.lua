@@ -1,24 +1,31 @@
 -- Taking elements out of the middle of `order`. LREM compares from one end on until it has found: the price is the way.
--- So: the ends are looked at first, then both neighbourhoods, and only then all of it. Each answers its price.
+-- So: the ends are looked at first, then both neighbourhoods, the one that was right before first, and only then all of it.
+-- Each answers its price.
 
 local NEAR = 1000
 local PASS = 300  -- what handling an element costs beside, in elements passed: an element is passed in some 10 ns
+local ENDS = {{1, 0, 'LPOP'}, {-1, -1, 'RPOP'}}
+local nearer = 1
 
 local function unlist(element, length)
-  if redis.call('LINDEX', order, 0) == element then
-    redis.call('LPOP', order)
-    return PASS
+  for turn = 1, 2 do
+    local rank, at, pop = unpack(ENDS[turn == 1 and nearer or 3 - nearer])
+    if redis.call('LINDEX', order, at) == element then
+      redis.call(pop, order)
+      return PASS
+    end
   end
-  local at = redis.call('LPOS', order, element, 'MAXLEN', NEAR)
-  if at then
-    redis.call('LREM', order, 1, element)
-    return PASS + 2 * at
-  end
-  at = redis.call('LPOS', order, element, 'RANK', -1, 'MAXLEN', NEAR)
-  if at then
-    redis.call('LREM', order, -1, element)
-    return PASS + NEAR + 2 * (length - at)
+  local price = PASS
+  for turn = 1, 2 do
+    local here = turn == 1 and nearer or 3 - nearer
+    local rank = ENDS[here][1]
+    price = price + NEAR
+    if redis.call('LPOS', order, element, 'RANK', rank, 'MAXLEN', NEAR) then
+      redis.call('LREM', order, rank, element)
+      nearer = here
+      return price
+    end
   end
   redis.call('LREM', order, 1, element)
-  return PASS + 2 * NEAR + length
+  return price + 2 * length
 end

@@ -19,6 +19,7 @@ from zlib import crc32
 
 from tarry.idea.calls import Flow, ask
 from tarry.verbs.delayed.moving import Moved, transfer
+from tarry.verbs.delayed.places import transfer_all
 from tarry.words.durations import MILLISECOND, SECOND
 from tarry.words.keys import QueueKeys
 
@@ -79,7 +80,7 @@ class Keeper:
         kept.mover, kept.failures = found.mover, 0
         kept.answered, kept.now = min(now, sent + FROZEN_S), found.now
         wait = found.wait / SECOND * (1 if found.mover else 1 - crc32(kept.me) % 100 / 500)
-        kept.alarm = None if found.go_on else kept.answered + wait
+        kept.alarm = None if found.left else kept.answered + wait
 
     def failed(self, kept: Kept, now: float) -> None:
         kept.mover = False
@@ -108,7 +109,7 @@ def look(kept: Kept, keeper: Keeper, now: Callable[[], float]) -> Flow[None]:
     """One look at one queue, in the keeper's name."""
     sent = now()
     try:
-        found = yield from ask(transfer(kept.keys, me=kept.me, stays=True))
+        found = yield from transfer_all(kept.keys, me=kept.me, stays=True)
     except Exception:
         keeper.failed(kept, now())
         raise
@@ -131,7 +132,7 @@ def imaginary(queues: Sequence[QueueKeys], seconds: float, time: Time) -> Flow[t
             found = yield from ask(transfer(keys, want=1))
             if found.payloads:
                 return keys.ready, found.payloads[0]
-            waits.append(0 if found.go_on else found.wait)
+            waits.append(0 if found.left else found.wait)
         if time.seconds() >= until:
             return None
         time.pass_until(min(until, time.seconds() + min(waits) / SECOND))

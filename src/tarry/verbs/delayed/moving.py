@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tarry.idea.calls import Call, Command, Flow, Reply, ask
+from tarry.idea.calls import Call, Command, Reply
 from tarry.idea.scripts import Script
 from tarry.verbs.delayed.desk import QueueDesk, Taken
 from tarry.verbs.delayed.finding import want_of
@@ -18,9 +18,9 @@ from tarry.words.keys import QUEUE_PARTS, QueueKeys
 
 T = TypeVar("T")
 
-TRANSFER = Script("delayed/transfer", args=("most", "want", "me", "stays"), keys=QUEUE_PARTS)
+TRANSFER = Script("delayed/transfer", args=("most", "want", "me", "stays", "ahead"), item=("place",), keys=QUEUE_PARTS)
 ASIDE = Script("delayed/aside", item=("payload", "reason"), keys=QUEUE_PARTS)
-LOOKED_AT = 1000
+MOST = 1000
 """One script moves no more."""
 NOBODY = b""
 
@@ -34,41 +34,43 @@ class Moved:
     """Microseconds until the next look."""
     mover: bool
     """Whether others now rely on the caller."""
-    go_on: bool
-    """There is more to do now."""
+    left: int
+    """How many are due and not moved yet."""
     moved: int
     aside: int
+    strays: int
+    """How many were not where they were said to be."""
+    ahead: list[bytes]
+    """Those who are next, as many as were asked for."""
     payloads: list[bytes]
 
 
 def _moved(reply: Reply) -> Moved:
-    now, wait, mover, go_on, moved, aside, *payloads = reply
-    return Moved(now, wait, bool(mover), bool(go_on), moved, aside, payloads)
+    now, wait, mover, left, moved, aside, strays, ahead, *payloads = reply
+    return Moved(now, wait, bool(mover), left, moved, aside, strays, ahead, payloads)
 
 
-def transfer(keys: QueueKeys, *, me: bytes = NOBODY, stays: bool = False, want: int = 0) -> Call[Moved]:
+def transfer(
+    keys: QueueKeys,
+    *,
+    me: bytes = NOBODY,
+    stays: bool = False,
+    want: int = 0,
+    places: Sequence[bytes] = (),
+    ahead: int = 0,
+) -> Call[Moved]:
     """One transfer; ``want`` takes as many payloads for the caller, which go back to the head if nobody wants them."""
-    args = (b"%d" % LOOKED_AT, b"%d" % want, me, b"1" if stays else b"0")
+    args = (b"%d" % MOST, b"%d" % want, me, b"1" if stays else b"0", b"%d" % ahead)
 
     def undo(moved: Moved) -> Any:
         return give_back(keys.ready, moved.payloads) if moved.payloads else None
 
-    return Call(TRANSFER, keys, args, _moved, undo=undo if want else None)
+    return Call(TRANSFER, keys, args, _moved, items=places, alone=True, undo=undo if want else None)
 
 
 def give_back(ready: bytes, payloads: Sequence[bytes]) -> Command[int]:
     """Payloads that nobody took over are at the head again, in their order."""
     return Command((b"LPUSH", ready, *reversed(payloads)), int)
-
-
-def transfer_all(keys: QueueKeys) -> Flow[int]:
-    """Everything that is due now. Answers how many were moved."""
-    moved = 0
-    while True:
-        done = yield from ask(transfer(keys))
-        moved += done.moved
-        if not done.go_on:
-            return moved
 
 
 def aside(keys: QueueKeys, unread: Iterable[tuple[bytes, str]]) -> Call[Any]:

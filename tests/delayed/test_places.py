@@ -1,0 +1,88 @@
+"""Very many elements are moved by their places; wrong places cost time and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.delayed import places
+from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.redisson.elements import pack
+
+N = 20_000
+KEYS = keys_of("places")
+
+
+@pytest.fixture
+def client(valkey_url: str, clock: Clock, server: Any) -> Iterator[TestClient]:
+    with TestClient(valkey_url, clock) as made:
+        yield made
+    server.delete(*KEYS)
+
+
+@pytest.fixture
+def mixed(server: Any, clock: Clock) -> list[int]:
+    """The order in which many elements are due that were offered in another."""
+    pipe = server.pipeline(transaction=False)
+    for i in range(N):
+        element = pack(b"%d" % i, i.to_bytes(8, "big"))
+        pipe.rpush(KEYS.order, element)
+        pipe.zadd(KEYS.timeouts, {element: clock.us // 1000 + i * 9871 % N})
+    pipe.execute()
+    clock.advance(N)
+    return sorted(range(N), key=lambda i: i * 9871 % N)
+
+
+def moved(server: Any) -> list[int]:
+    return [int(payload) for payload in server.lrange(KEYS.ready, 0, -1)]
+
+
+def drive(client: TestClient, meddle: Callable[[], None]) -> int:
+    """Performs the whole transfer; now and then somebody meddles between two requests. Answers how many scripts."""
+    flow, answer, scripts = places.transfer_all(KEYS), None, 0
+    try:
+        while True:
+            request = flow.send(answer)
+            scripts += 1
+            if scripts % 25 == 0:
+                meddle()
+            answer = client.runner.perform(request)
+    except StopIteration as end:
+        assert end.value.left == 0
+        return scripts
+
+
+def test_they_are_moved_by_due_time_with_few_scripts(client: TestClient, mixed: list[int], server: Any) -> None:
+    assert drive(client, lambda: None) < N // 250
+    assert moved(server) == mixed
+    assert not server.exists(KEYS.order, KEYS.timeouts)
+
+
+def test_others_may_take_from_the_list_meanwhile(client: TestClient, mixed: list[int], server: Any) -> None:
+    taken: list[int] = []
+
+    def take() -> None:
+        element = server.lpop(KEYS.order)
+        if element is not None and server.zrem(KEYS.timeouts, element):
+            taken.append(int(element[17:]))
+
+    drive(client, take)
+    assert taken
+    assert moved(server) == [i for i in mixed if i not in set(taken)]
+    assert not server.exists(KEYS.order, KEYS.timeouts)
+
+
+def test_others_may_offer_meanwhile(client: TestClient, mixed: list[int], server: Any) -> None:
+    client_two = client.delayed_queue("places", codec="string")
+    offered: list[str] = []
+
+    def offer() -> None:
+        offered.append(f"-{len(offered) + 1}")
+        client_two.offer(offered[-1], "1h")
+
+    drive(client, offer)
+    assert moved(server) == mixed
+    assert client_two.read_all() == offered
