@@ -1,7 +1,7 @@
 """The public ``Worker`` in a process of its own: a burst for async and for plain handlers, lateness, and doing nothing.
 
 burst      as in the row "burst": from the moment at which all jobs fall due until the last finish was answered
-lateness   50 jobs a second with random delays of 200 to 1,500 ms
+lateness   50 jobs a second with random delays of 200 to 1,500 ms; the yardstick is a bare timer of the worker's loop
 idle       20 topics with jobs due tomorrow; calls counted by the server as in the row "idle", processor time by the process
 """
 
@@ -92,7 +92,9 @@ def _lateness(bench: Bench) -> Result:
         "in hand p99": held[p99],
     }
     what = f"p99 of lateness, one worker process, {RATE} jobs/s"
-    return Result("worker", what, "ms", Reading((late[p99],)), Reach("≤", 5), details=details)
+    alarms = sorted(told["alarm_ms"])
+    bare = Reading((alarms[int(len(alarms) * 0.99)],))
+    return Result("worker", what, "ms", Reading((late[p99],)), Reach("≤", 5), bare, details)
 
 
 def _idle(bench: Bench) -> list[Result]:
