@@ -1,10 +1,15 @@
 """tarry: delayed jobs on Redis and Valkey. Put a job in now, get it out when it is due.
 
-client = tarry.Client()                              # or tarry.AsyncClient(), the same with await
-orders = client.topic("orders")
-orders.add({"order": 7}, delay="30m", id="7")        # close it in half an hour
-orders.delete("7")                                   # it was paid
-with orders.pop(wait=60) as job: ...                 # somebody closes what was not
+    client = tarry.Client()                              # or tarry.AsyncClient(), the same with await
+    orders = client.topic("orders")
+    orders.add({"order": 7}, delay="30m", id="7")        # close it in half an hour
+    orders.delete("7")                                   # it was paid
+
+In another process, what was not paid is closed:
+
+    for job in orders.pop_many(10, wait=60):
+        with job:                                        # finished at the end, tried again later if it raises
+            close(job.body)
 """
 
 from importlib import import_module
@@ -95,4 +100,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF, "errors"])
+    return sorted([*_HOME_OF, "errors", *(name for name in globals() if name.startswith("__"))])

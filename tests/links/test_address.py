@@ -195,3 +195,21 @@ def test_the_first_use_without_a_url_says_so_once(tmp_path: Path) -> None:
     assert "embedded server" in lines[0]
     assert str(tmp_path) in lines[0]
     assert "TARRY_URL" in lines[0]
+
+
+@pytest.mark.parametrize("url", ["redis://h:7000/jobs", "rediss://u:p@h/prod?socket_timeout=1"])
+def test_a_database_is_named_by_its_number(url: str) -> None:
+    with pytest.raises(BadInput, match="by its number"):
+        find(url, {})
+
+
+def test_a_relative_folder_is_refused() -> None:
+    with pytest.raises(BadInput, match="relative"):
+        find("embedded://data", {})
+
+
+def test_embedded_no_says_what_it_refuses() -> None:
+    with pytest.raises(ServerUnfit, match="The URL names the embedded server"):
+        find("embedded:///data", {"TARRY_EMBEDDED": "no"})
+    with pytest.raises(ServerUnfit, match="No URL is given"):
+        find(None, {"TARRY_EMBEDDED": "no"})

@@ -53,15 +53,15 @@ async def test_a_batch_keeps_its_order(face: Face, topic: Any, clock: Clock) -> 
 
 
 async def test_a_batch_without_delay_is_there_at_once_in_order(face: Face, topic: Any) -> None:
-    added = await topic.add_many("abcdefgh")
+    added = await topic.add_many(list("abcdefgh"))
     assert {one.state for one in added} == {"ready"}
     assert [job.body for job in await topic.pop_many(100)] == list("abcdefgh")
 
 
 async def test_batches_follow_each_other(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.add_many("abc", delay=1)
+    await topic.add_many(list("abc"), delay=1)
     clock.advance("1ms")
-    await topic.add_many("def", delay=1)
+    await topic.add_many(list("def"), delay=1)
     clock.advance(2)
     assert "".join([job.body for job in await topic.pop_many(6)]) == "abcdef"
 

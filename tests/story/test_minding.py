@@ -98,8 +98,8 @@ async def test_a_rescheduled_retry_keeps_its_attempts(face: Face, topic: Any, cl
 async def test_many_are_rescheduled_and_deleted(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=n) for n in "abcd"])
     await topic.pop()
-    assert await topic.reschedule_many("abx", delay=60) == ["reserved", "ready", None]
-    assert await topic.delete_many("abcx") == ["reserved", "delayed", "ready", None]
+    assert await topic.reschedule_many(list("abx"), delay=60) == ["reserved", "ready", None]
+    assert await topic.delete_many(list("abcx")) == ["reserved", "delayed", "ready", None]
     assert [job.id for job in await topic.list()] == ["d"]
 
 

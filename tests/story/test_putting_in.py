@@ -212,7 +212,7 @@ async def test_many_with_keep_and_replace(face: Face, topic: Any) -> None:
     assert (await topic.get("b")).body == "old"
     replaced = await topic.add_many([NewJob("newest", id=n) for n in "abc"], if_exists="replace")
     assert [one.created for one in replaced] == [True] * 3
-    assert [info.body for info in await topic.get_many("abc")] == ["newest"] * 3
+    assert [info.body for info in await topic.get_many(list("abc"))] == ["newest"] * 3
     assert (await topic.stats()).ready == 3
 
 

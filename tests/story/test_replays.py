@@ -112,7 +112,7 @@ async def test_of_many_each_is_judged_by_itself(face: Face, topic: Any) -> None:
     await topic.finish(jobs[0])
     await topic.release(jobs[1], delay=0)
     assert await face.run(settling.finish(topic.verbs.keys, jobs).repeated()) == [None] * 3
-    assert await topic.get_many("abc") == [None] * 3
+    assert await topic.get_many(list("abc")) == [None] * 3
 
 
 # ── add ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

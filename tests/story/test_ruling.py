@@ -37,7 +37,7 @@ async def test_a_pause_may_have_an_end(face: Face, topic: Any, clock: Clock) -> 
 
 
 async def test_work_in_hand_is_settled_during_a_pause(face: Face, topic: Any) -> None:
-    await topic.add_many("ab")
+    await topic.add_many(list("ab"))
     a, b = await topic.pop_many(2)
     await topic.pause("1h")
     await topic.finish(a)

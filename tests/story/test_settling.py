@@ -85,7 +85,7 @@ async def test_of_many_those_that_hold_are_settled(face: Face, topic: Any) -> No
     await topic.delete("b")
     with pytest.raises(StaleReceipt, match="Job b "):
         await topic.finish_many(jobs)
-    assert await topic.get_many("abc") == [None] * 3
+    assert await topic.get_many(list("abc")) == [None] * 3
     assert ((await topic.stats()).finished, (await topic.stats()).stale) == (2, 1)
 
 
@@ -211,7 +211,7 @@ async def test_release_at_once_and_uncounted_takes_the_attempt_back(face: Face, 
 
 
 async def test_released_jobs_keep_their_order(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.add_many("abcd")
+    await topic.add_many(list("abcd"))
     jobs = await topic.pop_many(4)
     await topic.release_many(jobs, delay=5)
     clock.advance(10)

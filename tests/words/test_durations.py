@@ -64,7 +64,7 @@ def test_what_is_no_duration_is_refused_by_name(value: Any) -> None:
 
 def test_too_short_is_said_with_the_least() -> None:
     assert microseconds(0.001, "ttr", least=1000) == 1000
-    with pytest.raises(BadInput, match=r"at least 0:00:00\.001"):
+    with pytest.raises(BadInput, match="at least 1ms"):
         microseconds(0, "ttr", least=1000)
 
 
@@ -86,7 +86,7 @@ def test_a_moment_comes_back_in_utc(value: datetime) -> None:
     except BadInput:
         assert value.timestamp() < 0
         return
-    assert as_datetime(us) == value or us > LAST_MOMENT_US
+    assert as_datetime(us) == value.astimezone(timezone.utc) or us > LAST_MOMENT_US
     assert as_datetime(us).tzinfo is timezone.utc
 
 

@@ -5,6 +5,7 @@ The blocking and the awaiting runner differ in how they wait. This is the rest o
 
 from __future__ import annotations
 
+import logging
 from typing import Any, TypeVar
 
 from tarry.errors import TarryError, Unavailable
@@ -12,6 +13,7 @@ from tarry.idea.calls import Call, Command, Reply
 from tarry.links.faults import Fault, Refused
 
 T = TypeVar("T")
+logger = logging.getLogger("tarry")
 
 
 def words_of(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
@@ -57,6 +59,16 @@ def given_up(fault: Fault, shown: str, spent: float) -> TarryError:
     """What the user is told of a fault when there is no more patience, or no sense in trying again."""
     if isinstance(fault, Refused):
         return fault.error
-    return Unavailable(
-        f"The server at {shown} did not answer within {spent:.1f} s: {fault}. The call is safe to repeat."
-    )
+    why = str(fault).rstrip(".")
+    return Unavailable(f"The server at {shown} did not answer within {spent:.1f} s: {why}. The call is safe to repeat.")
+
+
+PATIENT = 6
+"""So many tries take about a second: then it is said that there will be more."""
+
+
+def tell_of_patience(tries: int, fault: Fault, shown: str, bound_s: float) -> None:
+    """Says once that a server does not answer and is tried again."""
+    if tries == PATIENT:
+        why = str(fault).rstrip(".")
+        logger.warning("The server at %s does not answer: %s. Trying again for %g s.", shown, why, bound_s)

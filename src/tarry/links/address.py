@@ -46,7 +46,7 @@ def find(url: str | None, environment: Mapping[str, str]) -> Address:
     """The address that a client means; ``BadInput`` or ``ServerUnfit`` in words."""
     given = url or environment.get("TARRY_URL") or ""
     if not given:
-        refuse_embedded(environment)
+        refuse_embedded(environment, "No URL is given")
         return Address("embedded", "", "the embedded server", by_default=True)
     if not isinstance(given, str):
         raise BadInput(f"url: {type(given).__name__} is no URL; it begins with {_KNOWN}.")
@@ -54,19 +54,38 @@ def find(url: str | None, environment: Mapping[str, str]) -> Address:
     if not separator:
         raise BadInput(f"url: {_shown(given)!r} has no scheme; it begins with {_KNOWN}.")
     if scheme == "embedded":
-        refuse_embedded(environment)
-        return Address("embedded", "", "the embedded server", Path(rest) if rest else None)
+        refuse_embedded(environment, "The URL names the embedded server")
+        return Address("embedded", "", "the embedded server", _folder(rest))
     if scheme in ("redis+cluster", "valkey+cluster"):
         return Address("cluster", "redis://" + rest, _shown(given))
     scheme = _SCHEMES.get(scheme, scheme)
     if scheme not in ("redis", "rediss", "unix"):
         raise BadInput(f"url: the scheme {scheme!r} is unknown; it is one of {_KNOWN}.")
+    if scheme != "unix":
+        _refuse_names_for_databases(rest)
     return Address("server", f"{scheme}://{rest}", _shown(given))
 
 
-def refuse_embedded(environment: Mapping[str, str]) -> None:
+def refuse_embedded(environment: Mapping[str, str], why: str) -> None:
     if environment.get("TARRY_EMBEDDED", "").lower() in ("no", "0", "false", "off"):
-        raise ServerUnfit("No URL is given and TARRY_EMBEDDED=no refuses the embedded server; set TARRY_URL.")
+        raise ServerUnfit(f"{why}, and TARRY_EMBEDDED=no refuses it; set TARRY_URL to a server.")
+
+
+def _folder(rest: str) -> Path | None:
+    """A relative folder would be another one in each working directory."""
+    if not rest:
+        return None
+    folder = Path(rest).expanduser()
+    if not folder.is_absolute():
+        raise BadInput(f"url: embedded://{rest} is relative; name a whole path: embedded:///{rest}.")
+    return folder
+
+
+def _refuse_names_for_databases(rest: str) -> None:
+    """The driver takes database 0 for a name that it cannot read."""
+    database = rest.partition("?")[0].rpartition("@")[2].partition("/")[2].strip("/")
+    if database and not database.isdigit():
+        raise BadInput("url: behind the host stands a database by its number, such as /0.")
 
 
 def _shown(url: str) -> str:

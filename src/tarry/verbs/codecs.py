@@ -9,6 +9,8 @@ A codec of one's own is any object with ``encode(body) -> bytes`` and ``decode(b
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
@@ -58,6 +60,8 @@ class Bodies(Generic[T]):
                 raw = self._codec.encode(body)
             except (TypeError, ValueError, RecursionError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
+        if b"null" in raw and _has_nan(body):
+            raise BadInput("body: it holds a number that is not finite, and JSON has none; use None or text.")
         if len(raw) > self.limit:
             raise BadInput(
                 f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address."
@@ -91,3 +95,15 @@ class _Json(Generic[T]):
 
 def _is_typed_dict(kind: type[Any]) -> bool:
     return hasattr(kind, "__required_keys__")
+
+
+def _has_nan(body: Any) -> bool:
+    """Whether a number in it would become ``null`` without a word."""
+    if isinstance(body, float):
+        return not math.isfinite(body)
+    if isinstance(body, dict):
+        return any(map(_has_nan, body.values()))
+    if isinstance(body, (list, tuple, set, frozenset)):
+        return any(map(_has_nan, body))
+    fields: Iterable[str] = getattr(body, "__struct_fields__", ()) or getattr(body, "__dataclass_fields__", ())
+    return any(_has_nan(getattr(body, name, None)) for name in fields)

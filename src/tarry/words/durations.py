@@ -50,8 +50,10 @@ def microseconds(value: Duration, what: str = "delay", *, least: int = 0) -> int
         us = _parse(value.strip(), what)
     else:
         raise BadInput(f"{what}: {type(value).__name__} is no duration; {_HINT}.")
+    if us < 0:
+        raise BadInput(f"{what}: {as_text(us)} is negative.")
     if us < least:
-        raise BadInput(f"{what}: {value!r} is too short; it must be at least {timedelta(microseconds=least)}.")
+        raise BadInput(f"{what}: {value!r} is too short; it must be at least {as_text(least)}.")
     if us > FOREVER_US:
         raise BadInput(f"{what}: {value!r} reaches beyond the year 9999.")
     return us
@@ -80,13 +82,17 @@ def _times(number: str, unit: int) -> int:
 def moment(value: datetime, what: str = "at") -> int:
     """An aware datetime as microseconds since 1970; naive ones are refused, for nobody can know what they mean."""
     if not isinstance(value, datetime):
-        raise BadInput(f"{what}: {type(value).__name__} is no datetime; for a duration use delay=.")
+        raise BadInput(f"{what}: {type(value).__name__} is no datetime; {_instead(value)}.")
     if value.tzinfo is None or value.utcoffset() is None:
         raise BadInput(f"{what}: {value.isoformat()} has no time zone; use datetime.now(timezone.utc) or a ZoneInfo.")
     us = (value - _EPOCH) // _MICROSECOND
     if us < 0:
         raise BadInput(f"{what}: {value.isoformat()} lies before 1970.")
     return us
+
+
+def _instead(value: object) -> str:
+    return "read it with datetime.fromisoformat()" if isinstance(value, str) else "for a duration use delay="
 
 
 def as_datetime(us: int) -> datetime:

@@ -46,7 +46,7 @@ def _fault(value: object, what: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value!r} is a number, not text; write str({what})."
     if not isinstance(value, str):
-        return f"{type(value).__name__} is not text; a {what} is a str."
+        return f"{type(value).__name__} is not text; {'an' if what == 'id' else 'a'} {what} is a str."
     if not value:
         return "it is empty; give 1 to 200 bytes of text."
     size = len(value.encode("utf-8", "surrogatepass"))

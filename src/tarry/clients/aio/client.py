@@ -49,6 +49,7 @@ class AsyncClient:
         self.namespace = namespace
         self.runner = Runner(self._origin.address, self._origin.patience)
         self._introduced: set[str] = set()
+        self._introducing: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
         self._waiters: dict[tuple[Any, int, int], Waiter] = {}
         self._consuming: dict[tuple[Any, int], tuple[Mover, Takers]] = {}
 
@@ -88,10 +89,17 @@ class AsyncClient:
 
     async def introduce(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
-        if topic not in self._introduced:  # nobody waits for it: the first of several adds stays the first
-            await self.runner.ready()
-            self._introduced.add(topic)
-            self.runner.later(registry.introduce(self.namespace, topic), lambda: self._introduced.discard(topic))
+        if topic in self._introduced:
+            return
+        await self.runner.ready()
+        place = (asyncio.get_running_loop(), topic)
+        task = self._introducing.get(place)
+        if task is None or task.done():
+            request = registry.introduce(self.namespace, topic)
+            task = self._introducing[place] = asyncio.ensure_future(self.runner.perform(request))
+        await asyncio.shield(task)  # all who add at once wait for the same, and so keep their order
+        self._introduced.add(topic)
+        self._introducing.pop(place, None)
 
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None

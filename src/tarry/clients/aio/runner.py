@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.aio.parcels import Errand, Parcel, packed
-from tarry.clients.answers import given_up, shares, spelled_out, words_of
+from tarry.clients.answers import given_up, shares, spelled_out, tell_of_patience, words_of
 from tarry.clients.sync.runner import announce
 from tarry.errors import BadInput, Unavailable
 from tarry.idea.calls import Call, Command, Flow
@@ -80,15 +80,10 @@ class Runner:
             result: T = end.value
             return result
 
-    def later(self, request: Call[Any] | Command[Any], failed: Callable[[], None] | None = None) -> None:
-        """Performs a courtesy that nobody waits for. Leaves with what else is asked for in this turn."""
-
-        def ended(done: asyncio.Future[Any]) -> None:
-            if (done.cancelled() or done.exception() is not None) and failed is not None:
-                failed()
-
+    def later(self, request: Call[Any]) -> None:
+        """Performs a courtesy that nobody waits for."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(ended)
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._post(Errand(request, future))
 
     # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
@@ -180,6 +175,7 @@ class Runner:
         elif not errand.future.done():
             if isinstance(fault, Lost) and isinstance(errand.request, Call):
                 errand.request = errand.request.repeated()
+            tell_of_patience(errand.tries, fault, self._topology.shown, self._patience.bound)
             errand.tries += 1
             self._spawn(self._again(errand, pause, look=errand.tries > 1 or isinstance(fault, Elsewhere)))
 

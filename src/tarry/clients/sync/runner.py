@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.answers import given_up, spelled_out, words_of
+from tarry.clients.answers import given_up, spelled_out, tell_of_patience, words_of
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.patience import Patience
@@ -88,6 +88,7 @@ class Runner:
         pause = self._patience.pause(tries, spent, random.random()) if isinstance(fault, (Lost, Later)) else None
         if pause is None:
             raise given_up(fault, self._topology.shown, spent) from fault
+        tell_of_patience(tries, fault, self._topology.shown, self._patience.bound)
         time.sleep(pause)
         if tries or isinstance(fault, Elsewhere):
             with suppress(Unavailable):  # still nobody there: patience decides

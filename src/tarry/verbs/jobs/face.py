@@ -67,6 +67,7 @@ class TopicVerbs(Generic[T]):
         headers: Mapping[str, str] | None,
         atomic: bool,
     ) -> Flow[list[Added]]:
+        _refuse_one(bodies, "bodies")
         opts = options.options(delay, at, if_exists, ttr, max_attempts, headers)
         return putting.add_many(self.desk, bodies, opts, atomic=atomic)
 
@@ -100,15 +101,19 @@ class TopicVerbs(Generic[T]):
         return holding.touch_holder(self.keys, holder, ttr)
 
     def kick(self, ids: Sequence[str]) -> Call[list[State | None]]:
+        _refuse_one(ids, "ids")
         return minding.kick(self.keys, ids)
 
     def delete(self, ids: Sequence[str]) -> Call[list[State | None]]:
+        _refuse_one(ids, "ids")
         return minding.delete(self.keys, ids)
 
     def reschedule(self, ids: Sequence[str], delay: Duration | None, at: datetime | None) -> Call[list[State | None]]:
+        _refuse_one(ids, "ids")
         return minding.reschedule(self.keys, ids, delay, at)
 
     def get(self, ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:
+        _refuse_one(ids, "ids")
         return looking.get(self.desk, ids)
 
     def list(
@@ -186,3 +191,9 @@ def in_a_line(fault: BaseException) -> str:
     """An exception as people read it: its type, and its message if it has one."""
     text = " ".join(str(fault).split())
     return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
+
+
+def _refuse_one(several: object, what: str) -> None:
+    """Text is a sequence of letters, and a map one of its keys: hardly ever what was meant."""
+    if isinstance(several, (str, bytes, bytearray, Mapping)):
+        raise BadInput(f"{what}: {type(several).__name__} given; put it into a list.")

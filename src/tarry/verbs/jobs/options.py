@@ -38,7 +38,7 @@ class Options(NamedTuple):
 
 
 def options(
-    delay: Duration = 0,
+    delay: Duration | None = 0,
     at: datetime | None = None,
     if_exists: IfExists = "error",
     ttr: Duration | None = None,
@@ -46,7 +46,9 @@ def options(
     headers: Mapping[str, str] | None = None,
 ) -> Options:
     """Raises ``BadInput``."""
-    if at is None and headers is None and ttr is None:
+    if delay is None and at is None:
+        raise BadInput("delay: None given; write 0 for now, or leave it out.")
+    if delay is not None and at is None and headers is None and ttr is None:
         try:
             return _usual(delay, if_exists, max_attempts)
         except TypeError:

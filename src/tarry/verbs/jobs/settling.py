@@ -95,9 +95,9 @@ def _settle(
 
 
 def _ticket(job: Holding) -> tuple[bytes, bytes]:
-    receipt = job.receipt
     if isinstance(job, HandedOut):
-        return job.id.encode(), b"%d" % receipt
+        return job.id.encode(), b"%d" % job.receipt
+    receipt = getattr(job, "receipt", None)
     if not isinstance(receipt, int) or isinstance(receipt, bool) or not 0 < receipt < 2**53:
         raise BadInput(f"receipt: {receipt!r}; give the job that pop answered, or its id and receipt.")
     return names.name(job.id, "id"), b"%d" % receipt
