@@ -3,18 +3,17 @@ local clock, most, want, me, stays, ahead = unpack(ARGV)
 -- each: place = unpack(ARGV, i, i)
 --
 -- Moves what is due, by due time, as far as the work of one script goes, and takes up to `want` payloads for the caller.
--- `me` keeps the queue moving when it `stays`: it is the mover unless somebody else has promised to look in time.
+-- `me` keeps the queue moving when it `stays`.
 -- `place` says where in `order` the next due element is believed to be; all those are taken out of it in one pass.
--- Answers: now, µs until the next look, 1 for the mover, how many are left that are due, were moved, were set aside, were
+-- Answers: now, µs until the next look, the seat (1 mover, 2 deputy, 0 none), how many are left that are due, were moved, were set aside, were
 -- not at their place; the next `ahead` of those left; payloads.
--- include clock element unlist
+-- include clock element unlist movers
 
 local FIRST, STRIDE = 7, 1
-local ROUND, GRACE = 700000, 250000
 local WORK, MOST_BYTES = 400000, 4000000
 local GONE = '\0tarry: moved'  -- never seen outside of this script
 local length = see_types()
-if me ~= '' then redis.call('ZCARD', movers) end
+redis.call('ZCARD', movers)
 
 local last = text(math.floor(now / 1000))
 local due = redis.call('ZRANGE', timeouts, '-inf', last, 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
@@ -72,24 +71,12 @@ end
 if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
 
 local left = redis.call('ZCOUNT', timeouts, '-inf', last)
-local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')[2]
-local alarm, mover = math.max(math.min(head and head * 1000 or now + ROUND, now + ROUND), now), 0
-if me ~= '' then
-  redis.call('ZREM', movers, me)
-  redis.call('ZREMRANGEBYSCORE', movers, '-inf', '(' .. text(now - GRACE))
-  if stays == '1' and redis.call('ZCARD', movers) == 0 then
-    redis.call('ZADD', movers, text(alarm), me)
-    mover = 1
-  elseif stays == '1' then
-    alarm = now + ROUND
-  end
-end
-
+local alarm, seat = promise(me, stays == '1')
 local next = {}
 if left > 0 and tonumber(ahead) > 0 then
   next = redis.call('ZRANGE', timeouts, '-inf', last, 'BYSCORE', 'LIMIT', 0, ahead)
 end
-local answers = {now, alarm - now, mover, left, #payloads, aside, strays, next}
+local answers = {now, alarm - now, seat, left, #payloads, aside, strays, next}
 for _ = 1, want do
   local payload = redis.call('LPOP', ready)
   if not payload then break end

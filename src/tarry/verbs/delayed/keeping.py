@@ -4,9 +4,9 @@
                                     ▲
     channel ── due time of a new head ── only the mover hears it
 
-The transfer script knows who has promised to look (the set ``movers``). A promise that is broken for a quarter of a second
-is taken over by the next one who looks around, which everybody does every 0.7 s: a dead mover is followed within a second.
-A message on the channel is a hint; a lost one is made up for by the look-around.
+The transfer script knows who has promised to look (lua/lib/movers.lua): the mover, when the head is due and every 0.4 s; its
+deputy, when the mover is 0.1 s late. All others look around once a second. A dead mover is followed within a second.
+A message on the channel is a hint; a lost one is made up for by the mover's next look.
 
 Nothing here talks or knows the time: a driver asks whom to look at, performs it, and tells what came of it.
 """
@@ -18,7 +18,7 @@ from typing import Protocol
 from zlib import crc32
 
 from tarry.idea.calls import Flow, ask
-from tarry.verbs.delayed.moving import Moved, transfer
+from tarry.verbs.delayed.moving import MOVER, Moved, transfer
 from tarry.verbs.delayed.places import transfer_all
 from tarry.words.durations import MILLISECOND, SECOND
 from tarry.words.keys import QueueKeys
@@ -32,13 +32,13 @@ FIRST_S, LONGEST_S = 0.1, 5.0
 class Kept:
     """One queue that is kept moving."""
 
-    __slots__ = ("alarm", "answered", "failures", "keys", "me", "mover", "now")
+    __slots__ = ("alarm", "answered", "failures", "keys", "me", "now", "seat")
 
     def __init__(self, keys: QueueKeys, me: bytes) -> None:
         self.keys = keys
         self.me = me
         self.alarm: float | None = None  #: when to look; ``None``: now
-        self.mover = False
+        self.seat = 0
         self.failures = 0
         self.answered = 0.0  #: when the last answer came, by the driver's clock …
         self.now = 0  #: … and by the server's
@@ -65,7 +65,7 @@ class Keeper:
     @property
     def moving(self) -> list[Kept]:
         """The queues for which others rely on this keeper."""
-        return [kept for kept in self._kept.values() if kept.mover]
+        return [kept for kept in self._kept.values() if kept.seat]
 
     def due(self, now: float) -> list[Kept]:
         """The queues to look at now."""
@@ -76,21 +76,21 @@ class Keeper:
         return min((kept.alarm or 0.0 for kept in self._kept.values()), default=float("inf"))
 
     def looked(self, kept: Kept, found: Moved, sent: float, now: float) -> None:
-        """Those who are not the mover look around a little sooner than the script says, each by its own share."""
-        kept.mover, kept.failures = found.mover, 0
+        """Those without a seat look around a little sooner than the script says, each by its own share."""
+        kept.seat, kept.failures = found.seat, 0
         kept.answered, kept.now = min(now, sent + FROZEN_S), found.now
-        wait = found.wait / SECOND * (1 if found.mover else 1 - crc32(kept.me) % 100 / 500)
+        wait = found.wait / SECOND * (1 if found.seat else 1 - crc32(kept.me) % 100 / 1000)
         kept.alarm = None if found.left else kept.answered + wait
 
     def failed(self, kept: Kept, now: float) -> None:
-        kept.mover = False
+        kept.seat = 0
         kept.alarm = now + min(FIRST_S * 2**kept.failures, LONGEST_S)
         kept.failures = min(kept.failures + 1, 10)
 
     def heard(self, channel: bytes, message: bytes) -> None:
         """A queue has a new head: the mover looks when it is due, by the server's clock."""
         kept = self._kept.get(channel)
-        if kept is None or not kept.mover or kept.alarm is None:
+        if kept is None or kept.seat != MOVER or kept.alarm is None:
             return
         try:
             ahead = int(message) * MILLISECOND - kept.now

@@ -1,7 +1,7 @@
 """What is due is moved, what is ready is taken, and what cannot be read is set aside.
 
 The transfer is bounded: it does what one script may do, and says when to look again. Whoever calls it with a name and
-stays is the mover of the queue, unless somebody else has promised to look in time.
+stays is the mover of the queue or its deputy, unless others are (lua/lib/movers.lua).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ASIDE = Script("delayed/aside", item=("payload", "reason"), keys=QUEUE_PARTS)
 MOST = 1000
 """One script moves no more."""
 NOBODY = b""
+MOVER, DEPUTY = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Moved:
     now: int
     wait: int
     """Microseconds until the next look."""
-    mover: bool
-    """Whether others now rely on the caller."""
+    seat: int
+    """``MOVER``, ``DEPUTY`` or 0: whether others now rely on the caller."""
     left: int
     """How many are due and not moved yet."""
     moved: int
@@ -46,8 +47,8 @@ class Moved:
 
 
 def _moved(reply: Reply) -> Moved:
-    now, wait, mover, left, moved, aside, strays, ahead, *payloads = reply
-    return Moved(now, wait, bool(mover), left, moved, aside, strays, ahead, payloads)
+    now, wait, seat, left, moved, aside, strays, ahead, *payloads = reply
+    return Moved(now, wait, seat, left, moved, aside, strays, ahead, payloads)
 
 
 def transfer(

@@ -1,0 +1,39 @@
+-- Who keeps a queue moving: each has a promise to look, in `movers`.
+--
+--   me     the mover: looks when the head is due, or after TERM
+--   ~me    its deputy: looks when the mover's promise is broken by GRACE, and is the mover then
+--
+-- All others look around every ROUND. A dead mover is followed within TERM + GRACE, both dead within ROUND and that.
+
+local TERM, GRACE, ROUND = 400000, 100000, 1000000
+local MOVER, DEPUTY = 1, 2
+
+-- Answers the caller's alarm and its seat.
+local function promise(me, stays)
+  local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')[2]
+  local due = math.max(head and head * 1000 or now + ROUND, now)
+  if me == '' then return due, 0 end
+  local alarm = math.min(due, now + TERM)
+  redis.call('ZREM', movers, me, '~' .. me)
+  redis.call('ZREMRANGEBYSCORE', movers, '-inf', '(' .. text(now - GRACE))
+  if not stays then return alarm, 0 end
+
+  local promised, deputies = nil, 0
+  local seats = redis.call('ZRANGE', movers, 0, -1, 'WITHSCORES')
+  for i = 1, #seats, 2 do
+    if string.sub(seats[i], 1, 1) == '~' then
+      deputies = deputies + 1
+    else
+      promised = tonumber(seats[i + 1])
+    end
+  end
+  if not promised then
+    redis.call('ZADD', movers, text(alarm), me)
+    return alarm, MOVER
+  elseif deputies == 0 then
+    alarm = math.max(promised + GRACE, now + TERM) + 1000
+    redis.call('ZADD', movers, text(alarm), '~' .. me)
+    return alarm, DEPUTY
+  end
+  return now + ROUND, 0
+end

@@ -1,0 +1,179 @@
+"""Waiting for real, on real connections: interrupted, cancelled, cut off, left alone. Nothing is lost, nobody is stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.clients.sync import takers
+from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.redisson.elements import pack
+
+PATIENCE_S = 30
+
+
+@pytest.fixture
+def client(valkey_url: str) -> Iterator[tarry.Client]:
+    with tarry.Client(valkey_url) as made:
+        yield made
+
+
+@pytest.fixture
+def queue(client: tarry.Client, name: str) -> Any:
+    return client.blocking_queue(name, codec="string")
+
+
+def offered_by_java(server: Any, name: str, payload: bytes, *, publish: bool) -> None:
+    """An element that is due now, written by somebody else."""
+    keys, element = keys_of(name), pack(payload, payload.ljust(8)[:8])
+    seconds, micros = server.time()
+    due = seconds * 1000 + micros // 1000
+    server.zadd(keys.timeouts, {element: due})
+    server.rpush(keys.order, element)
+    if publish:
+        server.publish(keys.channel, str(due))
+
+
+@pytest.mark.parametrize("publish", [True, False], ids=["told", "not told"])
+def test_what_java_offers_is_moved_by_who_waits(queue: Any, server: Any, name: str, publish: bool) -> None:
+    queue.put("warm")
+    assert queue.take() == "warm"
+    assert queue.poll(wait="50ms") is None  # the mover is there now
+    offered_by_java(server, name, b"tea", publish=publish)
+    assert queue.poll(wait=PATIENCE_S) == "tea"
+
+
+def test_a_dead_mover_is_followed(queue: Any, server: Any, name: str) -> None:
+    seconds, _ = server.time()
+    server.zadd(keys_of(name).movers, {"dead": seconds * 1_000_000 + 1_400_000})
+    offered_by_java(server, name, b"tea", publish=False)
+    assert queue.poll(1, wait=PATIENCE_S) == ["tea"]
+
+
+def test_one_handle_a_message_delivers_to_a_consumer_that_waits(client: tarry.Client, queue: Any, name: str) -> None:
+    got: list[str] = []
+    consumer = threading.Thread(target=lambda: got.extend(queue.take() for _ in range(3)))
+    consumer.start()
+    for number in range(3):
+        with client.delayed_queue(name, codec="string") as handle:
+            handle.offer(str(number), f"{10 * number + 1}ms")
+    consumer.join(PATIENCE_S)
+    assert got == ["0", "1", "2"]
+
+
+def test_an_element_that_comes_as_take_is_interrupted_goes_back_to_the_head(
+    queue: Any, server: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = takers.Line
+
+    class Interrupted(line):
+        def pop(self, keys: tuple[bytes, ...], seconds: float) -> Any:
+            server_side = self._connection.can_read
+
+            def strike(timeout: float) -> bool:
+                server.rpush(name, "first", "second")
+                self._connection.can_read = server_side
+                raise KeyboardInterrupt
+
+            self._connection.can_read = strike
+            return super().pop(keys, seconds)
+
+    monkeypatch.setattr(takers, "Line", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        queue.take()
+    assert server.lrange(name, 0, -1) == [b"first", b"second"]
+
+
+def test_a_cancelled_take_loses_nothing(valkey_url: str, server: Any, name: str) -> None:
+    async def story() -> None:
+        async with tarry.AsyncClient(valkey_url) as client:
+            queue = client.blocking_queue(name, codec="string")
+            for _ in range(20):
+                taking = asyncio.ensure_future(queue.take())
+                while not any(row["cmd"] == "blpop" for row in server.client_list()):  # noqa: ASYNC110  # only the server knows
+                    await asyncio.sleep(0)
+                server.rpush(name, "first", "second")
+                taking.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await taking
+                assert server.lrange(name, 0, -1) == [b"first", b"second"]
+                assert await queue.poll(2) == ["first", "second"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", ["normal", "pubsub"])
+def test_a_connection_that_is_cut_is_made_anew(queue: Any, server: Any, name: str, kind: str) -> None:
+    assert queue.poll(wait="50ms") is None
+    got: list[str] = []
+    consumer = threading.Thread(target=lambda: got.append(queue.take()))
+    consumer.start()
+    server.client_kill_filter(_type=kind, skipme=True)
+    offered_by_java(server, name, b"tea", publish=False)
+    consumer.join(PATIENCE_S)
+    assert got == ["tea"]
+
+
+def test_a_handler_that_fails_does_not_end_the_subscription(client: tarry.Client, queue: Any, name: str) -> None:
+    got: list[str] = []
+    end = threading.Event()
+
+    def handle(value: str) -> None:
+        if value == "bad":
+            raise ValueError("no such order")
+        got.append(value)
+        if value == "end":
+            end.set()
+
+    with queue.subscribe(handle):
+        for value in ("a", "bad", "b", "end"):
+            queue.put(value)
+        assert end.wait(PATIENCE_S)
+    assert got == ["a", "b", "end"]
+    (aside,) = queue.poison()
+    assert (aside.raw, aside.reason) == (b"bad", "handler: ValueError: no such order")
+
+
+def test_an_awaited_handler_that_fails_does_not_end_the_subscription(valkey_url: str, name: str) -> None:
+    async def story() -> None:
+        got: list[str] = []
+        end = asyncio.Event()
+
+        async def handle(value: str) -> None:
+            if value == "bad":
+                raise ValueError("no such order")
+            got.append(value)
+            if value == "end":
+                end.set()
+
+        async with tarry.AsyncClient(valkey_url) as client:
+            queue = client.blocking_queue(name, codec="string")
+            async with queue.subscribe(handle):
+                await client.delayed_queue(name, codec="string").offer_many(["a", "bad", "b", "end"], "5ms")
+                await asyncio.wait_for(end.wait(), PATIENCE_S)
+            assert got == ["a", "b", "end"]
+            (aside,) = await queue.poison()
+            assert aside.raw == b"bad"
+
+    asyncio.run(story())
+
+
+def test_several_queues_are_kept_moving_by_one_client(client: tarry.Client, server: Any, name: str) -> None:
+    names = [f"{name}-{i}" for i in range(5)]
+    queues = [client.blocking_queue(each, codec="string") for each in names]
+    for queue in queues:
+        assert queue.poll(wait="1ms") is None
+    for each in names:
+        offered_by_java(server, each, each.encode(), publish=True)
+    assert [queue.poll(wait=PATIENCE_S) for queue in queues] == names
+
+
+def test_closing_leaves_no_promise_behind(valkey_url: str, server: Any, name: str) -> None:
+    with tarry.Client(valkey_url) as client:
+        assert client.blocking_queue(name, codec="string").poll(wait="20ms") is None
+    assert not server.exists(keys_of(name).movers)
