@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tarry
 from tarry import errors
 from tarry.words import keys
 
@@ -34,6 +35,14 @@ names another.
 
 They are shown to be looked at. Change them only through tarry: scripts rely on one another.
 """
+TOPICS = """\
+`AsyncClient`, `AsyncTopic` and `AsyncJob` have the same names, the same options and the same answers, awaited. A duration is
+a number of seconds, a `timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. What goes wrong is an
+[error](errors.md) that says what to do.
+"""
+NOT_GIVEN = -1
+INSIDE = {"run", "take", "wait", "introduce", "belongs_to", "head", "take_payload"}
+"""What the twins share with one another, and users do not need."""
 KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list)  ")
 ATTRIBUTE = re.compile(r"((?: *#: .*\n)*) *self\.(\w+) = ")
 
@@ -98,10 +107,48 @@ def decisions_page() -> str:
     return "\n".join(["# Decisions\n", DECISIONS, "".join(lines)])
 
 
+def topics_page() -> str:
+    """What client, topic and job can, as their own words say it."""
+    parts = ["# Client, topic, job\n", TOPICS]
+    for kind in (tarry.Client, tarry.Topic, tarry.Job, tarry.HandedOut, tarry.JobInfo, tarry.NewJob):
+        parts.append(f"## {kind.__name__}\n\n{_prose(inspect.getdoc(kind) or '')}\n")
+        for name, member in vars(kind).items():
+            shown = not name.startswith("_") and name not in INSIDE and (inspect.getdoc(member) or "")
+            if shown and isinstance(member, property):
+                parts.append(f"### `.{name}`\n\n{_prose(shown)}\n")
+            elif shown and inspect.isfunction(member):
+                parts.append(f"### `{name}`\n\n```text\n{name}{_signature(member)}\n```\n\n{_prose(shown)}\n")
+    return "\n".join(parts)
+
+
+def _signature(verb: Callable[..., object]) -> str:
+    """As it is called: without ``self``; a default that only says "not given" stands as an ellipsis."""
+    signature = inspect.signature(verb)
+    shown, keywords = [], False
+    for parameter in list(signature.parameters.values())[1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
+            keywords = True
+            shown.append("*")
+        star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        keywords = keywords or bool(star)
+        text = f"{star}{parameter.name}: {parameter.annotation}"
+        if parameter.default is not parameter.empty:
+            text += " = " + ("…" if parameter.default == NOT_GIVEN else repr(parameter.default))
+        shown.append(text)
+    return f"({', '.join(shown)}) -> {signature.return_annotation}"
+
+
+def _prose(text: str) -> str:
+    """Lines that are set in columns become a list."""
+    lines = re.sub(r"\n {6,}", " ", _markdown(text)).splitlines()
+    return "\n".join(f"- {re.sub(' {2,}', ' — ', line)}" if re.match(r"`\w+`  ", line) else line for line in lines)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions_page,
     "reference/errors.md": errors_page,
     "reference/keys.md": keys_page,
+    "reference/topics.md": topics_page,
 }
 
 
