@@ -145,12 +145,27 @@ async def test_the_next_mover_is_whoever_looks_when_a_promise_is_broken(queues: 
         done = queues.client.run(moving.transfer(keys, me=me, stays=stays))
         return done if isinstance(done, moving.Moved) else await done
 
-    assert (await look(b"one")).mover
-    assert not (await look(b"two")).mover
-    clock.advance("700ms")
-    assert not (await look(b"two")).mover  # the promise is kept late, as far as anybody knows
-    clock.advance("251ms")
-    assert (await look(b"two")).mover
-    assert not (await look(b"one")).mover
-    assert not (await look(b"two", stays=False)).mover
-    assert (await look(b"one")).mover
+    assert (await look(b"one")).seat == moving.MOVER
+    assert (await look(b"two")).seat == moving.DEPUTY
+    assert (await look(b"three")).seat == 0
+    clock.advance("500ms")
+    assert (await look(b"two")).seat == moving.DEPUTY  # the mover is late, but not by more than is allowed
+    clock.advance("1ms")
+    assert (await look(b"two")).seat == moving.MOVER
+    assert (await look(b"one")).seat == moving.DEPUTY
+    assert (await look(b"two", stays=False)).seat == 0
+    assert (await look(b"three")).seat == moving.MOVER
+
+
+async def test_a_deputy_of_nobody_is_the_mover_at_its_next_look(queues: Any, name: str, clock: Any) -> None:
+    keys = keys_of(name)
+
+    async def look(me: bytes) -> moving.Moved:
+        done = queues.client.run(moving.transfer(keys, me=me, stays=True))
+        return done if isinstance(done, moving.Moved) else await done
+
+    await look(b"one")
+    deputy = await look(b"two")
+    clock.advance(deputy.wait / 1_000_000)
+    assert (await look(b"two")).seat == moving.MOVER
+    assert deputy.wait <= 501_000

@@ -50,8 +50,7 @@ def drive(client: TestClient, meddle: Callable[[], None]) -> int:
             if scripts % 25 == 0:
                 meddle()
             answer = client.runner.perform(request)
-    except StopIteration as end:
-        assert end.value.left == 0
+    except StopIteration:
         return scripts
 
 
