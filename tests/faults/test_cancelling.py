@@ -474,6 +474,19 @@ def test_an_id_added_twice_in_one_turn_is_where_it_is(running: Running, at: Any)
     real(running.url, story)
 
 
+def test_many_that_are_finished_in_one_turn_fit_into_scripts(running: Running, at: Any) -> None:
+    """Nine thousand ids in one script are more than Lua unpacks."""
+    at.add_many(range(9000))
+
+    async def story(client: Any) -> None:
+        topic = client.topic(at.name)
+        batches = await asyncio.gather(*[topic.pop_many(1000) for _ in range(9)])
+        await asyncio.gather(*[topic.finish_many(jobs) for jobs in batches])
+
+    real(running.url, story)
+    assert at.stats().finished == 9000
+
+
 def test_a_job_finished_twice_in_one_turn_is_counted_once(running: Running, at: Any) -> None:
     at.add("tea")
 

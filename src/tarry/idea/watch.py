@@ -210,7 +210,7 @@ class Watch:
         stays = len(jobs) < look.need and not found.ask_again
         post.unsure = False
         post.seat = found.seat if stays else 0
-        wait = found.wait / 1e6 * (1 if post.seat else 1 - crc32(post.me) % 100 / 1000)
+        wait = found.wait / 1e6 * (1 if post.seat else 1 + crc32(post.me) % 50 / 1000)  # look-arounds fall apart
         post.alarm = min(now, sent + FROZEN_S) + wait if stays else None
         served = [caller for caller in post.callers if not caller.done][: len(jobs)]
         spare = len(jobs) - len(served)

@@ -12,7 +12,7 @@ from typing import Any
 from tarry.clients.answers import merged
 from tarry.idea.calls import Command
 
-MOST_CALLS, MOST_BYTES = 1000, 1_000_000
+MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
 """One script takes no more."""
 
 
@@ -31,11 +31,12 @@ class Errand:
 class Parcel:
     """One command on the wire: one request, or several of one kind."""
 
-    __slots__ = ("errands", "request", "size", "spelled")
+    __slots__ = ("errands", "items", "request", "size", "spelled")
 
-    def __init__(self, errand: Errand, size: int = 0) -> None:
+    def __init__(self, errand: Errand, items: int = 0, size: int = 0) -> None:
         self.errands = [errand]
         self.request = errand.request
+        self.items = items
         self.size = size
         self.spelled = False
 
@@ -49,13 +50,15 @@ def packed(errands: list[Errand]) -> list[Parcel]:
         if isinstance(request, Command) or request.alone or not request.items:
             parcels.append(Parcel(errand))
             continue
-        kind, size = (request.script, request.keys, request.args), sum(map(len, request.items))
+        kind = (request.script, request.keys, request.args)
+        items, size = len(request.items) // request.script.stride, sum(map(len, request.items))
         parcel = kinds.get(kind)
-        if parcel is None or len(parcel.errands) >= MOST_CALLS or parcel.size + size > MOST_BYTES:
-            parcel = kinds[kind] = Parcel(errand, size)
+        if parcel is None or parcel.items + items > MOST_ITEMS or parcel.size + size > MOST_BYTES:
+            parcel = kinds[kind] = Parcel(errand, items, size)
             parcels.append(parcel)
         else:
             parcel.errands.append(errand)
+            parcel.items += items
             parcel.size += size
     for parcel in parcels:
         if len(parcel.errands) > 1:
