@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tarry.clients.aio.queues import AsyncSubscription as AsyncSubscription
     from tarry.clients.aio.topic import AsyncJob as AsyncJob
     from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
+    from tarry.clients.migrating import MovedOver as MovedOver
     from tarry.clients.sync.client import Client as Client
     from tarry.clients.sync.queues import BlockingQueue as BlockingQueue
     from tarry.clients.sync.queues import DelayedQueue as DelayedQueue
@@ -70,6 +71,7 @@ _HOMES = {
     "clients.aio.client": "AsyncClient",
     "clients.aio.queues": "AsyncBlockingQueue AsyncDelayedQueue AsyncSubscription",
     "clients.aio.topic": "AsyncJob AsyncTopic",
+    "clients.migrating": "MovedOver",
     "clients.sync.client": "Client",
     "clients.sync.queues": "BlockingQueue DelayedQueue Subscription",
     "clients.sync.topic": "Job Topic",

@@ -20,6 +20,7 @@ A queue that is shared with Java applications has Redisson's keys (tarry.verbs.r
     redisson_delay_queue_timeout:{QUEUE}   sorted set   packed element → when it is due, server ms    Redisson's
     tarry:{QUEUE}:poison                   hash         what could not be used → when and why         ours
     tarry:{QUEUE}:movers                   sorted set   mover → when it promised to look              ours
+    tarry:{QUEUE}:leaving                  sorted set   packed element → when it is due, server ms    ours
 
 A QUEUE that has a brace in its name stands there without braces around it, as Redisson has it.
 """
@@ -74,3 +75,8 @@ def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged: str)
     return QueueKeys(
         *[name.encode() for name in (ready, order, timeouts, channel, f"{tagged}:poison", f"{tagged}:movers")]
     )
+
+
+def leaving_key(keys: QueueKeys) -> bytes:
+    """Where elements are that leave the queue for somewhere else."""
+    return keys.movers.removesuffix(b"movers") + b"leaving"

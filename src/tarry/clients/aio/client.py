@@ -14,6 +14,7 @@ from tarry.clients.aio.runner import Runner
 from tarry.clients.aio.takers import Pair, Takers
 from tarry.clients.aio.topic import AsyncJob, AsyncTopic
 from tarry.clients.aio.waiter import Waiter
+from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin, seconds_of
 from tarry.clients.queueing import desk_of
 from tarry.errors import BadInput
@@ -125,6 +126,19 @@ class AsyncClient:
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
         return AsyncBlockingQueue(self, BlockingVerbs(desk_of(self._origin, name, codec, None)))
+
+    async def move_to_topic(
+        self, queue: AsyncDelayedQueue[Any], topic: AsyncTopic[Any] | str, *, dry_run: bool = False
+    ) -> MovedOver:
+        """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
+
+        Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
+        """
+        chosen = self.topic(topic) if isinstance(topic, str) else topic
+        if dry_run:
+            return await self.run(rehearse(queue.verbs.desk, chosen.verbs))
+        await self.introduce(chosen.name)
+        return await self.run(move_to_topic(queue.verbs.desk, chosen.verbs))
 
     # ── what topics use ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin, seconds_of
 from tarry.clients.queueing import desk_of
 from tarry.clients.sync.mover import Mover
@@ -118,6 +119,17 @@ class Client:
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
         return BlockingQueue(self, BlockingVerbs(desk_of(self._origin, name, codec, None)))
+
+    def move_to_topic(self, queue: DelayedQueue[Any], topic: Topic[Any] | str, *, dry_run: bool = False) -> MovedOver:
+        """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
+
+        Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
+        """
+        chosen = self.topic(topic) if isinstance(topic, str) else topic
+        if dry_run:
+            return self.run(rehearse(queue.verbs.desk, chosen.verbs))
+        self.introduce(chosen.name)
+        return self.run(move_to_topic(queue.verbs.desk, chosen.verbs))
 
     # ── what topics use ──────────────────────────────────────────────────────────────────────────────────────────────
 

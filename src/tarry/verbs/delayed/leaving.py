@@ -1,0 +1,72 @@
+"""Elements on their way out of a queue, to somewhere else: claimed, taken over there, let go.
+
+    timeouts, order ──claim──▶ leaving ──(added elsewhere, by an id made of the element)──▶ let_go
+
+Whoever breaks off, and whoever else goes on: an element is in the queue, in ``leaving`` or gone, and nobody moves it while
+it leaves. What is claimed again is known where it goes by its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha1
+from typing import Any
+
+from tarry.idea.calls import Call, Command, Reply
+from tarry.idea.scripts import Script
+from tarry.verbs.delayed.desk import QueueDesk
+from tarry.verbs.redisson.elements import Element, unpack
+from tarry.verbs.redisson.values import Opaque, plain
+from tarry.words.keys import QUEUE_PARTS, leaving_key
+
+CLAIM = Script("delayed/claim", args=("limit",), keys=(*QUEUE_PARTS, "leaving"))
+CLAIMED = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """One element that leaves."""
+
+    element: bytes
+    due_ms: int
+    body: Any
+    """Its value without Java's names for types; bytes as they are, where they mean nothing here."""
+    payload: bytes
+
+    @property
+    def id(self) -> str:
+        """The same for the same element, however often it is claimed."""
+        return "redisson-" + sha1(self.element, usedforsecurity=False).hexdigest()
+
+
+def claim(desk: QueueDesk[Any], limit: int = CLAIMED) -> Call[list[Leaving]]:
+    """Those that leave now: what somebody left there, or the next."""
+
+    def decode(reply: Reply) -> list[Leaving]:
+        return leaving_of(desk, reply)
+
+    return Call(CLAIM, (*desk.keys, leaving_key(desk.keys)), (b"%d" % limit,), decode)
+
+
+def let_go(desk: QueueDesk[Any], gone: Iterable[Leaving]) -> Command[int]:
+    """They have arrived."""
+    return Command((b"ZREM", leaving_key(desk.keys), *[one.element for one in gone]), int)
+
+
+def look_at(desk: QueueDesk[Any], at: int, *, claimed: bool) -> Command[tuple[list[Leaving], int]]:
+    """A page of what would leave, or leaves; and how many elements it has."""
+    key = leaving_key(desk.keys) if claimed else desk.keys.timeouts
+    words = (b"ZRANGE", key, b"%d" % at, b"%d" % (at + CLAIMED - 1), b"WITHSCORES")
+    return Command(words, lambda reply: (leaving_of(desk, reply), len(reply) // 2))
+
+
+def leaving_of(desk: QueueDesk[Any], flat: list[bytes]) -> list[Leaving]:
+    found: list[Leaving] = []
+    for element, due in zip(flat[::2], flat[1::2], strict=True):
+        read = unpack(element)
+        if isinstance(read, Element):
+            value = desk.seen(read.payload)
+            body = value.raw if isinstance(value, Opaque) else plain(value)
+            found.append(Leaving(element, int(float(due)), body, read.payload))
+    return found
