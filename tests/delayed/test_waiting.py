@@ -173,6 +173,15 @@ def test_several_queues_are_kept_moving_by_one_client(client: tarry.Client, serv
     assert [queue.poll(wait=PATIENCE_S) for queue in queues] == names
 
 
+def test_polling_several_without_waiting_looks_at_each(client: tarry.Client, queue: Any, name: str) -> None:
+    other = client.blocking_queue(f"other-{name}", codec="string")
+    assert queue.poll_from_any(other.name) is None
+    other.put("theirs")
+    assert queue.poll_from_any(other.name) == "theirs"
+    other.put("later")
+    assert queue.poll_from_any(other.name, wait=PATIENCE_S) == "later"
+
+
 def test_closing_leaves_no_promise_behind(valkey_url: str, server: Any, name: str) -> None:
     with tarry.Client(valkey_url) as client:
         assert client.blocking_queue(name, codec="string").poll(wait="20ms") is None

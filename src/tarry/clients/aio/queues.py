@@ -191,7 +191,13 @@ class AsyncBlockingQueue(Generic[T]):
 
     async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
-        values = await self._wait([self.client.blocking_queue(name).verbs.keys for name in queues], seconds_of(wait))
+        seconds, codec = seconds_of(wait), self.verbs.desk.codec
+        others = [self.client.blocking_queue(name, codec=codec) for name in queues]
+        values: list[T] = []
+        for queue in (self, *others):
+            values = values or await queue._values(1)
+        if not values and seconds:
+            values = await self._wait([queue.verbs.keys for queue in others], seconds)
         return values[0] if values else None
 
     async def drain_to(self, target: list[T], n: int | None = None) -> int:
