@@ -233,3 +233,16 @@ def test_that_there_is_an_embedded_server_is_said_once(tmp_path: Path) -> None:
     ]
     assert "No URL was given" in said[0]
     assert said[1] == ""
+
+
+def test_the_version_is_said(cli: Cli) -> None:
+    assert cli("--version").stdout == f"tarry {tarry.__version__}\n"
+
+
+def test_a_list_of_the_dead_says_why(client: tarry.Client, cli: Cli) -> None:
+    topic = client.topic("orders")
+    topic.add("tea", id="7")
+    job = topic.pop()
+    assert job is not None
+    topic.bury(job, "no such order")
+    assert cli("list", "orders", "--state", "dead").stdout.rstrip().endswith("attempts 1  no such order")

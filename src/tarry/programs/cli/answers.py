@@ -1,4 +1,5 @@
-"""What the library answers, as JSON data: durations are ``*_ms`` integers, moments RFC 3339, bytes base64."""
+"""What the library answers, as JSON data: durations are ``*_ms`` integers (lateness to the microsecond), moments RFC 3339,
+bytes base64."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from tarry.errors import BodyError
+from tarry.words.durations import as_text
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import Added, HandedOut, Histogram, JobInfo, Stats, Stored
@@ -20,6 +22,16 @@ def rfc3339(at: datetime | None) -> str | None:
 
 def ms(span: timedelta | None) -> int | None:
     return None if span is None else round(span / timedelta(milliseconds=1))
+
+
+def exact_ms(span: timedelta) -> float:
+    """A lateness is mostly less than a millisecond or two."""
+    return round(span / timedelta(milliseconds=1), 3)
+
+
+def late(span: timedelta) -> str:
+    """A lateness for people: ``0.21ms``, ``28.2s``, ``1h 2m``."""
+    return as_text(span // timedelta(microseconds=1))
 
 
 def added(job: Added) -> dict[str, Any]:
@@ -42,7 +54,7 @@ def handed_out(job: HandedOut[Any]) -> dict[str, Any]:
         "receipt": job.receipt,
         "attempt": job.attempt,
         "due": rfc3339(job.due),
-        "lateness_ms": ms(job.lateness),
+        "lateness_ms": exact_ms(job.lateness),
         "ttr_ms": ms(job.ttr),
     }
 
@@ -69,12 +81,12 @@ def stats(now: Stats) -> dict[str, Any]:
     from dataclasses import fields
 
     said: dict[str, Any] = {field.name: getattr(now, field.name) for field in fields(now) if field.name != "lateness"}
-    late = now.lateness
+    lateness = now.lateness
     return {
         **{name: rfc3339(value) if isinstance(value, datetime) else value for name, value in said.items()},
-        "lateness_p50_ms": ms(late.p50),
-        "lateness_p99_ms": ms(late.p99),
-        "lateness_max_ms": ms(late.max),
+        "lateness_p50_ms": exact_ms(lateness.p50),
+        "lateness_p99_ms": exact_ms(lateness.p99),
+        "lateness_max_ms": exact_ms(lateness.max),
     }
 
 

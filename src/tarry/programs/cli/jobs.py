@@ -88,7 +88,7 @@ def pop(
 def _job_in_words(job: HandedOut[Any]) -> str:
     said = answers.content(job)
     body = dumps(said["body"]) if "body" in said else f"base64 {said['body_base64']}"
-    late = f"{job.lateness.total_seconds() * 1000:.1f} ms late"
+    late = f"{answers.late(job.lateness)} late"
     return f"{job.topic}  {job.id}  receipt {job.receipt}  attempt {job.attempt}, {late}  {body}"
 
 

@@ -115,7 +115,8 @@ def _list(
         )
         for job in page:
             when = answers.rfc3339(job.due or job.reserved_until or job.died)
-            session.tell(answers.info(job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}")
+            why = f"  {job.reason}" if job.reason else ""
+            session.tell(answers.info(job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}")
         left, cursor = left - len(page), page.cursor
         if cursor is None:
             return

@@ -40,6 +40,19 @@ Namespace = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, one line each.")]
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from tarry import __version__
+
+        typer.echo(f"tarry {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", help="Says which tarry this is.", callback=_tell_version, is_eager=True)
+]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
 TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False)]
 AnyTopics = Annotated[
@@ -51,7 +64,13 @@ Receipt = Annotated[int, typer.Argument(metavar="RECEIPT", help="The receipt tha
 
 
 @app.callback()
-def everywhere(context: typer.Context, url: Url = None, namespace: Namespace = None, json: Json = False) -> None:
+def everywhere(
+    context: typer.Context,
+    url: Url = None,
+    namespace: Namespace = None,
+    json: Json = False,
+    version: Version = False,  # noqa: ARG001  # its own callback has told it
+) -> None:
     context.obj = (url, namespace, json)
 
 
@@ -61,7 +80,7 @@ def verb(*, name: str | None = None, hidden: bool = False) -> Callable[[Callable
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
         own = list(signature.parameters.values())[1:]
-        shared = inspect.signature(everywhere, eval_str=True).parameters.values()
+        shared = list(inspect.signature(everywhere, eval_str=True).parameters.values())[:-1]  # no version of a verb
 
         @wraps(function)
         def command(context: typer.Context, url: str | None, namespace: str | None, json: bool, **given: Any) -> None:

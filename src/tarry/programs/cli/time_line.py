@@ -1,6 +1,6 @@
 """``tarry top``: the line of time, drawn in the terminal.
 
-    orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late 0.9 ms, p99 2.1 ms
+    orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late 0.9ms, p99 2.1ms
             ▁●▃▅█▂▁  ▁▂▃▂▁        │▁▂▁▁▂▁▁▁            │▁     ▁         │▶
      late 1   next minute 735      next hour 70         next day 7      later 3
 
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
+
+from tarry.programs.cli import answers
 
 if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
@@ -81,8 +83,7 @@ def _head(name: str, now: Stats, last: Stats | None) -> Text:
                 line.append(f"{counter.replace('_', ' ')} {rate:.3g}/s  ")
     if now.lateness.count:
         late = now.lateness
-        p50, p99 = (span.total_seconds() * 1000 for span in (late.p50, late.p99))
-        line.append(f"late {p50:.3g} ms, p99 {p99:.3g} ms", "dim")
+        line.append(f"late {answers.late(late.p50)}, p99 {answers.late(late.p99)}", "dim")
     return line
 
 

@@ -38,7 +38,7 @@ def in_words(found: Stats) -> str:
         words.append("paused")
     if found.lateness.count:
         late = found.lateness
-        words.append(f"late p50 {late.p50.total_seconds() * 1000:.3g} ms, p99 {late.p99.total_seconds() * 1000:.3g} ms")
+        words.append(f"late p50 {answers.late(late.p50)}, p99 {answers.late(late.p99)}")
     return f"{found.topic}  {'  '.join(words)}"
 
 
