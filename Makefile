@@ -6,6 +6,8 @@ BIN := .venv/bin
 STAMP := .venv/installed
 # What runs on the embedded server, in seconds.
 QUICK := not slow and not otherserver
+# Half of it, mostly waiting for processes, runs beside the other half.
+BESIDE := tests/programs tests/embedded tests/bench tests/watch
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -52,7 +54,10 @@ suite: venv
 
 quick: venv
 	@echo "== tests, embedded server only"
-	@$(BIN)/python -m pytest -m "$(QUICK)"
+	@$(BIN)/python -m pytest -m "$(QUICK)" $(BESIDE) > .beside.log 2>&1 & beside=$$!; \
+	 $(BIN)/python -m pytest -m "$(QUICK)" $(BESIDE:%=--ignore=%); rest=$$?; \
+	 wait $$beside; beside=$$?; echo "== $(BESIDE), run beside them"; cat .beside.log; \
+	 test $$rest = 0 -a $$beside = 0
 
 format: venv ## let ruff format and mend what it can
 	@$(BIN)/ruff check --fix .
