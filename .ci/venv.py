@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "installed"
-EXTRAS = "embedded,uvloop"
+EXTRAS = "embedded,uvloop,http,zookeeper,otel"
 
 
 def wanted() -> str:
