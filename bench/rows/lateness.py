@@ -42,7 +42,7 @@ class Seen:
 
 def counting(client: tarry.AsyncClient, scripts: Counter[str]) -> tarry.AsyncClient:
     """Counts the scripts that a client asks for."""
-    runner: Any = client.runner
+    runner: Any = client.engine.runner
     perform = runner.perform
 
     async def counted(request: Any) -> Any:

@@ -96,7 +96,7 @@ async def test_the_transfer_does_a_bounded_amount_and_says_that_there_is_more(
 ) -> None:
     await delayed.offer_many([str(i) for i in range(2500)], 1)
     clock.advance(1)
-    run, keys = queues.client.run, keys_of(name)
+    run, keys = queues.client.engine.run, keys_of(name)
     counts = []
     while True:
         done = run(moving.transfer(keys))
@@ -128,7 +128,7 @@ async def test_the_list_is_right_after_every_step(
     pipe.execute()
     clock.advance(n)
     while True:
-        done = queues.client.run(moving.transfer(keys))
+        done = queues.client.engine.run(moving.transfer(keys))
         done = done if isinstance(done, moving.Moved) else await done
         left = {int(element[17:]) for element in server.zrange(keys.timeouts, 0, -1)}
         assert [int(element[17:]) for element in server.lrange(keys.order, 0, -1)] == sorted(left)
@@ -142,7 +142,7 @@ async def test_the_next_mover_is_whoever_looks_when_a_promise_is_broken(queues: 
     keys = keys_of(name)
 
     async def look(me: bytes, stays: bool = True) -> moving.Moved:
-        done = queues.client.run(moving.transfer(keys, me=me, stays=stays))
+        done = queues.client.engine.run(moving.transfer(keys, me=me, stays=stays))
         return done if isinstance(done, moving.Moved) else await done
 
     assert (await look(b"one")).seat == moving.MOVER
@@ -161,7 +161,7 @@ async def test_a_deputy_of_nobody_is_the_mover_at_its_next_look(queues: Any, nam
     keys = keys_of(name)
 
     async def look(me: bytes) -> moving.Moved:
-        done = queues.client.run(moving.transfer(keys, me=me, stays=True))
+        done = queues.client.engine.run(moving.transfer(keys, me=me, stays=True))
         return done if isinstance(done, moving.Moved) else await done
 
     await look(b"one")

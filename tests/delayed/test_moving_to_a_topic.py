@@ -59,7 +59,7 @@ def test_broken_off_anywhere_it_goes_on(client: Any, name: str, server: Any, ste
     queue.offer_many([str(i) for i in range(700)], 60)
     flow, answer = move_to_topic(queue.verbs.desk, topic.verbs), None
     for _ in range(steps):
-        answer = client.runner.perform(flow.send(answer))
+        answer = client.engine.runner.perform(flow.send(answer))
     flow.close()
     client.move_to_topic(queue, topic)
     assert topic.stats().delayed == 700

@@ -49,7 +49,7 @@ def drive(client: TestClient, meddle: Callable[[], None]) -> int:
             scripts += 1
             if scripts % 25 == 0:
                 meddle()
-            answer = client.runner.perform(request)
+            answer = client.engine.runner.perform(request)
     except StopIteration:
         return scripts
 

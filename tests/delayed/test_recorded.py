@@ -44,7 +44,7 @@ def test_an_offer_writes_and_publishes_what_java_wrote(row: dict[str, Any], clie
     with server.pubsub() as listener:
         listener.subscribe(desk.keys.channel)
         listener.get_message(timeout=5)
-        assert client.run(offering.offer(desk, payload_of(row), f"{delay}ms")).timestamp() == due / 1000
+        assert client.engine.run(offering.offer(desk, payload_of(row), f"{delay}ms")).timestamp() == due / 1000
         server.publish(desk.keys.channel, "end")
         heard = [listener.get_message(timeout=5)["data"] for _ in range(len(row["published"]) + 1)]
     assert heard == [raw(message["payload"]) for message in row["published"]] + [b"end"]
@@ -63,7 +63,7 @@ def test_a_transfer_leaves_what_java_left(row: dict[str, Any], client: TestClien
     server.zadd(timeouts, {element: scores[0] if scores else now})
     server.rpush(order, element)
     client.clock.advance(f"{now}ms")
-    done = client.run(moving.transfer(keys_of(ready)))
+    done = client.engine.run(moving.transfer(keys_of(ready)))
     assert (done.moved, done.aside, done.left) == (1, 0, 0)
     after = {key: server.lrange(key, 0, -1) for key in (ready, order) if server.exists(key)}
     assert after == {key: [raw(cell) for cell in kept["elements"]] for key, kept in row["keys_after"].items()}

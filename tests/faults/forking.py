@@ -25,7 +25,7 @@ def main(url: str, name: str) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while not any(waiter._blocked_until for waiter in list(client._waiters.values())):
+    while not any(waiter._blocked_until for waiter in list(client.engine._waiters.values())):
         pass
     child = os.fork()
     if child == 0:

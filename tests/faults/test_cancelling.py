@@ -12,8 +12,10 @@ import pytest
 
 import tarry
 from faults.cancelling import MOMENTS, Cut, cancelled_at
+from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.links.embedded.launch import Running
+from tarry.verbs import registry
 
 HANG_S = 30
 """No test needs so long; it is there so that a hang is told."""
@@ -57,11 +59,18 @@ ADDS: dict[str, Act] = {
     "add replacing": lambda topic, _: topic.add("new", id="job-0", if_exists="replace"),
     "add_many": lambda topic, _: topic.add_many(["new", "newer"]),
 }
+
+
+def beside(topic: Any) -> AsyncTopic[Any]:
+    """An empty topic of the same client."""
+    return AsyncTopic(topic.engine, topic.engine.origin.verbs("faults-empty", None))
+
+
 POPS: dict[str, Act] = {
     "pop": lambda topic, _: topic.pop(),
     "pop_many": lambda topic, _: topic.pop_many(3),
     "pop that waits by its own clock": lambda topic, _: topic.pop(wait="1m"),
-    "pop of several": lambda topic, _: topic.client.pop("faults-empty", topic),
+    "pop of several": lambda topic, _: topic.engine.take([beside(topic), topic], 1, 0, None),
 }
 SETTLES: dict[str, Act] = {
     "finish": lambda topic, jobs: topic.finish(jobs[0]),
@@ -86,7 +95,7 @@ OTHERS: dict[str, Act] = {
     "resume": lambda topic, _: topic.resume(),
     "configure": lambda topic, _: topic.configure(max_attempts=9),
     "purge": lambda topic, _: topic.purge(),
-    "topics": lambda topic, _: topic.client.topics(),
+    "topics": lambda topic, _: topic.engine.run(registry.known(topic.engine.origin.namespace)),
     "gather": lambda topic, _: asyncio.gather(topic.add("new"), topic.pop(), topic.stats(), topic.pop_many(2)),
 }
 

@@ -84,7 +84,9 @@ def test_ten_idle_connections_that_died_cost_one_try(server: Running, threads: T
             meet.wait(HANG_S)
             topic.add(n)
 
-        while len(next(iter(client.runner._servers.values()))._free if client.runner._servers else []) < 10:
+        while (
+            len(next(iter(client.engine.runner._servers.values()))._free if client.engine.runner._servers else []) < 10
+        ):
             list(threads.map(at_once, range(10)))
         before = topic.stats().ready
         server.restart()

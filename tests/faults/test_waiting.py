@@ -110,7 +110,7 @@ def test_a_hundred_threads_are_one_blocked_connection(
 
 
 def waiting(client: Any) -> int:
-    return sum(len(list(waiter._watch)) for waiter in client._waiters.values())
+    return sum(len(list(waiter._watch)) for waiter in client.engine._waiters.values())
 
 
 def test_threads_are_served_in_the_order_in_which_they_came(

@@ -133,7 +133,7 @@ class World:
         self.looks += type(step).__name__ == "Look"
         flow = turn(consumer.watch, step, self.clock.seconds)
         request = next(flow)
-        consumer.asked = flow, self.client.run(request)
+        consumer.asked = flow, self.client.engine.run(request)
         self.note(consumer, f"asks {type(step).__name__}{' named' * getattr(step, 'named', 0)}: {consumer.asked[1]}")
         self.serve()
 
@@ -143,7 +143,7 @@ class World:
         except StopIteration:
             pass
         else:
-            consumer.asked = flow, self.client.run(request)
+            consumer.asked = flow, self.client.engine.run(request)
             self.serve()
         for caller in list(consumer.callers):
             if caller.done:
@@ -164,7 +164,7 @@ class World:
         """Tokens go to whoever has waited longest for their list."""
         for key in (self.keys.wake, self.keys.relay):
             waiting = [c for c in self.crew if key in c.line and not c.token and (c.alive or c.ghost)]
-            if waiting and self.client.run(Command((b"LPOP", key), bool)):
+            if waiting and self.client.engine.run(Command((b"LPOP", key), bool)):
                 min(waiting, key=lambda c: c.place).token = key
 
     def add(self, delay: float) -> None:
@@ -324,7 +324,7 @@ def with_anything(client: TestClient, data: Any) -> None:
             for consumer in living[1:]:
                 consumer.frozen = what == "freeze"
         elif what == "lose":  # a fail-over that lost what was written last
-            client.run(Command((b"DEL", world.keys.watch, world.keys.wake, world.keys.relay), int))
+            client.engine.run(Command((b"DEL", world.keys.watch, world.keys.wake, world.keys.relay), int))
     for consumer in world.crew:
         if consumer.frozen and consumer.asked is not None:
             world.lost(consumer.asked[1])

@@ -90,10 +90,10 @@ class Game(RuleBasedStateMachine):
         for ask in [call, call.repeated()][: 1 + twice]:
             if if_exists == "error" and not created:
                 with pytest.raises(JobExists) as told:
-                    self.client.run(ask)
+                    self.client.engine.run(ask)
                 assert told.value.state == state
             else:
-                added = self.client.run(ask)
+                added = self.client.engine.run(ask)
                 assert (added.created, added.state) == (created, state)
 
     @rule(specs=st.lists(NEW, min_size=1, max_size=6), if_exists=IF_EXISTS)
@@ -169,7 +169,7 @@ class Game(RuleBasedStateMachine):
             expected = [
                 self.believed.settle(verb, job.id, job.receipt, again, wait + k, counts) for k, job in enumerate(jobs)
             ]
-            told = self.client.run(call.repeated() if again else call)
+            told = self.client.engine.run(call.repeated() if again else call)
             assert [fault and fault.reason for fault in told] == expected
 
     @rule(holder=HOLDERS, counts=st.booleans())

@@ -218,7 +218,7 @@ def test_top_draws_the_line_of_time(client: tarry.Client, cli: Cli, answers: Ans
 
 
 def cli_url(client: tarry.Client) -> str:
-    return client.runner._topology.address.url
+    return client.engine.runner._topology.address.url
 
 
 def test_that_there_is_an_embedded_server_is_said_once(tmp_path: Path) -> None:

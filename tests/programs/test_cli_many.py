@@ -84,7 +84,7 @@ def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
 
     orders = made(client)
     client.topic("测试").add("x")
-    client.run(Command((b"DEL", topics_key(namespace)), int))
+    client.engine.run(Command((b"DEL", topics_key(namespace)), int))
     server, *topics = answers("doctor", "--dry-run")
     assert server["missing"] == ["orders", "测试"]
     assert client.topics() == []
@@ -94,7 +94,7 @@ def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     answers("doctor")
     assert client.topics() == ["orders", "测试"]
     orders.bury(orders.pop(), "no")  # type: ignore[arg-type]
-    client.run(Command((b"HDEL", topic_keys(namespace, "orders").jobs, b"5"), int))
+    client.engine.run(Command((b"HDEL", topic_keys(namespace, "orders").jobs, b"5"), int))
     done = cli("doctor")
     assert done.returncode == 1
     assert "1 dead jobs; tarry list orders --state dead" in done.stdout

@@ -34,9 +34,9 @@ def all_went_well(done: subprocess.CompletedProcess[str], count: int) -> dict[st
 
 
 def test_a_small_evening_loses_nothing(cli: Cli, client: tarry.Client) -> None:
-    before = client.run(_number_of_keys())
+    before = client.engine.run(_number_of_keys())
     all_went_well(cli("demo", "--json", "--jobs", "60", "--seconds", "2"), 60)
-    assert client.run(_number_of_keys()) == before, "it leaves nothing behind"
+    assert client.engine.run(_number_of_keys()) == before, "it leaves nothing behind"
 
 
 @pytest.mark.slow

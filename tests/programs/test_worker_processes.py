@@ -93,7 +93,7 @@ def test_a_worker_waits_for_its_server_and_goes_on(own_server: Callable[..., Run
         orders.add(1, id="before")
         until(lambda: worker.closed() == ["before"], "the first closed")
         for _ in range(3):
-            client.run(_cut_everybody_off())
+            client.engine.run(_cut_everybody_off())
         orders.add(2, id="after")
         until(lambda: worker.closed() == ["before", "after"], "the second closed")
     worker.process.terminate()

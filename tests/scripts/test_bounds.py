@@ -29,7 +29,7 @@ def pile_up(server: Any, topic: Any, place: str, n: int, at: int) -> None:
 
 
 def look(client: TestClient, topic: Any, n: int = 1) -> taking.Taken:
-    return client.run(taking.pop(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
+    return client.engine.run(taking.pop(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
 
 
 def test_expired_reservations_come_back_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
@@ -70,7 +70,7 @@ def test_a_crowd_that_dies_at_once_is_no_answer_yet(client: TestClient, topic: A
 def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
     topic.add_many(range(2000), delay=60)
     step: Call[int] = Call(ruling.PURGE, topic.verbs.keys, (b"due", b"future", b"%d" % STEP), int)
-    assert client.run(step) == STEP
+    assert client.engine.run(step) == STEP
     assert topic.stats().delayed == 2000 - STEP
     assert topic.check().ok, "each step leaves a topic in order"
 
@@ -78,7 +78,7 @@ def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
 def test_check_goes_in_steps(client: TestClient, topic: Any) -> None:
     topic.add_many(range(3000), delay=60)
     step: Call[Any] = Call(looking.CHECK, topic.verbs.keys, (b"jobs", b"0", b"100"), list)
-    _, seen, *_ = client.run(step)
+    _, seen, *_ = client.engine.run(step)
     assert 100 <= seen < 300
 
 

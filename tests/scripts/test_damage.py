@@ -72,8 +72,8 @@ def test_damaged_memory_of_a_reservation_raises_nowhere(topic: Any, server: Any,
     for id in "abcdef":
         server.hset(keys.runs, id, run)
     for verb in (settling.finish, settling.touch, settling.bury):
-        topic.client.run(verb(keys, jobs[:1]))
-    topic.client.run(settling.release(keys, jobs[1:2], [b"0"]))
+        topic.engine.run(verb(keys, jobs[:1]))
+    topic.engine.run(settling.release(keys, jobs[1:2], [b"0"]))
     clock.advance(20)
     topic.pop()
     topic.delete("c")
@@ -121,7 +121,7 @@ def test_hostile_ids_are_ids(topic: Any, clock: Clock) -> None:
 def test_sixteen_digits_stay_sixteen_digits(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
     """%.14g, which is how Lua writes a number, would cut them."""
     clock.us = 1_899_999_999_999_999
-    clock.drive(client.runner)
+    clock.drive(client.engine.runner)
     keys = topic.verbs.keys
     added = topic.add("tea", id="7", delay="1us")
     assert server.zscore(keys.due, "7") == clock.us + 1 == added.due.timestamp() * 1e6
@@ -156,6 +156,6 @@ def test_a_clock_that_went_back_hands_out_rising_receipts_all_the_same(topic: An
     first = topic.pop()
     topic.release(first, delay=0, count=False)
     back = Clock(client.clock.us - 60_000_000)
-    back.drive(client.runner)
+    back.drive(client.engine.runner)
     topic.reschedule(first.id, delay=0)
     assert topic.pop().receipt == first.receipt + 1

@@ -75,14 +75,14 @@ def test_an_imaginary_clock_is_refused_on_a_server_that_is_not_for_tests(name: s
 
     script = BOUND[name]
     with Client(unmarked.url) as client:
-        client.runner.clock = b"1800000000000000"
+        client.engine.runner.clock = b"1800000000000000"
         keys = client.topic("t").verbs.keys
         arguments = {"add": (b"each", b"0"), "purge": (b"all", b"", b"0"), "check": (b"jobs", b"0", b"10")}
         from tarry.idea.calls import Call
 
         call: Call[Any] = Call(script, keys, arguments.get(name.removeprefix("topic/"), (b"1",) * 6), list)
         with pytest.raises(BadInput, match="not started for tests"):
-            client.run(call)
+            client.engine.run(call)
         assert unmarked.ask("DBSIZE") == 0
 
 

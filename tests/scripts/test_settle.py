@@ -88,10 +88,10 @@ class Table:
         """A look that finds nothing ready, by one who stays, or ``leave`` by one who does not."""
         alarm, seat = None, 0
         if stays:
-            found = self.client.run(taking.pop(self.keys, 1, ttr=b"0", holder=b"h", need=1, me=b"me"))
+            found = self.client.engine.run(taking.pop(self.keys, 1, ttr=b"0", holder=b"h", need=1, me=b"me"))
             assert not found.jobs
             alarm, seat = found.wait, found.seat
         else:
-            self.client.run(taking.leave(self.keys, b"me"))
+            self.client.engine.run(taking.leave(self.keys, b"me"))
         promised = {who: int(at) - NOW for who, at in self.server.zrange(self.keys.watch, 0, -1, withscores=True)}
         return promised, self.server.llen(self.keys.wake), self.server.llen(self.keys.relay), alarm, seat

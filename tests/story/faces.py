@@ -52,7 +52,7 @@ class SyncFace:
         return self.client.topics()
 
     async def run(self, operation: Any) -> Any:
-        return self.client.run(operation)
+        return self.client.engine.run(operation)
 
     async def keep(self, job: Any, ttr: Any = None) -> None:
         job.keep(ttr)
@@ -91,7 +91,7 @@ class AsyncFace:
         return await self.client.topics()
 
     async def run(self, operation: Any) -> Any:
-        return await self.client.run(operation)
+        return await self.client.engine.run(operation)
 
     async def keep(self, job: Any, ttr: Any = None) -> None:
         await job.keep(ttr)

@@ -17,7 +17,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
+from tarry.clients.aio.engine import Engine as AsyncEngine
+from tarry.clients.origin import Origin
 from tarry.clients.sync.client import Client
+from tarry.clients.sync.engine import Engine
 from tarry.idea.watch import Caller, Watch
 from tarry.verbs.delayed import keeping
 from tarry.verbs.jobs.waiting import PostAddress, imaginary
@@ -75,6 +78,32 @@ class _Alone:
         return imaginary(self._watch, want, seconds, posts, self._clock)
 
 
+class _Engine(Engine):
+    def __init__(self, origin: Origin, clock: Clock) -> None:
+        super().__init__(origin)
+        self._clock, self._alone = clock, _Alone(clock)
+        clock.drive(self.runner)
+
+    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+        return _served(self.run(self._alone.flow(want, seconds, posts)))
+
+    def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
+        return self.run(keeping.imaginary(queues, seconds, self._clock))
+
+
+class _AsyncEngine(AsyncEngine):
+    def __init__(self, origin: Origin, clock: Clock) -> None:
+        super().__init__(origin)
+        self._clock, self._alone = clock, _Alone(clock)
+        clock.drive(self.runner)
+
+    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+        return _served(await self.run(self._alone.flow(want, seconds, posts)))
+
+    async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
+        return await self.run(keeping.imaginary(queues, seconds, self._clock))
+
+
 class TestClient(Client):
     """``tarry.Client`` by an imaginary clock."""
 
@@ -83,14 +112,7 @@ class TestClient(Client):
     def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(url, **options)
         self.clock = clock or Clock()
-        self.clock.drive(self.runner)
-        self._alone = _Alone(self.clock)
-
-    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
-        return _served(self.run(self._alone.flow(want, seconds, posts)))
-
-    def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
-        return self.run(keeping.imaginary(queues, seconds, self.clock))
+        self.engine = _Engine(self.engine.origin, self.clock)
 
 
 class TestAsyncClient(AsyncClient):
@@ -101,14 +123,7 @@ class TestAsyncClient(AsyncClient):
     def __init__(self, url: str, clock: Clock | None = None, **options: Any) -> None:
         super().__init__(url, **options)
         self.clock = clock or Clock()
-        self.clock.drive(self.runner)
-        self._alone = _Alone(self.clock)
-
-    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
-        return _served(await self.run(self._alone.flow(want, seconds, posts)))
-
-    async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
-        return await self.run(keeping.imaginary(queues, seconds, self.clock))
+        self.engine = _AsyncEngine(self.engine.origin, self.clock)
 
 
 def _served(caller: Caller) -> Caller:

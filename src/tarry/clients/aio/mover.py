@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tarry.clients.aio.runner import Runner
 from tarry.clients.aio.takers import read
 from tarry.clients.queueing import CLOSING_S
 from tarry.errors import TarryError
@@ -20,6 +19,9 @@ from tarry.verbs.delayed.keeping import Keeper, look
 from tarry.verbs.delayed.moving import transfer
 from tarry.words.keys import QueueKeys
 
+if TYPE_CHECKING:
+    from tarry.clients.aio.engine import Engine
+
 logger = logging.getLogger("tarry")
 LONGEST_SLEEP_S = 1.0
 
@@ -27,9 +29,9 @@ LONGEST_SLEEP_S = 1.0
 class Mover:
     """Keeps queues moving, in one event loop."""
 
-    def __init__(self, runner: Runner, name: bytes) -> None:
-        self._runner = runner
-        self._keeper = Keeper(name)
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
+        self._keeper = Keeper(engine.origin.watcher())
         self._loop = asyncio.get_running_loop()
         self._line: Any = None
         self._message: asyncio.Task[Any] | None = None

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from tarry.clients.origin import seconds_of
-from tarry.clients.queueing import failure
+from tarry.clients.queueing import desk_of, failure
 from tarry.errors import TarryError
 from tarry.idea.patience import LONGEST
 from tarry.verbs.delayed.desk import Taken
@@ -20,7 +20,7 @@ from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.aio.engine import Engine
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
@@ -33,8 +33,8 @@ class AsyncDelayedQueue(Generic[T]):
     Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
     """
 
-    def __init__(self, client: AsyncClient, verbs: DelayedVerbs[T]) -> None:
-        self.client = client
+    def __init__(self, engine: Engine, verbs: DelayedVerbs[T]) -> None:
+        self.engine = engine
         self.verbs = verbs
         self.name = verbs.desk.name
 
@@ -50,11 +50,11 @@ class AsyncDelayedQueue(Generic[T]):
         await self.destroy()
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        values, at = await self.client.run(self.verbs.page(0))
+        values, at = await self.engine.run(self.verbs.page(0))
         for value in values:
             yield value
         while at:
-            values, at = await self.client.run(self.verbs.page(at))
+            values, at = await self.engine.run(self.verbs.page(at))
             for value in values:
                 yield value
 
@@ -64,11 +64,11 @@ class AsyncDelayedQueue(Generic[T]):
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer. Offered again
         after a lost answer it is there once, unless it became due in between.
         """
-        return await self.client.run(self.verbs.offer(value, delay))
+        return await self.engine.run(self.verbs.offer(value, delay))
 
     async def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
         """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
-        return await self.client.run(self.verbs.offer_many(values, delay))
+        return await self.engine.run(self.verbs.offer_many(values, delay))
 
     @overload
     async def poll(self) -> T | None: ...
@@ -85,60 +85,60 @@ class AsyncDelayedQueue(Generic[T]):
 
     async def poll_last_and_offer_first_to(self, queue: str) -> T | None:
         """Takes out what was offered last, whenever it is due, and puts it first into the list ``queue``."""
-        return await self.client.run(self.verbs.pass_on(queue))
+        return await self.engine.run(self.verbs.pass_on(queue))
 
     async def remove(self, value: T) -> bool:
         """Takes out the first element that is equal, as bytes. Answers whether there was one."""
-        return await self.client.run(self.verbs.remove(value))
+        return await self.engine.run(self.verbs.remove(value))
 
     async def remove_all(self, values: Iterable[T]) -> bool:
         """Takes out every element that is equal to one of these. Answers whether there was one."""
-        return await self.client.run(self.verbs.remove_all(values))
+        return await self.engine.run(self.verbs.remove_all(values))
 
     async def retain_all(self, values: Iterable[T]) -> bool:
         """Takes out every element that is equal to none of these; none of them will be delivered (Redisson's are).
 
         Answers whether there was one.
         """
-        return await self.client.run(self.verbs.retain_all(values))
+        return await self.engine.run(self.verbs.retain_all(values))
 
     async def contains(self, value: T) -> bool:
         """Whether an element is equal, as bytes."""
-        return await self.client.run(self.verbs.contains_all([value]))
+        return await self.engine.run(self.verbs.contains_all([value]))
 
     async def contains_all(self, values: Iterable[T]) -> bool:
         """Whether for each of these an element is equal."""
-        return await self.client.run(self.verbs.contains_all(values))
+        return await self.engine.run(self.verbs.contains_all(values))
 
     async def peek(self) -> T | None:
         """The element that was offered first; it stays."""
-        return await self.client.run(self.verbs.peek())
+        return await self.engine.run(self.verbs.peek())
 
     async def size(self) -> int:
         """How many elements are not moved yet."""
-        return await self.client.run(self.verbs.size())
+        return await self.engine.run(self.verbs.size())
 
     async def read_all(self) -> list[T]:
         """All elements in the order of offers; ``Opaque`` where the codec cannot read one."""
-        return await self.client.run(self.verbs.read_all())
+        return await self.engine.run(self.verbs.read_all())
 
     async def clear(self) -> bool:
         """Takes out everything. Answers whether there was something. What was moved already stays."""
-        return await self.client.run(self.verbs.clear())
+        return await self.engine.run(self.verbs.clear())
 
     async def poison(self) -> list[SetAside]:
         """What could not be read and was set aside, with the reasons."""
-        return await self.client.run(self.verbs.poison())
+        return await self.engine.run(self.verbs.poison())
 
     async def destroy(self) -> None:
         """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""
 
     async def _values(self, n: int) -> list[T]:
         while True:
-            taken = await self.client.run(self.verbs.poll(n))
+            taken = await self.engine.run(self.verbs.poll(n))
             if not taken.unread:
                 return taken.values
-            await self.client.run(self.verbs.aside(taken.unread))
+            await self.engine.run(self.verbs.aside(taken.unread))
             if taken.values:
                 return taken.values
 
@@ -150,8 +150,8 @@ class AsyncBlockingQueue(Generic[T]):
     element belongs to whoever took it. For work that must survive its worker, use a topic.
     """
 
-    def __init__(self, client: AsyncClient, verbs: BlockingVerbs[T]) -> None:
-        self.client = client
+    def __init__(self, engine: Engine, verbs: BlockingVerbs[T]) -> None:
+        self.engine = engine
         self.verbs = verbs
         self.name = verbs.desk.name
 
@@ -160,7 +160,7 @@ class AsyncBlockingQueue(Generic[T]):
 
     async def put(self, value: T) -> None:
         """Puts an element at the end, to be taken at once."""
-        await self.client.run(self.verbs.put(value))
+        await self.engine.run(self.verbs.put(value))
 
     async def offer(self, value: T) -> bool:
         """The same as ``put``; the list is never full."""
@@ -192,7 +192,8 @@ class AsyncBlockingQueue(Generic[T]):
     async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
         seconds, codec = seconds_of(wait), self.verbs.desk.codec
-        others = [self.client.blocking_queue(name, codec=codec) for name in queues]
+        desks = [desk_of(self.engine.origin, name, codec, None) for name in queues]
+        others = [AsyncBlockingQueue(self.engine, BlockingVerbs(desk)) for desk in desks]
         values: list[T] = []
         for queue in (self, *others):
             values = values or await queue._values(1)
@@ -213,19 +214,19 @@ class AsyncBlockingQueue(Generic[T]):
 
     async def peek(self) -> T | None:
         """The first element; it stays."""
-        return await self.client.run(self.verbs.peek())
+        return await self.engine.run(self.verbs.peek())
 
     async def contains(self, value: T) -> bool:
         """Whether an element is equal, as bytes."""
-        return await self.client.run(self.verbs.contains(value))
+        return await self.engine.run(self.verbs.contains(value))
 
     async def size(self) -> int:
         """How many elements may be taken."""
-        return await self.client.run(self.verbs.size())
+        return await self.engine.run(self.verbs.size())
 
     async def poison(self) -> list[SetAside]:
         """What could not be read or handled and was set aside, with the reasons."""
-        return await self.client.run(self.verbs.poison())
+        return await self.engine.run(self.verbs.poison())
 
     def subscribe(self, handler: Callable[[T], Awaitable[Any]]) -> AsyncSubscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
@@ -236,14 +237,14 @@ class AsyncBlockingQueue(Generic[T]):
 
     async def _values(self, n: int) -> list[T]:
         while True:
-            taken = await self.client.run(self.verbs.poll(n))
+            taken = await self.engine.run(self.verbs.poll(n))
             if not await self._aside(taken) or taken.values:
                 return taken.values
 
     async def _wait(self, others: list[QueueKeys], seconds: float) -> list[T]:
         until = asyncio.get_running_loop().time() + seconds
         while True:
-            pair = await self.client.take_payload([self.verbs.keys, *others], seconds)
+            pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)
             if pair is None:
                 return []
             taken = self.verbs.desk.taken([pair[1]])
@@ -253,7 +254,7 @@ class AsyncBlockingQueue(Generic[T]):
 
     async def _aside(self, taken: Taken) -> bool:
         if taken.unread:
-            await self.client.run(self.verbs.aside(taken.unread))
+            await self.engine.run(self.verbs.aside(taken.unread))
         return bool(taken.unread)
 
 
@@ -303,6 +304,6 @@ class AsyncSubscription:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
             payload = self._queue.verbs.desk.encode(element)
             try:
-                await self._queue.client.run(self._queue.verbs.aside([(payload, failure(fault))]))
+                await self._queue.engine.run(self._queue.verbs.aside([(payload, failure(fault))]))
             except TarryError:
                 logger.exception("It could not be set aside: %r", element)

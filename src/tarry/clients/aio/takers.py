@@ -10,9 +10,8 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tarry.clients.aio.runner import Runner
 from tarry.clients.queueing import WINDOW_S, one_group, ready_keys
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
@@ -20,6 +19,9 @@ from tarry.links.awaiting import Server
 from tarry.links.blocking import RESCUE_S, pack
 from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
 from tarry.words.keys import QueueKeys
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.engine import Engine
 
 Pair = tuple[bytes, bytes]
 """The list, and the payload that came from it."""
@@ -86,8 +88,8 @@ class Line:
 class Takers:
     """All tasks of a client that wait for payloads."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
         self._free: deque[Line] = deque()
 
     async def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:

@@ -10,16 +10,18 @@ import logging
 import threading
 import time
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tarry.clients.queueing import CLOSING_S
-from tarry.clients.sync.runner import Runner
 from tarry.errors import TarryError
 from tarry.links.blocking import pack
 from tarry.links.faults import TROUBLES
 from tarry.verbs.delayed.keeping import Keeper, look
 from tarry.verbs.delayed.moving import transfer
 from tarry.words.keys import QueueKeys
+
+if TYPE_CHECKING:
+    from tarry.clients.sync.engine import Engine
 
 logger = logging.getLogger("tarry")
 LONGEST_SLEEP_S = 1.0
@@ -28,9 +30,9 @@ LONGEST_SLEEP_S = 1.0
 class Mover:
     """Keeps queues moving. ``keep`` may be called from any thread."""
 
-    def __init__(self, runner: Runner, name: bytes) -> None:
-        self._runner = runner
-        self._keeper = Keeper(name)
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
+        self._keeper = Keeper(engine.origin.watcher())
         self._lock = threading.Lock()
         self._line: Any = None
         self._closed = threading.Event()

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from tarry.clients.origin import seconds_of
-from tarry.clients.queueing import failure
+from tarry.clients.queueing import desk_of, failure
 from tarry.errors import TarryError
 from tarry.idea.patience import LONGEST
 from tarry.verbs.delayed.desk import Taken
@@ -21,7 +21,7 @@ from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.client import Client
+    from tarry.clients.sync.engine import Engine
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
@@ -34,8 +34,8 @@ class DelayedQueue(Generic[T]):
     Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
     """
 
-    def __init__(self, client: Client, verbs: DelayedVerbs[T]) -> None:
-        self.client = client
+    def __init__(self, engine: Engine, verbs: DelayedVerbs[T]) -> None:
+        self.engine = engine
         self.verbs = verbs
         self.name = verbs.desk.name
 
@@ -51,10 +51,10 @@ class DelayedQueue(Generic[T]):
         self.destroy()
 
     def __iter__(self) -> Iterator[T]:
-        values, at = self.client.run(self.verbs.page(0))
+        values, at = self.engine.run(self.verbs.page(0))
         yield from values
         while at:
-            values, at = self.client.run(self.verbs.page(at))
+            values, at = self.engine.run(self.verbs.page(at))
             yield from values
 
     def offer(self, value: T, delay: Duration) -> datetime:
@@ -63,11 +63,11 @@ class DelayedQueue(Generic[T]):
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer. Offered again
         after a lost answer it is there once, unless it became due in between.
         """
-        return self.client.run(self.verbs.offer(value, delay))
+        return self.engine.run(self.verbs.offer(value, delay))
 
     def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
         """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
-        return self.client.run(self.verbs.offer_many(values, delay))
+        return self.engine.run(self.verbs.offer_many(values, delay))
 
     @overload
     def poll(self) -> T | None: ...
@@ -84,60 +84,60 @@ class DelayedQueue(Generic[T]):
 
     def poll_last_and_offer_first_to(self, queue: str) -> T | None:
         """Takes out what was offered last, whenever it is due, and puts it first into the list ``queue``."""
-        return self.client.run(self.verbs.pass_on(queue))
+        return self.engine.run(self.verbs.pass_on(queue))
 
     def remove(self, value: T) -> bool:
         """Takes out the first element that is equal, as bytes. Answers whether there was one."""
-        return self.client.run(self.verbs.remove(value))
+        return self.engine.run(self.verbs.remove(value))
 
     def remove_all(self, values: Iterable[T]) -> bool:
         """Takes out every element that is equal to one of these. Answers whether there was one."""
-        return self.client.run(self.verbs.remove_all(values))
+        return self.engine.run(self.verbs.remove_all(values))
 
     def retain_all(self, values: Iterable[T]) -> bool:
         """Takes out every element that is equal to none of these; none of them will be delivered (Redisson's are).
 
         Answers whether there was one.
         """
-        return self.client.run(self.verbs.retain_all(values))
+        return self.engine.run(self.verbs.retain_all(values))
 
     def contains(self, value: T) -> bool:
         """Whether an element is equal, as bytes."""
-        return self.client.run(self.verbs.contains_all([value]))
+        return self.engine.run(self.verbs.contains_all([value]))
 
     def contains_all(self, values: Iterable[T]) -> bool:
         """Whether for each of these an element is equal."""
-        return self.client.run(self.verbs.contains_all(values))
+        return self.engine.run(self.verbs.contains_all(values))
 
     def peek(self) -> T | None:
         """The element that was offered first; it stays."""
-        return self.client.run(self.verbs.peek())
+        return self.engine.run(self.verbs.peek())
 
     def size(self) -> int:
         """How many elements are not moved yet."""
-        return self.client.run(self.verbs.size())
+        return self.engine.run(self.verbs.size())
 
     def read_all(self) -> list[T]:
         """All elements in the order of offers; ``Opaque`` where the codec cannot read one."""
-        return self.client.run(self.verbs.read_all())
+        return self.engine.run(self.verbs.read_all())
 
     def clear(self) -> bool:
         """Takes out everything. Answers whether there was something. What was moved already stays."""
-        return self.client.run(self.verbs.clear())
+        return self.engine.run(self.verbs.clear())
 
     def poison(self) -> list[SetAside]:
         """What could not be read and was set aside, with the reasons."""
-        return self.client.run(self.verbs.poison())
+        return self.engine.run(self.verbs.poison())
 
     def destroy(self) -> None:
         """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""
 
     def _values(self, n: int) -> list[T]:
         while True:
-            taken = self.client.run(self.verbs.poll(n))
+            taken = self.engine.run(self.verbs.poll(n))
             if not taken.unread:
                 return taken.values
-            self.client.run(self.verbs.aside(taken.unread))
+            self.engine.run(self.verbs.aside(taken.unread))
             if taken.values:
                 return taken.values
 
@@ -149,8 +149,8 @@ class BlockingQueue(Generic[T]):
     element belongs to whoever took it. For work that must survive its worker, use a topic.
     """
 
-    def __init__(self, client: Client, verbs: BlockingVerbs[T]) -> None:
-        self.client = client
+    def __init__(self, engine: Engine, verbs: BlockingVerbs[T]) -> None:
+        self.engine = engine
         self.verbs = verbs
         self.name = verbs.desk.name
 
@@ -159,7 +159,7 @@ class BlockingQueue(Generic[T]):
 
     def put(self, value: T) -> None:
         """Puts an element at the end, to be taken at once."""
-        self.client.run(self.verbs.put(value))
+        self.engine.run(self.verbs.put(value))
 
     def offer(self, value: T) -> bool:
         """The same as ``put``; the list is never full."""
@@ -191,7 +191,8 @@ class BlockingQueue(Generic[T]):
     def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
         seconds, codec = seconds_of(wait), self.verbs.desk.codec
-        others = [self.client.blocking_queue(name, codec=codec) for name in queues]
+        desks = [desk_of(self.engine.origin, name, codec, None) for name in queues]
+        others = [BlockingQueue(self.engine, BlockingVerbs(desk)) for desk in desks]
         values: list[T] = []
         for queue in (self, *others):
             values = values or queue._values(1)
@@ -212,19 +213,19 @@ class BlockingQueue(Generic[T]):
 
     def peek(self) -> T | None:
         """The first element; it stays."""
-        return self.client.run(self.verbs.peek())
+        return self.engine.run(self.verbs.peek())
 
     def contains(self, value: T) -> bool:
         """Whether an element is equal, as bytes."""
-        return self.client.run(self.verbs.contains(value))
+        return self.engine.run(self.verbs.contains(value))
 
     def size(self) -> int:
         """How many elements may be taken."""
-        return self.client.run(self.verbs.size())
+        return self.engine.run(self.verbs.size())
 
     def poison(self) -> list[SetAside]:
         """What could not be read or handled and was set aside, with the reasons."""
-        return self.client.run(self.verbs.poison())
+        return self.engine.run(self.verbs.poison())
 
     def subscribe(self, handler: Callable[[T], Any]) -> Subscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
@@ -235,14 +236,14 @@ class BlockingQueue(Generic[T]):
 
     def _values(self, n: int) -> list[T]:
         while True:
-            taken = self.client.run(self.verbs.poll(n))
+            taken = self.engine.run(self.verbs.poll(n))
             if not self._aside(taken) or taken.values:
                 return taken.values
 
     def _wait(self, others: list[QueueKeys], seconds: float) -> list[T]:
         until = time.monotonic() + seconds
         while True:
-            pair = self.client.take_payload([self.verbs.keys, *others], seconds)
+            pair = self.engine.take_payload([self.verbs.keys, *others], seconds)
             if pair is None:
                 return []
             taken = self.verbs.desk.taken([pair[1]])
@@ -252,7 +253,7 @@ class BlockingQueue(Generic[T]):
 
     def _aside(self, taken: Taken) -> bool:
         if taken.unread:
-            self.client.run(self.verbs.aside(taken.unread))
+            self.engine.run(self.verbs.aside(taken.unread))
         return bool(taken.unread)
 
 
@@ -298,6 +299,6 @@ class Subscription:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
             payload = self._queue.verbs.desk.encode(element)
             try:
-                self._queue.client.run(self._queue.verbs.aside([(payload, failure(fault))]))
+                self._queue.engine.run(self._queue.verbs.aside([(payload, failure(fault))]))
             except TarryError:
                 logger.exception("It could not be set aside: %r", element)

@@ -10,15 +10,17 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tarry.clients.queueing import WINDOW_S, one_group, ready_keys
-from tarry.clients.sync.runner import Runner
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.links.blocking import RESCUE_S, Server, pack
 from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
 from tarry.words.keys import QueueKeys
+
+if TYPE_CHECKING:
+    from tarry.clients.sync.engine import Engine
 
 Pair = tuple[bytes, bytes]
 """The list, and the payload that came from it."""
@@ -77,8 +79,8 @@ class Line:
 class Takers:
     """All threads of a client that wait for payloads."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
         self._free: deque[Line] = deque()
         self._pid = os.getpid()
 

@@ -23,10 +23,11 @@ from tarry.verbs.jobs.shapes import (
     State,
     Stats,
 )
+from tarry.verbs.jobs.taking import RawJob
 from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.client import Client
+    from tarry.clients.sync.engine import Engine
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Job(HandedOut[T]):
     ) -> Literal[False]:
         if not self.settled:
             try:
-                self._topic.client.run(way_out(self._topic.verbs, self, fault))
+                self._topic.engine.run(way_out(self._topic.verbs, self, fault))
                 self.settled = True
             except StaleReceipt:
                 if fault is None:
@@ -68,13 +69,21 @@ class Job(HandedOut[T]):
 class Topic(Generic[T]):
     """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
 
-    def __init__(self, client: Client, verbs: TopicVerbs[T]) -> None:
-        self.client = client
+    def __init__(self, engine: Engine, verbs: TopicVerbs[T]) -> None:
+        self.engine = engine
         self.verbs = verbs
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
         return f"<Topic {self.name}>"
+
+    def _handed(self, taken: Any, raws: Sequence[RawJob]) -> list[Job[T]]:
+        """Jobs of what a pop answered."""
+        desk = self.verbs.desk
+        jobs = [Job(desk.name, desk.bodies, taken.receipt, taken.now, raw) for raw in raws]
+        for job in jobs:
+            job.belongs_to(self)
+        return jobs
 
     # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -98,8 +107,8 @@ class Topic(Generic[T]):
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer.
         """
         call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers)
-        self.client.introduce(self.name)
-        return self.client.run(call)
+        self.engine.introduce(self.name)
+        return self.engine.run(call)
 
     def add_many(
         self,
@@ -120,8 +129,8 @@ class Topic(Generic[T]):
         than one script takes.
         """
         flow = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic)
-        self.client.introduce(self.name)
-        return self.client.run(flow)
+        self.engine.introduce(self.name)
+        return self.engine.run(flow)
 
     # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -131,12 +140,12 @@ class Topic(Generic[T]):
         ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. A job whose answer was lost on the way
         comes back after its TTR.
         """
-        jobs = self.client.take([self], 1, wait, ttr)
+        jobs = self.engine.take([self], 1, wait, ttr)
         return jobs[0] if jobs else None
 
     def pop_many(self, n: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[Job[T]]:
         """Up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
-        return self.client.take([self], n, wait, ttr)
+        return self.engine.take([self], n, wait, ttr)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -150,11 +159,11 @@ class Topic(Generic[T]):
 
     def touch(self, job: Holding, ttr: Duration | None = None) -> None:
         """More time: the reservation lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
-        self.client.run(self.verbs.touch([job], ttr))
+        self.engine.run(self.verbs.touch([job], ttr))
 
     def touch_many(self, jobs: Sequence[Holding], ttr: Duration | None = None) -> None:
         """Touches many."""
-        self.client.run(self.verbs.touch(jobs, ttr))
+        self.engine.run(self.verbs.touch(jobs, ttr))
 
     def release(self, job: Holding, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
         """Back with it, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
@@ -184,49 +193,49 @@ class Topic(Generic[T]):
         Its attempts are taken back; with ``count=True``, for a process that a job may have killed, they stay, and the last
         one makes dead. Answers how many jobs it had.
         """
-        return self.client.run(self.verbs.release_holder(holder, count))
+        return self.engine.run(self.verbs.release_holder(holder, count))
 
     def touch_holder(self, holder: str, ttr: Duration) -> int:
         """Renews all jobs of a process that lives and cannot do it itself. Answers how many would have ended sooner."""
-        return self.client.run(self.verbs.touch_holder(holder, ttr))
+        return self.engine.run(self.verbs.touch_holder(holder, ttr))
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, id: str) -> State | None:
         """A dead job is ready again, its attempts at 0. Answers the state it was in, or ``None`` if it is unknown."""
-        return self.client.run(self.verbs.kick([id]))[0]
+        return self.engine.run(self.verbs.kick([id]))[0]
 
     def kick_many(self, ids: Sequence[str]) -> list[State | None]:
         """Kicks many."""
-        return self.client.run(self.verbs.kick(ids))
+        return self.engine.run(self.verbs.kick(ids))
 
     def delete(self, id: str) -> State | None:
         """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
-        return self.client.run(self.verbs.delete([id]))[0]
+        return self.engine.run(self.verbs.delete([id]))[0]
 
     def delete_many(self, ids: Sequence[str]) -> list[State | None]:
         """Deletes many."""
-        return self.client.run(self.verbs.delete(ids))
+        return self.engine.run(self.verbs.delete(ids))
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Another due time for a delayed or ready job. Answers the state it was in; reserved and dead jobs stay."""
-        return self.client.run(self.verbs.reschedule([id], delay, at))[0]
+        return self.engine.run(self.verbs.reschedule([id], delay, at))[0]
 
     def reschedule_many(
         self, ids: Sequence[str], *, delay: Duration | None = None, at: datetime | None = None
     ) -> list[State | None]:
         """Reschedules many."""
-        return self.client.run(self.verbs.reschedule(ids, delay, at))
+        return self.engine.run(self.verbs.reschedule(ids, delay, at))
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, id: str) -> JobInfo[T] | None:
         """The job as it is now, or ``None`` if it is unknown."""
-        return self.client.run(self.verbs.get([id]))[0]
+        return self.engine.run(self.verbs.get([id]))[0]
 
     def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
         """Gets many."""
-        return self.client.run(self.verbs.get(ids))
+        return self.engine.run(self.verbs.get(ids))
 
     def list(
         self,
@@ -241,31 +250,31 @@ class Topic(Generic[T]):
 
         Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
-        return self.client.run(self.verbs.list(state, due_after, due_before, limit, cursor))
+        return self.engine.run(self.verbs.list(state, due_after, due_before, limit, cursor))
 
     def stats(self) -> Stats:
         """Counts by state, next due, oldest ready, totals and lateness."""
-        return self.client.run(self.verbs.stats())
+        return self.engine.run(self.verbs.stats())
 
     def histogram(
         self, *, start: Duration = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
     ) -> Histogram:
         """How many jobs are due when: ``buckets`` over ``span``, from ``start`` after now (or ``past`` before it)."""
-        return self.client.run(self.verbs.histogram(start, span, buckets, past))
+        return self.engine.run(self.verbs.histogram(start, span, buckets, past))
 
     def check(self) -> Check:
         """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``."""
-        return self.client.run(self.verbs.check())
+        return self.engine.run(self.verbs.check())
 
     # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pause(self, for_: Duration | None = None) -> datetime | None:
         """Hands out nothing for a time, or until ``resume``. Answers the end of the pause, ``None`` if it has none."""
-        return self.client.run(self.verbs.pause(for_))
+        return self.engine.run(self.verbs.pause(for_))
 
     def resume(self) -> None:
         """Ends a pause."""
-        self.client.run(self.verbs.resume())
+        self.engine.run(self.verbs.resume())
 
     def configure(
         self,
@@ -278,14 +287,14 @@ class Topic(Generic[T]):
 
         ``ttr=None``: 60 s again; ``max_attempts=None``: no limit; ``keep``: how long dead jobs stay, ``None`` for ever.
         """
-        return self.client.run(self.verbs.configure(ttr, max_attempts, keep))
+        return self.engine.run(self.verbs.configure(ttr, max_attempts, keep))
 
     def purge(self, state: State | None = None) -> int:
         """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
-        return self.client.run(self.verbs.purge(state))
+        return self.engine.run(self.verbs.purge(state))
 
     def _settle(self, jobs: Sequence[Any], flow: Any) -> None:
-        self.client.run(flow)
+        self.engine.run(flow)
         for job in jobs:
             if isinstance(job, HandedOut):
                 job.settled = True

@@ -29,10 +29,10 @@ def doctor(session: Session, dry_run: DryRun = False) -> None:
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
-            client.introduce(name)
+            client.engine.introduce(name)
     well = True
-    session.tell({"server": client._origin.address.shown, "topics": len(known | found), "missing": missing},
-                 f"server  {client._origin.address.shown}, {len(known | found)} topics")  # fmt: skip
+    session.tell({"server": client.engine.origin.address.shown, "topics": len(known | found), "missing": missing},
+                 f"server  {client.engine.origin.address.shown}, {len(known | found)} topics")  # fmt: skip
     for name in missing:
         session.note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
     for name in sorted(known | found):
@@ -64,14 +64,14 @@ def _topics_there(client: Client) -> set[str]:
     from tarry.idea.calls import Command
     from tarry.words.keys import topic_keys
 
-    if client._origin.address.kind == "cluster":
+    if client.engine.origin.address.kind == "cluster":
         return set()
     begin, end = topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
     found: set[str] = set()
     cursor = b"0"
     while True:
         words = (b"SCAN", cursor, b"MATCH", b"tarry:{*}:jobs", b"COUNT", b"1000")
-        cursor, keys = client.run(Command(words, lambda reply: (reply[0], reply[1])))
+        cursor, keys = client.engine.run(Command(words, lambda reply: (reply[0], reply[1])))
         found.update(
             key[len(begin) : -len(end)].decode() for key in keys if key.startswith(begin) and key.endswith(end)
         )

@@ -78,7 +78,7 @@ def pop(
 ) -> None:
     """Takes the next due job of the first topic that has one, and shows its receipt."""
     client = session.client
-    jobs = client.take([client.topic(name) for name in topics], n, reading.wait(wait), ttr)
+    jobs = client.engine.take([client.topic(name) for name in topics], n, reading.wait(wait), ttr)
     for job in jobs:
         session.tell(answers.handed_out(job), _job_in_words(job))
     if not jobs:

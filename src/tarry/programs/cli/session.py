@@ -63,6 +63,8 @@ def _listen(client: Client) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     handler.setLevel(logging.getLevelNamesMapping().get(os.environ.get("TARRY_LOG", "").upper(), logging.WARNING))
-    handler.addFilter(lambda line: not str(line.msg).startswith("No URL was given") or client.runner._topology.started)
+    handler.addFilter(
+        lambda line: not str(line.msg).startswith("No URL was given") or client.engine.runner._topology.started
+    )
     logger.addHandler(handler)
     logger.propagate = False

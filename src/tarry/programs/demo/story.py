@@ -121,7 +121,7 @@ class Story:
         """Leaves nothing behind. A run that failed leaves its topic, to be looked at."""
         namespace = self._client.namespace
         for key in (*keys.topic_keys(namespace, TOPIC), keys.topics_key(namespace)):
-            await self._client.run(Command((b"UNLINK", key), int))
+            await self._client.engine.run(Command((b"UNLINK", key), int))
 
 
 def _paid_s(order: Order) -> float:

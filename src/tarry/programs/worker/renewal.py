@@ -114,7 +114,7 @@ class Renewal:
         if not jobs:
             return True
         try:
-            self._client.run(lane.blocking.verbs.touch(jobs, None))
+            self._client.engine.run(lane.blocking.verbs.touch(jobs, None))
         except StaleReceipt as fault:
             refused = set(fault.ids)
             gone = [job for job in jobs if job.id in refused and job in lane.running and not job.settled]

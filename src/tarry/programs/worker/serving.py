@@ -82,7 +82,7 @@ def banner(worker: Worker, processes: int) -> str:
     width = max([len(route.topic) for route in routes], default=0)
     said = [
         f"tarry {__version__}, worker {os.getpid()}" + (f", {processes} processes" if processes > 1 else ""),
-        f"  server   {worker.blocking._origin.address.shown}, namespace {worker.blocking.namespace}",
+        f"  server   {worker.blocking.engine.origin.address.shown}, namespace {worker.blocking.namespace}",
     ]
     for route in routes:
         targets = [route.handler] if route.handler else list(route.tasks.values())

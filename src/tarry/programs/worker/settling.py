@@ -83,7 +83,7 @@ class Settler:
             return False
         verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
         try:
-            dead = await self.topic.client.run(self._call(job, verdict))
+            dead = await self.topic.engine.run(self._call(job, verdict))
         except TarryError as trouble:
             return self._refused(job, trouble)
         return self._told(job, verdict, dead)
@@ -94,7 +94,7 @@ class Settler:
             return False
         verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
         try:
-            dead = self.blocking.client.run(self._call(job, verdict))
+            dead = self.blocking.engine.run(self._call(job, verdict))
         except TarryError as trouble:
             return self._refused(job, trouble)
         return self._told(job, verdict, dead)

@@ -1,0 +1,140 @@
+"""What an awaiting client works with: its connections, its waiters, its mover. Every handle that a client gives has it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from tarry.clients.aio.mover import Mover
+from tarry.clients.aio.runner import Runner
+from tarry.clients.aio.takers import Pair, Takers
+from tarry.clients.aio.waiter import Waiter
+from tarry.clients.origin import Origin, seconds_of
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Command, Flow
+from tarry.idea.watch import Caller
+from tarry.verbs import registry
+from tarry.verbs.jobs import taking
+from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
+from tarry.words.durations import Duration
+from tarry.words.keys import QueueKeys
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.topic import AsyncJob, AsyncTopic
+
+T = TypeVar("T")
+
+
+class Part(Protocol):
+    """What works for all handles of a client, in the background: a mover, a watchdog, a listener's connection."""
+
+    async def close(self) -> None: ...
+
+
+P = TypeVar("P", bound=Part)
+
+
+class Engine:
+    """Performs what verbs say, and waits, in any number of event loops; connects at the first request."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.runner = Runner(origin.address, origin.patience)
+        self._introduced: set[str] = set()
+        self._introducing: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
+        self._waiters: dict[tuple[Any, int, int], Waiter] = {}
+        self._parts: dict[tuple[Any, int, Callable[[Engine], Any]], Any] = {}
+
+    async def close(self) -> None:
+        """Waits for what is on its way, then closes the connections. The next request would open them again."""
+        loop = asyncio.get_running_loop()
+        for waiter in [waiter for place, waiter in self._waiters.items() if place[0] is loop]:
+            await waiter.close()
+        self._waiters = {}
+        parts, self._parts = self._parts, {}
+        for (owner, pid, _), part in reversed(parts.items()):
+            if owner is loop and pid == os.getpid():  # another loop, or a fork's parent, has its own
+                await part.close()
+        await self.runner.close()
+
+    def part(self, kind: Callable[[Engine], P]) -> P:
+        """The one part of a kind in this event loop: made when it is first needed, closed with the engine."""
+        place = (asyncio.get_running_loop(), os.getpid(), kind)
+        if place not in self._parts:
+            self._parts = {where: one for where, one in self._parts.items() if not where[0].is_closed()}
+            self._parts[place] = kind(self)
+        found: P = self._parts[place]
+        return found
+
+    async def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+        """Performs what a verb said: a call, a command or a flow."""
+        if isinstance(operation, (Call, Command)):
+            return await self.runner.perform(operation)
+        return await self.runner.run(operation)
+
+    async def introduce(self, topic: str) -> None:
+        """Writes a topic into the list of known ones, once a process."""
+        if topic in self._introduced:
+            return
+        await self.runner.ready()
+        place = (asyncio.get_running_loop(), topic)
+        task = self._introducing.get(place)
+        if task is None or task.done():
+            request = registry.introduce(self.origin.namespace, topic)
+            task = self._introducing[place] = asyncio.ensure_future(self.runner.perform(request))
+        await asyncio.shield(task)  # all who add at once wait for the same, and so keep their order
+        self._introduced.add(topic)
+        self._introducing.pop(place, None)
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def take(
+        self, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
+    ) -> list[AsyncJob[T]]:
+        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
+        if not topics:
+            raise BadInput("pop: name a topic at least.")
+        want = taking.want_of(n)
+        seconds = seconds_of(wait)
+        if seconds:
+            return await self._wait(topics, want, seconds, ttr)
+        for topic in topics:
+            taken = await self.run(topic.verbs.pop(want, ttr))
+            if taken.jobs:
+                return topic._handed(taken, taken.jobs)
+        return []
+
+    async def _wait(
+        self, topics: Sequence[AsyncTopic[T]], want: int, seconds: float, ttr: Duration | None
+    ) -> list[AsyncJob[T]]:
+        caller = await self.wait(want, seconds, [topic.verbs.post(ttr) for topic in topics])
+        if caller.found is None:
+            return []
+        post, taken, jobs = caller.found
+        return next(topic for topic in topics if topic.verbs.keys == post.keys)._handed(taken, jobs)
+
+    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+        """Queues a caller at its posts, behind those who wait already."""
+        key = posts[0][0].due
+        server = await self.runner.server_of(key)
+        groups = {self.runner.group_of(keys.due) for keys, _, _ in posts}
+        if len(groups) > 1:
+            raise BadInput(SEVERAL_SLOTS)
+        place = (asyncio.get_running_loop(), os.getpid(), groups.pop())
+        waiter = self._waiters.get(place)
+        if waiter is None:
+            self._waiters = {where: one for where, one in self._waiters.items() if not where[0].is_closed()}
+            waiter = self._waiters[place] = Waiter(self.runner, server, self.origin.watcher())
+        return await waiter.wait(want, seconds, posts)
+
+    # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, which move while somebody consumes them."""
+        await self.runner.ready()
+        mover = self.part(Mover)
+        for keys in queues:
+            mover.keep(keys)
+        return await self.part(Takers).take(queues, seconds)

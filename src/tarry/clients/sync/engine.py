@@ -1,0 +1,127 @@
+"""What a blocking client works with: its connections, its waiters, its mover. Every handle that a client gives has it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from tarry.clients.origin import Origin, seconds_of
+from tarry.clients.sync.mover import Mover
+from tarry.clients.sync.runner import Runner
+from tarry.clients.sync.takers import Pair, Takers
+from tarry.clients.sync.waiter import Waiter
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Command, Flow
+from tarry.idea.watch import Caller
+from tarry.verbs import registry
+from tarry.verbs.jobs import taking
+from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
+from tarry.words.durations import Duration
+from tarry.words.keys import QueueKeys
+
+if TYPE_CHECKING:
+    from tarry.clients.sync.topic import Job, Topic
+
+T = TypeVar("T")
+
+
+class Part(Protocol):
+    """What works for all handles of a client, in the background: a mover, a watchdog, a listener's connection."""
+
+    def close(self) -> None: ...
+
+
+P = TypeVar("P", bound=Part)
+
+
+class Engine:
+    """Performs what verbs say, and waits. Thread-safe, fork-safe; connects at the first request."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.runner = Runner(origin.address, origin.patience)
+        self._introduced: set[str] = set()
+        self._waiters: dict[tuple[int, int], Waiter] = {}
+        self._lock = threading.Lock()
+        self._parts: dict[tuple[int, Callable[[Engine], Any]], Any] = {}
+
+    def close(self) -> None:
+        """Closes the connections. The next request would open them again."""
+        for waiter in self._waiters.values():
+            waiter.close()
+        self._waiters = {}
+        parts, self._parts = self._parts, {}
+        for (pid, _), part in reversed(parts.items()):
+            if pid == os.getpid():  # a fork's parent has its own
+                part.close()
+        self.runner.close()
+
+    def part(self, kind: Callable[[Engine], P]) -> P:
+        """The one part of a kind in this process: made when it is first needed, closed with the engine."""
+        place = (os.getpid(), kind)
+        if place not in self._parts:
+            with self._lock:
+                if place not in self._parts:
+                    self._parts[place] = kind(self)
+        found: P = self._parts[place]
+        return found
+
+    def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+        """Performs what a verb said: a call, a command or a flow."""
+        if isinstance(operation, (Call, Command)):
+            return self.runner.perform(operation)
+        return self.runner.run(operation)
+
+    def introduce(self, topic: str) -> None:
+        """Writes a topic into the list of known ones, once a process."""
+        if topic not in self._introduced:
+            self.run(registry.introduce(self.origin.namespace, topic))
+            self._introduced.add(topic)
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def take(self, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None) -> list[Job[T]]:
+        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
+        if not topics:
+            raise BadInput("pop: name a topic at least.")
+        want = taking.want_of(n)
+        seconds = seconds_of(wait)
+        if seconds:
+            return self._wait(topics, want, seconds, ttr)
+        for topic in topics:
+            taken = self.run(topic.verbs.pop(want, ttr))
+            if taken.jobs:
+                return topic._handed(taken, taken.jobs)
+        return []
+
+    def _wait(self, topics: Sequence[Topic[T]], want: int, seconds: float, ttr: Duration | None) -> list[Job[T]]:
+        caller = self.wait(want, seconds, [topic.verbs.post(ttr) for topic in topics])
+        if caller.found is None:
+            return []
+        post, taken, jobs = caller.found
+        return next(topic for topic in topics if topic.verbs.keys == post.keys)._handed(taken, jobs)
+
+    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+        """Queues a caller at its posts, behind those who wait already."""
+        key = posts[0][0].due
+        groups = {self.runner.group_of(keys.due) for keys, _, _ in posts}
+        if len(groups) > 1:
+            raise BadInput(SEVERAL_SLOTS)
+        place = (os.getpid(), groups.pop())
+        waiter = self._waiters.get(place)
+        if waiter is None:
+            server, name = self.runner.server_of(key), self.origin.watcher()
+            with self._lock:
+                waiter = self._waiters.setdefault(place, Waiter(self.runner, server, name))
+        return waiter.wait(want, seconds, posts)
+
+    # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
+
+    def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, which move while somebody consumes them."""
+        mover = self.part(Mover)
+        for keys in queues:
+            mover.keep(keys)
+        return self.part(Takers).take(queues, seconds)
