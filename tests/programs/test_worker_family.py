@@ -216,6 +216,29 @@ def test_wrong_words_end_it_with_2(family: Start, app: str, words: Any, told: st
     assert "Traceback" not in said
 
 
+BROKEN = {
+    "raising": ("import deeper", ["deeper.py", "limit = read()", "ValueError: invalid literal"]),
+    "refused": ("import tarry\ntarry.Worker().on('n')(print)", ["refused.py", "tarry.errors.BadInput: handler print"]),
+    "unwritten": ("def (:", ["unwritten.py", "SyntaxError"]),
+    "lacking": ("import nowhere_at_all", ["lacking.py", "No module named 'nowhere_at_all'"]),
+    "made": ("def worker(): return 1 / 0", ["made.py", "made:worker cannot be called", "ZeroDivisionError"]),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_application_that_raises_is_shown_without_our_frames(tmp_path: Path, name: str) -> None:
+    text, told = BROKEN[name]
+    (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "deeper.py").write_text("def read():\n    return int('many')\n\nlimit = read()\n")
+    words = [sys.executable, "-m", "tarry", "worker", f"{name}:worker"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert [word for word in told if word not in done.stderr] == []
+    frames = [line for line in done.stderr.splitlines() if line.startswith("  File")]
+    assert [line for line in frames if str(tmp_path) not in line] == []
+    assert done.stderr.splitlines()[-1].startswith(f"error: worker: {name}")
+
+
 def test_a_server_that_cannot_be_used_ends_it_with_3(family: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TARRY_EMBEDDED", "no")
     for processes in ("1", "2"):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tarry.errors import BadInput
 from tarry.programs.cli.register import verb
 from tarry.programs.cli.session import Session
+
+if TYPE_CHECKING:
+    from tarry.programs.worker.worker import Worker
 
 
 @verb()
@@ -26,10 +30,10 @@ def worker(
     ] = None,
 ) -> None:
     """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be given back."""
-    from tarry.programs.worker import loading, logs, serving
+    from tarry.programs.worker import logs, serving
 
     logs.set_up("json" if session.json else log, log_level or os.environ.get("TARRY_LOG") or "info")
-    found = loading.load(app)
+    found = _loaded(app)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
     found.instead(
         url=session.url or os.environ.get(serving.URL),
@@ -49,6 +53,18 @@ def worker(
         code = serving.run_in_loop(_parent(Parent, found, words, processes))
     if code:
         raise typer.Exit(code)
+
+
+def _loaded(app: str) -> Worker:
+    """The worker; what its module raised is shown as its author would see it, without our frames."""
+    from tarry.programs.worker import loading, serving
+
+    try:
+        return loading.load(app)
+    except BadInput as fault:
+        if fault.__cause__ is not None:
+            serving.say(loading.traceback_of(fault.__cause__))
+        raise
 
 
 async def _parent(kind: type, found: object, words: list[str], processes: int) -> int:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
+import traceback
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import TypeVar
 
+import tarry
 from tarry.errors import BadInput
 from tarry.programs.worker.worker import Worker
+
+T = TypeVar("T")
+OURS = str(Path(tarry.__file__).parent / "_").rstrip("_")
 
 
 def load(place: str) -> Worker:
@@ -19,17 +26,41 @@ def load(place: str) -> Worker:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: object = import_module(module_name)
-    except ModuleNotFoundError as fault:
-        if fault.name is None or not (module_name == fault.name or module_name.startswith(fault.name + ".")):
-            raise  # a module that the application itself lacks: its own traceback says where
-        raise BadInput(f"worker: there is no module {module_name!r} here or on sys.path.") from fault
+        found: object = _tried(lambda: import_module(module_name), f"{module_name} cannot be imported")
+    except BadInput as fault:
+        lacks = fault.__cause__.name if isinstance(fault.__cause__, ModuleNotFoundError) else None
+        if lacks is None or not (module_name == lacks or module_name.startswith(lacks + ".")):
+            raise
+        raise BadInput(f"worker: there is no module {module_name!r} here or on sys.path.") from None
     for part in (name or "worker").split("."):
         if not hasattr(found, part):
             raise BadInput(f"worker: {module_name} has no {name or 'worker'}; write module:name, such as app:worker.")
         found = getattr(found, part)
     if callable(found) and not isinstance(found, Worker):
-        found = found()
+        found = _tried(found, f"{place} cannot be called")
     if not isinstance(found, Worker):
         raise BadInput(f"worker: {place} is a {type(found).__name__}, not a tarry.Worker.")
     return found
+
+
+def _tried(application: Callable[[], T], what: str) -> T:
+    """Runs code of the application. What it raises is the cause of a ``BadInput``."""
+    try:
+        return application()
+    except Exception as fault:
+        last = traceback.format_exception_only(fault)[-1].strip()
+        raise BadInput(f"worker: {what}: {last}") from fault
+
+
+def traceback_of(fault: BaseException) -> str:
+    """The application's part of a traceback: without the frames of tarry and of Python's import machinery."""
+    told = traceback.TracebackException.from_exception(fault)
+    part: traceback.TracebackException | None = told
+    while part is not None:
+        part.stack = traceback.StackSummary.from_list([frame for frame in part.stack if not _ours(frame.filename)])
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    return "".join(told.format()).rstrip()
+
+
+def _ours(file: str) -> bool:
+    return file.startswith((OURS, "<frozen importlib")) or "importlib" in Path(file).parts

@@ -35,6 +35,13 @@ def serve(worker: Worker) -> int:
 
 
 async def _serve(worker: Worker) -> int:
+    try:
+        return await _run(worker)
+    finally:
+        await worker.close()  # this process is the worker's: nobody else would close the client of the application
+
+
+async def _run(worker: Worker) -> int:
     number = os.environ.get(SOCKET)
     if number is None:
         return await worker.run()

@@ -1,4 +1,8 @@
-"""The clients of a worker: whatever it was given, it has an awaited one for its loop and blocking ones for its threads."""
+"""The clients of a worker: whatever it was given, it has an awaited one for its loop and blocking ones for its threads.
+
+A client that it was given is the giver's: it says where the server is, tasks are added by it, and it stays open when the
+worker stops. The handlers' jobs go by connections of the worker's own, which end with the run.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,78 @@ from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.sync.client import Client
+from tarry.words import names
 
 
-def awaited(client: Client) -> AsyncClient:
-    """An awaited client of the same server and namespace; by the same clock, if that is imaginary."""
+class Clients:
+    """One awaited and one blocking client of the same server and namespace; what was not given is made when it is needed."""
+
+    def __init__(self, server: str | Client | AsyncClient | None, namespace: str) -> None:
+        names.namespace(namespace)
+        self.given = server
+        self._namespace = namespace
+        self._awaited = server if isinstance(server, AsyncClient) else None
+        self._blocking = server if isinstance(server, Client) else None
+
+    @property
+    def awaited(self) -> AsyncClient:
+        if self._awaited is None:
+            given = self._blocking
+            self._awaited = AsyncClient(self._url, namespace=self._namespace) if given is None else awaited(given)
+        return self._awaited
+
+    @property
+    def blocking(self) -> Client:
+        if self._blocking is None:
+            given = self._awaited
+            self._blocking = Client(self._url, namespace=self._namespace) if given is None else blocking(given)
+        return self._blocking
+
+    def fresh(self) -> tuple[AsyncClient, Client]:
+        """Two more, for one run."""
+        origin = self._blocking or self.awaited
+        return awaited(origin), blocking(origin)
+
+    def elsewhere(self, url: str | None, namespace: str | None) -> Clients:
+        """Others, of another URL or namespace; what is ``None`` stays."""
+        origin = self.blocking if self._awaited is None else self._awaited
+        return Clients(url or url_of(origin), namespace or origin.namespace)
+
+    async def close(self, *, given: bool) -> None:
+        """Closes those that were made here; with ``given`` the one that was given as well."""
+        if self._awaited is not None and (given or self._awaited is not self.given):
+            await self._awaited.close()
+        if self._blocking is not None and (given or self._blocking is not self.given):
+            self._blocking.close()
+
+    @property
+    def _url(self) -> str | None:
+        return self.given if isinstance(self.given, str) else None
+
+
+def awaited(client: AsyncClient | Client) -> AsyncClient:
+    """Another awaited client of the same server and namespace; by the same clock, if that is imaginary."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return AsyncClient(url_of(client), namespace=client.namespace, max_body=client.engine.origin._max_body)
+        return AsyncClient(url_of(client), **_settings(client))
     from tarry.clients.testing import TestAsyncClient
 
-    return TestAsyncClient(url_of(client) or "", clock, namespace=client.namespace)
+    return TestAsyncClient(url_of(client) or "", clock, **_settings(client))
 
 
-def blocking(client: AsyncClient | Client, **options: Any) -> Client:
-    """A blocking client of the same server and namespace, with connections of its own."""
+def blocking(client: AsyncClient | Client, **other: Any) -> Client:
+    """The same that blocks."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return Client(url_of(client), namespace=client.namespace, max_body=client.engine.origin._max_body, **options)
+        return Client(url_of(client), **{**_settings(client), **other})
     from tarry.clients.testing import TestClient
 
-    return TestClient(url_of(client) or "", clock, namespace=client.namespace, **options)
+    return TestClient(url_of(client) or "", clock, **{**_settings(client), **other})
+
+
+def _settings(client: AsyncClient | Client) -> dict[str, Any]:
+    origin = client.engine.origin
+    return {"namespace": origin.namespace, "max_body": origin._max_body, "patience": origin.patience.bound}
 
 
 def url_of(client: AsyncClient | Client) -> str | None:

@@ -10,12 +10,15 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
+from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.sync.client import Client
+from tarry.clients.sync.topic import Topic
 from tarry.errors import BadInput
 from tarry.programs.worker import tally, twins
 from tarry.programs.worker.lane import Lane
@@ -60,11 +63,7 @@ class Worker(Registry):
         blocked: Duration = BLOCKED,
     ) -> None:
         super().__init__()
-        names.namespace(namespace)
-        self._server = server
-        self._namespace = namespace
-        self._awaited = server if isinstance(server, AsyncClient) else None
-        self._blocking = server if isinstance(server, Client) else None
+        self._clients = twins.Clients(server, namespace)
         self.slots = None if concurrency is None else slots_of(concurrency)
         ttr_of(ttr)
         self.ttr = ttr
@@ -85,22 +84,28 @@ class Worker(Registry):
     @property
     def client(self) -> AsyncClient:
         """Its awaited client."""
-        if self._awaited is None:
-            given = self._blocking
-            self._awaited = AsyncClient(self._url, namespace=self._namespace) if given is None else twins.awaited(given)
-        return self._awaited
+        return self._clients.awaited
 
     @property
     def blocking(self) -> Client:
         """Its blocking client, for tasks that are added and for handlers in threads."""
-        if self._blocking is None:
-            given = self._awaited
-            self._blocking = Client(self._url, namespace=self._namespace) if given is None else twins.blocking(given)
-        return self._blocking
+        return self._clients.blocking
 
-    @property
-    def _url(self) -> str | None:
-        return self._server if isinstance(self._server, str) else None
+    @contextmanager
+    def using(self, server: str | Client | AsyncClient, *, namespace: str = "default") -> Iterator[Worker]:
+        """In this block it works, and its tasks are added, on another server: for tests.
+
+        ``namespace`` goes with a URL; a client has its own.
+        """
+        before, self._clients = self._clients, twins.Clients(server, namespace)
+        try:
+            yield self
+        finally:
+            self._clients = before
+
+    async def close(self) -> None:
+        """Closes its clients, one that it was given too. It may run again: the next verb opens them."""
+        await self._clients.close(given=True)
 
     # ── what it does ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,11 +127,7 @@ class Worker(Registry):
         if concurrency is not None:
             self.slots = slots_of(concurrency)
         if url is not None or namespace is not None:
-            names.namespace(namespace or "default")
-            origin = self.blocking if self._awaited is None else self._awaited
-            self._namespace = namespace or origin.namespace
-            self._server = url or twins.url_of(origin)
-            self._awaited = self._blocking = None
+            self._clients = self._clients.elsewhere(url, namespace)
 
     def routes(self, outer: tuple[Middleware, ...] = ()) -> list[Route]:
         """The topics it works on."""
@@ -141,8 +142,9 @@ class Worker(Registry):
         self._stopping.set()
 
     async def run(self, *, signals: bool = True) -> int:
-        """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives. Closes its clients.
+        """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives.
 
+        A client that it was given stays open; jobs go by connections of the worker's own, closed at the end.
         Answers how many running jobs had to be given back. Raises what makes going on senseless: ``ServerUnfit``,
         ``BadInput``. An unreachable server is waited for.
         """
@@ -153,9 +155,10 @@ class Worker(Registry):
         return await self._work(signals=False, idle_s=0)
 
     async def _work(self, *, signals: bool, idle_s: float | None) -> int:
-        outage = Outage()
-        lanes = self._lanes = self._made_lanes(outage, idle_s)
-        renewal = Renewal(twins.blocking(self.client, patience=1), lanes, outage, self._blocked_s)
+        clients, outage = self._clients, Outage()
+        awaited, blocking = clients.fresh()
+        lanes = self._lanes = self._made_lanes(awaited, blocking, outage, idle_s)
+        renewal = Renewal(twins.blocking(awaited, patience=1), lanes, outage, self._blocked_s)
         renewal.beat = self.beat
         forget: Callable[[], None] = lambda: None  # noqa: E731  # nothing to forget
         if signals:
@@ -177,9 +180,9 @@ class Worker(Registry):
             forget()
             await renewal.stop()
             self._stopping, self._hurry = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
-            await self.client.close()
-            if self._blocking is not None:
-                self._blocking.close()
+            await awaited.close()
+            blocking.close()
+            await clients.close(given=False)
 
     async def _until_over(
         self, stopped: asyncio.Future[Any], work: list[asyncio.Task[None]], lanes: list[Lane]
@@ -196,7 +199,7 @@ class Worker(Registry):
                     await lane.rest()
                 return
 
-    def _made_lanes(self, outage: Outage, idle_s: float | None) -> list[Lane]:
+    def _made_lanes(self, client: AsyncClient, blocking: Client, outage: Outage, idle_s: float | None) -> list[Lane]:
         routes = self.routes()
         if not routes:
             raise BadInput("worker: it has no handler; decorate a function with @worker.on(topic) or @worker.task.")
@@ -204,15 +207,18 @@ class Worker(Registry):
             os.urandom
         )
         share = None if self.slots is None else Share(self.slots)
-        lanes = [self._made_lane(route, outage, share) for route in routes]
-        for lane in lanes:
+        lanes: list[Lane] = []
+        for route in routes:
+            kind: Any = route.type
+            topics = client.topic(route.topic, type=kind), blocking.topic(route.topic, type=kind)
+            lanes.append(lane := self._made_lane(route, *topics, outage, share))
             lane.idle_s = idle_s
             logger.info("▶ %s, %d slots", lane.topic.name, lane.slots)
         return lanes
 
-    def _made_lane(self, route: Route, outage: Outage, share: Share | None) -> Lane:
-        kind: Any = route.type
-        topic, blocking = self.client.topic(route.topic, type=kind), self.blocking.topic(route.topic, type=kind)
+    def _made_lane(
+        self, route: Route, topic: AsyncTopic[Any], blocking: Topic[Any], outage: Outage, share: Share | None
+    ) -> Lane:
         topic.verbs.holder = blocking.verbs.holder = self.holder
         settler = Settler(topic, blocking, outage)
         return Lane(
@@ -250,8 +256,13 @@ class Worker(Registry):
     # ── beside an application ────────────────────────────────────────────────────────────────────────────────────────
 
     async def __aenter__(self) -> Worker:
-        """Works beside what is in the block, in the same loop; signals are left to the application."""
+        """Works beside what is in the block, in the same loop; signals are left to the application.
+
+        Leaving the block is ``stop``, and waits for what runs. What ended the worker before is logged then and there,
+        and raised when the block is left.
+        """
         self._run = asyncio.create_task(self.run(signals=False))
+        self._run.add_done_callback(_tell_death)
         await asyncio.sleep(0)
         if self._run.done():
             self._run.result()
@@ -261,5 +272,12 @@ class Worker(Registry):
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._run is not None
-        self.stop()
+        if not self._run.done():
+            self.stop()
         await self._run
+
+
+def _tell_death(run: asyncio.Task[int]) -> None:
+    """At once: the application beside it may go on for weeks."""
+    if not run.cancelled() and (fault := run.exception()) is not None:
+        logger.error("✗ The worker has ended, no job is handled any more: %s", fault)
