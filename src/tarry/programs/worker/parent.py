@@ -106,7 +106,7 @@ class Parent:
         if again:
             self._hurry.set()
         for child in self._children.values():
-            child.tell(signal.SIGTERM)
+            child.tell(signal.SIGINT if again else signal.SIGTERM)  # two of a kind may arrive as one
 
     async def run(self) -> int:
         """Until all children are gone; answers the exit code."""
