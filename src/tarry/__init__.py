@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import Reservation as Reservation
     from tarry.verbs.jobs.shapes import State as State
     from tarry.verbs.jobs.shapes import Stats as Stats
+    from tarry.verbs.workers import WorkerInfo as WorkerInfo
     from tarry.words.durations import Duration as Duration
 
 __version__ = "0.1.0"
@@ -85,6 +86,7 @@ _HOMES = {
     "verbs.delayed.moving": "SetAside",
     "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
     "Reservation State Stats",
+    "verbs.workers": "WorkerInfo",
     "words.durations": "Duration",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -137,8 +137,10 @@ def test_a_killed_child_is_replaced_and_its_jobs_are_given_back_at_once(client: 
     some = family("--processes", "2", "--log", "json", ttr="10h")
     until(lambda: some.told("taken"), "taken")
     victim = some.pid_of("7")
+    until(lambda: len(client.workers()) == 2, "both children are known")
     os.kill(victim, signal.SIGKILL)
     until(lambda: len(some.told("taken")) == 2, "taken again, hours before its TTR is over")
+    until(lambda: victim not in [info.pid for info in client.workers()], "known no more, before half a minute is over")
     assert [words[1] for words in some.told("taken")] == ["1", "2"], "the attempt counts: a job may have killed it"
     assert some.pid_of("7") != victim
     some.process.terminate()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tarry
+from programs.until import until
 
 pytestmark = pytest.mark.otherserver
 
@@ -41,10 +42,15 @@ def works(url: str, namespace: str) -> None:
                     await client.topic(topic).add(number, delay=0.001 * number)
             async with asyncio.timeout(60):
                 await over.wait()
+            await asyncio.to_thread(until, blocking.workers, "it is known")
+            [known] = await client.workers()
+            assert [topic.name for topic in known.topics] == ["a", "b", "c", "tasks"]
 
-    asyncio.run(story())
+    with tarry.Client(url, namespace=namespace) as blocking:
+        asyncio.run(story())
     assert "ada" in seen
     with tarry.Client(url, namespace=namespace) as client:
+        assert client.workers() == []
         for topic in ("a", "b", "c"):
             place = client.topic(topic)
             assert place.check().ok

@@ -51,6 +51,9 @@ class SyncFace:
     async def topics(self) -> list[str]:
         return self.client.topics()
 
+    async def workers(self) -> list[tarry.WorkerInfo]:
+        return self.client.workers()
+
     async def run(self, operation: Any) -> Any:
         return self.client.engine.run(operation)
 
@@ -89,6 +92,9 @@ class AsyncFace:
 
     async def topics(self) -> list[str]:
         return await self.client.topics()
+
+    async def workers(self) -> list[tarry.WorkerInfo]:
+        return await self.client.workers()
 
     async def run(self, operation: Any) -> Any:
         return await self.client.engine.run(operation)

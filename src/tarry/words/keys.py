@@ -10,6 +10,8 @@
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: nobody has promised to look in time
     tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one has, but there is no second
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
+    tarry:{NAMESPACE}:workers          hash         worker → since when, what it says of itself   live workers, a hint too
+    tarry:{NAMESPACE}:heard            sorted set   worker → when it was last heard, server µs  for half a minute it lives
 
 The braces are the hash tag: all keys of a topic live in one slot of a Cluster.
 
@@ -33,6 +35,8 @@ from tarry.words import names
 
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
 
+WORKER_PARTS = ("workers", "heard")
+
 QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers")
 
 
@@ -48,6 +52,13 @@ class TopicKeys(NamedTuple):
     watch: bytes
     wake: bytes
     relay: bytes
+
+
+class WorkerKeys(NamedTuple):
+    """The keys of a namespace's live workers, in the order in which their scripts name them."""
+
+    workers: bytes
+    heard: bytes
 
 
 class QueueKeys(NamedTuple):
@@ -68,6 +79,11 @@ def topic_keys(namespace: str, topic: str) -> TopicKeys:
 
 def topics_key(namespace: str) -> bytes:
     return b"tarry:" + names.namespace(namespace) + b":topics"
+
+
+def worker_keys(namespace: str) -> WorkerKeys:
+    tag = b"tarry:{" + names.namespace(namespace) + b"}:"
+    return WorkerKeys(*[tag + part.encode() for part in WORKER_PARTS])
 
 
 def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged: str) -> QueueKeys:

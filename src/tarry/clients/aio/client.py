@@ -11,9 +11,10 @@ from tarry.clients.aio.topic import AsyncJob, AsyncTopic
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin
 from tarry.clients.queueing import desk_of
-from tarry.verbs import registry
+from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
+from tarry.verbs.workers import WorkerInfo
 from tarry.words.durations import Duration
 
 T = TypeVar("T")
@@ -63,6 +64,11 @@ class AsyncClient:
     async def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
         return await self.engine.run(registry.known(self.namespace))
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The worker processes that live, by name, as each told of itself in the last half minute: what they work on, how
+        busy they are, what they have had in hand for longest. A hint: a killed one stays in it for so long."""
+        return await self.engine.run(workers.known(self.namespace))
 
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None

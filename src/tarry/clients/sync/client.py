@@ -11,9 +11,10 @@ from tarry.clients.queueing import desk_of
 from tarry.clients.sync.engine import Engine
 from tarry.clients.sync.queues import BlockingQueue, DelayedQueue
 from tarry.clients.sync.topic import Job, Topic
-from tarry.verbs import registry
+from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
+from tarry.verbs.workers import WorkerInfo
 from tarry.words.durations import Duration
 
 T = TypeVar("T")
@@ -66,6 +67,11 @@ class Client:
     def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
         return self.engine.run(registry.known(self.namespace))
+
+    def workers(self) -> list[WorkerInfo]:
+        """The worker processes that live, by name, as each told of itself in the last half minute: what they work on, how
+        busy they are, what they have had in hand for longest. A hint: a killed one stays in it for so long."""
+        return self.engine.run(workers.known(self.namespace))
 
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""

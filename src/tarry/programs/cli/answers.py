@@ -13,6 +13,7 @@ from tarry.words.durations import as_text
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import Added, HandedOut, Histogram, JobInfo, Stats, Stored
+    from tarry.verbs.workers import WorkerInfo
 
 
 def rfc3339(at: datetime | None) -> str | None:
@@ -87,6 +88,31 @@ def stats(now: Stats) -> dict[str, Any]:
         "lateness_p50_ms": exact_ms(lateness.p50),
         "lateness_p99_ms": exact_ms(lateness.p99),
         "lateness_max_ms": exact_ms(lateness.max),
+    }
+
+
+def worker(info: WorkerInfo) -> dict[str, Any]:
+    """A live worker."""
+    import msgspec
+
+    said = {
+        name: value for name, value in msgspec.structs.asdict(info).items() if name not in ("now", "topics", "jobs")
+    }
+    return {
+        **{name: rfc3339(value) if isinstance(value, datetime) else value for name, value in said.items()},
+        "free": info.free,
+        "topics": [msgspec.structs.asdict(topic) for topic in info.topics],
+        "jobs": [{**msgspec.structs.asdict(job), "taken": rfc3339(job.taken)} for job in info.jobs],
+    }
+
+
+def crew(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
+    """How many work on a topic, and how busy they are with it."""
+    parts = [part for info in workers for part in info.topics if part.name == topic]
+    return {
+        "workers": len(parts),
+        "busy": sum(part.busy for part in parts),
+        "slots": sum(part.slots for part in parts),
     }
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tarry.programs.cli.register import AnyTopics, verb
 from tarry.programs.cli.session import Session
+from tarry.programs.cli.workers import of_topics
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tarry.programs.cli.time_line import Look
 
 FRAME_S = 1.0
 
@@ -21,25 +27,30 @@ def top(
     topics: AnyTopics = None,
     once: Annotated[bool, typer.Option("--once", help="One picture, and the end.")] = False,
 ) -> None:
-    """Draws the line of time: what is late, and due in the next minute, hour, day. Ctrl-C ends it."""
+    """Draws the line of time: what is late, and due in the next minute, hour, day; and the workers. Ctrl-C ends it."""
     from tarry.programs.cli import answers, time_line
 
     if session.json:
+        crew = session.client.workers()
         for name, seen in time_line.look(session.client, topics or []).items():
-            session.tell({**answers.stats(seen.stats), "time_line": answers.time_line(seen.past, seen.stretches)}, name)
+            line = answers.time_line(seen.past, seen.stretches)
+            session.tell({**answers.stats(seen.stats), **answers.crew(crew, name), "time_line": line}, name)
         return
     from rich.console import Console
     from rich.live import Live
 
+    def frame(now: dict[str, Look], before: dict[str, Look]) -> RenderableType:
+        return time_line.frame(now, before, of_topics(session.client.workers(), topics or []))
+
     now = time_line.look(session.client, topics or [])
     if once:
-        Console().print(time_line.frame(now, {}))
+        Console().print(frame(now, {}))
         return
-    with suppress(KeyboardInterrupt), Live(time_line.frame(now, {}), auto_refresh=False, screen=True) as live:
+    with suppress(KeyboardInterrupt), Live(frame(now, {}), auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(FRAME_S)
             before, now = now, time_line.look(session.client, topics or [])
-            live.update(time_line.frame(now, before), refresh=True)
+            live.update(frame(now, before), refresh=True)
 
 
 @verb()

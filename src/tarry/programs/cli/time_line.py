@@ -1,8 +1,10 @@
 """``tarry top``: the line of time, drawn in the terminal.
 
-    orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late 0.9ms, p99 2.1ms
+    orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late 0.9ms, p99 2.1ms  2 workers, 20 of 100 busy
             ▁●▃▅█▂▁  ▁▂▃▂▁        │▁▂▁▁▂▁▁▁            │▁     ▁         │▶
      late 1   next minute 735      next hour 70         next day 7      later 3
+
+    ada  pid 4711  busy 12 of 50  orders 12/50  for 2h 3m, heard 4s ago  longest orders/7 8s
 
 Each stretch of time is one call of ``histogram``, which costs the same for three jobs and for a million.
 """
@@ -19,16 +21,19 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tarry.programs.cli import answers
+from tarry.programs.cli.workers import in_words
 
 if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
     from tarry.verbs.jobs.shapes import Histogram, Stats
+    from tarry.verbs.workers import WorkerInfo
 
 BARS = " ▁▂▃▄▅▆▇█"
 LATE = ("the past hour", "1h", 10)
 STRETCHES = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 18), ("next day", "1h", "1d", 14))
 """Name, from when on, until when, columns."""
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
+MOST_WORKERS = 20
 STATES = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
 
 
@@ -59,13 +64,30 @@ def _stretch(topic: object, start: str, end: str, buckets: int) -> Histogram:
     return answer
 
 
-def frame(now: dict[str, Look], before: dict[str, Look]) -> RenderableType:
+def frame(now: dict[str, Look], before: dict[str, Look], crew: Sequence[WorkerInfo]) -> RenderableType:
     """One picture; rates are what changed since the one before."""
     rows: list[RenderableType] = []
     for name, seen in now.items():
         last = before.get(name)
-        rows += [_head(name, seen.stats, last.stats if last else None), _line(seen), Rule(style="dim")]
+        head = _head(name, seen.stats, last.stats if last else None).append(_hands(name, crew))
+        rows += [head, _line(seen), Rule(style="dim")]
+    busiest = sorted(crew, key=lambda info: -info.busy)
+    rows += [
+        Text(in_words(info), "" if info.busy else "dim", overflow="ellipsis", no_wrap=True)
+        for info in busiest[:MOST_WORKERS]
+    ]
+    if len(busiest) > MOST_WORKERS:
+        rows.append(Text(f"and {len(busiest) - MOST_WORKERS} more workers", "dim"))
     return Group(*rows) if rows else Text("there is no topic yet", "dim")
+
+
+def _hands(name: str, crew: Sequence[WorkerInfo]) -> Text:
+    """Who works on the topic."""
+    found = answers.crew(crew, name)
+    if not found["workers"]:
+        return Text()
+    many = "worker" if found["workers"] == 1 else "workers"
+    return Text(f"  {found['workers']} {many}, {found['busy']} of {found['slots']} busy", "dim")
 
 
 def _head(name: str, now: Stats, last: Stats | None) -> Text:

@@ -25,6 +25,7 @@ from tarry.errors import TarryError
 from tarry.programs.worker.serving import CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WRONG
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
+from tarry.verbs import workers
 from tarry.words import names
 from tarry.words.durations import SECOND, microseconds
 
@@ -148,14 +149,16 @@ class Parent:
     async def _give_back(self, child: Child, *, counts: bool) -> int:
         """What it held. A server that does not answer is no reason to wait: the jobs come back after their TTR."""
         try:
-            return await asyncio.to_thread(
-                lambda: sum(
-                    self._client.topic(topic).release_holder(child.holder, count=counts) for topic in self._topics
-                )
-            )
+            return await asyncio.to_thread(self._bereave, child.holder, counts)
         except TarryError as fault:
             logger.warning("✗ The jobs of worker %d come back after their TTR: %s", child.number, fault)
             return 0
+
+    def _bereave(self, holder: str, counts: bool) -> int:
+        """Jobs first: that it is known no more is for people."""
+        given_back = sum(self._client.topic(topic).release_holder(holder, count=counts) for topic in self._topics)
+        self._client.engine.run(workers.leave(self._client.namespace, holder.encode()))
+        return given_back
 
     async def _look_after(self) -> None:
         """Renews for those who cannot."""

@@ -50,6 +50,11 @@ class Route:
     handler: Target | None = None
     tasks: dict[str, Target] = field(default_factory=dict)
 
+    @property
+    def targets(self) -> list[Target]:
+        """Its functions."""
+        return [self.handler] if self.handler else list(self.tasks.values())
+
 
 class Registry:
     """Handlers and tasks, until a worker includes them."""

@@ -8,7 +8,7 @@ So a handler that blocks the event loop, or a thread that computes, loses no res
 looks at what is in hand: no call for jobs that are younger than a third, none for those that are done.
 
 The same thread watches the loop: when handlers run and the loop does not answer, it says which one blocks it, for how
-long, and where.
+long, and where. And it keeps the worker known (presence.py).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tarry.clients.sync.client import Client
 from tarry.errors import StaleReceipt, TarryError
 from tarry.programs.worker.lane import Lane
 from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.presence import Presence
 from tarry.verbs.jobs.shapes import HandedOut
 from tarry.words.durations import SECOND
 
@@ -41,8 +42,11 @@ FRAMES = 8
 class Renewal:
     """The thread of one worker."""
 
-    def __init__(self, client: Client, lanes: Sequence[Lane], outage: Outage, blocked_s: float) -> None:
+    def __init__(
+        self, client: Client, lanes: Sequence[Lane], outage: Outage, presence: Presence, blocked_s: float
+    ) -> None:
         self._client = client
+        self._presence = presence
         self._lanes = lanes
         self._outage = outage
         self._loop = asyncio.get_running_loop()
@@ -63,7 +67,15 @@ class Renewal:
     def start(self) -> None:
         for lane in self._lanes:
             lane.noticed = self._notice
+        self._wake.set()  # the first look makes it known
         self._thread.start()
+
+    def tell_of_stopping(self) -> None:
+        """The worker takes no new jobs; what runs may go on for a while."""
+        if self._busy():
+            self._presence.stopping = True
+            self._presence.hurry()
+            self._wake.set()
 
     async def stop(self) -> None:
         self._stopping = True
@@ -89,6 +101,7 @@ class Renewal:
                 self._look(time.monotonic())
             except Exception:
                 logger.exception("✗ The renewal of reservations has a fault; it goes on.")
+        self._presence.leave()
 
     def _busy(self) -> bool:
         return any(lane.running for lane in self._lanes)
@@ -109,6 +122,7 @@ class Renewal:
         self._renewed = seen
         self._look_s = max(shortest, SHORTEST_LOOK_S)
         self._watch(now)
+        self._presence.look(time.monotonic())
 
     def _touch(self, lane: Lane, jobs: Sequence[HandedOut[Any]]) -> bool:
         if not jobs:

@@ -92,8 +92,7 @@ def banner(worker: Worker, processes: int) -> str:
         f"  server   {worker.blocking.engine.origin.address.shown}, namespace {worker.blocking.namespace}",
     ]
     for route in routes:
-        targets = [route.handler] if route.handler else list(route.tasks.values())
-        names = ", ".join(f"{target.name}{'' if target.is_async else ' (thread)'}" for target in targets)
+        names = ", ".join(f"{target.name}{'' if target.is_async else ' (thread)'}" for target in route.targets)
         share = f", weight {route.weight:g}" if worker.slots else ""
         said.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
     if worker.slots:

@@ -24,6 +24,7 @@ from tarry.programs.worker import tally, twins
 from tarry.programs.worker.lane import Lane
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.picking import picker
+from tarry.programs.worker.presence import LONGEST_HOST, Presence
 from tarry.programs.worker.registry import Registry, Route, slots_of
 from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settling import Settler
@@ -39,7 +40,6 @@ TTR: Duration = 15
 """Short, for it is renewed: what a dead worker held comes back after so long."""
 GRACE: Duration = 10
 BLOCKED: Duration = 1
-LONGEST_HOST = 60
 
 
 class Worker(Registry):
@@ -158,7 +158,7 @@ class Worker(Registry):
         clients, outage = self._clients, Outage()
         awaited, blocking = clients.fresh()
         lanes = self._lanes = self._made_lanes(awaited, blocking, outage, idle_s)
-        renewal = Renewal(twins.blocking(awaited, patience=1), lanes, outage, self._blocked_s)
+        renewal = self._made_renewal(twins.blocking(awaited, patience=1), lanes, outage)
         renewal.beat = self.beat
         forget: Callable[[], None] = lambda: None  # noqa: E731  # nothing to forget
         if signals:
@@ -169,6 +169,7 @@ class Worker(Registry):
         work = [asyncio.create_task(lane.work()) for lane in lanes]
         try:
             await self._until_over(stopped, work, lanes)
+            renewal.tell_of_stopping()
             cut_off = await self._end(work, lanes)
             for task in work:
                 if not task.cancelled():
@@ -230,6 +231,11 @@ class Worker(Registry):
             outage=outage,
             share=share,
         )
+
+    def _made_renewal(self, client: Client, lanes: list[Lane], outage: Outage) -> Renewal:
+        handlers = {route.topic: tuple(target.name for target in route.targets) for route in self.routes()}
+        presence = Presence(client, self.holder, lanes, handlers, self.slots)
+        return Renewal(client, lanes, outage, presence, self._blocked_s)
 
     async def _tell_now_and_then(self) -> None:
         try:

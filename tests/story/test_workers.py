@@ -1,0 +1,121 @@
+"""The story of workers that say that they live: who is known, since when, and for how long after its last word."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+
+from story.faces import Face
+from tarry.clients.testing import Clock
+from tarry.verbs import workers
+from tarry.verbs.workers import Held, Report, WorkerTopic
+from tarry.words.durations import as_datetime
+from tarry.words.keys import worker_keys
+
+
+def said(pid: int = 7, **more: Any) -> Report:
+    topics = [WorkerTopic("orders", ("close",), 50, 2), WorkerTopic("测试", ("a", "b"), 20, 0)]
+    usual: dict[str, Any] = {"slots": 70, "busy": 2, "stopping": False, "topics": topics, "jobs": []}
+    return Report("host", pid, "0.1.0", **{**usual, **more})
+
+
+async def report(face: Face, name: str, since: int | None = None, *, what: Report | None = None) -> int:
+    call = workers.report(face.client.namespace, name.encode(), since, what or said())
+    answer: int = await face.run(call)
+    return answer
+
+
+async def names(face: Face) -> list[str]:
+    return [info.name for info in await face.workers()]
+
+
+async def test_a_worker_is_known_by_what_it_said(face: Face, clock: Clock) -> None:
+    began = clock.us
+    since = await report(face, "host:7:abc")
+    clock.advance(10)
+    held = Held("orders", "id", 3, began)
+    await report(face, "host:7:abc", since, what=said(jobs=[held]))
+    clock.advance(5)
+    [info] = await face.workers()
+    assert (info.name, info.host, info.pid, info.version) == ("host:7:abc", "host", 7, "0.1.0")
+    assert (info.slots, info.busy, info.free, info.stopping) == (70, 2, 68, False)
+    assert info.topics == tuple(said().topics)
+    assert (info.jobs[0].id, info.jobs[0].taken) == ("id", as_datetime(began))
+    assert (info.since, info.heard - info.since, info.now - info.heard) == (
+        as_datetime(began), timedelta(seconds=10), timedelta(seconds=5)
+    )  # fmt: skip
+
+
+async def test_who_is_silent_for_half_a_minute_is_not_known_any_more(face: Face, clock: Clock) -> None:
+    await report(face, "dead")
+    clock.advance(20)
+    await report(face, "alive")
+    assert await names(face) == ["alive", "dead"]
+    clock.advance("9.999999s")
+    assert await names(face) == ["alive", "dead"]
+    clock.advance("0.000001s")
+    assert await names(face) == ["alive"]
+
+
+async def test_a_worker_that_was_silent_for_long_is_known_since_it_began(
+    face: Face, clock: Clock, valkey_url: str
+) -> None:
+    began = clock.us
+    since = await report(face, "slow")
+    clock.advance("1h")
+    await report(face, "other")
+    with redis.Redis.from_url(valkey_url) as server:
+        assert server.hkeys(worker_keys(face.client.namespace).workers) == [b"other"], "the silent one was swept"
+    await report(face, "slow", since)
+    assert [info.since for info in await face.workers() if info.name == "slow"] == [as_datetime(began)]
+
+
+async def test_a_first_report_whose_answer_was_lost_keeps_its_moment(face: Face, clock: Clock) -> None:
+    since = await report(face, "w")
+    clock.advance(1)
+    assert await report(face, "w") == since
+
+
+async def test_who_stops_is_forgotten_at_once(face: Face) -> None:
+    await report(face, "w")
+    assert await face.run(workers.leave(face.client.namespace, b"w")) is True
+    assert await names(face) == []
+    assert await face.run(workers.leave(face.client.namespace, b"w")) is False
+
+
+async def test_namespaces_do_not_see_one_another_s(face: Face) -> None:
+    await report(face, "w")
+    assert await face.run(workers.known(face.client.namespace + "2")) == []
+
+
+async def test_many_are_read_and_swept_in_steps(face: Face, clock: Clock, valkey_url: str) -> None:
+    for number in range(450):
+        await report(face, f"{number:03}")
+    assert await names(face) == [f"{number:03}" for number in range(450)]
+    clock.advance(31)
+    keys = worker_keys(face.client.namespace)
+    with redis.Redis.from_url(valkey_url) as server:
+        for left in (351, 251):
+            await report(face, "new")
+            assert (server.hlen(keys.workers), server.zcard(keys.heard)) == (left, left)
+        assert await names(face) == ["new"]
+
+
+async def test_nothing_stays_when_nobody_reports(face: Face, valkey_url: str) -> None:
+    await report(face, "w")
+    with redis.Redis.from_url(valkey_url) as server:
+        assert all(30_000 < server.pttl(key) <= 60_000 for key in worker_keys(face.client.namespace))
+
+
+@pytest.mark.parametrize("wrote", [b"", b"no json", b"x {}", b'1 {"host": 7}', b"\xff\xfe", b"1 " + b"[" * 5000])
+async def test_what_cannot_be_read_is_passed_over(face: Face, clock: Clock, valkey_url: str, wrote: bytes) -> None:
+    await report(face, "w")
+    keys = worker_keys(face.client.namespace)
+    with redis.Redis.from_url(valkey_url) as server:
+        server.hset(keys.workers, "strange", wrote)
+        server.zadd(keys.heard, {"strange": clock.us})
+        server.hset(keys.workers, "never heard", b"1 {}")
+    assert await names(face) == ["w"]
