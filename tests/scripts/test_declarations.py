@@ -10,10 +10,10 @@ import pytest
 
 from tarry.idea.scripts import Script
 from tarry.links.embedded.launch import Running
-from tarry.verbs.jobs import holding, looking, minding, putting, ruling, settling, taking
+from tarry.verbs.jobs import holding, looking, minding, putting, ruling, settling, surveying, taking
 from tarry.words.keys import TOPIC_PARTS
 
-MODULES = (putting, taking, settling, holding, minding, looking, ruling)
+MODULES = (putting, taking, settling, holding, minding, looking, surveying, ruling)
 BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
 NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
 EVERY = pytest.mark.parametrize("name", NAMES)

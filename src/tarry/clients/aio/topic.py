@@ -259,9 +259,10 @@ class AsyncTopic(Generic[T]):
         return await self.engine.run(self.verbs.stats())
 
     async def histogram(
-        self, *, start: Duration = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
+        self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
     ) -> Histogram:
-        """How many jobs are due when: ``buckets`` over ``span``, from ``start`` after now (or ``past`` before it)."""
+        """How many jobs are due when: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
+        before now."""
         return await self.engine.run(self.verbs.histogram(start, span, buckets, past))
 
     async def check(self) -> Check:

@@ -1,11 +1,13 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, from, width, buckets = unpack(ARGV)
 --
--- How many jobs are due when: `buckets` counts of `width` µs each, the first beginning `from` µs after now.
+-- How many jobs are due when: `buckets` counts of `width` µs each, the first beginning `from` µs after now, or at a
+-- moment if it is "@" and one.
 -- Costs the same for three jobs and for a million. Answers now, jobs before, the counts, jobs after.
 -- include clock
 
-local start, answers = now + tonumber(from), {now}
+local absolute = string.match(from, '^@(.+)')
+local start, answers = tonumber(absolute) or now + tonumber(from), {now}
 answers[2] = redis.call('ZCOUNT', due, '-inf', '(' .. text(start))
 for i = 1, tonumber(buckets) do
   local stop = start + tonumber(width)

@@ -131,7 +131,7 @@ class TopicVerbs(Generic[T]):
     def stats(self) -> Call[Stats]:
         return looking.stats(self.desk)
 
-    def histogram(self, start: Duration, span: Duration, buckets: int, past: Duration) -> Call[Histogram]:
+    def histogram(self, start: Duration | datetime, span: Duration, buckets: int, past: Duration) -> Call[Histogram]:
         return looking.histogram(self.desk, start=start, span=span, buckets=buckets, past=past)
 
     def pause(self, for_: Duration | None) -> Call[datetime | None]:

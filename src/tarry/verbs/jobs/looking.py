@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from tarry.errors import BadInput
@@ -127,35 +126,28 @@ def _moment_of(score: bytes | None) -> datetime | None:
 
 
 def _lateness(meta: dict[bytes, bytes]) -> Lateness:
-    """Bucket k holds latenesses whose successor lies from 2^(k/4) to 2^((k+1)/4) µs; a percentile is its upper end."""
-    buckets = sorted((int(field[5:]), int(n)) for field, n in meta.items() if field.startswith(b"late:"))
-    total = sum(n for _, n in buckets)
-
-    def at(share: float) -> timedelta:
-        seen = 0
-        for bucket, n in buckets:
-            seen += n
-            if seen >= share * total:
-                return as_timedelta(math.ceil(2 ** ((bucket + 1) / 4)) - 2)
-        return timedelta(0)
-
-    return Lateness(total, at(0.5), at(0.99), at(1.0))
+    return Lateness.of({int(field[5:]): int(n) for field, n in meta.items() if field.startswith(b"late:")})
 
 
 def histogram(
-    desk: TopicDesk[T], *, start: Duration = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
+    desk: TopicDesk[T], *, start: Duration | datetime = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
 ) -> Call[Histogram]:
-    """How many jobs are due when, from ``past`` before now (or ``start`` after it) over ``span``, in ``buckets``."""
+    """How many jobs are due when, from ``past`` before now, ``start`` after it, or a moment, over ``span``."""
     if not isinstance(buckets, int) or not 1 <= buckets <= 1000:
         raise BadInput(f"buckets: {buckets!r}; it is a whole number from 1 to 1000.")
-    first = microseconds(start, "start") - microseconds(past, "past")
     width = -(-microseconds(span, "span", least=1) // buckets)
+    if isinstance(start, datetime):
+        first, word = moment(start, "start"), b"@%d" % moment(start, "start")
+    else:
+        first = microseconds(start, "start") - microseconds(past, "past")
+        word = b"%d" % first
 
     def decode(reply: Reply) -> Histogram:
         now, before, *counts, after = reply
-        return Histogram(as_datetime(now), as_datetime(now + first), as_timedelta(width), before, tuple(counts), after)
+        begin = first if word[:1] == b"@" else now + first
+        return Histogram(as_datetime(now), as_datetime(begin), as_timedelta(width), before, tuple(counts), after)
 
-    return Call(HISTOGRAM, desk.keys, (b"%d" % first, b"%d" % width, b"%d" % buckets), decode)
+    return Call(HISTOGRAM, desk.keys, (word, b"%d" % width, b"%d" % buckets), decode)
 
 
 def check(keys: TopicKeys) -> Flow[Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -179,6 +180,11 @@ class JobInfo(Stored[T]):
         return timedelta(milliseconds=self.head.ttr_ms) if self.head.ttr_ms else None
 
     @property
+    def receipt(self) -> int | None:
+        """The receipt it was last handed out under; ``None`` if it never was."""
+        return self._run.receipt or None
+
+    @property
     def holder(self) -> str | None:
         """Who has it, or had it last."""
         return self._run.holder or None
@@ -218,12 +224,37 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late jobs were handed out since the topic began; percentiles are right to within a fifth."""
+    """How late jobs were handed out since the topic began; percentiles are right to within a fifth.
+
+    ``buckets`` counts them: bucket k holds latenesses whose successor lies from 2^(k/4) to 2^((k+1)/4) µs.
+    """
 
     count: int
     p50: timedelta
     p99: timedelta
     max: timedelta
+    buckets: Mapping[int, int] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, buckets: Mapping[int, int]) -> Lateness:
+        """From counts by bucket. A percentile is the upper end of its bucket."""
+        ordered = sorted(buckets.items())
+        total = sum(buckets.values())
+
+        def at(share: float) -> timedelta:
+            seen = 0
+            for bucket, n in ordered:
+                seen += n
+                if seen >= share * total:
+                    return as_timedelta(math.ceil(2 ** ((bucket + 1) / 4)) - 2)
+            return timedelta(0)
+
+        return cls(total, at(0.5), at(0.99), at(1.0), dict(ordered))
+
+    def since(self, earlier: Lateness) -> Lateness:
+        """What was handed out after an earlier look."""
+        gained = {bucket: n - earlier.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
+        return Lateness.of({bucket: n for bucket, n in gained.items() if n > 0})
 
 
 @dataclass(frozen=True, slots=True)
