@@ -10,7 +10,7 @@ import pytest
 import servers
 from tarry.links.embedded.launch import Running
 
-pytest_plugins = ["plugin_time"]
+pytest_plugins = ["plugin_time", "pytester"]
 
 
 @pytest.fixture(scope="session")

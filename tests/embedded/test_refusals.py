@@ -154,7 +154,7 @@ def test_a_server_that_still_reads_its_data_is_waited_for_and_named(
         script = "for i = 1, 10000 do redis.call('SET', 'k' .. i, i) end"
         wire.ask(users.address(folder), "EVAL", script, "0")
     users.until_ended(folder)
-    monkeypatch.setattr(share, "OPTIONS", [*share.OPTIONS, "--key-load-delay", "100"])
+    monkeypatch.setattr(share, "PRIVATE", [*share.PRIVATE, "--key-load-delay", "100"])
     with monkeypatch.context() as hasty:
         hasty.setattr(share, "PATIENCE_S", 0.1)
         with pytest.raises(Unavailable, match="still reads its data"):

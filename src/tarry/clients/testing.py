@@ -7,26 +7,30 @@
     topic.pop(wait="2m")                            # the tea: waiting makes time pass
 
 Everything but the clock is the real thing: the scripts, the server, the links. Of one clock and many consumers, each wait
-is lived through alone.
+is lived through alone. A TestAsyncClient that nobody closed is closed when its event loop ends.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.aio.engine import Engine as AsyncEngine
 from tarry.clients.origin import Origin
 from tarry.clients.sync.client import Client
 from tarry.clients.sync.engine import Engine
+from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.watch import Caller, Watch
 from tarry.verbs.delayed import keeping
 from tarry.verbs.jobs.waiting import PostAddress, imaginary
-from tarry.words.durations import SECOND, Duration, microseconds
+from tarry.words.durations import SECOND, Duration, as_datetime, microseconds
 from tarry.words.keys import QueueKeys
 
+T = TypeVar("T")
 START_US = 1_800_000_000 * SECOND
 """2027-01-15 08:00:00 UTC."""
 
@@ -45,8 +49,17 @@ class Clock:
 
     def advance(self, duration: Duration) -> None:
         """Lets time pass."""
-        self.us += microseconds(duration, "duration")
+        self.turn_to(self.us + microseconds(duration, "duration"))
+
+    def turn_to(self, us: int) -> None:
+        """Lets time pass until a moment; it never goes back."""
+        self.us = max(self.us, us)
         self._tell()
+
+    @property
+    def now(self) -> datetime:
+        """The moment that it shows, in UTC."""
+        return as_datetime(self.us)
 
     @property
     def lived_us(self) -> int:
@@ -95,7 +108,23 @@ class _AsyncEngine(AsyncEngine):
     def __init__(self, origin: Origin, clock: Clock) -> None:
         super().__init__(origin)
         self._clock, self._alone = clock, _Alone(clock)
+        self._life: tuple[asyncio.AbstractEventLoop, AsyncGenerator[None]] | None = None
         clock.drive(self.runner)
+
+    async def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+        await self._live_here()
+        return await super().run(operation)
+
+    async def introduce(self, topic: str) -> None:
+        await self._live_here()
+        await super().introduce(topic)
+
+    async def _live_here(self) -> None:
+        """A loop that ends closes its asynchronous generators; one of ours closes this client then."""
+        loop = asyncio.get_running_loop()
+        if self._life is None or self._life[0] is not loop:
+            self._life = loop, _until_the_end(self)
+            await anext(self._life[1])
 
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         return _served(await self.run(self._alone.flow(want, seconds, posts)))
@@ -124,6 +153,13 @@ class TestAsyncClient(AsyncClient):
         super().__init__(url, **options)
         self.clock = clock or Clock()
         self.engine = _AsyncEngine(self.engine.origin, self.clock)
+
+
+async def _until_the_end(engine: AsyncEngine) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        await engine.close()
 
 
 def _served(caller: Caller) -> Caller:

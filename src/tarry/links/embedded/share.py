@@ -22,30 +22,31 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 from tarry.links.embedded import keeper, marks, runtime, wire
-from tarry.links.embedded.launch import find_binary
+from tarry.links.embedded.launch import IMAGINARY_CLOCK, find_binary
 
 LINGER_S = 60.0
 PATIENCE_S = 30.0
 
-#: a private server that loses at most a second, and only when the machine itself fails
-OPTIONS = [
-    *("--port", "0", "--daemonize", "no", "--unixsocketperm", "700"),
-    *("--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction"),
-]
+PRIVATE = ("--port", "0", "--daemonize", "no", "--unixsocketperm", "700", "--maxmemory-policy", "noeviction")
+#: it loses at most a second, and only when the machine itself fails
+DURABLE = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "")
+#: for tests: imaginary time is allowed, nothing is worth writing down (a point at which it would is never reached)
+FOR_TESTS = ("--appendonly", "no", "--save", "31536000 1000000000", "--rename-command", "ECHO", IMAGINARY_CLOCK)
 
 
 class Share:
     """A part in the embedded server of ``folder``: while it is open, the server runs. A context manager."""
 
-    def __init__(self, folder: Path, *, linger_s: float) -> None:
+    def __init__(self, folder: Path, *, linger_s: float, options: Sequence[str]) -> None:
         self.folder = _usable(folder)
         self._linger_s = linger_s
+        self._options = options
         #: whether this call started the server, and did not find it running
         self.started = False
         self._address = ""
@@ -73,7 +74,7 @@ class Share:
             self.close()
             self.folder = _usable(self.folder)
             self._lock = _come(self.folder)
-        self._address, self.started = _have_server(self.folder, self._linger_s)
+        self._address, self.started = _have_server(self.folder, self._linger_s, self._options)
         return self.url
 
     def close(self) -> None:
@@ -89,10 +90,11 @@ class Share:
         self.close()
 
 
-def join(folder: Path | None = None, *, linger_s: float = LINGER_S) -> Share:
+def join(folder: Path | None = None, *, linger_s: float = LINGER_S, options: Sequence[str] = DURABLE) -> Share:
     """Join the embedded server of ``folder`` (by default: the one of this user), and start it if nobody has.
 
-    ``linger_s`` is how long a server that this call starts stays after its last user has left.
+    ``linger_s`` is how long a server that this call starts stays after its last user has left; ``options`` are that
+    server's own.
     Raises ``BadInput`` (the folder cannot be used), ``ServerUnfit`` (no server can be started: the message says what
     to do) or ``Unavailable`` (it is there but does not answer).
     """
@@ -102,7 +104,7 @@ def join(folder: Path | None = None, *, linger_s: float = LINGER_S) -> Share:
         from platformdirs import user_data_path
 
         folder = user_data_path("tarry") / "embedded"
-    return Share(folder, linger_s=linger_s)
+    return Share(folder, linger_s=linger_s, options=options)
 
 
 # ---- the folder
@@ -159,7 +161,7 @@ def _come(folder: Path) -> int:
 # ---- the server
 
 
-def _have_server(folder: Path, linger_s: float) -> tuple[str, bool]:
+def _have_server(folder: Path, linger_s: float, options: Sequence[str]) -> tuple[str, bool]:
     """Where the folder's server listens, and whether it was started here."""
     started = False
     state = "dead"
@@ -167,7 +169,7 @@ def _have_server(folder: Path, linger_s: float) -> tuple[str, bool]:
         if not _ring(folder):
             with _turn_to_start(folder) as mine:
                 if mine and not _ring(folder):
-                    started = _start_keeper(folder, linger_s)
+                    started = _start_keeper(folder, linger_s, options)
         if address := _address(folder):
             state = wire.state(address)
             if state == "ready":
@@ -225,9 +227,9 @@ def _turn_to_start(folder: Path) -> Generator[bool]:
             os.close(lock)
 
 
-def _start_keeper(folder: Path, linger_s: float) -> bool:
+def _start_keeper(folder: Path, linger_s: float, options: Sequence[str]) -> bool:
     """Start a keeper, and through it the server. True when the server is new, False when it was found running."""
-    order = keeper.Order(str(find_binary()), OPTIONS, str(runtime.socket_for(folder)), linger_s)
+    order = keeper.Order(str(find_binary()), [*PRIVATE, *options], str(runtime.socket_for(folder)), linger_s)
     command = [_python(), "-I", "-S", keeper.__file__, json.dumps(order._asdict())]
     log = os.open(folder / marks.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:

@@ -1,0 +1,63 @@
+"""The pytest plugin, there wherever tarry is installed. Nothing of tarry is imported before a test asks for a fixture.
+
+tarry_url             a private embedded server, one a session; it ends with the session, however that ends
+tarry_client          on it, in a namespace of the test's own, by imaginary time
+tarry_clock           tarry_clock.attach(app.worker); tarry_clock.advance("30m")
+tarry_async_client    the same two for async tests, by whatever plugin they are run
+tarry_async_clock     await tarry_async_clock.advance("30m")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tarry.clients.testing import TestAsyncClient, TestClient
+    from tarry.programs.testing.clocks import TestAsyncClock, TestClock
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def tarry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a private server that runs as long as this session; a client of it goes by real time."""
+    from tarry.links.embedded.share import FOR_TESTS, join
+
+    with join(tmp_path_factory.mktemp("tarry"), linger_s=0, options=FOR_TESTS) as share:
+        yield share.url
+
+
+@pytest.fixture
+def tarry_clock(tarry_url: str) -> Iterator[TestClock]:
+    """Imaginary time. Advancing it runs the jobs that become due, of the workers that are attached."""
+    from tarry.programs.testing.clocks import TestClock
+
+    clock = TestClock(tarry_url, f"test-{next(_numbers)}")
+    yield clock
+    clock.close()
+
+
+@pytest.fixture
+def tarry_async_clock(tarry_clock: TestClock) -> TestAsyncClock:
+    """The same time as ``tarry_clock``, awaited."""
+    from tarry.programs.testing.clocks import TestAsyncClock
+
+    return TestAsyncClock(tarry_clock)
+
+
+@pytest.fixture
+def tarry_client(tarry_clock: TestClock) -> TestClient:
+    """A client in a namespace of this test's own, by imaginary time: a pop that waits makes it pass."""
+    return tarry_clock.client
+
+
+@pytest.fixture
+def tarry_async_client(tarry_url: str, tarry_clock: TestClock) -> TestAsyncClient:
+    """The same, awaited. It is closed when the test's event loop ends."""
+    from tarry.clients.testing import TestAsyncClient
+
+    return TestAsyncClient(tarry_url, tarry_clock, namespace=tarry_clock.client.namespace)
