@@ -2,6 +2,7 @@
 
     redis://  rediss://  unix://        a server of yours (valkey:// and valkeys:// mean the same)
     redis+cluster://host:port,…         a Cluster, by some of its nodes
+    redis+sentinel://host:port,…/name   the master that Sentinels call by that name
     embedded://  embedded:///path       the embedded server of this user, or of a folder
     nothing                             TARRY_URL, else embedded:// (TARRY_EMBEDDED=no refuses it)
 
@@ -10,6 +11,7 @@ The driver's own traps are closed here: no hidden repeats, RESP2, keepalive (doc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,14 +30,16 @@ ANSWER_S = 5.0
 
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
 _UNREADABLE = "it cannot be read; a port is a number, and signs like # @ / ? in a password are written %23 %40 %2F %3F."
-_KNOWN = "redis://, rediss://, unix://, redis+cluster:// or embedded://"
+_KNOWN = "redis://, rediss://, unix://, redis+cluster://, redis+sentinel:// or embedded://"
+_SEVERAL = re.compile(r"(redis|rediss|valkey|valkeys)\+(cluster|sentinel)")
+SENTINEL_PORT = 26379
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where the server is. ``shown`` is safe to log: it carries no password."""
 
-    kind: Literal["server", "cluster", "embedded"]
+    kind: Literal["server", "cluster", "sentinel", "embedded"]
     url: str = field(repr=False)
     shown: str
     folder: Path | None = None
@@ -56,8 +60,11 @@ def find(url: str | None, environment: Mapping[str, str]) -> Address:
     if scheme == "embedded":
         refuse_embedded(environment, "The URL names the embedded server")
         return Address("embedded", "", "the embedded server", _folder(rest))
-    if scheme in ("redis+cluster", "valkey+cluster"):
-        return Address("cluster", "redis://" + rest, _shown(given))
+    if several := _SEVERAL.fullmatch(scheme):
+        scheme = _SCHEMES.get(several[1], several[1])
+        if several[2] == "cluster":
+            return Address("cluster", f"{scheme}://{rest}", _shown(given))
+        return Address("sentinel", f"{scheme}://{_with_a_name(rest)}", _shown(given))
     scheme = _SCHEMES.get(scheme, scheme)
     if scheme not in ("redis", "rediss", "unix"):
         raise BadInput(f"url: the scheme {scheme!r} is unknown; it is one of {_KNOWN}.")
@@ -79,6 +86,15 @@ def _folder(rest: str) -> Path | None:
     if not folder.is_absolute():
         raise BadInput(f"url: embedded://{rest} is relative; name a whole path: embedded:///{rest}.")
     return folder
+
+
+def _with_a_name(rest: str) -> str:
+    name = rest.partition("?")[0].rpartition("@")[2].partition("/")[2].partition("/")[0]
+    if not name:
+        raise BadInput(
+            "url: behind the Sentinels stands the name of their master: redis+sentinel://host:26379/mymaster."
+        )
+    return rest
 
 
 def _refuse_names_for_databases(rest: str) -> None:

@@ -121,16 +121,18 @@ class WaitingLine:
 
     wait_s = WAIT_S
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
+    def __init__(self) -> None:
+        self.server: Server
         self._connection: Any = None
         self._id = b""
         self._over_by = 0.0
         self.keys: tuple[bytes, ...] = ()
 
-    @property
-    def connected(self) -> bool:
-        return self._connection is not None
+    def go_to(self, server: Server) -> None:
+        """Where the next wait is; after a fail-over, or when a slot has moved, that is somewhere else."""
+        if self._connection is not None and self.server is not server:
+            self.drop()
+        self.server = server
 
     def begin(self, keys: tuple[bytes, ...]) -> None:
         """Waits for a token in one of the keys. Raises a ``Fault``."""

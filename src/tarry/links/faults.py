@@ -83,6 +83,10 @@ def meaning(error: BaseException, what: str = "the call") -> Fault:
         return Refused(ServerUnfit("The server refused the user or password; correct the URL."))
     if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
         return Refused(ServerUnfit(f"The server's ACL forbids something that tarry needs: {text}"))
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return Refused(
+            ServerUnfit(f"The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=: {text}")
+        )
     if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError)):
         return Lost(text or type(error).__name__)
     return Refused(refusal(text) or ServerUnfit(f"The server failed at {what}: {text}"))

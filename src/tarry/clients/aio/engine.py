@@ -117,8 +117,7 @@ class Engine:
 
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Queues a caller at its posts, behind those who wait already."""
-        key = posts[0][0].due
-        server = await self.runner.server_of(key)
+        await self.runner.ready()
         groups = {self.runner.group_of(keys.due) for keys, _, _ in posts}
         if len(groups) > 1:
             raise BadInput(SEVERAL_SLOTS)
@@ -126,7 +125,7 @@ class Engine:
         waiter = self._waiters.get(place)
         if waiter is None:
             self._waiters = {where: one for where, one in self._waiters.items() if not where[0].is_closed()}
-            waiter = self._waiters[place] = Waiter(self.runner, server, self.origin.watcher())
+            waiter = self._waiters[place] = Waiter(self.runner, self.origin.watcher())
         return await waiter.wait(want, seconds, posts)
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────

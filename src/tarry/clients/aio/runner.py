@@ -183,7 +183,7 @@ class Runner:
         try:
             await asyncio.sleep(pause)
             if look:
-                with suppress(Unavailable):  # still nobody there: patience decides
+                with suppress(Unavailable, Fault):  # still nobody there: patience decides
                     await self.refresh()
         except asyncio.CancelledError:
             _fail(errand.future, Unavailable(CLOSED))
@@ -210,7 +210,19 @@ class Runner:
             await asyncio.shield(self._opening)
 
     async def _open(self) -> None:
-        await asyncio.to_thread(self._topology.open)
+        tries, began = 0, asyncio.get_running_loop().time()
+        while True:
+            try:
+                await asyncio.to_thread(self._topology.open)
+                break
+            except Fault as fault:  # a Cluster, or Sentinels, of which nobody answers
+                spent = asyncio.get_running_loop().time() - began
+                pause = self._patience.pause(tries, spent, random.random())
+                if pause is None:
+                    raise given_up(fault, self._topology.shown, spent) from fault
+                tell_of_patience(tries, fault, self._topology.shown, self._patience.bound)
+                tries += 1
+                await asyncio.sleep(pause)
         self._opened = True
         announce(self._topology)
 

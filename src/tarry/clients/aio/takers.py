@@ -107,7 +107,7 @@ class Takers:
                 await asyncio.sleep(max(min(FIRST * 2**failures, LONGEST, until - loop.time()), 0))
                 failures = min(failures + 1, 10)
                 if isinstance(fault, Elsewhere) or failures > 1:
-                    with suppress(Unavailable):  # still nobody there
+                    with suppress(Unavailable, Fault):  # still nobody there
                         await self._runner.refresh()
             else:
                 if pair is not None:

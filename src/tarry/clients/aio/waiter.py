@@ -10,7 +10,7 @@ from tarry.clients.aio.runner import CLOSED, CLOSING_S, Runner
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.idea.watch import Block, Caller, Watch
-from tarry.links.awaiting import Server, WaitingLine
+from tarry.links.awaiting import WaitingLine
 from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
@@ -19,9 +19,9 @@ from tarry.verbs.jobs.waiting import PostAddress, turn
 class Waiter:
     """All who wait on one server (on a Cluster: for one slot), in one event loop."""
 
-    def __init__(self, runner: Runner, server: Server, name: bytes) -> None:
+    def __init__(self, runner: Runner, name: bytes) -> None:
         self._runner = runner
-        self._line = WaitingLine(server)
+        self._line = WaitingLine()
         self._watch = Watch(name)
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
@@ -93,8 +93,7 @@ class Waiter:
         if not step.keys:
             return True, None
         if not self._line.keys:
-            if not self._line.connected:
-                self._line.server = await self._runner.server_of(step.keys[0])
+            await self._line.go_to(await self._runner.server_of(step.keys[0]))
             await self._line.begin(step.keys)
         return await self._line.wait(step.until - self._loop.time(), self._poke)
 
@@ -104,7 +103,7 @@ class Waiter:
         self._failures = min(self._failures + 1, 10)
         await asyncio.wait({self._poke}, timeout=max(min(pause, until - self._loop.time()), 0))
         if isinstance(fault, Elsewhere):
-            with suppress(Unavailable):
+            with suppress(Unavailable, Fault):
                 await self._runner.refresh()
 
     async def close(self) -> None:

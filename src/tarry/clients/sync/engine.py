@@ -105,16 +105,14 @@ class Engine:
 
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Queues a caller at its posts, behind those who wait already."""
-        key = posts[0][0].due
         groups = {self.runner.group_of(keys.due) for keys, _, _ in posts}
         if len(groups) > 1:
             raise BadInput(SEVERAL_SLOTS)
         place = (os.getpid(), groups.pop())
         waiter = self._waiters.get(place)
         if waiter is None:
-            server, name = self.runner.server_of(key), self.origin.watcher()
             with self._lock:
-                waiter = self._waiters.setdefault(place, Waiter(self.runner, server, name))
+                waiter = self._waiters.setdefault(place, Waiter(self.runner, self.origin.watcher()))
         return waiter.wait(want, seconds, posts)
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────

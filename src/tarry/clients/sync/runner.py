@@ -91,7 +91,7 @@ class Runner:
         tell_of_patience(tries, fault, self._topology.shown, self._patience.bound)
         time.sleep(pause)
         if tries or isinstance(fault, Elsewhere):
-            with suppress(Unavailable):  # still nobody there: patience decides
+            with suppress(Unavailable, Fault):  # still nobody there: patience decides
                 self.refresh()
 
     # ── servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,7 +105,6 @@ class Runner:
         return server if server is not None else self._meet(url)
 
     def group_of(self, key: bytes) -> int:
-        self.server_of(key)
         return self._topology.group_of(key)
 
     def refresh(self) -> None:

@@ -98,7 +98,7 @@ class Takers:
                 time.sleep(max(min(FIRST * 2**failures, LONGEST, until - time.monotonic()), 0))
                 failures = min(failures + 1, 10)
                 if isinstance(fault, Elsewhere) or failures > 1:
-                    with suppress(Unavailable):  # still nobody there
+                    with suppress(Unavailable, Fault):  # still nobody there
                         self._runner.refresh()
             else:
                 if pair is not None:

@@ -18,7 +18,7 @@ from tarry.clients.sync.runner import Runner
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.idea.watch import Block, Caller, Watch
-from tarry.links.blocking import Server, WaitingLine
+from tarry.links.blocking import WaitingLine
 from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
@@ -49,9 +49,9 @@ class Bell:
 class Waiter:
     """All who wait on one server (on a Cluster: for one slot)."""
 
-    def __init__(self, runner: Runner, server: Server, name: bytes) -> None:
+    def __init__(self, runner: Runner, name: bytes) -> None:
         self._runner = runner
-        self._line = WaitingLine(server)
+        self._line = WaitingLine()
         self._watch = Watch(name)
         self._lock = threading.Lock()
         self._leader: Caller | None = None
@@ -146,8 +146,7 @@ class Waiter:
         if not step.keys:
             return True, None
         if not self._line.keys:
-            if not self._line.connected:
-                self._line.server = self._runner.server_of(step.keys[0])
+            self._line.go_to(self._runner.server_of(step.keys[0]))
             self._line.begin(step.keys)
         return self._line.wait(min(step.until - time.monotonic(), LONGEST_WAIT_S))
 
@@ -157,7 +156,7 @@ class Waiter:
         self._failures = min(self._failures + 1, 10)
         time.sleep(max(min(pause, until - time.monotonic()), 0))
         if isinstance(fault, Elsewhere):
-            with suppress(Unavailable):
+            with suppress(Unavailable, Fault):
                 self._runner.refresh()
 
     def _interrupted(self, caller: Caller) -> None:

@@ -1,0 +1,74 @@
+"""TLS and passwords: a certificate that is trusted, one that is not, and signs in passwords."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+import trustme
+
+import servers
+import tarry
+from tarry.links.embedded.launch import TEST_OPTIONS, Running
+
+pytestmark = pytest.mark.otherserver
+PASSWORD = "p@ss:w/o#r?d%"  # every sign that means something in a URL
+
+
+@dataclass
+class Secure:
+    port: int
+    authority: Path
+
+    def url(self, password: str = PASSWORD) -> str:
+        return f"rediss://:{quote(password, safe='')}@localhost:{self.port}/0?ssl_ca_certs={self.authority}"
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[Secure]:
+    """Redis 7.0 that speaks TLS only; the wheel's Valkey has none."""
+    with servers.short_folder() as folder:
+        authority, port = trustme.CA(), servers.free_ports(1)[0]
+        authority.cert_pem.write_to_path(folder / "ca.pem")
+        authority.issue_cert("localhost").private_key_and_cert_chain_pem.write_to_path(folder / "s.pem")
+        words = [str(servers.redis7_binary(folder)), "--port", "0", "--unixsocket", str(folder / "s"), *TEST_OPTIONS]
+        words += ["--tls-port", str(port), "--bind", "127.0.0.1", "--tls-auth-clients", "no"]
+        words += ["--tls-cert-file", "s.pem", "--tls-key-file", "s.pem", "--tls-ca-cert-file", "ca.pem"]
+        running = Running(folder, words, str(folder / "s"))
+        try:
+            running.ask("CONFIG", "SET", "requirepass", PASSWORD)
+            yield Secure(port, folder / "ca.pem")
+        finally:
+            running.stop()
+
+
+def test_jobs_go_over_tls(secure: Secure) -> None:
+    with tarry.Client(secure.url()) as client:
+        client.topic("letters").add("tea")
+        job = client.pop("letters", wait=1)
+        assert job is not None
+        assert job.body == "tea"
+
+    async def awaited() -> object:
+        async with tarry.AsyncClient(secure.url()) as client:
+            await client.topic("letters").add("jam")
+            job = await client.pop("letters", wait=1)
+            return job and job.body
+
+    assert asyncio.run(awaited()) == "jam"
+
+
+def test_a_certificate_of_nobody_known_is_refused_in_words(secure: Secure) -> None:
+    url = secure.url().partition("?")[0]
+    with tarry.Client(url) as client, pytest.raises(tarry.ServerUnfit, match="ssl_ca_certs"):
+        client.topics()
+
+
+def test_a_wrong_password_is_refused_in_words(secure: Secure) -> None:
+    with tarry.Client(secure.url("wrong")) as client, pytest.raises(tarry.ServerUnfit, match="password") as told:
+        client.topics()
+    assert "wrong" not in str(told.value).replace("refused the user", "")
