@@ -8,6 +8,7 @@ from typing import Any, assert_type
 import msgspec
 
 import tarry
+import tarry.otel
 
 
 class Order(msgspec.Struct):
@@ -41,6 +42,15 @@ def add_up(numbers: list[int], *, twice: bool = False) -> int:
     return sum(numbers) * (1 + twice)
 
 
+@worker.stamp
+def tenant() -> dict[str, str]:
+    return tarry.otel.headers({"tenant": "7"})
+
+
+tarry.otel.instrument(worker)
+tarry.otel.instrument(registry)
+
+
 async def well() -> None:
     assert_type(await close(tarry.AsyncJob.__new__(tarry.AsyncJob[Order])), None)
     assert_type(send(Order(7)), int)
@@ -65,4 +75,5 @@ async def refused() -> None:
     remind.options(delay="1h").add(7, txt="hi")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     remind.options(if_exists="overwrite")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await add_up.add_async([1], True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    tarry.otel.instrument(remind)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     add_up.add(["x"])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]

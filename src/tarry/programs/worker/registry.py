@@ -13,7 +13,7 @@ worker.include(mail)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+Stamp = Callable[[], Mapping[str, str]]
 CONCURRENCY, THREADS = 100, 20
 """Jobs of a topic at a time: for async handlers, and for plain ones, which take a thread each."""
 TASKS = "tasks"
@@ -63,6 +64,7 @@ class Registry:
         self._routes: dict[str, Route] = {}
         self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
         self._layers: list[Middleware] = []
+        self._stamps: list[Stamp] = []
         self._parts: list[Registry] = []
         self._whole: Registry | None = None
 
@@ -160,6 +162,16 @@ class Registry:
         self._layers.append(layer)
         return layer
 
+    def stamp(self, make: Stamp) -> Stamp:
+        """Headers for every job that a task of this registry, or of its parts, puts in: ``make()`` says them each time.
+
+        A part's own win over them, and ``options(headers=…)`` over all.
+        """
+        if not callable(make):
+            raise BadInput(f"stamp: {make!r} is not callable; it takes nothing and answers headers.")
+        self._stamps.append(make)
+        return make
+
     def include(self, *registries: Registry) -> None:
         """Takes in other registries; their middleware stays theirs. Raises ``BadInput`` where two say the same."""
         for part in registries:
@@ -190,6 +202,17 @@ class Registry:
                     known.tasks.update(route.tasks)
                     known.slots = max(known.slots, route.slots)
         return list(found.values())
+
+    def stamped(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        """The headers of a job that a task puts in."""
+        stamps = [stamp for part in reversed([*self._upwards()]) for stamp in part._stamps]
+        if not stamps:
+            return own
+        made: dict[str, str] = {}
+        for stamp in stamps:
+            made.update(stamp())
+        made.update(own or {})
+        return made
 
     def all_tasks(self) -> dict[tuple[str, str], Task[..., Any]]:
         found = dict(self._tasks)

@@ -115,7 +115,7 @@ class Task(Generic[P, R]):
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
-        return NewJob(self.body(*args, **kwargs))
+        return NewJob(self.body(*args, **kwargs), headers=self._registry.stamped(None))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The call as a body. Raises ``BadInput`` when the arguments are not the function's."""
@@ -165,15 +165,19 @@ class TaskOptions(Generic[P]):
     def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
         """Puts the job in. Raises what ``topic.add`` raises."""
         body = self._task.body(*args, **kwargs)
-        added: Added = self._task._registry.worker().blocking.topic(self._task.topic_name).add(body, **self._given)
+        topic = self._task._registry.worker().blocking.topic(self._task.topic_name)
+        added: Added = topic.add(body, **self._stamped())
         return added
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> Added:
         """The same, awaited."""
         body = self._task.body(*args, **kwargs)
         topic = self._task._registry.worker().client.topic(self._task.topic_name)
-        added: Added = await topic.add(body, **self._given)
+        added: Added = await topic.add(body, **self._stamped())
         return added
+
+    def _stamped(self) -> dict[str, Any]:
+        return {**self._given, "headers": self._task._registry.stamped(self._given.get("headers"))}
 
 
 def envelope(job: HandedOut[Any]) -> Envelope:

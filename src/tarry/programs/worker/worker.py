@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -92,7 +92,7 @@ class Worker(Registry):
         return self._clients.blocking
 
     @contextmanager
-    def using(self, server: str | Client | AsyncClient, *, namespace: str = "default") -> Iterator[Worker]:
+    def using(self, server: str | Client | AsyncClient, *, namespace: str = "default") -> Generator[Worker]:
         """In this block it works, and its tasks are added, on another server: for tests.
 
         ``namespace`` goes with a URL; a client has its own.

@@ -1,0 +1,156 @@
+"""OpenTelemetry: each attempt of a job is a span, linked to the span in which the job was added. Needs ``tarry[otel]``.
+
+    web    ── POST /orders ──┐ close.options(delay="30m").add(7)       traceparent travels in the job's headers
+                             ┊ link
+    worker                   └┄┄ process tasks ── attempt 1 ──    and another span, linked too, for attempt 2
+
+Linked, and not a child: a trace that waits for half an hour, or for a retry tomorrow, is no trace that anybody can read.
+
+tarry.otel.instrument(worker)                       # spans for its handlers, headers for the tasks that are added
+topic.add(order, headers=tarry.otel.headers())      # what is added without a task
+
+Attributes are those of the semantic conventions for messaging, 1.27; what they have no name for begins with ``tarry.``.
+Bodies and arguments are never among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakSet
+
+try:
+    from opentelemetry import context, propagate, trace
+    from opentelemetry.util.types import AttributeValue
+except ImportError as fault:
+    raise ImportError("tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'") from fault
+
+from tarry import __version__
+from tarry.programs.worker.registry import Registry
+from tarry.programs.worker.tasks import envelope
+from tarry.programs.worker.verdicts import Bury, Dead, Snooze
+from tarry.verbs.jobs.shapes import HandedOut
+
+SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
+ROOM = 2048
+"""Bytes of a job's headers, which has 8 KiB, that the context may take. Beyond that baggage stays behind."""
+Job = HandedOut[Any]
+_instrumented: WeakSet[Registry] = WeakSet()
+
+
+def headers(own: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Headers for ``add`` that carry the current span's context, and ``own`` ones, which win.
+
+    What is written is up to the propagators of OpenTelemetry (``OTEL_PROPAGATORS``; W3C ``traceparent`` if nothing is said).
+    """
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    if sum(len(text.encode()) for pair in carrier.items() for text in pair) > ROOM:
+        carrier.pop("baggage", None)
+    return {**carrier, **(own or {})}
+
+
+def instrument(registry: Registry, *, tracer_provider: trace.TracerProvider | None = None) -> None:
+    """Traces a worker, or the part of it that a registry is: a span for each attempt, headers for each task that is added.
+
+    ``tracer_provider`` is the global one if none is given. Twice is once. Middleware that was put around before goes
+    around the span, middleware of later runs inside of it.
+    """
+    if registry in _instrumented:
+        return
+    _instrumented.add(registry)
+    tracer = trace.get_tracer("tarry", __version__, tracer_provider, SCHEMA)
+
+    @registry.around
+    async def traced(job: Job, handle: Callable[[Job], Awaitable[Any]]) -> Any:
+        with _attempt(tracer, registry, job):
+            return await handle(job)
+
+    @registry.around
+    def traced_in_its_thread(job: Job, handle: Callable[[Job], Any]) -> Any:
+        with _attempt(tracer, registry, job):
+            return handle(job)
+
+    registry.stamp(headers)
+
+
+@contextmanager
+def _attempt(tracer: trace.Tracer, registry: Registry, job: Job) -> Generator[None]:
+    """One attempt as a span, in a trace of its own whatever else runs here, with the baggage of whoever added the job."""
+    came = _context_of(job)
+    adding = trace.get_current_span(came).get_span_context()
+    span = tracer.start_span(
+        f"process {job.topic}",
+        context=trace.set_span_in_context(trace.INVALID_SPAN, came),
+        kind=trace.SpanKind.CONSUMER,
+        attributes=_attributes(registry, job),
+        links=[trace.Link(adding)] if adding.is_valid else [],
+        record_exception=False,
+        set_status_on_exception=False,
+    )
+    token = context.attach(trace.set_span_in_context(span, came))
+    outcome = "given back"  # stopped, and not by its own fault
+    try:
+        yield
+        outcome = "finished"
+    except Dead as dead:
+        outcome = "dead"
+        _failed(span, dead.error)
+        raise
+    except Snooze:
+        outcome = "snoozed"
+        raise
+    except Exception as fault:
+        outcome = "again"
+        _failed(span, fault)
+        raise
+    finally:
+        context.detach(token)
+        span.set_attribute("tarry.job.outcome", "lost" if job.lost else outcome)
+        span.end()
+
+
+def _failed(span: trace.Span, fault: BaseException) -> None:
+    kind = type(fault)
+    span.set_attribute("error.type", kind.__qualname__ if kind.__module__ == "builtins" else _whole_name(kind))
+    span.record_exception(fault)
+    span.set_status(trace.StatusCode.ERROR, f"{kind.__qualname__}: {fault}")
+
+
+def _whole_name(kind: type[BaseException]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _context_of(job: Job) -> context.Context:
+    """What came with the job. Headers that are damaged, or a propagator that stumbles over them, cost the link only."""
+    try:
+        return propagate.extract(job.headers, context.Context())
+    except Exception:  # noqa: BLE001  # a trace must not cost a job
+        return context.Context()
+
+
+def _attributes(registry: Registry, job: Job) -> dict[str, AttributeValue]:
+    found: dict[str, AttributeValue] = {
+        "messaging.system": "tarry",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": job.topic,
+        "messaging.message.id": job.id,
+        "tarry.job.attempt": job.attempt,
+        "tarry.job.lateness_ms": job.lateness.total_seconds() * 1000,
+    }
+    task = _task_of(registry, job)
+    if task is not None:
+        found["tarry.task"] = task
+    return found
+
+
+def _task_of(registry: Registry, job: Job) -> str | None:
+    """The task that it is for; ``None`` for a handler's job."""
+    if not any(topic == job.topic for topic, _ in registry.all_tasks()):
+        return None
+    try:
+        return envelope(job).task
+    except Bury:
+        return None

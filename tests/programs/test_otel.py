@@ -1,0 +1,240 @@
+"""Spans of attempts, with OpenTelemetry's own SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import baggage, context, propagate, trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import tarry
+from tarry import otel
+from tarry.testing import TestAsyncClock, TestClient, TestClock
+
+
+class Traced:
+    """A provider and what it exported."""
+
+    def __init__(self) -> None:
+        self.provider = TracerProvider(shutdown_on_exit=False)
+        self._exporter = InMemorySpanExporter()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracer = self.provider.get_tracer("tests")
+
+    def spans(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self._exporter.get_finished_spans() if span.name == name]
+
+
+@pytest.fixture
+def traced() -> Iterator[Traced]:
+    made = Traced()
+    yield made
+    made.provider.shutdown()
+
+
+def said(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["async", "thread"])
+def test_each_attempt_is_a_span_linked_to_the_one_that_added(
+    traced: Traced, tarry_clock: TestClock, plain: bool
+) -> None:
+    worker = tarry.Worker()
+    otel.instrument(worker, tracer_provider=traced.provider)
+    inside: list[trace.SpanContext] = []
+
+    def handle(number: int) -> None:
+        inside.append(trace.get_current_span().get_span_context())
+        if len(inside) == 1:
+            raise ConnectionError("no answer")
+
+    async def awaited(number: int) -> None:
+        handle(number)
+
+    task: Any = worker.task(name="close")(handle if plain else awaited)
+    tarry_clock.attach(worker)
+    with traced.tracer.start_as_current_span("POST /orders") as request:
+        added = task.options(delay="30m", headers={"tenant": "7"}).add(7)
+    tarry_clock.advance("1h")
+
+    first, second = traced.spans("process tasks")
+    assert [span.context for span in (first, second)] == inside, "it is the current one inside of the handler"
+    assert first.context is not None
+    assert second.context is not None
+    assert len({first.context.trace_id, second.context.trace_id, request.get_span_context().trace_id}) == 3
+    for attempt, span in enumerate((first, second), 1):
+        assert span.kind is trace.SpanKind.CONSUMER
+        assert span.parent is None
+        assert [link.context.span_id for link in span.links] == [request.get_span_context().span_id]
+        attributes = said(span)
+        assert attributes.pop("tarry.job.lateness_ms") >= 0
+        assert attributes == {
+            "messaging.system": "tarry",
+            "messaging.operation.type": "process",
+            "messaging.operation.name": "process",
+            "messaging.destination.name": "tasks",
+            "messaging.message.id": added.id,
+            "tarry.task": "close",
+            "tarry.job.attempt": attempt,
+            "tarry.job.outcome": ("again", "finished")[attempt - 1],
+            **({"error.type": "ConnectionError"} if attempt == 1 else {}),
+        }
+    assert first.status.status_code is trace.StatusCode.ERROR
+    assert first.status.description == "ConnectionError: no answer"
+    [event] = first.events
+    assert event.attributes is not None
+    assert event.attributes["exception.message"] == "no answer"
+    assert (second.status.status_code, second.events) == (trace.StatusCode.UNSET, ())
+
+
+@pytest.mark.parametrize(
+    ("raised", "outcome", "error"),
+    [
+        (tarry.Snooze("1h"), "snoozed", None),
+        (tarry.Retry("busy"), "again", "tarry.programs.worker.verdicts.Retry"),
+        (tarry.Bury("no such user"), "dead", "tarry.programs.worker.verdicts.Bury"),
+        (ValueError("the last attempt"), "dead", "ValueError"),
+    ],
+    ids=repr,
+)
+def test_what_becomes_of_the_job_is_told(
+    traced: Traced, tarry_clock: TestClock, tarry_client: TestClient, raised: Exception, outcome: str, error: str | None
+) -> None:
+    worker = tarry.Worker()
+    otel.instrument(worker, tracer_provider=traced.provider)
+
+    @worker.on("n", max_attempts=1 if isinstance(raised, ValueError) else None)
+    async def handle(body: str) -> None:
+        raise raised
+
+    tarry_clock.attach(worker)
+    tarry_client.topic("n").add("a secret")
+    tarry_clock.advance(0)
+    [span] = traced.spans("process n")
+    assert (said(span)["tarry.job.outcome"], said(span).get("error.type")) == (outcome, error)
+    assert len(span.events) == (error is not None)
+    assert span.links == ()
+    assert "a secret" not in span.to_json()
+
+
+def test_a_job_that_had_to_be_given_back_has_no_error(
+    traced: Traced, tarry_async_clock: TestAsyncClock, tarry_client: TestClient
+) -> None:
+    worker = tarry.Worker(grace=0)
+    otel.instrument(worker, tracer_provider=traced.provider)
+
+    @worker.on("n")
+    async def handle(job: Any) -> None:
+        worker.stop()
+        await asyncio.Event().wait()
+
+    tarry_async_clock.attach(worker)
+    tarry_client.topic("n").add("x")
+    assert asyncio.run(worker.run(signals=False)) == 1
+    [span] = traced.spans("process n")
+    assert said(span)["tarry.job.outcome"] == "given back"
+    assert span.status.status_code is trace.StatusCode.UNSET
+
+
+def test_context_travels_by_hand_and_by_registries_and_in_batches(
+    traced: Traced, tarry_clock: TestClock, tarry_client: TestClient
+) -> None:
+    worker, mail = tarry.Worker(), tarry.Registry()
+    seen: list[object] = []
+
+    @mail.task
+    async def send(n: int) -> None:
+        seen.append(baggage.get_baggage("tenant"))
+
+    @worker.on("n")
+    async def handle(job: Any) -> None:
+        seen.append(baggage.get_baggage("tenant"))
+
+    worker.include(mail)
+    for _ in range(2):  # twice is once
+        otel.instrument(worker, tracer_provider=traced.provider)
+    tarry_clock.attach(worker)
+    token = context.attach(baggage.set_baggage("tenant", "seven"))
+    with traced.tracer.start_as_current_span("adding") as adding:
+        tarry_client.topic("n").add("x", headers=otel.headers({"mine": "1"}))
+        asyncio.run(send.add_async(1))
+        tarry_client.topic("tasks").add_many([send.job(n) for n in range(2)])
+    context.detach(token)
+    tarry_clock.advance(0)
+    spans = traced.spans("process n") + traced.spans("process tasks")
+    assert [[link.context.span_id for link in span.links] for span in spans] == [
+        [adding.get_span_context().span_id]
+    ] * 4
+    assert seen == ["seven"] * 4
+    assert baggage.get_baggage("tenant") is None
+
+
+def test_the_application_s_own_span_is_not_the_parent(traced: Traced, tarry_client: TestClient) -> None:
+    """A worker beside an application may be started inside of a span."""
+    worker = tarry.Worker(tarry_client)
+    otel.instrument(worker, tracer_provider=traced.provider)
+
+    async def play() -> None:
+        done = asyncio.Event()
+
+        @worker.on("n")
+        async def handle(job: Any) -> None:
+            done.set()
+
+        with traced.tracer.start_as_current_span("start-up"):
+            async with worker:
+                await done.wait()
+
+    tarry_client.topic("n").add("x")
+    asyncio.run(play())
+    [span] = traced.spans("process n")
+    assert span.parent is None
+
+
+@pytest.mark.parametrize("text", ["", "00-zz-zz-01", "x" * 2500, "00-" + "0" * 32 + "-" + "0" * 16 + "-01"])
+def test_what_is_no_context_is_no_link(
+    traced: Traced, tarry_clock: TestClock, tarry_client: TestClient, text: str
+) -> None:
+    worker = tarry.Worker()
+    otel.instrument(worker, tracer_provider=traced.provider)
+    worker.on("n")(id)
+    tarry_clock.attach(worker)
+    tarry_client.topic("n").add("x", headers={"traceparent": text, "tracestate": text, "baggage": text})
+    tarry_clock.advance(0)
+    [span] = traced.spans("process n")
+    assert span.links == ()
+
+
+def test_baggage_that_would_fill_the_headers_stays_behind(traced: Traced) -> None:
+    token = context.attach(baggage.set_baggage("tenant", "x" * 4000))
+    with traced.tracer.start_as_current_span("adding"):
+        found = otel.headers()
+    context.detach(token)
+    assert list(found) == ["traceparent"]
+    assert trace.get_current_span(propagate.extract(found)).get_span_context().is_valid
+
+
+def test_stamps_of_outer_registries_give_way_to_those_of_inner_ones() -> None:
+    worker, part = tarry.Worker(), tarry.Registry()
+    worker.include(part)
+    worker.stamp(lambda: {"who": "worker", "where": "here"})
+    part.stamp(lambda: {"who": "part"})
+    assert part.stamped({"own": "1"}) == {"who": "part", "where": "here", "own": "1"}
+    assert part.stamped({"who": "me"}) == {"who": "me", "where": "here"}
+    assert tarry.Registry().stamped(None) is None
+    with pytest.raises(tarry.BadInput, match="not callable"):
+        worker.stamp({"who": "me"})  # type: ignore[arg-type]
+
+
+def test_without_opentelemetry_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['opentelemetry'] = None; import tarry.otel"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: tarry.otel needs OpenTelemetry's API: pip install 'tarry[otel]'" in done.stderr
