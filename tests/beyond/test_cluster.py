@@ -141,3 +141,89 @@ def move_slot(masters: list[Any], source: Any, target: Any, slot: int) -> None:
         source.ask("MIGRATE", "127.0.0.1", str(port_of(target)), "", "0", "5000", "KEYS", *words)
     for node in (target, source, *masters):
         node.ask("CLUSTER", "SETSLOT", str(slot), "NODE", there)
+
+
+# ── several slots ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SLOTS = ["several-a", "several-b", "several-c"]
+
+
+@pytest.mark.parametrize("served", SLOTS)
+def test_who_waits_for_several_slots_is_served_from_any(six: BigCluster, served: str) -> None:
+    assert len({key_slot(topic_keys("default", name).due) for name in SLOTS}) == 3
+    with tarry.Client(six.url) as client:
+        threading.Timer(0.2, lambda: client.topic(served).add("tea")).start()
+        job = client.pop(*SLOTS, wait=60)
+        assert job is not None
+        with job:
+            assert (job.topic, job.body) == (served, "tea")
+
+    async def awaited() -> tuple[str, Any]:
+        async with tarry.AsyncClient(six.url) as client:
+            adding = asyncio.get_running_loop().call_later(
+                0.2, lambda: asyncio.ensure_future(client.topic(served).add("jam"))
+            )
+            job = await client.pop(*SLOTS, wait=60)
+            assert job is not None
+            async with job:
+                adding.cancel()
+                return job.topic, job.body
+
+    assert asyncio.run(awaited()) == (served, "jam")
+
+
+def test_nothing_comes_from_any_of_several_slots(six: BigCluster) -> None:
+    with tarry.Client(six.url) as client:
+        assert client.pop(*SLOTS, wait="300ms") is None
+
+    async def awaited() -> Any:
+        async with tarry.AsyncClient(six.url) as client:
+            return await client.pop(*SLOTS, wait="300ms")
+
+    assert asyncio.run(awaited()) is None
+
+
+def test_jobs_of_several_slots_that_come_at_once_are_handed_out_once(six: BigCluster) -> None:
+    """Ten who wait for three slots, thirty jobs at once: each goes to one, at its first attempt."""
+    taken: list[tuple[str, Any, int]] = []
+
+    def work() -> None:
+        with tarry.Client(six.url) as client:
+            for _ in range(3):
+                job = client.pop(*SLOTS, wait=60)
+                assert job is not None
+                with job:
+                    taken.append((job.topic, job.body, job.attempt))
+
+    threads = [threading.Thread(target=work) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    with tarry.Client(six.url) as client:
+        for name in SLOTS:
+            client.topic(name).add_many(list(range(10)), delay="200ms")
+        for thread in threads:
+            thread.join(60)
+        assert sorted(taken) == [(name, number, 1) for name in SLOTS for number in range(10)]
+        assert all(client.topic(name).stats().delayed + client.topic(name).stats().ready == 0 for name in SLOTS)
+
+
+def test_who_stops_waiting_for_several_slots_loses_nothing(six: BigCluster) -> None:
+    asyncio.run(stop_waiting(six.url))
+
+
+async def stop_waiting(url: str) -> None:
+    async with tarry.AsyncClient(url) as client:
+        waiting = asyncio.ensure_future(client.pop(*SLOTS, wait=60))
+        await asyncio.sleep(0.05)
+        for name in SLOTS:
+            await client.topic(name).add("tea", id="tea")
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        bodies = [await client.pop(name, wait=5) for name in SLOTS]
+        if not waiting.cancelled() and waiting.result() is not None:
+            bodies.append(waiting.result())
+        found = [job for job in bodies if job is not None]
+        assert sorted(job.topic for job in found) == SLOTS
+        assert {job.attempt for job in found} == {1}
+        for job in found:
+            await client.topic(job.topic).finish(job)

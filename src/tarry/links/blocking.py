@@ -188,6 +188,8 @@ class WaitingLine:
 
     def poke(self) -> None:
         """Wakes whoever waits, from any thread. Raises a ``Fault``."""
+        if self._connection is None:  # not yet, or no longer
+            return
         self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
 
     def drop(self) -> None:

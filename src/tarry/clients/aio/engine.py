@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tarry.clients.aio.mover import Mover
+from tarry.clients.aio.racing import race
 from tarry.clients.aio.runner import Runner
 from tarry.clients.aio.takers import Pair, Takers
 from tarry.clients.aio.waiter import Waiter
@@ -17,7 +18,7 @@ from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
+from tarry.verbs.jobs.waiting import PostAddress
 from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
 
@@ -98,13 +99,13 @@ class Engine:
             raise BadInput("pop: name a topic at least.")
         want = taking.want_of(n)
         seconds = seconds_of(wait)
-        if seconds:
+        if seconds and len({self.runner.group_of(topic.verbs.keys.due) for topic in topics}) == 1:
             return await self._wait(topics, want, seconds, ttr)
-        for topic in topics:
+        for topic in topics:  # over several slots of a Cluster, first without waiting: in order, and each alone
             taken = await self.run(topic.verbs.pop(want, ttr))
             if taken.jobs:
                 return topic._handed(taken, taken.jobs)
-        return []
+        return await self._wait(topics, want, seconds, ttr) if seconds else []
 
     async def _wait(
         self, topics: Sequence[AsyncTopic[T]], want: int, seconds: float, ttr: Duration | None
@@ -118,15 +119,19 @@ class Engine:
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Queues a caller at its posts, behind those who wait already."""
         await self.runner.ready()
-        groups = {self.runner.group_of(keys.due) for keys, _, _ in posts}
-        if len(groups) > 1:
-            raise BadInput(SEVERAL_SLOTS)
-        place = (asyncio.get_running_loop(), os.getpid(), groups.pop())
+        slots: dict[int, list[PostAddress]] = {}
+        for post in posts:
+            slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
+        waits = [self._waiter(slot).wait(want, seconds, its) for slot, its in slots.items()]
+        return await waits[0] if len(waits) == 1 else await race(self.runner, waits)
+
+    def _waiter(self, slot: int) -> Waiter:
+        place = (asyncio.get_running_loop(), os.getpid(), slot)
         waiter = self._waiters.get(place)
         if waiter is None:
             self._waiters = {where: one for where, one in self._waiters.items() if not where[0].is_closed()}
             waiter = self._waiters[place] = Waiter(self.runner, self.origin.watcher())
-        return await waiter.wait(want, seconds, posts)
+        return waiter
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 

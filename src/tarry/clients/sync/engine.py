@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tarry.clients.origin import Origin, seconds_of
 from tarry.clients.sync.mover import Mover
+from tarry.clients.sync.racing import Race
 from tarry.clients.sync.runner import Runner
 from tarry.clients.sync.takers import Pair, Takers
 from tarry.clients.sync.waiter import Waiter
@@ -17,7 +18,7 @@ from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.waiting import SEVERAL_SLOTS, PostAddress
+from tarry.verbs.jobs.waiting import PostAddress
 from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
 
@@ -88,13 +89,13 @@ class Engine:
             raise BadInput("pop: name a topic at least.")
         want = taking.want_of(n)
         seconds = seconds_of(wait)
-        if seconds:
+        if seconds and len({self.runner.group_of(topic.verbs.keys.due) for topic in topics}) == 1:
             return self._wait(topics, want, seconds, ttr)
-        for topic in topics:
+        for topic in topics:  # over several slots of a Cluster, first without waiting: in order, and each alone
             taken = self.run(topic.verbs.pop(want, ttr))
             if taken.jobs:
                 return topic._handed(taken, taken.jobs)
-        return []
+        return self._wait(topics, want, seconds, ttr) if seconds else []
 
     def _wait(self, topics: Sequence[Topic[T]], want: int, seconds: float, ttr: Duration | None) -> list[Job[T]]:
         caller = self.wait(want, seconds, [topic.verbs.post(ttr) for topic in topics])
@@ -105,15 +106,21 @@ class Engine:
 
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Queues a caller at its posts, behind those who wait already."""
-        groups = {self.runner.group_of(keys.due) for keys, _, _ in posts}
-        if len(groups) > 1:
-            raise BadInput(SEVERAL_SLOTS)
-        place = (os.getpid(), groups.pop())
+        slots: dict[int, list[PostAddress]] = {}
+        for post in posts:
+            slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
+        lanes = [(self._waiter(slot), its) for slot, its in slots.items()]
+        if len(lanes) == 1:
+            return lanes[0][0].wait(want, seconds, posts)
+        return Race(self.runner, lanes, want, seconds).run()
+
+    def _waiter(self, slot: int) -> Waiter:
+        place = (os.getpid(), slot)
         waiter = self._waiters.get(place)
         if waiter is None:
             with self._lock:
                 waiter = self._waiters.setdefault(place, Waiter(self.runner, self.origin.watcher()))
-        return waiter.wait(want, seconds, posts)
+        return waiter
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -65,7 +65,10 @@ class Waiter:
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
         bell = Bell()
-        caller = Caller(want, time.monotonic() + seconds, bell.ring)
+        return self.serve(Caller(want, time.monotonic() + seconds, bell.ring), bell, posts)
+
+    def serve(self, caller: Caller, bell: Bell, posts: Sequence[PostAddress]) -> Caller:
+        """The same for a caller that somebody else may ``withdraw``."""
         try:
             self._enter(caller, bell, posts)
             while not caller.done:
@@ -82,6 +85,17 @@ class Waiter:
             raise caller.fault.with_traceback(None)
         return caller
 
+    def withdraw(self, caller: Caller) -> None:
+        """Ends a wait from another thread: with what it was served until now, or with nothing."""
+        with self._lock:
+            self._watch.leave(caller)
+            caller.done = True
+            poke = self._blocked_until is not None
+            self._poked = self._poked or poke
+        caller.served()
+        if poke:
+            self._wake_leader()
+
     def _enter(self, caller: Caller, bell: Bell, posts: Sequence[PostAddress]) -> None:
         with self._lock:
             if self._closed:
@@ -94,12 +108,19 @@ class Waiter:
             until = self._blocked_until
             poke = until is not None and (fresh or caller.deadline < until)
             self._poked = self._poked or poke
+        if poke:
+            self._wake_leader(caller)
+
+    def _wake_leader(self, caller: Caller | None = None) -> None:
         pause = 0.001
-        while poke and not caller.done and self._leader is not caller:
+        while (
+            self._poked
+            and self._leader is not None
+            and not (caller is not None and (caller.done or self._leader is caller))
+        ):
             self._poke()
             time.sleep(pause)  # the leader may not be blocked yet: until it has seen it, once more
             pause = min(2 * pause, 0.05)
-            poke = self._poked
 
     def _poke(self) -> None:
         try:

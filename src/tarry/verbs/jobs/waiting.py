@@ -18,7 +18,6 @@ from tarry.words.keys import TopicKeys
 
 PostAddress = tuple[TopicKeys, bytes, bytes]
 """Where a caller queues: the topic's keys, the consumer's TTR, the holder."""
-SEVERAL_SLOTS = "pop: these topics lie in different slots of the Cluster; wait for one of them, or use wait=0."
 
 
 def turn(
