@@ -18,17 +18,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tarry import errors as errors
     from tarry.clients.aio.client import AsyncClient as AsyncClient
+    from tarry.clients.aio.job import AsyncJob as AsyncJob
     from tarry.clients.aio.queues import AsyncBlockingQueue as AsyncBlockingQueue
     from tarry.clients.aio.queues import AsyncDelayedQueue as AsyncDelayedQueue
     from tarry.clients.aio.queues import AsyncSubscription as AsyncSubscription
-    from tarry.clients.aio.topic import AsyncJob as AsyncJob
     from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
     from tarry.clients.migrating import MovedOver as MovedOver
     from tarry.clients.sync.client import Client as Client
+    from tarry.clients.sync.job import Job as Job
     from tarry.clients.sync.queues import BlockingQueue as BlockingQueue
     from tarry.clients.sync.queues import DelayedQueue as DelayedQueue
     from tarry.clients.sync.queues import Subscription as Subscription
-    from tarry.clients.sync.topic import Job as Job
     from tarry.clients.sync.topic import Topic as Topic
     from tarry.errors import BadInput as BadInput
     from tarry.errors import BodyError as BodyError
@@ -71,11 +71,13 @@ __version__ = "0.1.0"
 _HOMES = {
     "clients.aio.client": "AsyncClient",
     "clients.aio.queues": "AsyncBlockingQueue AsyncDelayedQueue AsyncSubscription",
-    "clients.aio.topic": "AsyncJob AsyncTopic",
+    "clients.aio.job": "AsyncJob",
+    "clients.aio.topic": "AsyncTopic",
     "clients.migrating": "MovedOver",
     "clients.sync.client": "Client",
     "clients.sync.queues": "BlockingQueue DelayedQueue Subscription",
-    "clients.sync.topic": "Job Topic",
+    "clients.sync.job": "Job",
+    "clients.sync.topic": "Topic",
     "errors": "BadInput BodyError JobExists NotAcquired ServerUnfit StaleReceipt TarryError Unavailable",
     "programs.worker.registry": "Registry",
     "programs.worker.targets": "current_job",

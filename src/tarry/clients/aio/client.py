@@ -6,8 +6,9 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from tarry.clients.aio.engine import Engine
+from tarry.clients.aio.job import AsyncJob
 from tarry.clients.aio.queues import AsyncBlockingQueue, AsyncDelayedQueue
-from tarry.clients.aio.topic import AsyncJob, AsyncTopic
+from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin
 from tarry.clients.queueing import desk_of

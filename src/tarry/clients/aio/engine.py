@@ -23,7 +23,8 @@ from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.topic import AsyncJob, AsyncTopic
+    from tarry.clients.aio.job import AsyncJob
+    from tarry.clients.aio.topic import AsyncTopic
 
 T = TypeVar("T")
 

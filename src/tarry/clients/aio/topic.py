@@ -1,14 +1,13 @@
-"""A topic and its jobs, awaited: the names of its verbs."""
+"""A topic, awaited: the names of its verbs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tarry.errors import StaleReceipt
-from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs, way_out
+from tarry.clients.aio.job import AsyncJob
+from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs
 from tarry.verbs.jobs.shapes import (
     Added,
     Check,
@@ -30,40 +29,6 @@ if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
 
 T = TypeVar("T")
-
-
-class AsyncJob(HandedOut[T]):
-    """A job in your hands, reserved for its TTR. As a context manager it settles itself:
-
-    leaving the block finishes it; an ``Exception`` releases it with back-off; cancelling releases it at once, uncounted.
-    Settle it inside the block, and leaving does nothing more.
-    """
-
-    __slots__ = ("_topic",)
-    _topic: AsyncTopic[T]
-
-    def belongs_to(self, topic: AsyncTopic[T]) -> AsyncJob[T]:
-        self._topic = topic
-        return self
-
-    async def __aenter__(self) -> AsyncJob[T]:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
-        if not self.settled:
-            try:
-                await self._topic.engine.run(way_out(self._topic.verbs, self, fault))
-                self.settled = True
-            except StaleReceipt:
-                if fault is None:
-                    raise
-        return False
-
-    async def keep(self, ttr: Duration | None = None) -> None:
-        """Renews the reservation: its TTR begins anew. The same as ``topic.touch(job)``."""
-        await self._topic.touch(self, ttr)
 
 
 class AsyncTopic(Generic[T]):

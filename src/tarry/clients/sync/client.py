@@ -9,8 +9,9 @@ from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin
 from tarry.clients.queueing import desk_of
 from tarry.clients.sync.engine import Engine
+from tarry.clients.sync.job import Job
 from tarry.clients.sync.queues import BlockingQueue, DelayedQueue
-from tarry.clients.sync.topic import Job, Topic
+from tarry.clients.sync.topic import Topic
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs

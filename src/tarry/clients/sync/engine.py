@@ -23,7 +23,8 @@ from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.topic import Job, Topic
+    from tarry.clients.sync.job import Job
+    from tarry.clients.sync.topic import Topic
 
 T = TypeVar("T")
 

@@ -1,14 +1,13 @@
-"""A topic and its jobs, blocking: the names of its verbs."""
+"""A topic, blocking: the names of its verbs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tarry.errors import StaleReceipt
-from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs, way_out
+from tarry.clients.sync.job import Job
+from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs
 from tarry.verbs.jobs.shapes import (
     Added,
     Check,
@@ -30,40 +29,6 @@ if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
 
 T = TypeVar("T")
-
-
-class Job(HandedOut[T]):
-    """A job in your hands, reserved for its TTR. As a context manager it settles itself:
-
-    leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, uncounted.
-    Settle it inside the block, and leaving does nothing more.
-    """
-
-    __slots__ = ("_topic",)
-    _topic: Topic[T]
-
-    def belongs_to(self, topic: Topic[T]) -> Job[T]:
-        self._topic = topic
-        return self
-
-    def __enter__(self) -> Job[T]:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
-        if not self.settled:
-            try:
-                self._topic.engine.run(way_out(self._topic.verbs, self, fault))
-                self.settled = True
-            except StaleReceipt:
-                if fault is None:
-                    raise
-        return False
-
-    def keep(self, ttr: Duration | None = None) -> None:
-        """Renews the reservation: its TTR begins anew. The same as ``topic.touch(job)``."""
-        self._topic.touch(self, ttr)
 
 
 class Topic(Generic[T]):

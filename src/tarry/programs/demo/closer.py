@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
-from tarry.clients.aio.topic import AsyncJob
+from tarry.clients.aio.job import AsyncJob
 from tarry.programs.demo.diary import Diary, Line
 from tarry.programs.worker import Worker
 from tarry.words.durations import Duration

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tarry.clients.aio.topic import AsyncJob
+from tarry.clients.aio.job import AsyncJob
 from tarry.words.durations import moment
 
 What = Literal["ready", "taken", "closed", "left"]

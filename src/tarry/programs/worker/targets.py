@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tarry.clients.aio.topic import AsyncJob
+from tarry.clients.aio.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.programs.worker.calling import Callee, Function
 from tarry.programs.worker.verdicts import USUAL, Policy

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from tarry.clients.sync.topic import Job, Topic
+from tarry.clients.sync.job import Job
+from tarry.clients.sync.topic import Topic
 from tarry.verbs.jobs.shapes import HandedOut
 
 Call = Callable[[Job[Any]], Any]

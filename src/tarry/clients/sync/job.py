@@ -1,0 +1,50 @@
+"""A job in your hands, blocking: it settles itself, or by the names of its verbs."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from tarry.errors import StaleReceipt
+from tarry.verbs.jobs.face import way_out
+from tarry.verbs.jobs.shapes import HandedOut
+from tarry.words.durations import Duration
+
+if TYPE_CHECKING:
+    from tarry.clients.sync.topic import Topic
+
+T = TypeVar("T")
+
+
+class Job(HandedOut[T]):
+    """A job in your hands, reserved for its TTR. As a context manager it settles itself:
+
+    leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, uncounted.
+    Settle it inside the block, and leaving does nothing more.
+    """
+
+    __slots__ = ("_topic",)
+    _topic: Topic[T]
+
+    def belongs_to(self, topic: Topic[T]) -> Job[T]:
+        self._topic = topic
+        return self
+
+    def __enter__(self) -> Job[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if not self.settled:
+            try:
+                self._topic.engine.run(way_out(self._topic.verbs, self, fault))
+                self.settled = True
+            except StaleReceipt:
+                if fault is None:
+                    raise
+        return False
+
+    def keep(self, ttr: Duration | None = None) -> None:
+        """Renews the reservation: its TTR begins anew. The same as ``topic.touch(job)``."""
+        self._topic.touch(self, ttr)
