@@ -57,8 +57,9 @@ class SyncFace:
     async def run(self, operation: Any) -> Any:
         return self.client.engine.run(operation)
 
-    async def keep(self, job: Any, ttr: Any = None) -> None:
-        job.keep(ttr)
+    async def of(self, job: Any, verb: str, *given: Any, **named: Any) -> None:
+        """A verb of the job itself."""
+        getattr(job, verb)(*given, **named)
 
     @asynccontextmanager
     async def inside(self, job: Any) -> AsyncIterator[Any]:
@@ -99,8 +100,9 @@ class AsyncFace:
     async def run(self, operation: Any) -> Any:
         return await self.client.engine.run(operation)
 
-    async def keep(self, job: Any, ttr: Any = None) -> None:
-        await job.keep(ttr)
+    async def of(self, job: Any, verb: str, *given: Any, **named: Any) -> None:
+        """A verb of the job itself."""
+        await getattr(job, verb)(*given, **named)
 
     @asynccontextmanager
     async def inside(self, job: Any) -> AsyncIterator[Any]:

@@ -97,5 +97,5 @@ async def test_a_block_may_renew(face: Face, topic: Any, clock: Clock) -> None:
     async with face.inside(await one(topic)) as job:
         for _ in range(10):
             clock.advance(timedelta(seconds=10) - US)
-            await face.keep(job)
+            await face.of(job, "keep")
     assert await topic.get("7") is None

@@ -63,7 +63,7 @@ async def test_touch_begins_the_ttr_anew(face: Face, topic: Any, clock: Clock) -
     await topic.touch(job, ttr=100)
     assert (await topic.get("7")).reserved_until == now(clock) + timedelta(seconds=100)
     clock.advance(99)
-    await face.keep(job, 1)
+    await face.of(job, "keep", 1)
     clock.advance(1)
     assert (await topic.pop()).attempt == 2
 
@@ -273,3 +273,39 @@ async def test_a_buried_job_is_set_aside_with_its_reason_in_one_line(face: Face,
     assert (info.died, info.due, info.reserved_until) == (now(clock), None, None)
     clock.advance("1d")
     assert await topic.pop() is None
+
+
+# ── by the job itself ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "state"),
+    [
+        ("finish", {}, None),
+        ("release", {}, "delayed"),
+        ("release", {"delay": 0, "count": False}, "ready"),
+        ("bury", {"reason": "no"}, "dead"),
+    ],
+)
+async def test_a_job_settles_itself(
+    face: Face, topic: Any, verb: str, given: dict[str, Any], state: str | None
+) -> None:
+    await topic.add("tea", id="7")
+    async with face.inside(await topic.pop()) as job:
+        await face.of(job, verb, **given)
+        assert job.settled
+    info = await topic.get("7")
+    assert (info and info.state) == state, "leaving the block did nothing more"
+    if verb == "bury":
+        assert info.reason == "no"
+    if given.get("count") is False:
+        assert info.attempts == 0
+    with pytest.raises(StaleReceipt):
+        await face.of(job, verb, **given)
+
+
+async def test_why_a_job_was_released_is_seen(face: Face, topic: Any) -> None:
+    await topic.add("tea", id="7")
+    await face.of(await topic.pop(), "release", "5m", reason="no water")
+    info = await topic.get("7")
+    assert (info.reason, info.state) == ("no water", "delayed")

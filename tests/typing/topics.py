@@ -43,6 +43,9 @@ def blocking() -> None:
             orders.touch(job, ttr="30s")
             orders.release(job, timedelta(seconds=1), count=False)
             orders.bury(tarry.Reservation(job.id, job.receipt), "no such order")
+            assert_type(job.finish(), None)
+            job.release("5m", count=False, reason="busy")
+            job.bury("no such order")
         assert_type(orders.pop_many(10), list[tarry.Job[Order]])
 
         assert_type(orders.delete("7"), tarry.State | None)
@@ -67,6 +70,9 @@ async def awaited() -> None:
             async with job as same:
                 assert_type(same.body, Order)
             assert_type(await orders.finish(job), None)
+            assert_type(await job.finish(), None)
+            await job.release("5m", count=False, reason="busy")
+            await job.bury("no such order")
         assert_type(await orders.get("7"), tarry.JobInfo[Order] | None)
         assert_type(await orders.stats(), tarry.Stats)
 

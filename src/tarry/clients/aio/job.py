@@ -45,6 +45,18 @@ class AsyncJob(HandedOut[T]):
                     raise
         return False
 
+    async def finish(self) -> None:
+        """The work is done: the job is gone. The same as ``topic.finish(job)``; so are the verbs below."""
+        await self._topic.finish(self)
+
+    async def release(self, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
+        """Back with it, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""
+        await self._topic.release(self, delay, count=count, reason=reason)
+
+    async def bury(self, reason: str = "") -> None:
+        """Sets it aside as dead, with the reason in one line."""
+        await self._topic.bury(self, reason)
+
     async def keep(self, ttr: Duration | None = None) -> None:
         """Renews the reservation: its TTR begins anew. The same as ``topic.touch(job)``."""
         await self._topic.touch(self, ttr)
