@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import tarry
+from servers import free_ports
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -246,3 +247,21 @@ def test_a_list_of_the_dead_says_why(client: tarry.Client, cli: Cli) -> None:
     assert job is not None
     topic.bury(job, "no such order")
     assert cli("list", "orders", "--state", "dead").stdout.rstrip().endswith("attempts 1  no such order")
+
+
+def test_a_wrong_port_is_told_at_once_and_given_up_soon(cli: Cli) -> None:
+    [port] = free_ports(1)
+    here = {name: value for name, value in os.environ.items() if name != "TARRY_LOG"}
+    words = [sys.executable, "-m", "tarry", "--url", f"redis://127.0.0.1:{port}", "stats"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, env=here, text=True) as calling:
+        assert calling.stderr is not None
+        told = calling.stderr.readline()
+        calling.kill()
+    assert f"127.0.0.1:{port} does not answer" in told
+    assert "Trying again for 3 s. (--patience)" in told
+    done = subprocess.run([*words, "--patience", "100ms"], capture_output=True, text=True, env=here, check=False)
+    assert done.returncode == 3
+    trying, ended = done.stderr.splitlines()
+    assert "Trying again for 0.1 s" in trying
+    assert "[unavailable]" in ended
+    assert cli("stats", "--patience", "for ever").returncode == 2

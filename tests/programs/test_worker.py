@@ -184,7 +184,7 @@ def test_a_handler_may_settle_its_job_itself(valkey_url: str, namespace: str) ->
 
         @worker.on("n")
         async def handle(job: tarry.AsyncJob[str]) -> None:
-            await topic.bury(job, "not for me")
+            await job.bury("not for me")
             worker.stop()
 
         await worker.run()

@@ -13,7 +13,7 @@ from tarry.idea.calls import Call, Command, Reply
 from tarry.links.faults import Fault, Refused
 
 T = TypeVar("T")
-logger = logging.getLogger("tarry")
+logger = logging.getLogger("tarry.patience")
 
 
 def words_of(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
@@ -64,11 +64,11 @@ def given_up(fault: Fault, shown: str, spent: float) -> TarryError:
 
 
 PATIENT = 6
-"""So many tries take about a second: then it is said that there will be more."""
+"""So many tries take about a second: then everybody hears that there will be more."""
 
 
 def tell_of_patience(tries: int, fault: Fault, shown: str, bound_s: float) -> None:
-    """Says once that a server does not answer and is tried again."""
-    if tries == PATIENT:
-        why = str(fault).rstrip(".")
-        logger.warning("The server at %s does not answer: %s. Trying again for %g s.", shown, why, bound_s)
+    """Says that a server does not answer and is tried again: at INFO at once, at WARNING when it lasts."""
+    if tries in (0, PATIENT):
+        why, level = str(fault).rstrip("."), logging.WARNING if tries else logging.INFO
+        logger.log(level, "The server at %s does not answer: %s. Trying again for %g s.", shown, why, bound_s)

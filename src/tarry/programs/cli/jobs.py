@@ -10,7 +10,7 @@ import typer
 from tarry.errors import BadInput
 from tarry.programs.cli import answers, reading
 from tarry.programs.cli.register import Id, Receipt, TopicName, TopicNames, verb
-from tarry.programs.cli.session import Session, dumps
+from tarry.programs.cli.session import WAITING, Session, dumps
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import Added, HandedOut, IfExists
@@ -77,6 +77,8 @@ def pop(
     n: Annotated[int, typer.Option("-n", min=1, max=1000, help="As many, if there are.")] = 1,
 ) -> None:
     """Takes the next due job of the first topic that has one, and shows its receipt."""
+    if wait != "0":
+        session.usual_patience = WAITING
     client = session.client
     jobs = client.engine.take([client.topic(name) for name in topics], n, reading.wait(wait), ttr)
     for job in jobs:

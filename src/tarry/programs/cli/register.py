@@ -41,6 +41,15 @@ Namespace = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, one line each.")]
 
+Patience = Annotated[
+    str | None,
+    typer.Option(
+        "--patience",
+        help="How long to try a server that does not answer: 3s, or 10s for what waits.",
+        show_default=False,
+    ),
+]
+
 
 def _tell_version(asked: bool) -> None:
     if asked:
@@ -69,23 +78,35 @@ def everywhere(
     url: Url = None,
     namespace: Namespace = None,
     json: Json = False,
+    patience: Patience = None,
     version: Version = False,  # noqa: ARG001  # its own callback has told it
 ) -> None:
-    context.obj = (url, namespace, json)
+    context.obj = (url, namespace, json, patience)
 
 
-def verb(*, name: str | None = None, hidden: bool = False) -> Callable[[Callable[..., None]], Any]:
-    """Makes a command of a function, with ``--url``, ``--namespace`` and ``--json``."""
+def verb(
+    *, name: str | None = None, hidden: bool = False, patient: bool = True
+) -> Callable[[Callable[..., None]], Any]:
+    """Makes a command of a function, with ``--url``, ``--namespace``, ``--json`` and, if it is ``patient``, ``--patience``."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
         own = list(signature.parameters.values())[1:]
-        shared = list(inspect.signature(everywhere, eval_str=True).parameters.values())[:-1]  # no version of a verb
+        shared = list(inspect.signature(everywhere, eval_str=True).parameters.values())[: -1 if patient else -2]
 
         @wraps(function)
-        def command(context: typer.Context, url: str | None, namespace: str | None, json: bool, **given: Any) -> None:
-            before_url, before_namespace, before_json = context.obj
-            session = Session(url or before_url, namespace or before_namespace, json or before_json)
+        def command(
+            context: typer.Context,
+            url: str | None,
+            namespace: str | None,
+            json: bool,
+            patience: str | None = None,
+            **given: Any,
+        ) -> None:
+            before_url, before_namespace, before_json, before_patience = context.obj
+            session = Session(
+                url or before_url, namespace or before_namespace, json or before_json, patience or before_patience
+            )
             try:
                 function(session, **given)
                 sys.stdout.flush()

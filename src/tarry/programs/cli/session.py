@@ -12,14 +12,20 @@ if TYPE_CHECKING:
     from tarry.clients.sync.topic import Topic
 
 
+PATIENCE, WAITING = "3s", "10s"
+"""How long a server that does not answer is tried again: for one answer, and by what waits or goes on anyway."""
+
+
 class Session:
     """Given to every verb. The client is made when it is first used."""
 
-    def __init__(self, url: str | None, namespace: str | None, json: bool) -> None:
+    def __init__(self, url: str | None, namespace: str | None, json: bool, patience: str | None = None) -> None:
         self.url = url
         self.given_namespace = namespace or os.environ.get("TARRY_NAMESPACE") or None
         self.namespace = self.given_namespace or "default"
         self.json = json
+        self._patience = patience
+        self.usual_patience = PATIENCE
         self._client: Client | None = None
 
     @property
@@ -27,7 +33,8 @@ class Session:
         if self._client is None:
             from tarry.clients.sync.client import Client
 
-            self._client = Client(self.url, namespace=self.namespace)
+            patience = self._patience if self._patience is not None else self.usual_patience
+            self._client = Client(self.url, namespace=self.namespace, patience=patience)
             _listen(self._client)
         return self._client
 
@@ -58,11 +65,21 @@ def dumps(answer: Any) -> str:
 
 
 def _listen(client: Client) -> None:
-    """What the library logs goes to stderr; that there is an embedded server, only when this call started it."""
+    """What the library logs goes to stderr; that there is an embedded server, only when this call started it; that the
+    server does not answer, at once and once."""
     logger = logging.getLogger("tarry")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
-    handler.setLevel(logging.getLevelNamesMapping().get(os.environ.get("TARRY_LOG", "").upper(), logging.WARNING))
+    level = logging.getLevelNamesMapping().get(os.environ.get("TARRY_LOG", "").upper())
+    handler.setLevel(level or logging.WARNING)
+    if level is None:
+        patience = logging.getLogger("tarry.patience")
+        patience.setLevel(logging.INFO)
+        patience.propagate = False
+        soon = logging.StreamHandler()
+        soon.setFormatter(logging.Formatter("%(message)s (--patience)"))
+        soon.addFilter(lambda line: line.levelno == logging.INFO)
+        patience.addHandler(soon)
     handler.addFilter(
         lambda line: not str(line.msg).startswith("No URL was given") or client.engine.runner._topology.started
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.programs.cli.register import AnyTopics, verb
-from tarry.programs.cli.session import Session
+from tarry.programs.cli.session import WAITING, Session
 from tarry.programs.cli.workers import of_topics
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def top(
     """Draws the line of time: what is late, and due in the next minute, hour, day; and the workers. Ctrl-C ends it."""
     from tarry.programs.cli import answers, time_line
 
+    session.usual_patience = WAITING
     if session.json:
         crew = session.client.workers()
         for name, seen in time_line.look(session.client, topics or []).items():
@@ -53,7 +54,7 @@ def top(
             live.update(frame(now, before), refresh=True)
 
 
-@verb()
+@verb(patient=False)
 def demo(
     session: Session,
     jobs: Annotated[int | None, typer.Option(help="How many of the thousand orders.", show_default=False)] = None,
@@ -77,7 +78,7 @@ def demo(
         raise typer.Exit(1)
 
 
-@verb(name="demo-worker", hidden=True)
+@verb(name="demo-worker", hidden=True, patient=False)
 def _demo_worker(
     session: Session,
     log: Annotated[Path, typer.Argument(help="Where it writes what it does.")],

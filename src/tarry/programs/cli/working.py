@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker
 
 
-@verb()
+@verb(patient=False)  # it waits for its server as long as it takes
 def worker(
     session: Session,
     app: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The worker, such as app:worker.")],
