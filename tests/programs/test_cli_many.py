@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
 
+import pytest
+
 import tarry
+from tarry.idea.calls import Command, Flow, ask
+from tarry.programs.cli import progress
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
+
+
+class Screen(StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def made(client: tarry.Client, **options: Any) -> tarry.Topic[Any]:
@@ -51,7 +61,8 @@ def test_purge_takes_a_limit(client: tarry.Client, answers: Answers, cli: Cli) -
         {"topic": "orders", "would_purge": 4}
     ]
     assert answers("purge", "orders", "--state", "ready", "--limit", "4") == [{"topic": "orders", "purged": 4}]
-    assert cli("purge", "orders", "--limit", "4").returncode == 2
+    assert answers("purge", "orders", "--limit", "4") == [{"topic": "orders", "purged": 4}]
+    assert answers("purge", "orders", "--limit", "4") == [{"topic": "orders", "purged": 2}]
 
 
 def test_what_a_dead_process_held_is_given_back(client: tarry.Client, answers: Answers) -> None:
@@ -59,6 +70,11 @@ def test_what_a_dead_process_held_is_given_back(client: tarry.Client, answers: A
     orders.pop_many(3)
     [holder] = {job.holder for job in orders.list("reserved")}
     assert holder is not None
+    assert answers("release-holder", "orders", holder, "--dry-run", "--limit", "2") == [
+        {"id": "0", "state": "reserved"}, {"id": "1", "state": "reserved"}
+    ]  # fmt: skip
+    orders.pop_many(3)
+    assert answers("release-holder", "orders", holder, "--limit", "3")[0]["released"] == 3
     [told] = answers("release-holder", "orders", holder)
     assert told == {"topic": "orders", "holder": holder, "released": 3}
     assert answers("release-holder", "orders", holder)[0]["released"] == 0
@@ -79,7 +95,6 @@ def test_there_is_completion_for_shells(cli: Cli) -> None:
 def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     client: tarry.Client, answers: Answers, cli: Cli, namespace: str
 ) -> None:
-    from tarry.idea.calls import Command
     from tarry.words.keys import topic_keys, topics_key
 
     orders = made(client)
@@ -99,3 +114,53 @@ def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     assert done.returncode == 1
     assert "1 dead jobs; tarry list orders --state dead" in done.stdout
     assert "5: due, but there is no job" in done.stdout
+
+
+def test_jobs_from_a_file_are_counted_first_and_limited(client: tarry.Client, answers: Answers, cli: Cli) -> None:
+    lines = "".join(f'{{"body": {n}, "id": "{n}"}}\n' for n in range(5))
+    assert answers("add", "orders", "--file", "-", "--dry-run", stdin=lines) == [{"topic": "orders", "would_add": 5}]
+    assert client.topics() == []
+    assert len(answers("add", "orders", "--file", "-", "--limit", "2", stdin=lines)) == 2
+    assert answers("add", "orders", "--file", "-", "--limit", "2", stdin="") == []
+    assert client.topic("orders").stats().ready == 2
+    assert (
+        cli("add", "orders", "--file", "-", "--dry-run", stdin='{"body": 1}\n{"body": 1, "ttr": "no"}').returncode == 2
+    )
+    assert cli("add", "orders", "1", "--dry-run").returncode == 2
+
+
+def test_long_work_shows_its_progress_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.progress("orders: deleting", 50_000) as more:
+        more(1)
+        assert screen.getvalue() == "", "what is soon over shows nothing"
+    monkeypatch.setattr(progress, "AFTER_S", 0.0)
+    with progress.progress("orders: deleting", 50_000) as more:
+        more(20_000)
+        more(20_000)
+    assert "orders: deleting" in screen.getvalue()
+    assert "40000/50000" in screen.getvalue()
+    assert screen.getvalue().endswith("\x1b[2K"), "the line is wiped"
+
+
+def test_a_flow_that_is_watched_is_the_same_flow() -> None:
+    def flow() -> Flow[list[Any]]:
+        found: list[Any] = []
+        for number in range(3):
+            try:
+                found.append((yield from ask(Command((b"%d" % number,), int))))
+            except tarry.Unavailable as fault:
+                found.append(fault)
+        return found
+
+    seen: list[Any] = []
+    watching = progress.watched(flow(), seen.append)
+    assert next(watching).words == (b"0",)  # type: ignore[union-attr]
+    assert watching.send("a").words == (b"1",)  # type: ignore[union-attr]
+    gone = tarry.Unavailable("gone")
+    watching.throw(gone)
+    with pytest.raises(StopIteration) as end:
+        watching.send("c")
+    assert (end.value.value, seen) == (["a", gone, "c"], ["a", "c"])

@@ -55,6 +55,17 @@ async def test_a_process_that_holds_many_is_released_in_steps(face: Face, topic:
     assert (stats.ready, stats.reserved) == (1400, 300)
 
 
+async def test_no_more_are_released_than_was_said(face: Face, topic: Any) -> None:
+    await topic.add_many(range(900))
+    await popped(topic, "dead", 600)
+    await popped(topic, "alive", 300)
+    for limit, left in ((1, 599), (550, 49), (100, 0)):
+        assert await topic.release_holder("dead", limit=limit) == min(limit, 49 if limit == 100 else limit)
+        assert (await topic.stats()).reserved == left + 300
+    with pytest.raises(BadInput, match="limit"):
+        await topic.release_holder("dead", limit=0)
+
+
 async def test_its_reservations_are_renewed_for_it_and_nobody_else_s(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many([NewJob(n, id=str(n), ttr=ttr) for n, ttr in enumerate([10, 100])])
     mine = await popped(topic, "mute", 2)

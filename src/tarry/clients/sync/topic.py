@@ -152,13 +152,13 @@ class Topic(Generic[T]):
         """Buries many."""
         self._settle(jobs, self.verbs.bury(jobs, reason))
 
-    def release_holder(self, holder: str, *, count: bool = False) -> int:
+    def release_holder(self, holder: str, *, count: bool = False, limit: int | None = None) -> int:
         """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
 
         Its attempts are taken back; with ``count=True``, for a process that a job may have killed, they stay, and the last
-        one makes dead. Answers how many jobs it had.
+        one makes dead. At most ``limit``, if one is given. Answers how many jobs it had.
         """
-        return self.engine.run(self.verbs.release_holder(holder, count))
+        return self.engine.run(self.verbs.release_holder(holder, count, limit))
 
     def touch_holder(self, holder: str, ttr: Duration) -> int:
         """Renews all jobs of a process that lives and cannot do it itself. Answers how many would have ended sooner."""

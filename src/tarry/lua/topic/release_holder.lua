@@ -1,8 +1,9 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, holder, counted, cursor, limit = unpack(ARGV)
+local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through the reservations: those of one holder, which is certainly gone, are ready again, their attempt
--- taken back; where it counts they are dead after the last one. Answers the next cursor and how many it had.
+-- taken back; where it counts they are dead after the last one. At most `most` of them, if it is not empty.
+-- Answers the next cursor and how many it had.
 -- include clock job watch grave
 
 local DIED = 'its worker died'
@@ -15,6 +16,7 @@ if #ids > 0 then
     if whose == holder then found[#found + 1] = {ids[i], run} end
   end
 end
+for i = #found, (tonumber(most) or #found) + 1, -1 do found[i] = nil end
 local gone, died = 0, 0
 for i, pair in ipairs(found) do
   local id, run = unpack(pair)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from tarry.errors import BadInput
+from tarry.programs.cli.progress import progress, watched
+from tarry.programs.cli.session import Session
 from tarry.verbs.jobs.face import TOPICS_OWN
-from tarry.verbs.jobs.shapes import NewJob
+from tarry.verbs.jobs.shapes import Added, NewJob
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -26,6 +28,38 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _decode = msgspec.json.Decoder(_Line).decode
+
+
+def add_from(
+    session: Session,
+    topic: str,
+    path: str,
+    options: Mapping[str, Any],
+    *,
+    raw: bool,
+    limit: int | None,
+    dry_run: bool,
+) -> Sequence[Added]:
+    """Puts the jobs of a file in, with progress; ``dry_run`` only checks them and says how many there are."""
+    place = session.topic(topic)
+    said = new_jobs(path, raw=raw)[:limit]
+    flow = place.verbs.add_many(
+        said,
+        options["delay"],
+        options["at"],
+        options["if_exists"],
+        options["ttr"],
+        options["max_attempts"],
+        options["headers"],
+        False,
+    )
+    if dry_run:
+        session.tell({"topic": topic, "would_add": len(said)}, f"{topic}  {len(said)} jobs would be added")
+        return ()
+    if said:
+        place.engine.introduce(topic)
+    with progress(f"{topic}: adding", len(said)) as more:
+        return place.engine.run(watched(flow, lambda step: more(len(step))))
 
 
 def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:

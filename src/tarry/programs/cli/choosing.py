@@ -6,17 +6,18 @@ With ``--dry-run`` they are only shown, with the state each is in now.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from tarry.errors import BadInput
+from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
     from tarry.clients.sync.topic import Topic
-    from tarry.verbs.jobs.shapes import State
+    from tarry.verbs.jobs.shapes import JobInfo, State
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]
 StateName = Annotated[
@@ -25,8 +26,6 @@ StateName = Annotated[
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which.")]
 STEP = 500
-LONG = 5 * STEP
-"""More than so many show their progress, on a terminal."""
 
 
 def chosen(place: Topic[Any], ids: Sequence[str] | None, state: str | None, limit: int | None) -> list[str]:
@@ -35,16 +34,22 @@ def chosen(place: Topic[Any], ids: Sequence[str] | None, state: str | None, limi
         raise BadInput("ids: name the jobs, or all of a state with --state.")
     if ids:
         return list(ids[:limit])
-    found: list[str] = []
+    return [job.id for job in listed(place, state, limit)]
+
+
+def listed(place: Topic[Any], state: str | None, limit: int | None) -> Iterator[JobInfo[Any]]:
+    """The jobs of a state, or all, page by page."""
     cursor: str | None = None
-    while limit is None or len(found) < limit:
-        left = 1000 if limit is None else min(limit - len(found), 1000)
-        page = place.list(cast("State | None", state), limit=left, cursor=cursor)
-        found += [job.id for job in page]
-        cursor = page.cursor
-        if cursor is None:
-            break
-    return found
+    left = limit
+    with progress(f"{place.name}: looking", limit) as more:
+        while left is None or left > 0:
+            page = place.list(cast("State | None", state), limit=min(left or 1000, 1000), cursor=cursor)
+            yield from page
+            more(len(page))
+            left = None if left is None else left - len(page)
+            cursor = page.cursor
+            if cursor is None:
+                break
 
 
 def each(
@@ -57,16 +62,15 @@ def each(
     dry_run: bool,
 ) -> None:
     """Acts on all of them, and tells of each what its state was (``{was}`` in the words)."""
-    for at in range(0, len(ids), STEP):
-        step = ids[at : at + STEP]
-        if dry_run:
-            for id, job in zip(step, place.get_many(step), strict=True):
-                state = None if job is None else job.state
-                session.tell({"id": id, "state": state}, f"{id}  {state or 'unknown'}")
-            continue
-        for id, was in zip(step, act(step), strict=True):
-            session.tell({"id": id, "was": was}, f"{id}  {'unknown' if was is None else words.format(was=was)}")
-        if len(ids) > LONG and sys.stderr.isatty():
-            print(f"\r{at + len(step)} of {len(ids)}", end="", file=sys.stderr, flush=True)
-    if len(ids) > LONG and sys.stderr.isatty() and not dry_run:
-        print(file=sys.stderr)
+    with progress(place.name, len(ids)) as more:
+        for at in range(0, len(ids), STEP):
+            step = ids[at : at + STEP]
+            if dry_run:
+                for id, job in zip(step, place.get_many(step), strict=True):
+                    state = None if job is None else job.state
+                    session.tell({"id": id, "state": state}, f"{id}  {state or 'unknown'}")
+            else:
+                for id, was in zip(step, act(step), strict=True):
+                    session.tell({"id": id, "was": was}, f"{id}  {'unknown' if was is None else words.format(was=was)}")
+            if not sys.stdout.isatty():  # else the answers are progress enough, and would run through the bar
+                more(len(step))

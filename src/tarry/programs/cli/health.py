@@ -9,6 +9,7 @@ import typer
 from tarry.programs.cli.choosing import DryRun
 from tarry.programs.cli.register import verb
 from tarry.programs.cli.session import Session
+from tarry.programs.cli.topics import looked_through
 
 if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
@@ -45,7 +46,7 @@ def doctor(session: Session, dry_run: DryRun = False) -> None:
 
 def _look(client: Client, name: str) -> tuple[dict[str, Any], str, bool]:
     place = client.topic(name)
-    found, now = place.check(), place.stats()
+    found, now = looked_through(place), place.stats()
     notes = list(found.faults)
     if now.paused_until is not None:
         notes.append("paused")

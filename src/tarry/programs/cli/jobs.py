@@ -9,6 +9,7 @@ import typer
 
 from tarry.errors import BadInput
 from tarry.programs.cli import answers, reading
+from tarry.programs.cli.choosing import Limit
 from tarry.programs.cli.register import Id, Receipt, TopicName, TopicNames, verb
 from tarry.programs.cli.session import WAITING, Session, dumps
 
@@ -39,6 +40,10 @@ def add(
         typer.Option(help='Many, a line each: {"body": …, "id": …, "delay": …}; - is stdin.', show_default=False),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Bodies are plain text.")] = False,
+    limit: Limit = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --file: only check every line, and say how many.")
+    ] = False,
 ) -> None:
     """Puts a job in, or many from a file."""
     if (body is None) == (file is None):
@@ -51,15 +56,16 @@ def add(
         "max_attempts": reading.limit(max_attempts),
         "headers": reading.headers(header),
     }
-    place = session.topic(topic)
     if file is None:
-        _added(session, place.add(reading.body(body or "", raw=raw), id=id, **options))
+        if dry_run or limit is not None:
+            raise BadInput("dry_run, limit: they are for many jobs, from a --file.")
+        _added(session, session.topic(topic).add(reading.body(body or "", raw=raw), id=id, **options))
     elif id is not None:
         raise BadInput('id: with --file each line has its own: {"id": …, "body": …}.')
     else:
-        from tarry.programs.cli.batch import new_jobs
+        from tarry.programs.cli.batch import add_from
 
-        for job in place.add_many(new_jobs(file, raw=raw), **options):
+        for job in add_from(session, topic, file, options, raw=raw, limit=limit, dry_run=dry_run):
             _added(session, job)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from tarry.errors import BadInput
 from tarry.programs.cli import answers, reading
-from tarry.programs.cli.choosing import DryRun, Limit, SomeIds, StateName, chosen, each
+from tarry.programs.cli.choosing import DryRun, Limit, SomeIds, StateName, chosen, each, listed
 from tarry.programs.cli.jobs import At, Delay
 from tarry.programs.cli.register import Ids, TopicName, verb
 from tarry.programs.cli.session import Session, dumps
@@ -76,9 +77,17 @@ def release_holder(
     topic: TopicName,
     holder: Annotated[str, typer.Argument(metavar="HOLDER", help="The holder, as get shows it.", show_default=False)],
     count: Annotated[bool, typer.Option("--count", help="Their attempts stay counted.")] = False,
+    limit: Limit = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Gives back at once what a process held that is certainly dead."""
-    found = session.topic(topic).release_holder(holder, count=count)
+    place = session.topic(topic)
+    if dry_run:
+        held = (job for job in listed(place, "reserved", None) if job.holder == holder)
+        for job in islice(held, limit):
+            session.tell({"id": job.id, "state": job.state}, f"{job.id}  {job.state}")
+        return
+    found = place.release_holder(holder, count=count, limit=limit)
     session.tell({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs given back")
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tarry.errors import BadInput
 from tarry.programs.cli import answers
-from tarry.programs.cli.choosing import Limit, StateName, chosen
+from tarry.programs.cli.choosing import STEP, Limit, StateName, listed
+from tarry.programs.cli.progress import progress, watched
 from tarry.programs.cli.register import AnyTopics, TopicName, TopicNames, verb
 from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.shapes import State, Stats
+    from tarry.clients.sync.topic import Topic
+    from tarry.verbs.jobs.shapes import Check, State, Stats
 
 
 @verb()
@@ -53,10 +55,7 @@ def purge(
     """Deletes all jobs of a topic, or all of a state, or some of them."""
     place = session.topic(topic)
     if limit is not None and not dry_run:
-        if state is None:
-            raise BadInput("limit: say of which --state.")
-        ids = chosen(place, None, state, limit)
-        count = len([was for was in place.delete_many(ids) if was is not None]) if ids else 0
+        count = _delete_some(place, [job.id for job in listed(place, state, limit)])
         session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
     elif dry_run:
         now = place.stats()
@@ -65,8 +64,19 @@ def purge(
         count = min(sum(every.values()) if state is None else every[state], limit or 2**63)
         session.tell({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
-        count = place.purge(cast("State | None", state))
+        with progress(f"{topic}: deleting") as more:
+            count = session.client.engine.run(watched(place.verbs.purge(cast("State | None", state)), more))
         session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
+
+
+def _delete_some(place: Topic[Any], ids: Sequence[str]) -> int:
+    count = 0
+    with progress(f"{place.name}: deleting", len(ids)) as more:
+        for at in range(0, len(ids), STEP):
+            step = place.delete_many(ids[at : at + STEP])
+            count += len([was for was in step if was is not None])
+            more(len(step))
+    return count
 
 
 @verb()
@@ -87,12 +97,18 @@ def resume(session: Session, topic: TopicName) -> None:
     session.tell({"topic": topic, "paused_until": None}, f"{topic}  goes on")
 
 
+def looked_through(place: Topic[Any]) -> Check:
+    """``check``, with its progress."""
+    with progress(f"{place.name}: checking") as more:
+        return place.engine.run(watched(place.verbs.check(), lambda step: more(step[1])))
+
+
 @verb()
 def check(session: Session, topics: TopicNames) -> None:
     """Walks through whole topics: is every job in exactly one place? Exits with 1 if one is not."""
     well = True
     for name in topics:
-        found = session.topic(name).check()
+        found = looked_through(session.topic(name))
         well = well and found.ok
         said = "\n".join(["", *found.faults]) if found.faults else "all well"
         answer = {"topic": name, "looked_at": found.looked_at, "ok": found.ok, "faults": found.faults}

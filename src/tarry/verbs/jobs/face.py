@@ -94,8 +94,8 @@ class TopicVerbs(Generic[T]):
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
         return settled([settling.bury(self.keys, part, reason, error) for part in _parts(jobs)])
 
-    def release_holder(self, holder: str, count: bool) -> Flow[int]:
-        return holding.release_holder(self.keys, holder, count=count)
+    def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Flow[int]:
+        return holding.release_holder(self.keys, holder, count=count, limit=limit)
 
     def touch_holder(self, holder: str, ttr: Duration) -> Flow[int]:
         return holding.touch_holder(self.keys, holder, ttr)

@@ -12,31 +12,34 @@ from tarry.idea.scripts import Script
 from tarry.words.durations import MILLISECOND, Duration, microseconds
 from tarry.words.keys import TopicKeys
 
-RELEASE_HOLDER = Script("topic/release_holder", args=("holder", "counted", "cursor", "limit"))
+RELEASE_HOLDER = Script("topic/release_holder", args=("holder", "counted", "most", "cursor", "limit"))
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
 LONGEST_HOLDER = 255
 _STEP = b"500"
 _FIRST = b"0"
 
 
-def release_holder(keys: TopicKeys, holder: str, *, count: bool = False) -> Flow[int]:
-    """All that the holder has is ready again. Answers how many jobs it had."""
-    return (yield from _walk(RELEASE_HOLDER, keys, (holder_of(holder), b"1" if count else b"0")))
+def release_holder(keys: TopicKeys, holder: str, *, count: bool = False, limit: int | None = None) -> Flow[int]:
+    """All that the holder has, or so many, is ready again. Answers how many jobs it had."""
+    if limit is not None and (not isinstance(limit, int) or limit < 1):
+        raise BadInput(f"limit: {limit!r}; it is a whole number, at least 1.")
+    args = (holder_of(holder), b"1" if count else b"0")
+    return (yield from _walk(RELEASE_HOLDER, keys, args, limit))
 
 
 def touch_holder(keys: TopicKeys, holder: str, ttr: Duration) -> Flow[int]:
     """All that the holder has lasts ``ttr`` from now at least. Answers how many were renewed."""
-    return (
-        yield from _walk(TOUCH_HOLDER, keys, (holder_of(holder), b"%d" % microseconds(ttr, "ttr", least=MILLISECOND)))
-    )
+    args = (holder_of(holder), b"%d" % microseconds(ttr, "ttr", least=MILLISECOND))
+    return (yield from _walk(TOUCH_HOLDER, keys, args, None))
 
 
-def _walk(script: Script, keys: TopicKeys, args: tuple[bytes, ...]) -> Flow[int]:
+def _walk(script: Script, keys: TopicKeys, args: tuple[bytes, ...], limit: int | None) -> Flow[int]:
     cursor, found = _FIRST, 0
     while True:
-        cursor, step = yield from ask(Call(script, keys, (*args, cursor, _STEP), _step))
+        most = (b"" if limit is None else b"%d" % (limit - found),) if script is RELEASE_HOLDER else ()
+        cursor, step = yield from ask(Call(script, keys, (*args, *most, cursor, _STEP), _step))
         found += step
-        if cursor == _FIRST:
+        if cursor == _FIRST or found == limit:
             return found
 
 

@@ -1,0 +1,85 @@
+"""Progress of what takes long: on a terminal, from half a second on, on stderr; gone when it is done."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from tarry.idea.calls import Flow
+
+T = TypeVar("T")
+AFTER_S = 0.5
+More = Callable[[int], None]
+"""So many more are done."""
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[More]:
+    """``with progress("orders", 5000) as more: … more(500)``."""
+    if not sys.stderr.isatty():
+        yield lambda n: None
+        return
+    bar = _Bar(what, total)
+    try:
+        yield bar.more
+    finally:
+        bar.end()
+
+
+class _Bar:
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what = what
+        self._total = total
+        self._began = time.monotonic()
+        self._done = 0
+        self._shown: Progress | None = None
+
+    def more(self, n: int) -> None:
+        self._done += n
+        if self._shown is None and time.monotonic() - self._began >= AFTER_S:
+            self._show()
+        if self._shown is not None:
+            self._shown.update(self._shown.task_ids[0], completed=self._done)
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._shown = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(file=sys.stderr),
+            transient=True,
+            redirect_stdout=False,  # answers go where they are sent
+        )
+        self._shown.add_task(self._what, total=self._total)
+        self._shown.start()
+
+    def end(self) -> None:
+        if self._shown is not None:
+            self._shown.stop()
+
+
+def watched(flow: Flow[T], saw: Callable[[Any], None]) -> Flow[T]:
+    """The same flow; ``saw`` is told of each answer on its way."""
+    try:
+        request = next(flow)
+        while True:
+            try:
+                answer = yield request
+            except Exception as fault:  # noqa: BLE001  # the flow decides what it means
+                request = flow.throw(fault)
+            else:
+                saw(answer)
+                request = flow.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
