@@ -100,11 +100,19 @@ def join(folder: Path | None = None, *, linger_s: float = LINGER_S, options: Seq
     """
     if sys.platform == "win32":
         raise ServerUnfit("There is no embedded server on Windows: set TARRY_URL to a Redis or Valkey server.")
-    if folder is None:
-        from platformdirs import user_data_path
+    return Share(_usual() if folder is None else folder, linger_s=linger_s, options=options)
 
-        folder = user_data_path("tarry") / "embedded"
-    return Share(folder, linger_s=linger_s, options=options)
+
+def running(folder: Path | None = None) -> str | None:
+    """Where the embedded server of ``folder`` is, if it runs. Starts none, and is no user of it."""
+    address = None if sys.platform == "win32" else _address(_usual() if folder is None else folder)
+    return "unix://" + quote(address) if address is not None and wire.state(address) == "ready" else None
+
+
+def _usual() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("tarry") / "embedded"
 
 
 # ---- the folder

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tarry.errors import BadInput
+from tarry.programs.cli.completing import words
 from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import Session
 
@@ -20,8 +21,15 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import JobInfo, State
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]
+STATES = words("delayed", "ready", "reserved", "dead")
 StateName = Annotated[
-    str | None, typer.Option("--state", help="Only these: delayed, ready, reserved or dead.", show_default=False)
+    str | None,
+    typer.Option(
+        "--state",
+        help="Only these: delayed, ready, reserved or dead.",
+        show_default=False,
+        autocompletion=STATES,
+    ),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which.")]

@@ -10,6 +10,7 @@ import typer
 from tarry.errors import BadInput
 from tarry.programs.cli import answers, reading
 from tarry.programs.cli.choosing import Limit
+from tarry.programs.cli.completing import words
 from tarry.programs.cli.register import Id, Receipt, TopicName, TopicNames, verb
 from tarry.programs.cli.session import WAITING, Session, dumps
 
@@ -29,7 +30,12 @@ def add(
     delay: Delay = None,
     at: At = None,
     id: Annotated[str | None, typer.Option(help="An id of yours; else one is made.", show_default=False)] = None,
-    if_exists: Annotated[str, typer.Option(help="When the id is taken: error, keep or replace.")] = "error",
+    if_exists: Annotated[
+        str,
+        typer.Option(
+            help="When the id is taken: error, keep or replace.", autocompletion=words("error", "keep", "replace")
+        ),
+    ] = "error",
     ttr: Ttr = None,
     max_attempts: Annotated[
         str | None, typer.Option(help="Attempts until it is dead; none: no limit.", show_default=False)

@@ -10,6 +10,7 @@ import typer
 from tarry.errors import BadInput
 from tarry.programs.cli import answers, reading
 from tarry.programs.cli.choosing import DryRun, Limit, SomeIds, StateName, chosen, each, listed
+from tarry.programs.cli.completing import words
 from tarry.programs.cli.jobs import At, Delay
 from tarry.programs.cli.register import Ids, TopicName, verb
 from tarry.programs.cli.session import Session, dumps
@@ -37,7 +38,10 @@ def kick(
     session: Session,
     topic: TopicName,
     ids: SomeIds = None,
-    state: Annotated[str | None, typer.Option("--state", help="dead: all of them.", show_default=False)] = None,
+    state: Annotated[
+        str | None,
+        typer.Option("--state", help="dead: all of them.", show_default=False, autocompletion=words("dead")),
+    ] = None,
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tarry.programs.cli import completing
 from tarry.programs.cli.session import Session
 
 INTERRUPTED = 130
@@ -62,10 +63,20 @@ def _tell_version(asked: bool) -> None:
 Version = Annotated[
     bool, typer.Option("--version", help="Says which tarry this is.", callback=_tell_version, is_eager=True)
 ]
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
-TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False)]
+TopicName = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False, autocompletion=completing.topics)
+]
+TopicNames = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False, autocompletion=completing.topics),
+]
 AnyTopics = Annotated[
-    list[str] | None, typer.Argument(metavar="[TOPIC...]", help="The topics; all of them when none is named.")
+    list[str] | None,
+    typer.Argument(
+        metavar="[TOPIC...]",
+        help="The topics; all of them when none is named.",
+        autocompletion=completing.topics,
+    ),
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs' ids.", show_default=False)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.errors import BadInput
+from tarry.programs.cli.completing import words
 from tarry.programs.cli.register import verb
 from tarry.programs.cli.session import Session
 
@@ -24,9 +25,14 @@ def worker(
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Slots that all topics share, in each process.", show_default=False)
     ] = None,
-    log: Annotated[str, typer.Option(help="text or json.")] = "text",
+    log: Annotated[str, typer.Option(help="text or json.", autocompletion=words("text", "json"))] = "text",
     log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning, error; else TARRY_LOG, else info.", show_default=False)
+        str | None,
+        typer.Option(
+            help="debug, info, warning, error; else TARRY_LOG, else info.",
+            show_default=False,
+            autocompletion=words("debug", "info", "warning", "error"),
+        ),
     ] = None,
 ) -> None:
     """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be given back."""

@@ -1,0 +1,65 @@
+"""What a shell offers when TAB is pressed: names of topics from the server, and the words that an option knows.
+
+A shell waits for the answer, so it comes soon or not at all: a server that does not answer within ``SOON_S`` has nothing to
+offer, and no embedded server is started for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+
+import typer
+
+SOON_S = 0.5
+
+
+def words(*known: str) -> Callable[[], list[str]]:
+    """For an option that takes one of these."""
+    return lambda: list(known)
+
+
+def topics(context: typer.Context) -> list[str]:
+    """The known topics; those that stand on the line already are left out."""
+    found: list[str] = []
+    asking = threading.Thread(target=_ask, args=(context, found), daemon=True)
+    asking.start()
+    asking.join(SOON_S)
+    given = context.params.get("topics") or ()
+    return [name for name in found if name not in given and not any(letter.isspace() for letter in name)]
+
+
+def _ask(context: typer.Context, found: list[str]) -> None:
+    from tarry.clients.sync.client import Client
+    from tarry.errors import TarryError
+
+    logging.disable(logging.CRITICAL)  # what would be said here would run through the line
+    try:
+        url = _running(_said(context, "url") or None)
+        namespace = _said(context, "namespace") or os.environ.get("TARRY_NAMESPACE") or "default"
+        if url is not None:
+            with Client(url, namespace=namespace, patience=0) as client:
+                found += client.topics()
+    except TarryError:
+        pass
+
+
+def _said(context: typer.Context, option: str) -> str:
+    """An option, behind the verb or before it."""
+    here: typer.Context | None = context
+    while here is not None:
+        if here.params.get(option):
+            return str(here.params[option])
+        here = here.parent  # type: ignore[assignment]  # typer's are typer's all the way up
+    return ""
+
+
+def _running(url: str | None) -> str | None:
+    """The server that was said, or that of the environment; an embedded one only if it runs."""
+    from tarry.links.address import find
+    from tarry.links.embedded.share import running
+
+    address = find(url, os.environ)
+    return running(address.folder) if address.kind == "embedded" else url or os.environ["TARRY_URL"]

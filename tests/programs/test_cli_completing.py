@@ -1,0 +1,80 @@
+"""What a shell is offered when TAB is pressed, asked as the shell asks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tarry
+from tarry.links.embedded import share
+
+Offered = Callable[..., list[str]]
+LONGEST_S = 60
+
+
+@pytest.fixture
+def offered(valkey_url: str, namespace: str) -> Offered:
+    """The words offered for the last one of a line."""
+
+    def ask(line: str, url: str = valkey_url) -> list[str]:
+        here = {
+            "TARRY_URL": url,
+            "TARRY_NAMESPACE": namespace,
+            "_TARRY_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(line.split(" ")) - 1),
+        }
+        done = subprocess.run(
+            [Path(sys.executable).with_name("tarry")],
+            env={**os.environ, **here},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.split()
+
+    return ask
+
+
+def test_topics_are_offered_by_name(client: tarry.Client, offered: Offered, valkey_url: str, namespace: str) -> None:
+    for name in ("orders", "order/late", "测试", "two words"):
+        client.topic(name).add(1)
+    assert offered("tarry stats ") == ["order/late", "orders", "测试"]
+    assert offered("tarry list or") == ["order/late", "orders"]
+    assert offered("tarry check orders or") == ["order/late"]
+    assert offered("tarry stats --namespace other ") == []
+    elsewhere = f"tarry --namespace {namespace} --url {valkey_url} add o"
+    assert offered(elsewhere, url="redis://127.0.0.1:1") == ["order/late", "orders"]
+
+
+def test_the_words_of_an_option_are_offered(offered: Offered) -> None:
+    assert offered("tarry list orders --state d") == ["delayed", "dead"]
+    assert offered("tarry kick orders --state ") == ["dead"]
+    assert offered("tarry add orders 1 --if-exists k") == ["keep"]
+    assert "release-holder" in offered("tarry rel")
+
+
+def test_a_server_that_does_not_answer_offers_nothing(offered: Offered) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert offered("tarry stats ", url=f"redis://127.0.0.1:{port}?socket_timeout=3600") == []
+    assert offered("tarry stats ", url=f"redis://127.0.0.1:{port}") == []
+    assert offered("tarry stats ", url="what is this") == []
+
+
+def test_no_embedded_server_is_started_for_it(offered: Offered, tmp_path: Path) -> None:
+    url = f"embedded://{tmp_path}/server"
+    assert offered("tarry stats ", url=url) == []
+    assert not (tmp_path / "server").exists()
+    with share.join(tmp_path / "server", linger_s=0):
+        with tarry.Client(url, namespace=os.environ.get("TARRY_NAMESPACE", "default")) as client:
+            client.topic("orders").add(1)
+        assert offered("tarry stats --namespace default ", url=url) == ["orders"]
