@@ -92,30 +92,6 @@ def test_there_is_completion_for_shells(cli: Cli) -> None:
     assert "--install-completion" in cli("--help").stdout
 
 
-def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
-    client: tarry.Client, answers: Answers, cli: Cli, namespace: str
-) -> None:
-    from tarry.words.keys import topic_keys, topics_key
-
-    orders = made(client)
-    client.topic("测试").add("x")
-    client.engine.run(Command((b"DEL", topics_key(namespace)), int))
-    server, *topics = answers("doctor", "--dry-run")
-    assert server["missing"] == ["orders", "测试"]
-    assert client.topics() == []
-    assert [(topic["topic"], topic["ok"], topic["notes"]) for topic in topics] == [
-        ("orders", True, []), ("测试", True, [])
-    ]  # fmt: skip
-    answers("doctor")
-    assert client.topics() == ["orders", "测试"]
-    orders.bury(orders.pop(), "no")  # type: ignore[arg-type]
-    client.engine.run(Command((b"HDEL", topic_keys(namespace, "orders").jobs, b"5"), int))
-    done = cli("doctor")
-    assert done.returncode == 1
-    assert "1 dead jobs; tarry list orders --state dead" in done.stdout
-    assert "5: due, but there is no job" in done.stdout
-
-
 def test_jobs_from_a_file_are_counted_first_and_limited(client: tarry.Client, answers: Answers, cli: Cli) -> None:
     lines = "".join(f'{{"body": {n}, "id": "{n}"}}\n' for n in range(5))
     assert answers("add", "orders", "--file", "-", "--dry-run", stdin=lines) == [{"topic": "orders", "would_add": 5}]

@@ -51,17 +51,22 @@ def judge(info: dict[str, str], save: str | None, scripting: str | None, *, clus
 
 def check(replies: list[object], shown: str, *, cluster: bool = False) -> None:
     """Raises ``ServerUnfit`` or logs warnings, from the answers to ``PROBE``; a ``Fault`` when it cannot be judged yet."""
-    info, save, scripting = replies
-    for reply in replies:
-        if isinstance(reply, (Later, Lost)):  # it loads, or a script holds it up: that tells nothing of what it is
-            raise reply
-    told = _parse(info) if isinstance(info, bytes) else {}
-    saves = save[1].decode() if isinstance(save, list) and len(save) == 2 else None
-    verdict = judge(told, saves, None if isinstance(scripting, NoScript) else str(scripting), cluster=cluster)
+    verdict = judge(*read(replies), cluster=cluster)
     if verdict.refusals:
         raise ServerUnfit(f"The server at {shown} cannot be used: {'; '.join(verdict.refusals)}.")
     for warning in verdict.warnings:
         logger.warning("The server at %s: %s.", shown, warning)
+
+
+def read(replies: list[object]) -> tuple[dict[str, str], str | None, str | None]:
+    """The answers to ``PROBE`` as what ``judge`` wants. Raises a ``Fault`` that tells nothing of the server."""
+    info, save, scripting = replies
+    for reply in replies:
+        if isinstance(reply, (Later, Lost)):  # it loads, or a script holds it up
+            raise reply
+    told = _parse(info) if isinstance(info, bytes) else {}
+    saves = save[1].decode() if isinstance(save, list) and len(save) == 2 else None
+    return told, saves, None if isinstance(scripting, NoScript) else str(scripting)
 
 
 def _parse(info: bytes) -> dict[str, str]:

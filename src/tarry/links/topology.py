@@ -69,6 +69,12 @@ class Topology:
             return self._nodes[key_slot(key)]
         return self._master or self.address.url
 
+    def urls(self) -> dict[str, str]:
+        """All servers: each as it may be shown, and its URL."""
+        if not self._nodes:
+            return {self.shown: self.url_of(b"")}
+        return {urlsplit(url).netloc.rpartition("@")[2]: url for url in dict.fromkeys(self._nodes)}
+
     def group_of(self, key: bytes) -> int:
         """Keys of one group can be waited for by one connection: all of them, or those of one slot."""
         return key_slot(key) if self.address.kind == "cluster" else 0

@@ -7,6 +7,7 @@ import os
 import random
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -98,9 +99,25 @@ class Runner:
 
     def server_of(self, key: bytes) -> Server:
         """The server that has a key; found, and judged, when it is first asked for."""
-        if not self._open or self._pid != os.getpid():
-            self._begin()
-        url = self._topology.url_of(key)
+        self._begin()
+        return self._known(self._topology.url_of(key))
+
+    def each(self, ask: Callable[[Server], T]) -> dict[str, T]:
+        """Asks every server, and answers by the place where it is. Raises a ``TarryError``."""
+        found: dict[str, T] = {}
+        tries, began = 0, time.monotonic()
+        while True:
+            try:
+                self._begin()
+                for shown, url in self._topology.urls().items():
+                    if shown not in found:
+                        found[shown] = ask(self._known(url))
+                return found
+            except Fault as fault:
+                self._hold_on(fault, tries, began)
+                tries += 1
+
+    def _known(self, url: str) -> Server:
         server = self._servers.get(url)
         return server if server is not None else self._meet(url)
 
@@ -112,6 +129,8 @@ class Runner:
             self._topology.refresh()
 
     def _begin(self) -> None:
+        if self._open and self._pid == os.getpid():
+            return
         if self._pid != os.getpid():
             self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
         with self._lock:

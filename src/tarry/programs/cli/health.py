@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,6 +14,8 @@ from tarry.programs.cli.topics import looked_through
 
 if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
+    from tarry.links.blocking import Server
+    from tarry.programs.cli.nodes import Node
 
 LATE_S = 60.0
 """What has been ready for so long while nobody waits for it is worth a word."""
@@ -22,8 +25,12 @@ LATE_S = 60.0
 def doctor(session: Session, dry_run: DryRun = False) -> None:
     """Looks at the server and checks every topic; writes topics into the list of known ones that are missing there.
 
-    Exits with 1 when a job is not in its place. What is wrong with the server goes to stderr, or ends it with 3.
+    Of each server, on a Cluster of each node: version, memory and what becomes of it when it is full, persistence, how soon
+    it answers, how far its clock is from this machine's. Exits with 1 when a job is not in its place; a server that cannot
+    be used ends it with 3.
     """
+    from tarry.programs.cli.nodes import in_words
+
     client = session.client
     known = set(client.topics())  # the server is judged when it is first met
     found = _topics_there(client)
@@ -32,8 +39,22 @@ def doctor(session: Session, dry_run: DryRun = False) -> None:
         for name in missing:
             client.engine.introduce(name)
     well = True
-    session.tell({"server": client.engine.origin.address.shown, "topics": len(known | found), "missing": missing},
-                 f"server  {client.engine.origin.address.shown}, {len(known | found)} topics")  # fmt: skip
+    shown = client.engine.origin.address.shown
+    servers = _servers(client)
+    session.tell(
+        {
+            "server": shown,
+            "topics": len(known | found),
+            "missing": missing,
+            "nodes": [{"node": place, **asdict(node)} for place, node in servers.items()],
+        },
+        "\n".join(
+            [
+                f"server  {shown}, {len(known | found)} topics, {len(client.workers())} workers",
+                *(f"{place}  {in_words(node)}" for place, node in servers.items()),
+            ]
+        ),
+    )
     for name in missing:
         session.note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
     for name in sorted(known | found):
@@ -61,20 +82,31 @@ def _look(client: Client, name: str) -> tuple[dict[str, Any], str, bool]:
 
 
 def _topics_there(client: Client) -> set[str]:
-    """The topics that have jobs, by their keys; none on a Cluster, whose nodes would all have to be asked."""
-    from tarry.idea.calls import Command
+    """The topics that have jobs, by their keys; on a Cluster those of all nodes."""
+    from tarry.links.faults import Fault
     from tarry.words.keys import topic_keys
 
-    if client.engine.origin.address.kind == "cluster":
-        return set()
     begin, end = topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
-    found: set[str] = set()
-    cursor = b"0"
-    while True:
-        words = (b"SCAN", cursor, b"MATCH", b"tarry:{*}:jobs", b"COUNT", b"1000")
-        cursor, keys = client.engine.run(Command(words, lambda reply: (reply[0], reply[1])))
-        found.update(
-            key[len(begin) : -len(end)].decode() for key in keys if key.startswith(begin) and key.endswith(end)
-        )
-        if cursor == b"0":
-            return found
+
+    def scan(server: Server) -> set[str]:
+        found: set[str] = set()
+        cursor = b"0"
+        while True:
+            [reply] = server.exchange(((b"SCAN", cursor, b"MATCH", b"tarry:{*}:jobs", b"COUNT", b"1000"),))
+            if isinstance(reply, Fault):
+                raise reply
+            cursor, keys = reply
+            found.update(
+                key[len(begin) : -len(end)].decode() for key in keys if key.startswith(begin) and key.endswith(end)
+            )
+            if cursor == b"0":
+                return found
+
+    return set().union(*client.engine.runner.each(scan).values())
+
+
+def _servers(client: Client) -> dict[str, Node]:
+    from tarry.programs.cli.nodes import look
+
+    cluster = client.engine.origin.address.kind == "cluster"
+    return client.engine.runner.each(lambda server: look(server, cluster=cluster))

@@ -1,0 +1,125 @@
+"""``tarry doctor``: the servers and the topics, looked at for real."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+import tarry
+from servers import free_ports
+from tarry.idea.calls import Command
+from tarry.links.embedded.launch import Running
+from tarry.words.keys import topic_keys, topics_key
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+Answers = Callable[..., list[Any]]
+
+
+def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
+    client: tarry.Client, answers: Answers, cli: Cli, namespace: str
+) -> None:
+    from tarry.words.keys import topics_key
+
+    orders = client.topic("orders")
+    orders.add_many([tarry.NewJob(n, id=str(n)) for n in range(10)])
+    client.topic("测试").add("x")
+    client.engine.run(Command((b"DEL", topics_key(namespace)), int))
+    server, *topics = answers("doctor", "--dry-run")
+    assert server["missing"] == ["orders", "测试"]
+    assert client.topics() == []
+    assert [(topic["topic"], topic["ok"], topic["notes"]) for topic in topics] == [
+        ("orders", True, []), ("测试", True, [])
+    ]  # fmt: skip
+    answers("doctor")
+    assert client.topics() == ["orders", "测试"]
+    orders.bury(orders.pop(), "no")  # type: ignore[arg-type]
+    client.engine.run(Command((b"HDEL", topic_keys(namespace, "orders").jobs, b"5"), int))
+    done = cli("doctor")
+    assert done.returncode == 1
+    assert "1 dead jobs; tarry list orders --state dead" in done.stdout
+    assert "5: due, but there is no job" in done.stdout
+
+
+def test_the_doctor_tells_of_the_server(cli: Cli, answers: Answers, client: tarry.Client) -> None:
+    client.topic("orders").add(1)
+    server, _ = answers("doctor")
+    [node] = server["nodes"]
+    assert node["version"].startswith("Valkey ")
+    assert (node["policy"], node["max_memory"]) == ("noeviction", None)
+    assert node["answer_ms"] > 0
+    assert node["memory"] > 0
+    assert abs(node["clock_ms"]) < 60_000, "the same machine"
+    assert "answers in " in cli("doctor").stdout
+
+
+def test_the_doctor_warns_of_what_may_lose_jobs(own_server: Callable[..., Running], answers: Answers) -> None:
+    url = own_server("--save", "", appendonly="no", maxmemory_policy="volatile-lru", port=True).url
+    with redis.Redis.from_url(url) as raw:
+        raw.set("ballast", b"x" * (30 << 20))
+    with redis.Redis.from_url(url) as raw:  # the other connection held a copy
+        most = raw.info("memory")["used_memory"] * 21 // 20
+        raw.config_set("maxmemory", most)
+    [server] = answers("doctor", url=url)
+    [node] = server["nodes"]
+    assert (node["policy"], node["persistence"], node["max_memory"]) == ("volatile-lru", "no persistence", most)
+    told = " ".join(node["notes"])
+    assert "maxmemory-policy is volatile-lru" in told
+    assert "no persistence" in told
+    assert "of its maxmemory are used" in told
+
+
+def test_a_clock_that_is_wrong_is_told(client: tarry.Client, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    from tarry.links.blocking import Server
+    from tarry.programs.cli import nodes
+
+    now = time.time
+    monkeypatch.setattr(nodes.time, "time", lambda: now() - 7200)
+    seen = nodes.look(Server(valkey_url), cluster=False)
+    assert seen.clock_ms == pytest.approx(7_200_000, abs=60_000)
+    assert "ahead of this machine's; due times are by its clock" in nodes.in_words(seen)
+
+
+@pytest.mark.otherserver
+def test_the_doctor_looks_at_every_node_of_a_cluster(
+    cluster_nodes: list[tuple[str, int]], answers: Answers, namespace: str
+) -> None:
+    url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
+    names = [f"topic {n}" for n in range(12)]  # on three nodes, as good as certainly on each
+    with tarry.Client(url, namespace=namespace) as client:
+        for name in names:
+            client.topic(name).add(1)
+        client.engine.run(Command((b"DEL", topics_key(namespace)), int))
+        server, *topics = answers("doctor", url=url)
+        assert server["missing"] == sorted(names)
+        assert sorted(node["node"] for node in server["nodes"]) == sorted(
+            f"{host}:{port}" for host, port in cluster_nodes
+        )
+        assert all(node["version"].startswith("Valkey ") and node["answer_ms"] > 0 for node in server["nodes"])
+        assert [topic["topic"] for topic in topics] == sorted(names)
+        assert client.topics() == sorted(names)
+
+
+@pytest.mark.otherserver
+@pytest.mark.parametrize("words", ["stats", "workers", "top", "list orders", "check orders", "purge orders --dry-run"])
+def test_every_look_works_on_a_cluster(
+    cluster_nodes: list[tuple[str, int]], answers: Answers, namespace: str, words: str
+) -> None:
+    url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
+    with tarry.Client(url, namespace=namespace) as client:
+        client.topic("orders").add(1)
+        client.topic("mail").add(1)
+    assert len(answers(*words.split(), url=url)) == {"stats": 2, "workers": 0, "top": 2}.get(words, 1)
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:{}", "redis+cluster://127.0.0.1:{}"])
+def test_a_doctor_without_a_patient_ends_with_three(cli: Cli, url: str) -> None:
+    [port] = free_ports(1)
+    done = cli("doctor", "--patience", "0.1", url=url.format(port))
+    assert done.returncode == 3
+    assert "[unavailable]" in done.stderr
