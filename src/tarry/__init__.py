@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker as Worker
     from tarry.verbs.codecs import Codec as Codec
     from tarry.verbs.delayed.moving import SetAside as SetAside
+    from tarry.verbs.jobs.leaving import Migrated as Migrated
     from tarry.verbs.jobs.shapes import Added as Added
     from tarry.verbs.jobs.shapes import Check as Check
     from tarry.verbs.jobs.shapes import Defaults as Defaults
@@ -74,6 +75,7 @@ _HOMES = {
     "clients.aio.job": "AsyncJob",
     "clients.aio.topic": "AsyncTopic",
     "clients.migrating": "MovedOver",
+    "verbs.jobs.leaving": "Migrated",
     "clients.sync.client": "Client",
     "clients.sync.queues": "BlockingQueue DelayedQueue Subscription",
     "clients.sync.job": "Job",

@@ -9,6 +9,7 @@
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → when it promised to look     the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: nobody has promised to look in time
     tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one has, but there is no second
+    tarry:{NAMESPACE/TOPIC}:leaving    hash         id → the place it had                   only while `migrate` runs
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
     tarry:{NAMESPACE}:workers          hash         worker → since when, what it says of itself   live workers, a hint too
     tarry:{NAMESPACE}:heard            sorted set   worker → when it was last heard, server µs  for half a minute it lives
@@ -75,6 +76,11 @@ class QueueKeys(NamedTuple):
 def topic_keys(namespace: str, topic: str) -> TopicKeys:
     tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(topic, "topic") + b"}:"
     return TopicKeys(*[tag + part.encode() for part in TOPIC_PARTS])
+
+
+def departing_key(keys: TopicKeys) -> bytes:
+    """Where jobs are that leave the topic for another one."""
+    return keys.due.removesuffix(b"due") + b"leaving"
 
 
 def topics_key(namespace: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
@@ -15,6 +16,8 @@ from tarry.clients.sync.topic import Topic
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
+from tarry.verbs.jobs import leaving
+from tarry.verbs.jobs.leaving import Migrated
 from tarry.verbs.workers import WorkerInfo
 from tarry.words.durations import Duration
 
@@ -108,3 +111,34 @@ class Client:
             return self.engine.run(rehearse(queue.verbs.desk, chosen.verbs))
         self.engine.introduce(chosen.name)
         return self.engine.run(move_to_topic(queue.verbs.desk, chosen.verbs))
+
+    def migrate(
+        self,
+        topic: Topic[T] | str,
+        to: Topic[T],
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> Migrated:
+        """Moves what waits and what is dead into another topic, perhaps of another server; ``dry_run`` only counts.
+
+        Due times, attempts, headers and errors are kept; ids that are taken over there are refused and stay. Safe to break
+        off and to call again, under load. Let producers add to the new topic first; reserved jobs stay until they are
+        settled. ``progress`` is told how many have moved. Raises ``BadInput`` for a topic into itself.
+        """
+        mine: Any = self.topic(topic) if isinstance(topic, str) else topic
+        same = mine.engine.origin.address == to.engine.origin.address
+        leaving.refuse_itself(same, mine.verbs.desk, to.verbs.desk)
+        if not dry_run:
+            to.engine.introduce(to.name)
+        journey, engines = (
+            leaving.migrate(mine.verbs.desk, to.verbs.desk, dry_run=dry_run, progress=progress),
+            (mine.engine, to.engine),
+        )
+        try:
+            side, request = next(journey)
+            while True:
+                side, request = journey.send(engines[side].run(request))
+        except StopIteration as end:
+            done: Migrated = end.value
+            return done

@@ -9,14 +9,14 @@ from datetime import datetime
 from typing import TypeVar
 
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, Reply, ask
+from tarry.idea.calls import Call, Command, Flow, Reply, ask
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs.places import places_of
 from tarry.verbs.jobs.shapes import Check, Histogram, JobInfo, Lateness, Page, State, Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words import names
 from tarry.words.durations import Duration, as_datetime, as_timedelta, microseconds, moment
-from tarry.words.keys import TopicKeys
+from tarry.words.keys import TopicKeys, departing_key
 
 T = TypeVar("T")
 
@@ -26,6 +26,7 @@ STATS = Script("topic/stats")
 HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"))
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
+IN_NO_PLACE = b"in no place"
 
 
 def get(desk: TopicDesk[T], ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:
@@ -159,9 +160,19 @@ def check(keys: TopicKeys) -> Flow[Check]:
             args = (part.encode(), cursor, b"%d" % _STEP)
             cursor, seen, *found = yield from ask(Call(CHECK, keys, args, list))
             looked += seen
+            wrong = list(zip(*[iter(found)] * 2, strict=True))
+            on_the_way = yield from _leaving(keys, [id for what, id in wrong if what == IN_NO_PLACE])
             faults += [
-                f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in zip(*[iter(found)] * 2, strict=True)
+                f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in on_the_way
             ]
             if cursor == b"0":
                 break
     return Check(looked, tuple(faults))
+
+
+def _leaving(keys: TopicKeys, ids: Sequence[bytes]) -> Flow[set[bytes]]:
+    """Those of them that ``migrate`` has taken out of their places."""
+    if not ids:
+        return set()
+    places = yield from ask(Command((b"HMGET", departing_key(keys), *ids), list))
+    return {id for id, place in zip(ids, places, strict=True) if place is not None}

@@ -1,0 +1,27 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id, arrived = unpack(ARGV, i, i + 1)
+--
+-- What became of jobs that left: arrived ("1"), they are gone here; else they are back in their places.
+-- include clock job watch
+
+local FIRST, STRIDE = 2, 2
+local SETS, gone, back = {due = due, dead = dead}, 0, false
+for i = FIRST, #ARGV, STRIDE do
+  local id, arrived = unpack(ARGV, i, i + 1)
+  local place = redis.call('HGET', leaving, id)
+  if place then
+    redis.call('HDEL', leaving, id)
+    if arrived == '1' then
+      redis.call('HDEL', runs, id)
+      gone = gone + redis.call('HDEL', jobs, id)
+    else
+      local name, at = string.match(place, '^(%a+) (%d+)$')
+      redis.call('ZADD', SETS[name], at, id)
+      back = true
+    end
+  end
+end
+count('deleted', gone)
+if back then settle('', false) end
+return gone

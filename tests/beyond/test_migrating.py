@@ -1,0 +1,158 @@
+"""A topic moves to another server: nothing is lost, nothing is twice, due times stay, wherever it is broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.clients.testing import Clock, TestAsyncClient, TestClient
+from tarry.links.embedded.launch import Running
+from tarry.verbs.jobs import leaving
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def two(own_server: Callable[..., Running], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
+    with ExitStack() as stack:
+        yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
+
+
+def fill(client: TestClient, clock: Clock) -> Any:
+    """Jobs in every state, with everything that a job can have."""
+    topic = client.topic("orders")
+    topic.add("held", id="held")
+    topic.add("dead", id="dead")
+    topic.add("tried", id="tried", max_attempts=9)
+    hands = {job.id: job for job in topic.pop_many(3, ttr="1h")}
+    topic.bury(hands["dead"], "no use")
+    topic.release(hands["tried"], "5m")
+    for n in range(450):
+        topic.add({"n": n}, delay=60 + n, id=f"job-{n}", headers={"a": "b"}, ttr="90s")
+    topic.add("ready", id="ready")
+    return hands["held"]
+
+
+def seen(client: TestClient, *, state: Any = None) -> dict[str, Any]:
+    page, found = client.topic("orders").list(state, limit=1000), dict[str, Any]()
+    for job in page:
+        found[job.id] = (job.body, job.due, job.attempts, job.reason, job.headers, job.state)
+    return found
+
+
+def test_everything_that_waits_and_the_dead_move(two: Any, clock: Clock) -> None:
+    old, new = two
+    held = fill(old, clock)
+    before = seen(old)
+    told: list[int] = []
+    assert old.migrate("orders", new.topic("orders"), dry_run=True) == tarry.Migrated(453, 0, 1)
+    assert seen(old) == before
+    assert old.migrate("orders", new.topic("orders"), progress=told.append) == tarry.Migrated(453, 0, 1)
+    assert told == [200, 400, 452, 453]
+    assert list(seen(old)) == ["held"]
+    assert seen(new) == {id: row for id, row in before.items() if id != "held"}
+    assert old.topic("orders").check().ok
+    assert new.topic("orders").check().ok
+    with held:
+        clock.advance("10s")
+    assert old.migrate("orders", new.topic("orders")) == tarry.Migrated(0, 0, 0)
+    clock.advance("20m")
+    jobs = [job for _ in range(5) for job in new.topic("orders").pop_many(100)]
+    assert len(jobs) == 452
+    assert {job.id: job.attempt for job in jobs}["tried"] == 2
+
+
+@pytest.mark.parametrize("steps", range(1, 10))
+def test_broken_off_anywhere_it_goes_on(two: Any, clock: Clock, steps: int) -> None:
+    old, new = two
+    fill(old, clock)
+    before = seen(old)
+    mine, theirs = old.topic("orders"), new.topic("orders")
+    journey, answer = leaving.migrate(mine.verbs.desk, theirs.verbs.desk, dry_run=False, progress=None), None
+    for step in range(steps):
+        side, request = journey.send(answer)
+        answer = (old, new)[side].engine.run(request)
+        assert mine.check().ok
+        assert theirs.check().ok
+        if step == steps - 1 and side == leaving.THERE:
+            (old, new)[side].engine.run(request)  # and its answer was lost, too
+    old.migrate("orders", theirs)
+    assert seen(new) == {id: row for id, row in before.items() if id != "held"}
+    assert list(seen(old)) == ["held"]
+
+
+def test_an_id_that_is_taken_over_there_stays(two: Any) -> None:
+    old, new = two
+    old.topic("orders").add("mine", id="1", delay="1h")
+    due = old.topic("orders").get("1").due
+    new.topic("orders").add("theirs", id="1", delay="1h")
+    assert old.migrate("orders", new.topic("orders")) == tarry.Migrated(0, 1, 0)
+    assert (old.topic("orders").get("1").body, old.topic("orders").get("1").due) == ("mine", due)
+    assert new.topic("orders").get("1").body == "theirs"
+
+
+def test_a_topic_does_not_move_into_itself_by_whatever_url(two: Any, clock: Clock) -> None:
+    old, _ = two
+    old.topic("orders").add("tea", id="1", delay="1h")
+    with pytest.raises(tarry.BadInput, match="into itself"):
+        old.migrate("orders", old.topic("orders"))
+    with TestClient(old.engine.origin.address.url + "?db=0", clock) as same:
+        assert old.migrate("orders", same.topic("orders")).moved == 0
+    assert old.topic("orders").get("1").state == "delayed"
+
+
+def test_it_moves_awaited_too(two: Any, clock: Clock) -> None:
+    old, new = two
+    fill(old, clock)
+
+    async def story() -> tarry.Migrated:
+        urls = [client.engine.origin.address.url for client in two]
+        async with TestAsyncClient(urls[0], clock) as here, TestAsyncClient(urls[1], clock) as there:
+            return await here.migrate("orders", there.topic("orders"))
+
+    assert asyncio.run(story()) == tarry.Migrated(453, 0, 1)
+    assert len(seen(new)) == 453
+
+
+@pytest.mark.slow
+def test_under_load_every_job_is_handed_out_once(own_server: Callable[..., Running]) -> None:
+    """Real time: producers go over to the new server, consumers work on both, and the rest is moved meanwhile."""
+    old_url, new_url = own_server().url, own_server().url
+    taken: list[tuple[Any, int]] = []
+    over = threading.Event()
+
+    def consume(url: str) -> None:
+        with tarry.Client(url) as client:
+            while not over.is_set():
+                for job in client.topic("orders").pop_many(20, wait="50ms"):
+                    with job:
+                        assert job.lateness.total_seconds() >= 0
+                        taken.append((job.body, job.attempt))
+
+    threads = [threading.Thread(target=consume, args=(url,)) for url in (old_url, new_url)]
+    with tarry.Client(old_url) as old, tarry.Client(new_url) as new:
+        old.topic("orders").add_many([tarry.NewJob(n, delay=n / 2000) for n in range(2000)])
+        for thread in threads:
+            thread.start()
+        new.topic("orders").add_many([tarry.NewJob(n, delay=n / 8000) for n in range(2000, 4000)])
+        while old.topic("orders").stats().added and sum(
+            getattr(old.topic("orders").stats(), state) for state in ("delayed", "ready", "reserved")
+        ):
+            old.migrate("orders", new.topic("orders"))
+        until = time.monotonic() + 30
+        while len(taken) < 4000 and time.monotonic() < until:
+            time.sleep(0.01)
+        over.set()
+        for thread in threads:
+            thread.join()
+        assert sorted(taken) == [(n, 1) for n in range(4000)]
