@@ -43,7 +43,7 @@ a number of seconds, a `timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"
 NOT_GIVEN = -1
 INSIDE = {"run", "take", "wait", "introduce", "belongs_to", "head", "take_payload"}
 """What the twins share with one another, and users do not need."""
-KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list)  ")
+KEY = re.compile(r" +\S+ +(?:sorted set|set|hash|list|string)  ")
 ATTRIBUTE = re.compile(r"((?: *#: .*\n)*) *self\.(\w+) = ")
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tarry import errors as errors
     from tarry.clients.aio.client import AsyncClient as AsyncClient
     from tarry.clients.aio.job import AsyncJob as AsyncJob
+    from tarry.clients.aio.locks import AsyncGrant as AsyncGrant
+    from tarry.clients.aio.locks import AsyncLock as AsyncLock
+    from tarry.clients.aio.locks import AsyncLost as AsyncLost
     from tarry.clients.aio.queues import AsyncBlockingQueue as AsyncBlockingQueue
     from tarry.clients.aio.queues import AsyncDelayedQueue as AsyncDelayedQueue
     from tarry.clients.aio.queues import AsyncSubscription as AsyncSubscription
@@ -26,13 +29,18 @@ if TYPE_CHECKING:
     from tarry.clients.migrating import MovedOver as MovedOver
     from tarry.clients.sync.client import Client as Client
     from tarry.clients.sync.job import Job as Job
+    from tarry.clients.sync.locks import Grant as Grant
+    from tarry.clients.sync.locks import Lock as Lock
+    from tarry.clients.sync.locks import Lost as Lost
     from tarry.clients.sync.queues import BlockingQueue as BlockingQueue
     from tarry.clients.sync.queues import DelayedQueue as DelayedQueue
     from tarry.clients.sync.queues import Subscription as Subscription
     from tarry.clients.sync.topic import Topic as Topic
     from tarry.errors import BadInput as BadInput
     from tarry.errors import BodyError as BodyError
+    from tarry.errors import FallenBehind as FallenBehind
     from tarry.errors import JobExists as JobExists
+    from tarry.errors import LockLost as LockLost
     from tarry.errors import NotAcquired as NotAcquired
     from tarry.errors import ServerUnfit as ServerUnfit
     from tarry.errors import StaleReceipt as StaleReceipt
@@ -64,6 +72,7 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import Reservation as Reservation
     from tarry.verbs.jobs.shapes import State as State
     from tarry.verbs.jobs.shapes import Stats as Stats
+    from tarry.verbs.locks.shapes import LockState as LockState
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
     from tarry.words.durations import Duration as Duration
 
@@ -71,16 +80,19 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "clients.aio.client": "AsyncClient",
+    "clients.aio.locks": "AsyncGrant AsyncLock AsyncLost",
     "clients.aio.queues": "AsyncBlockingQueue AsyncDelayedQueue AsyncSubscription",
     "clients.aio.job": "AsyncJob",
     "clients.aio.topic": "AsyncTopic",
     "clients.migrating": "MovedOver",
     "verbs.jobs.leaving": "Migrated",
     "clients.sync.client": "Client",
+    "clients.sync.locks": "Grant Lock Lost",
     "clients.sync.queues": "BlockingQueue DelayedQueue Subscription",
     "clients.sync.job": "Job",
     "clients.sync.topic": "Topic",
-    "errors": "BadInput BodyError JobExists NotAcquired ServerUnfit StaleReceipt TarryError Unavailable",
+    "errors": "BadInput BodyError FallenBehind JobExists LockLost NotAcquired ServerUnfit StaleReceipt TarryError "
+    "Unavailable",
     "programs.worker.registry": "Registry",
     "programs.worker.targets": "current_job",
     "programs.worker.tasks": "Task",
@@ -91,6 +103,7 @@ _HOMES = {
     "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
     "Reservation State Stats",
     "verbs.workers": "WorkerInfo",
+    "verbs.locks.shapes": "LockState",
     "words.durations": "Duration",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

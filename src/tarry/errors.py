@@ -10,11 +10,14 @@ says what happened and what to do about it, and is a ``TarryError``:
     ├── BodyError                       a body does not decode as the topic's type
     ├── Unavailable (ConnectionError)   the server did not answer; safe to try again
     ├── ServerUnfit                     the server cannot be used as it is
-    └── NotAcquired                     a lock was not had in time
+    ├── NotAcquired                     a lock was not had in time
+    ├── LockLost                        a lock was had, and is no longer
+    └── FallenBehind                    a guarded queue is later than it may be
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import ClassVar
 
 
@@ -82,6 +85,31 @@ class ServerUnfit(TarryError):
 
 
 class NotAcquired(TarryError):
-    """The lock was not had in time. Wait longer, or look at who holds it."""
+    """The lock was not had in time, or is another's. Wait longer, or look at who holds it."""
 
     code = "not_acquired"
+
+
+class LockLost(TarryError):
+    """The lock is no longer held: its lease ended, or somebody took it away. Stop what needs it; what was written since may meet others."""
+
+    code = "lock_lost"
+
+    def __init__(self, message: str = "", *, name: str = "", token: int = 0, reason: str = "") -> None:
+        super().__init__(message or self.__doc__)
+        self.name = name
+        #: the fencing token that no longer holds
+        self.token = token
+        #: how it was lost, in words
+        self.reason = reason
+
+
+class FallenBehind(TarryError):
+    """The queue's first item is later than ``max_lateness`` allows. Nothing was taken; consume faster, or push less."""
+
+    code = "fallen_behind"
+
+    def __init__(self, message: str = "", *, lateness: timedelta | None = None) -> None:
+        super().__init__(message or self.__doc__)
+        #: how late the first item is
+        self.lateness = lateness

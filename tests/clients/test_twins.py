@@ -16,6 +16,9 @@ PAIRS = [
     (tarry.DelayedQueue, tarry.AsyncDelayedQueue),
     (tarry.BlockingQueue, tarry.AsyncBlockingQueue),
     (tarry.Subscription, tarry.AsyncSubscription),
+    (tarry.Lock, tarry.AsyncLock),
+    (tarry.Grant, tarry.AsyncGrant),
+    (tarry.Lost, tarry.AsyncLost),
 ]
 AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 
@@ -28,7 +31,9 @@ def face(kind: type) -> dict[str, object]:
 
 def plain(text: object) -> str:
     text = re.sub(r"Awaitable\[(.*?)\]", r"\1", str(text))  # a handler's answer
-    return re.sub(r"\bAsync(?=Client|Topic|Job|DelayedQueue|BlockingQueue|Subscription)", "", text)
+    return re.sub(
+        r"\bAsync(?=Client|Topic|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Lost|Generator)", "", text
+    )
 
 
 @pytest.mark.parametrize(("blocking", "awaiting"), PAIRS)

@@ -7,6 +7,7 @@
     transfers.jsonl          the transfer script, with the commands inside of it
     map_cache_writes.jsonl   RMapCache: field and packed value
     map_cache_events.jsonl   RMapCache: messages on its channels, and what Java's listener was told
+    locks.jsonl              RLock and its kin: arguments, what the keys were afterwards, what was published
 
 Bytes are ``{"hex": …}``, or ``{"len", "sha256", "head_hex"}`` where they are longer than 2048.
 """

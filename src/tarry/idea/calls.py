@@ -66,7 +66,16 @@ class Call(Generic[T]):
         if not self.script.knows_replays:
             return self
         args = (*self.args[:-1], AGAIN)
-        return Call(self.script, self.keys, args, self.decode, items=self.items, lead=self.lead, alone=self.alone)
+        return Call(
+            self.script,
+            self.keys,
+            args,
+            self.decode,
+            items=self.items,
+            lead=self.lead,
+            alone=self.alone,
+            undo=self.undo,
+        )
 
     def __repr__(self) -> str:
         return f"Call({self.script.name}, {len(self.items)} values)"

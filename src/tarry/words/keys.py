@@ -25,7 +25,20 @@ A queue that is shared with Java applications has Redisson's keys (tarry.verbs.r
     tarry:{QUEUE}:movers                   sorted set   mover → when it promised to look              ours
     tarry:{QUEUE}:leaving                  sorted set   packed element → when it is due, server ms    ours
 
-A QUEUE that has a brace in its name stands there without braces around it, as Redisson has it.
+A lock that is shared with Java applications has Redisson's keys too:
+
+    LOCK                                   hash         holder → how many times he holds it           Redisson's
+    redisson_lock_token:{LOCK}             string       the last fencing token                        Redisson's
+
+A guarded queue, in a layout of its own or in that of article 002:
+
+    tarry:{NAMESPACE/QUEUE}:items          sorted set   mark + payload → when it is due, server µs
+    tarry:{NAMESPACE/QUEUE}:fence          string       the highest fencing token that was presented
+    tarry:{NAMESPACE/QUEUE}:polled         hash         who polled → his last batch, for a lost answer   a minute
+    d_q_p:QUEUE                            sorted set   JSON text → when it is due, server ms         the article's
+    tarry:{d_q_p:QUEUE}:fence              string       the same as above, and so is :polled
+
+A QUEUE or LOCK that has a brace in its name stands there without braces around it, as Redisson has it.
 """
 
 from __future__ import annotations
@@ -39,6 +52,10 @@ TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake
 WORKER_PARTS = ("workers", "heard")
 
 QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers")
+
+LOCK_PARTS = ("lock", "token", "channel")
+
+GUARDED_PARTS = ("items", "fence", "polled", "channel")
 
 
 class TopicKeys(NamedTuple):
@@ -73,6 +90,23 @@ class QueueKeys(NamedTuple):
     movers: bytes
 
 
+class LockKeys(NamedTuple):
+    """The keys of one lock, and its channel."""
+
+    lock: bytes
+    token: bytes
+    channel: bytes
+
+
+class GuardedKeys(NamedTuple):
+    """The keys of one guarded queue, and its channel."""
+
+    items: bytes
+    fence: bytes
+    polled: bytes
+    channel: bytes
+
+
 def topic_keys(namespace: str, topic: str) -> TopicKeys:
     tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(topic, "topic") + b"}:"
     return TopicKeys(*[tag + part.encode() for part in TOPIC_PARTS])
@@ -102,3 +136,22 @@ def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged: str)
 def leaving_key(keys: QueueKeys) -> bytes:
     """Where elements are that leave the queue for somewhere else."""
     return keys.movers.removesuffix(b"movers") + b"leaving"
+
+
+def lock_keys(lock: str, token: str, channel: str) -> LockKeys:
+    """Redisson's names."""
+    return LockKeys(lock.encode(), token.encode(), channel.encode())
+
+
+def guarded_keys(namespace: str, queue: str) -> GuardedKeys:
+    tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(queue, "queue") + b"}:"
+    return GuardedKeys(*[tag + part.encode() for part in ("items", "fence", "polled", "pushed")])
+
+
+ARTICLE = "d_q_p:"
+"""The prefix of article 002's queues."""
+
+
+def article_keys(items: str, tagged: str) -> GuardedKeys:
+    """The article's name, and ours; ``tagged`` is ``tarry:`` and that name, tagged as Redisson tags it."""
+    return GuardedKeys(*[name.encode() for name in (items, f"{tagged}:fence", f"{tagged}:polled", f"{tagged}:pushed")])

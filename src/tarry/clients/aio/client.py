@@ -8,8 +8,10 @@ from typing import Any, TypeVar, overload
 
 from tarry.clients.aio.engine import Engine
 from tarry.clients.aio.job import AsyncJob
+from tarry.clients.aio.locks import AsyncLock, RedisLocks
 from tarry.clients.aio.queues import AsyncBlockingQueue, AsyncDelayedQueue
 from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.locking import Terms
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin
 from tarry.clients.queueing import desk_of
@@ -81,6 +83,16 @@ class AsyncClient:
         chosen = [self.topic(topic) if isinstance(topic, str) else topic for topic in topics]
         jobs = await self.engine.take(chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
+
+    # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
+        """The lock that Redisson calls ``getLock(name)``, with a fencing token beside it.
+
+        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself; ``None`` renews
+        it as long as this process lives (for 30 s, every 10 s). Who waits is not served in order.
+        """
+        return AsyncLock(lambda: self.engine.part(RedisLocks), name, Terms(wait, lease))
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from tarry.clients.aio.parcels import Errand, Parcel, packed
 from tarry.clients.answers import given_up, shares, spelled_out, tell_of_patience, words_of
 from tarry.clients.sync.runner import announce
-from tarry.errors import BadInput, Unavailable
+from tarry.errors import BadInput, TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.patience import Patience
 from tarry.links import fitness
@@ -64,6 +64,14 @@ class Runner:
             if future.done() and not future.cancelled() and future.exception() is None:
                 self.unwanted(request, future.result())  # it came in the very turn in which its caller was cancelled
             raise
+
+    async def perform_all(self, requests: Sequence[Call[T]]) -> list[T | TarryError]:
+        """Sends calls in one pipeline a server; each is answered by its value, or by its error."""
+        answers = await asyncio.gather(*map(self.perform, requests), return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not isinstance(answer, TarryError):
+                raise answer
+        return cast("list[T | TarryError]", answers)
 
     async def run(self, flow: Flow[T]) -> T:
         """Performs a flow, request by request."""

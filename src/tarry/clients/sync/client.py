@@ -6,11 +6,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from tarry.clients.locking import Terms
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, Origin
 from tarry.clients.queueing import desk_of
 from tarry.clients.sync.engine import Engine
 from tarry.clients.sync.job import Job
+from tarry.clients.sync.locks import Lock, RedisLocks
 from tarry.clients.sync.queues import BlockingQueue, DelayedQueue
 from tarry.clients.sync.topic import Topic
 from tarry.verbs import registry, workers
@@ -83,6 +85,16 @@ class Client:
             [self.topic(topic) if isinstance(topic, str) else topic for topic in topics], 1, wait, ttr
         )
         return jobs[0] if jobs else None
+
+    # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
+        """The lock that Redisson calls ``getLock(name)``, with a fencing token beside it.
+
+        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself; ``None`` renews
+        it as long as this process lives (for 30 s, every 10 s). Who waits is not served in order.
+        """
+        return Lock(lambda: self.engine.part(RedisLocks), name, Terms(wait, lease))
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 

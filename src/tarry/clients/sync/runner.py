@@ -7,7 +7,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -72,6 +72,38 @@ class Runner:
         except StopIteration as end:
             result: T = end.value
             return result
+
+    def perform_all(self, requests: Sequence[Call[T]]) -> list[T | TarryError]:
+        """Sends calls in one pipeline a server, once; each is answered by its value, or by its error."""
+        answers: list[T | TarryError] = []
+        by_server: dict[Server, list[int]] = {}
+        for index, request in enumerate(requests):
+            try:
+                by_server.setdefault(self.server_of(request.keys[0]), []).append(index)
+                answers.append(Unavailable())
+            except Fault as fault:
+                answers.append(given_up(fault, self._topology.shown, 0))
+            except TarryError as fault:
+                answers.append(fault)
+        for server, indexes in by_server.items():
+            for spell in (words_of, spelled_out):
+                unknown: list[int] = []
+                began = time.monotonic()
+                try:
+                    replies = server.exchange([spell(requests[index], self.clock) for index in indexes])
+                except Fault as fault:
+                    replies = [fault] * len(indexes)
+                for index, reply in zip(indexes, replies, strict=True):
+                    if isinstance(reply, NoScript):
+                        unknown.append(index)
+                    elif isinstance(reply, Fault):
+                        answers[index] = given_up(reply, self._topology.shown, time.monotonic() - began)
+                    else:
+                        answers[index] = requests[index].decode(reply)
+                indexes = unknown  # noqa: PLW2901  # only those are spelled out
+                if not unknown:
+                    break
+        return answers
 
     def _rescue(self, request: Any) -> Any:
         def give_back(replies: Replies) -> None:

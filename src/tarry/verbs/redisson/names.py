@@ -69,6 +69,15 @@ class MapCacheNames:
     expired: str
 
 
+@dataclass(frozen=True, slots=True)
+class LockNames:
+    """The keys of an ``RLock``, and its channel (sharded in a Cluster of version 7 or newer, since 3.22.0)."""
+
+    lock: str  #: HASH holder → how many times he holds it: the name itself
+    token: str  #: the last fencing token of an ``RFencedLock``
+    channel: str  #: "0" when it is free
+
+
 def delayed_queue(name: str, mapper: NameMapper | None = None) -> DelayedQueueNames:
     """The names of the delayed queue whose destination is ``name``."""
     name = mapper(name) if mapper else name
@@ -95,4 +104,14 @@ def map_cache(name: str, mapper: NameMapper | None = None) -> MapCacheNames:
         updated=prefix_name("redisson_map_cache_updated", name),
         removed=prefix_name("redisson_map_cache_removed", name),
         expired=prefix_name("redisson_map_cache_expired", name),
+    )
+
+
+def lock(name: str, mapper: NameMapper | None = None) -> LockNames:
+    """The names of the lock ``name``."""
+    name = mapper(name) if mapper else name
+    return LockNames(
+        lock=name,
+        token=prefix_name("redisson_lock_token", name),
+        channel=prefix_name("redisson_lock__channel", name),
     )

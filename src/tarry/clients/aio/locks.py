@@ -1,0 +1,252 @@
+"""Locks, awaited: the names of their verbs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from types import EllipsisType, TracebackType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tarry.clients.aio.ears import Ears
+from tarry.clients.aio.engine import Engine
+from tarry.clients.aio.timekeeper import Bell, Timekeeper
+from tarry.clients.locking import Terms, forked, not_acquired, not_held
+from tarry.errors import LockLost
+from tarry.verbs.locks import acquiring
+from tarry.verbs.locks.house import Hold, House
+from tarry.verbs.locks.rlock import RedisKeeper, Together
+from tarry.verbs.locks.shapes import LockState
+from tarry.words.durations import SECOND, Duration, as_timedelta
+
+logger = logging.getLogger("tarry")
+
+
+class RedisLocks(Timekeeper):
+    """The locks of a client on Redis, in one event loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        cluster = engine.origin.address.kind == "cluster"
+        self._ears = Ears(engine.runner, cluster=cluster)
+        self._engine = engine
+
+        def keep(house: House) -> RedisKeeper:
+            return RedisKeeper(house, self._ears, cluster=cluster, now=house.now)
+
+        super().__init__(keep, self._ask)
+
+    async def _ask(self, step: Any) -> Any:
+        if isinstance(step, Together):
+            return await self._engine.runner.perform_all(step.calls)
+        return await self._engine.runner.perform(step)
+
+    async def close(self) -> None:
+        """Gives back what is held, and listens no more."""
+        await super().close()
+        await self._ears.close()
+
+
+def _me() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"
+    return task
+
+
+class AsyncLost:
+    """Whether a lock was lost; can be waited for. By the clock of this process it is set in time, or early."""
+
+    def __init__(self, house: House, hold: Hold) -> None:
+        self._house = house
+        self._hold = hold
+        self._event = asyncio.Event()
+        house.listen(hold, self._event.set)
+
+    def is_set(self) -> bool:
+        """Whether it was lost."""
+        return self._house.expired(self._hold)
+
+    async def wait(self, within: Duration | None = None) -> bool:
+        """Waits until it is lost, or for the time; answers whether it was."""
+        until = self._house.now() + Terms(within, None).wait_s
+        while not self.is_set() and not self._hold.over:
+            left = min(until, self._hold.until) - self._house.now()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if left == float("inf") else max(left, 0)):
+                    await self._event.wait()
+            if self._house.now() >= until:
+                break
+        return self.is_set()
+
+
+class AsyncGrant:
+    """A lock that was had: one for each acquisition. A context manager, which gives it back.
+
+    ``token`` is the fencing token: it rises from holder to holder. Pass it along to whatever the lock protects, and let
+    that refuse a lower one than it has seen.
+    """
+
+    def __init__(self, locks: Timekeeper, hold: Hold) -> None:
+        self._locks = locks
+        self._hold = hold
+        self._released = False
+        self._lost: AsyncLost | None = None
+        self.name = hold.name
+        self.token = hold.token
+        hold.grants.add(self)
+
+    def __repr__(self) -> str:
+        return f"<Grant {self.name} {self.token}>"
+
+    async def __aenter__(self) -> AsyncGrant:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.release()
+        except LockLost as lost:
+            if fault is None:
+                raise
+            logger.warning("%s", lost)
+
+    @property
+    def remaining(self) -> timedelta:
+        """How long it will be held if nothing renews it, by this process's clock; ``timedelta.max`` while a session lives."""
+        left = self._hold.until - self._locks.loop.time()
+        if self._hold.over or self._locks.house.expired(self._hold):
+            return timedelta(0)
+        return timedelta.max if left == float("inf") else as_timedelta(max(int(left * SECOND), 0))
+
+    @property
+    def lost(self) -> AsyncLost:
+        """Whether it was lost: ``lost.is_set()``, ``lost.wait(within)``."""
+        if self._lost is None:
+            self._lost = AsyncLost(self._locks.house, self._hold)
+        return self._lost
+
+    def on_lost(self, callback: Callable[[], object]) -> None:
+        """``callback()`` is called when it is lost, in a thread of the client; at once if it is lost already."""
+        self._locks.house.listen(self._hold, callback)
+
+    async def check(self) -> None:
+        """Asks the server whether it is still held. Call it before what must not happen twice.
+
+        Raises ``LockLost`` if it is not, ``Unavailable`` if nobody can tell.
+        """
+        if self._locks.marks.pid != os.getpid():
+            raise forked(self.name)
+        await self._locks.run(acquiring.check(self._locks.house, self._locks.keeper, self._hold))
+
+    async def release(self) -> None:
+        """Gives it back; twice is once.
+
+        Raises ``LockLost`` if it was lost before: something else may have run at the same time. Raises ``NotAcquired``
+        in another thread or task than the one that acquired it, as long as that lives.
+        """
+        if self._released:
+            return
+        if self._locks.marks.pid != os.getpid():
+            raise forked(self.name)
+        acquiring.refuse_strangers(self._locks.house, self._hold, _me())
+        self._released = True
+        await self._locks.run(acquiring.release(self._locks.house, self._locks.keeper, self._hold))
+
+    @asynccontextmanager
+    async def guard(self) -> AsyncGenerator[AsyncGrant]:
+        """A block that needs the lock: checked at its beginning, and at its end ``LockLost`` if it was lost meanwhile.
+
+        Awaited, the block is cancelled in the moment in which the lock is lost.
+        """
+        await self.check()
+        task, open = _me(), True
+        cancelled = False
+
+        def cancel() -> None:
+            nonlocal cancelled
+            if open and not task.done():
+                cancelled = task.cancel(f"The lock {self.name} was lost.")
+
+        self._locks.house.listen(self._hold, cancel)
+        try:
+            yield self
+        except asyncio.CancelledError as fault:
+            if cancelled and task.uncancel() == 0:
+                raise acquiring.lost(self._hold) from fault
+            raise
+        finally:
+            open = False
+        acquiring.require(self._locks.house, self._hold)
+
+
+class AsyncLock:
+    """A lock on a name, across threads, processes and machines. A context manager, which gives a grant.
+
+    Made by ``client.lock(name)``. A handle: all locks of that name and client are the same lock. The thread or task that
+    holds it may acquire it again, and gives it back as often.
+    """
+
+    def __init__(self, locks: Callable[[], Timekeeper], name: str, terms: Terms) -> None:
+        self._locks = locks
+        self._terms = terms
+        self._entered: WeakKeyDictionary[asyncio.Task[Any], list[AsyncGrant]] = WeakKeyDictionary()
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<Lock {self.name}>"
+
+    async def __aenter__(self) -> AsyncGrant:
+        grant = await self.acquire()
+        if grant is None:
+            raise not_acquired(self.name, self._terms.wait_s)
+        self._entered.setdefault(_me(), []).append(grant)
+        return grant
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        grant: AsyncGrant = self._entered[_me()].pop()
+        await grant.__aexit__(kind, fault, trace)
+
+    async def acquire(
+        self, *, wait: Duration | EllipsisType | None = ..., lease: Duration | EllipsisType | None = ...
+    ) -> AsyncGrant | None:
+        """The lock, or ``None`` when it was not to be had within ``wait``; by default as the lock was made.
+
+        ``wait``: 0 tries once, ``None`` waits for ever. ``lease``: after so long it ends by itself; ``None`` renews it
+        as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer.
+        """
+        terms, locks, bell = self._terms.but(wait, lease), self._locks(), Bell()
+        locks.keep_time()
+        order = terms.order(self.name, _me(), locks.marks, bell.ring)
+        hold = await locks.run(acquiring.acquire(locks.house, locks.keeper, order, terms.wait_s), bell)
+        return None if hold is None else AsyncGrant(locks, hold)
+
+    async def release(self) -> None:
+        """Gives the lock back once, for the thread or task that holds it.
+
+        Raises ``NotAcquired`` if it does not, ``LockLost`` if it was lost before.
+        """
+        locks = self._locks()
+        hold = locks.house.hold_of(self.name, _me())
+        if hold is None:
+            raise not_held(self.name)
+        await locks.run(acquiring.release(locks.house, locks.keeper, hold))
+
+    def held(self) -> bool:
+        """Whether this thread or task holds it, as far as this process knows."""
+        return self._locks().house.hold_of(self.name, _me()) is not None
+
+    async def state(self) -> LockState:
+        """Who holds it, for how long, and how many wait. Changes nothing."""
+        locks = self._locks()
+        return await locks.run(locks.keeper.state(self.name))
+
+    async def force_release(self) -> bool:
+        """Takes the lock from whoever holds it. Answers whether somebody did; he learns it when he looks next."""
+        locks = self._locks()
+        return await locks.run(locks.keeper.force(self.name))

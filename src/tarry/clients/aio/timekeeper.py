@@ -1,0 +1,130 @@
+"""The locks of one client in one event loop: who holds, who waits, and the task that keeps time for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext, suppress
+from typing import Any, TypeVar
+
+from tarry.clients.locking import CLOSING_S, LONGEST_SLEEP_S, TIDY_EVERY_S, Marks, logger, tell
+from tarry.verbs.locks.acquiring import Keeper, Steps, Wait, tidy
+from tarry.verbs.locks.house import House
+from tarry.verbs.locks.rlock import RENEWED_EVERY_S
+
+T = TypeVar("T")
+
+
+class Bell:
+    """Wakes one task; rung twice is once. Rung before it is waited for, it is not missed."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+
+    async def wait(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if seconds == float("inf") else max(seconds, 0)):
+                await self._event.wait()
+        rung = self._event.is_set()
+        self._event.clear()
+        return rung
+
+
+def alive(task: asyncio.Task[Any]) -> bool:
+    return not task.done()
+
+
+class Timekeeper:
+    """Renews, notices what is over, tells who listens, and tidies up: one task, begun with the first lock."""
+
+    def __init__(self, keep: Callable[[House], Keeper], perform: Callable[[Any], Awaitable[Any]]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.marks = Marks()
+        self._bell = Bell()
+        self.house = House(self.loop.time, nullcontext(), self._bell.ring, alive)
+        self.keeper = keep(self.house)
+        self._perform = perform
+        self._task: asyncio.Task[None] | None = None
+        self._work: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    async def run(self, steps: Steps[T], bell: Bell | None = None) -> T:
+        """Performs steps; ``bell`` is the one of the order."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = await self._do(step, bell)
+                except BaseException as fault:  # noqa: BLE001  # the steps decide what it means
+                    step = steps.throw(fault)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _do(self, step: Any, bell: Bell | None) -> Any:
+        if not isinstance(step, Wait):
+            return await self._perform(step)
+        assert bell is not None
+        return await bell.wait(step.until - self.loop.time())
+
+    # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def keep_time(self) -> None:
+        """From now on the locks are looked after."""
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> None:
+        renew_at = self.loop.time() + RENEWED_EVERY_S
+        while not self._closed:
+            self._look()
+            if self.loop.time() >= renew_at:
+                renew_at = self.loop.time() + RENEWED_EVERY_S
+                self._spawn(self._renew())
+            now = self.loop.time()
+            until = self.house.asleep_until = min(self.house.next_moment(), renew_at, now + LONGEST_SLEEP_S)
+            await self._bell.wait(until - now)
+
+    def _look(self) -> None:
+        told, left = self.house.look()
+        tell(told)
+        for order in left:
+            self._spawn(self._tidy(order))
+
+    async def _renew(self) -> None:
+        try:
+            await self.run(self.keeper.renew(self.house.holds))
+        except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
+            logger.warning("Locks could not be looked after, trying again: %s", fault)
+
+    async def _tidy(self, order: Any) -> None:
+        if not await self.run(tidy(self.keeper, order)):
+            self.house.again(order, self.loop.time() + TIDY_EVERY_S)
+            self._bell.ring()
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def close(self) -> None:
+        """Gives back what is held; the holds are lost."""
+        for hold in self.house.holds:
+            self.house.lose(hold, "its client was closed")
+        self._closed = True
+        self._bell.ring()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=CLOSING_S)
+            self._task.cancel()
+        self._look()
+        if self._work:
+            await asyncio.wait(self._work, timeout=CLOSING_S)
+        for task in self._work:
+            task.cancel()

@@ -1,0 +1,79 @@
+"""What the locks of both clients have in common before they talk."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import uuid
+from collections.abc import Callable
+from types import EllipsisType
+from typing import Any
+
+from tarry.clients.origin import seconds_of
+from tarry.errors import LockLost, NotAcquired
+from tarry.verbs.locks.house import Order
+from tarry.words.durations import MILLISECOND, Duration, microseconds
+
+logger = logging.getLogger("tarry")
+
+TIDY_EVERY_S = 1.0
+LONGEST_SLEEP_S = 10.0
+CLOSING_S = 5.0
+
+
+class Marks:
+    """Names of acquisitions: the client's, new for each process, and a number, as Redisson's holders look."""
+
+    def __init__(self) -> None:
+        self._client = str(uuid.uuid4())
+        self._numbers = itertools.count(1)
+        self.pid = os.getpid()
+
+    def new(self) -> bytes:
+        return f"{self._client}:{next(self._numbers)}".encode()
+
+
+class Terms:
+    """How long to wait for a lock, and for how long to have it."""
+
+    def __init__(self, wait: Duration | None, lease: Duration | None) -> None:
+        self.wait_s = seconds_of(wait)
+        self.lease_us = None if lease is None else microseconds(lease, "lease", least=MILLISECOND)
+
+    def but(self, wait: Duration | EllipsisType | None, lease: Duration | EllipsisType | None) -> Terms:
+        """The same, with what is given."""
+        if wait is ... and lease is ...:
+            return self
+        other = Terms(None if wait is ... else wait, None if lease is ... else lease)
+        if wait is ...:
+            other.wait_s = self.wait_s
+        if lease is ...:
+            other.lease_us = self.lease_us
+        return other
+
+    def order(self, name: str, holder: Any, marks: Marks, ring: Callable[[], None]) -> Order:
+        return Order(name, holder, marks.new(), self.lease_us, ring)
+
+
+def not_acquired(name: str, wait_s: float) -> NotAcquired:
+    waited = f"not free within {wait_s:g} s" if wait_s else "not free"
+    return NotAcquired(f"The lock {name} is {waited}: another holds it. Wait longer, or look at its state().")
+
+
+def not_held(name: str) -> NotAcquired:
+    return NotAcquired(f"The lock {name} is not held by this thread or task; only who acquired it gives it back.")
+
+
+def forked(name: str) -> LockLost:
+    reason = "it is held by the process that this one was forked from"
+    return LockLost(f"The lock {name} is not held here: {reason}.", name=name, reason=reason)
+
+
+def tell(listeners: list[Callable[[], object]]) -> None:
+    """Calls who wants to know of a loss; one that fails does not keep it from the others."""
+    for listener in listeners:
+        try:
+            listener()
+        except Exception:
+            logger.exception("What was to be called when a lock is lost has failed.")

@@ -1,0 +1,6 @@
+local lock, token, channel = unpack(KEYS)
+local clock = unpack(ARGV)
+--
+-- Who has the lock: {holder, depth, …}, ms until it ends (-2: it is free, -1: never), the last token.
+
+return {redis.call('HGETALL', lock), redis.call('PTTL', lock), redis.call('GET', token)}

@@ -1,0 +1,27 @@
+local lock, token, channel = unpack(KEYS)
+local clock, holder, depth, lease, again = unpack(ARGV)
+--
+-- Takes the lock, as RLock.lock does: the hash `lock` has one field, its holder, and in it how many times he holds it.
+-- The number is said, not added to: a repeated call changes nothing. `depth` 1 takes it when it is free; more takes it
+-- once more, if it is still his. `lease` ms from now it ends; an earlier, longer lease stays.
+-- Answers {token}; or {0, ms until it is free at the latest (-1: nobody knows)}; or {-1}: it is no longer his.
+-- include clock
+
+local WEEK = 7 * 24 * 3600 * 1000
+local held = redis.call('HGET', lock, holder)
+if not held and depth ~= '1' then return {-1} end
+if not held and redis.call('EXISTS', lock) == 1 then return {0, redis.call('PTTL', lock)} end
+
+local last = redis.call('GET', token)
+local mine = held and tonumber(last)
+if not mine then  -- rises from holder to holder, also when the key was lost: never below the server's time
+  mine = math.max((tonumber(last) or 0) + 1, now)
+  if last and redis.call('PTTL', token) == -1 then  -- Java counts too (RFencedLock): it stays for ever
+    redis.call('SET', token, text(mine))
+  else
+    redis.call('SET', token, text(mine), 'PX', WEEK)
+  end
+end
+redis.call('HSET', lock, holder, depth)
+if redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
+return {mine}

@@ -1,0 +1,119 @@
+"""One script each: what is asked of Redis about a lock.
+
+    LOCK      uuid:1 → 2          the holder, and how many times he holds it
+              ── PEXPIRE ──▶      the lease; when it ends nobody holds it
+
+Every script is safe to repeat: how many times somebody holds the lock is said, not added to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tarry.errors import BadInput
+from tarry.idea.calls import FIRST_TIME, Call, Command, Flow, Reply, ask
+from tarry.idea.scripts import Script
+from tarry.verbs.locks.shapes import LockState
+from tarry.verbs.redisson import names
+from tarry.words.durations import MILLISECOND, as_timedelta
+from tarry.words.keys import LOCK_PARTS, LockKeys, lock_keys
+
+TAKE = Script("locks/take", args=("holder", "depth", "lease", "again"), keys=LOCK_PARTS)
+GIVE = Script("locks/give", args=("holder", "depth", "sharded", "again"), keys=LOCK_PARTS)
+RENEW = Script("locks/renew", args=("holder", "lease"), keys=LOCK_PARTS)
+LOOK = Script("locks/look", keys=LOCK_PARTS)
+FORCE = Script("locks/force", args=("sharded",), keys=LOCK_PARTS)
+NOT_HIS, BUSY = -1, 0
+UNKNOWN_MS = -1
+PAGE = b"1000"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of trying to take a lock: a token, or how long until it is free at the latest."""
+
+    token: int
+    wait_ms: int = UNKNOWN_MS
+
+
+def keys_of(name: str, *, cluster: bool = False) -> LockKeys:
+    """Redisson's names of the lock; ``BadInput`` for a name that cannot be one, or not in a Cluster."""
+    if not isinstance(name, str) or not name:
+        raise BadInput(f"lock: {name!r}; its name is a text that is not empty.")
+    if cluster and not names.fits_cluster(name):
+        raise BadInput(f"lock: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
+    theirs = names.lock(name)
+    try:
+        return lock_keys(theirs.lock, theirs.token, theirs.channel)
+    except UnicodeEncodeError:
+        raise BadInput(f"lock: {name!r} is not valid Unicode (a lone surrogate).") from None
+
+
+def take(keys: LockKeys, holder: bytes, depth: int, lease_ms: int, *, sharded: bool) -> Call[Answer]:
+    def undo(answer: Answer) -> Call[bool] | None:
+        return give(keys, holder, depth - 1, sharded=sharded) if answer.token > 0 else None
+
+    args = (holder, b"%d" % depth, b"%d" % lease_ms, FIRST_TIME)
+    return Call(TAKE, keys, args, lambda reply: Answer(*reply), undo=undo)
+
+
+def give(keys: LockKeys, holder: bytes, left: int, *, sharded: bool) -> Call[bool]:
+    args = (holder, b"%d" % left, _flag(sharded), FIRST_TIME)
+    return Call(GIVE, keys, args, bool)
+
+
+def renew(keys: LockKeys, holder: bytes, lease_ms: int) -> Call[bool]:
+    return Call(RENEW, keys, (holder, b"%d" % lease_ms), bool)
+
+
+def force(keys: LockKeys, *, sharded: bool) -> Call[bool]:
+    return Call(FORCE, keys, (_flag(sharded),), bool)
+
+
+def look(name: str, keys: LockKeys) -> Call[LockState]:
+    return Call(LOOK, keys, (), lambda reply: _state(name, reply))
+
+
+def waiting(keys: LockKeys) -> Command[int]:
+    """How many clients listen for its release, Java's among them; of one node, on a Cluster."""
+    return Command((b"PUBSUB", b"NUMSUB", keys.channel), lambda reply: int(reply[1]))
+
+
+def state(name: str, keys: LockKeys) -> Flow[LockState]:
+    seen = yield from ask(look(name, keys))
+    count = yield from ask(waiting(keys))
+    return LockState(seen.name, seen.held, seen.holder, seen.depth, seen.token, seen.remaining, count)
+
+
+def known() -> Flow[list[str]]:
+    """The locks that were had in the last week, by what is left of their tokens. Looks at all keys of the server."""
+    found: set[str] = set()
+    cursor = b"0"
+    while True:
+        words = (b"SCAN", cursor, b"MATCH", b"redisson_lock_token:*", b"COUNT", PAGE)
+        cursor, keys = yield from ask(Command(words, list[Any]))
+        found.update(key.decode("utf-8", "replace").partition(":")[2] for key in keys)
+        if cursor == b"0":
+            return sorted(name[1:-1] if name.startswith("{") and name.endswith("}") else name for name in found)
+
+
+def _state(name: str, reply: Reply) -> LockState:
+    fields, pttl, token = reply
+    flat = [word for pair in fields.items() for word in pair] if isinstance(fields, dict) else fields
+    counts = {field.decode("utf-8", "replace"): count for field, count in zip(flat[::2], flat[1::2], strict=True)}
+    counts.pop("mode", None)  # of a lock that Java uses for reading and writing
+    holder = next(iter(counts), None)
+    return LockState(
+        name=name,
+        held=bool(flat),
+        holder=holder,
+        depth=int(counts[holder]) if holder is not None else 0,
+        token=int(token) if token else None,
+        remaining=as_timedelta(pttl * MILLISECOND) if pttl >= 0 else None,
+        waiting=None,
+    )
+
+
+def _flag(value: bool) -> bytes:
+    return b"1" if value else b"0"

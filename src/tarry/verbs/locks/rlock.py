@@ -1,0 +1,126 @@
+"""Locks kept in Redis, as Redisson's RLock keeps them: Java and Python exclude one another.
+
+A lock without a lease is renewed every ten seconds for thirty, as Redisson's watchdog does, all of a client at once. Those
+who wait are told on Redisson's channel; a word that was lost costs no more than LOOK_AROUND_S, or the rest of a lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tarry.errors import TarryError
+from tarry.idea.calls import Call, ask
+from tarry.verbs.locks import asking
+from tarry.verbs.locks.acquiring import Busy, Steps, Taken
+from tarry.verbs.locks.house import Hold, House, Order, Ring
+from tarry.verbs.locks.shapes import LockState
+from tarry.words.durations import MILLISECOND
+from tarry.words.keys import LockKeys
+
+WATCHDOG_MS, RENEWED_EVERY_S = 30_000, 10.0
+LOOK_AROUND_S = 10.0
+SOON_S = 0.001
+"""A lease of a whole number of milliseconds is over only after them."""
+
+
+class Ears(Protocol):
+    """Listens on channels, in the background."""
+
+    def join(self, channel: bytes, ring: Ring) -> None:
+        """Rings when it listens, and with each word."""
+
+    def leave(self, channel: bytes, ring: Ring) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Calls for one pipeline; each is answered by its value, or by its ``TarryError``."""
+
+    calls: list[Call[bool]]
+
+
+class RedisKeeper:
+    """Keeps locks in Redis."""
+
+    def __init__(self, house: House, ears: Ears, *, cluster: bool, now: Callable[[], float]) -> None:
+        self._house = house
+        self._ears = ears
+        self._cluster = cluster
+        self._now = now
+        self._joined: set[Order] = set()
+
+    def keys_of(self, name: str) -> LockKeys:
+        return asking.keys_of(name, cluster=self._cluster)
+
+    def order(self, order: Order) -> None:
+        order.place = self.keys_of(order.name)
+
+    def take(self, order: Order) -> Steps[Taken | Busy]:
+        asked = self._now()
+        lease = _lease_ms(order.lease_us)
+        answer = yield from ask(asking.take(order.place, order.mark, 1, lease, sharded=self._cluster))
+        if answer.token > 0:
+            return Taken(answer.token, asked + lease / 1000)
+        if order not in self._joined:
+            self._joined.add(order)
+            self._ears.join(order.place.channel, order.ring)
+        rest = answer.wait_ms / 1000 + SOON_S if answer.wait_ms >= 0 else LOOK_AROUND_S
+        return Busy(self._now() + min(rest, LOOK_AROUND_S))
+
+    def stop_waiting(self, order: Order) -> None:
+        if order in self._joined:
+            self._joined.discard(order)
+            self._ears.leave(order.place.channel, order.ring)
+
+    def deeper(self, hold: Hold, lease_us: int | None) -> Steps[bool]:
+        asked = self._now()
+        lease = _lease_ms(lease_us)
+        order = hold.order
+        call = asking.take(order.place, order.mark, hold.depth + 1, lease, sharded=self._cluster)
+        answer = yield from ask(call)
+        if answer.token == hold.token:
+            hold.until = max(hold.until, asked + lease / 1000)
+            hold.renewed = hold.renewed or lease_us is None
+        return answer.token == hold.token
+
+    def give(self, hold: Hold, left: int) -> Steps[bool]:
+        return (yield from ask(asking.give(hold.order.place, hold.order.mark, left, sharded=self._cluster)))
+
+    def give_up(self, order: Order) -> Steps[None]:  # noqa: ARG002  # nothing is left on the server
+        yield from ()
+
+    def leave(self, order: Order) -> Steps[None]:
+        """What is left is at most a hold that nobody knows of."""
+        answers = yield Together([asking.give(order.place, order.mark, 0, sharded=self._cluster)])
+        if isinstance(answers[0], TarryError):
+            raise answers[0]
+
+    def holds(self, hold: Hold) -> Steps[bool]:
+        seen = yield from ask(asking.look(hold.name, hold.order.place))
+        return seen.holder == hold.order.mark.decode() and seen.token == hold.token
+
+    def renew(self, holds: Iterable[Hold]) -> Steps[None]:
+        """All at once; those that are no longer theirs are lost."""
+        chosen = [hold for hold in holds if hold.renewed]
+        if not chosen:
+            return
+        asked = self._now()
+        calls = [asking.renew(hold.order.place, hold.order.mark, WATCHDOG_MS) for hold in chosen]
+        answers: list[bool | TarryError] = yield Together(calls)
+        for hold, answer in zip(chosen, answers, strict=True):
+            if answer is True:
+                hold.until = max(hold.until, asked + WATCHDOG_MS / 1000)
+            elif answer is False:
+                self._house.lose(hold, "it was taken away")
+
+    def state(self, name: str) -> Steps[LockState]:
+        return (yield from asking.state(name, self.keys_of(name)))
+
+    def force(self, name: str) -> Steps[bool]:
+        return (yield from ask(asking.force(self.keys_of(name), sharded=self._cluster)))
+
+
+def _lease_ms(lease_us: int | None) -> int:
+    return WATCHDOG_MS if lease_us is None else -(-lease_us // MILLISECOND)

@@ -1,0 +1,300 @@
+"""Locks on Redis when something breaks: killed, frozen, cut off, restarted. Real servers, real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import servers
+from faults.proxy import CUTS, DONE, UNSENT, Proxy
+from locks.conftest import redis_client
+from locks.party import Party, until
+from tarry.errors import LockLost, Unavailable
+from tarry.links.embedded.launch import Running
+
+HOLDER = Path(__file__).parent / "holder.py"
+
+
+class Held:
+    """Another process, which holds a lock."""
+
+    def __init__(self, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(HOLDER), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.token = int(self.hear().split()[1])
+
+    def hear(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def say(self, word: str) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write(word + "\n")
+        self.process.stdin.flush()
+        return self.hear()
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.process.pid, number)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def hold() -> Iterator[Callable[..., Held]]:
+    made: list[Held] = []
+
+    def start(*words: str) -> Held:
+        made.append(Held(*words))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.end()
+
+
+@pytest.fixture
+def line(valkey_url: str) -> Iterator[Proxy]:
+    with servers.short_folder() as folder:
+        proxy = Proxy(folder, valkey_url.removeprefix("unix://"))
+        yield proxy
+        proxy.close()
+
+
+def test_a_killed_holder_is_followed_when_its_lease_ends(
+    hold: Callable[..., Held], party: Party, valkey_url: str, name: str
+) -> None:
+    holder = hold("redis", valkey_url, name, "0.5")
+    holder.signal(signal.SIGKILL)
+    grant = party.hand().do(party.client().lock(name).acquire, wait=10)
+    assert grant.token > holder.token
+
+
+def test_a_frozen_holder_is_refused_when_it_thaws(
+    hold: Callable[..., Held], party: Party, valkey_url: str, name: str
+) -> None:
+    holder = hold("redis", valkey_url, name, "0.4")
+    holder.signal(signal.SIGSTOP)
+    hand = party.hand()
+    grant = hand.do(party.client().lock(name).acquire, wait=10)
+    assert grant.token > holder.token
+    holder.signal(signal.SIGCONT)
+    assert holder.hear() == "lost True"
+    assert holder.say("check") == "lock_lost"
+    assert holder.say("release") == "lock_lost"
+    hand.do(grant.check)
+    hand.do(grant.release)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_an_acquire_whose_line_is_cut_is_made_up_for(party: Party, raw: Any, line: Proxy, name: str, cut: str) -> None:
+    hand, client = party.hand(), party.client(line.url())
+    hand.do(client.lock("before " + name).state)
+    line.arm(cut, at=b"30000")
+    grant = hand.do(client.lock(name).acquire)
+    assert line.struck == 1
+    assert list(raw.hgetall(name).values()) == [b"1"]
+    hand.do(grant.check)
+    hand.do(grant.release)
+    assert not raw.exists(name)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_release_whose_line_is_cut_is_made_up_for(party: Party, raw: Any, line: Proxy, name: str, cut: str) -> None:
+    hand, client = party.hand(), party.client(line.url())
+    grant = hand.do(client.lock(name).acquire)
+    hand.do(client.lock(name).acquire)
+    line.arm(cut, cut)
+    hand.do(client.lock(name).release)
+    hand.do(grant.check)
+    hand.do(grant.release)
+    assert line.struck == 2
+    assert not raw.exists(name)
+
+
+@pytest.mark.parametrize("cut", DONE)
+def test_a_lost_answer_leaves_no_phantom(party: Party, raw: Any, line: Proxy, name: str, cut: str) -> None:
+    """The acquire is given up; what it left on the server is removed, though its own lease is 30 s."""
+    hand, client = party.hand(), party.client(line.url(socket_timeout=0.3), patience=0.01)
+    hand.do(client.lock("before " + name).acquire)
+    line.arm(cut, UNSENT, at=b"30000")
+    with pytest.raises(Unavailable):
+        hand.do(client.lock(name).acquire)
+    assert party.hand().do(party.client().lock(name).acquire, wait=10) is not None
+
+
+def test_a_release_that_fails_is_made_up_for_later(party: Party, raw: Any, line: Proxy, name: str) -> None:
+    hand, client = party.hand(), party.client(line.url(socket_timeout=0.3), patience=0.01)
+    grant = hand.do(client.lock(name).acquire)
+    line.refusing = True
+    line.cut_all()
+    with pytest.raises(Unavailable):
+        hand.do(grant.release)
+    assert raw.exists(name)
+    line.refusing = False
+    assert party.hand().do(party.client().lock(name).acquire, wait=10) is not None
+
+
+def test_a_line_cut_while_waiting_is_made_anew(line: Proxy, party: Party, name: str) -> None:
+    first, second = party.hand(), party.hand()
+    grant = first.do(party.client().lock(name).acquire)
+    waiting = second.begin(party.client(line.url()).lock(name).acquire)
+    until(lambda: line.met >= 2)  # the second line listens
+    line.cut_all()
+    until(lambda: line.met >= 3)
+    first.do(grant.release)
+    assert waiting.result(9).token > grant.token  # not by a look around, which comes after ten seconds
+
+
+def test_a_holder_that_is_cut_off_keeps_the_lock_while_its_lease_lasts(party: Party, line: Proxy, name: str) -> None:
+    hand = party.hand()
+    client = party.client(line.url(), patience=0.01)
+    grant = hand.do(client.lock(name).acquire)
+    line.cut_all()
+    hand.do(grant.check)
+    line.refusing = True
+    line.cut_all()
+    with pytest.raises(Unavailable):
+        hand.do(grant.check)
+    assert not grant.lost.is_set()
+    line.refusing = False
+    hand.do(grant.release)
+
+
+def test_the_watchdog_renews_all_in_one_pipeline(
+    party: Party, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for face in ("sync", "aio"):
+        monkeypatch.setattr(f"tarry.clients.{face}.timekeeper.RENEWED_EVERY_S", 0.1)
+        monkeypatch.setattr(f"tarry.clients.{face}.timekeeper.LONGEST_SLEEP_S", 0.1)
+    hand, client = party.hand(), party.client()
+    grants = [hand.do(client.lock(f"{name} {i}").acquire) for i in range(20)]
+    for i in range(20):
+        raw.pexpire(f"{name} {i}", 5000)
+    until(lambda: min(raw.pttl(f"{name} {i}") for i in range(20)) > 20_000)
+    raw.delete(f"{name} 7")
+    assert hand.do(grants[7].lost.wait, 10)
+    assert [grant.lost.is_set() for grant in grants].count(True) == 1
+
+
+def test_a_watchdog_that_gets_no_answer_loses_the_lock_in_time(
+    party: Party, line: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tarry.verbs.locks.rlock.WATCHDOG_MS", 400)
+    hand, client = party.hand(), party.client(line.url(socket_timeout=0.2), patience=0.01)
+    grant = hand.do(client.lock(name).acquire)
+    line.refusing = True
+    line.cut_all()
+    assert hand.do(grant.lost.wait, 5)
+    line.refusing = False
+    with pytest.raises(LockLost):
+        hand.do(grant.check)
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_a_restarted_server_that_forgot_the_lock_is_noticed(
+    own_server: Callable[..., Running], name: str, face: str
+) -> None:
+    server = own_server()
+    party = Party(face, redis_client(server.url))
+    try:
+        hand, other, client = party.hand(), party.hand(), party.client()
+        grant = hand.do(client.lock(name).acquire)
+        waiting = other.begin(client.lock("waiting").acquire)
+        assert waiting.result(5).token
+        server.ask("FLUSHALL")
+        server.restart()
+        with pytest.raises(LockLost):
+            hand.do(grant.check)
+        assert hand.do(client.lock(name).acquire).token > grant.token
+    finally:
+        party.close()
+
+
+def test_two_hundred_wait_and_each_is_served_once(party: Party, raw: Any, name: str) -> None:
+    clients = [party.client() for _ in range(4)]
+    first = party.hand()
+    grant = first.do(clients[0].lock(name).acquire)
+    hands = [party.hand() for _ in range(200)]
+    served: list[int] = []
+
+    def work(lock: Any) -> None:
+        with lock as held:
+            served.append(held.token)
+
+    async def work_async(lock: Any) -> None:
+        async with lock as held:
+            served.append(held.token)
+
+    chosen = work if party.face == "sync" else work_async
+    waiting = [hand.begin(chosen, clients[i % 4].lock(name)) for i, hand in enumerate(hands)]
+    channel = f"redisson_lock__channel:{{{name}}}"
+    until(lambda: raw.pubsub_numsub(channel)[0][1] == 3)  # the holder's own are behind it, and trouble nobody
+    before = calls(raw)
+    time.sleep(0.3)
+    assert calls(raw) == before  # who waits asks nothing
+    first.do(grant.release)
+    for done in waiting:
+        done.result(60)
+    assert len(served) == 200
+    assert served == sorted(set(served))
+    assert served[0] > grant.token
+    each = (calls(raw) - before) / 200
+    assert each < 8, each  # 2 for its own, and one of each process that waits at a release
+
+
+def calls(raw: Any) -> int:
+    found = raw.info("commandstats")
+    return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "eval", "subscribe"))
+
+
+def test_a_forked_child_does_not_hold_what_its_parent_does(valkey_url: str, name: str) -> None:
+    code = f"""
+import os, tarry
+client = tarry.Client({valkey_url!r})
+lock = client.lock({name!r})
+with lock as grant:
+    if os.fork() == 0:
+        told = [lock.held(), lock.acquire(wait=0)]
+        for verb in (grant.check, grant.release):
+            try: verb()
+            except tarry.LockLost as fault: told.append(fault.code)
+        print(told, flush=True)
+        os._exit(0)
+    os.wait()
+    grant.check()
+print("released", flush=True)
+"""
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert told.stdout.splitlines() == ["[False, None, 'lock_lost', 'lock_lost']", "released"], told.stderr
+
+
+@pytest.mark.otherserver
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_locks_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str, face: str) -> None:
+    url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
+    party = Party(face, redis_client(url))
+    try:
+        first, second = party.hand(), party.hand()
+        one, other = party.client(), party.client()
+        for i in range(6):
+            grant = first.do(one.lock(f"{name} {i}").acquire)
+            waiting = second.begin(other.lock(f"{name} {i}").acquire, wait=9)
+            time.sleep(0.05)
+            first.do(grant.release)
+            assert waiting.result(9).token > grant.token
+            second.do(waiting.result().release)
+    finally:
+        party.close()

@@ -1,0 +1,38 @@
+"""Locks, as type checkers see them. Read by mypy and basedpyright, never run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import assert_type
+
+import tarry
+
+
+def blocking(client: tarry.Client) -> None:
+    lock = client.lock("stock", wait="5s", lease=timedelta(seconds=10))
+    assert_type(lock, tarry.Lock)
+    assert_type(lock.acquire(), tarry.Grant | None)
+    assert_type(lock.acquire(wait=None, lease=None), tarry.Grant | None)
+    assert_type(lock.state(), tarry.LockState)
+    assert_type(lock.force_release(), bool)
+    with lock as grant:
+        assert_type(grant, tarry.Grant)
+        assert_type(grant.token, int)
+        assert_type(grant.remaining, timedelta)
+        assert_type(grant.lost.wait("1s"), bool)
+        grant.on_lost(lambda: print("lost"))
+        with grant.guard() as guarded:
+            assert_type(guarded, tarry.Grant)
+    lock.acquire(wait=[])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+async def awaiting(client: tarry.AsyncClient) -> None:
+    lock = client.lock("stock")
+    assert_type(lock, tarry.AsyncLock)
+    assert_type(await lock.acquire(wait=0), tarry.AsyncGrant | None)
+    assert_type(await lock.state(), tarry.LockState)
+    async with lock as grant:
+        assert_type(grant, tarry.AsyncGrant)
+        assert_type(await grant.lost.wait(), bool)
+        async with grant.guard() as guarded:
+            assert_type(guarded, tarry.AsyncGrant)
