@@ -20,9 +20,9 @@ from tarry.verbs.jobs.shapes import Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words.keys import TOPIC_PARTS, TopicKeys, departing_key
 
-DEPART = Script("topic/depart", args=("limit",), keys=(*TOPIC_PARTS, "leaving"))
-DEPART_END = Script("topic/depart_end", item=("id", "arrived"), keys=(*TOPIC_PARTS, "leaving"))
-ARRIVE = Script("topic/arrive", item=("id", "place", "value", "run"), keys=(*TOPIC_PARTS, "leaving"))
+DEPART = Script("leaving/depart", args=("limit",), keys=(*TOPIC_PARTS, "leaving"))
+DEPART_END = Script("leaving/depart_end", item=("id", "arrived"), keys=(*TOPIC_PARTS, "leaving"))
+ARRIVE = Script("leaving/arrive", item=("id", "place", "value", "run"), keys=(*TOPIC_PARTS, "leaving"))
 STEP = 200
 Row = tuple[bytes, bytes, bytes, bytes | None]
 HERE, THERE = 0, 1
