@@ -3,13 +3,24 @@
 
 local NEW, OLD = 'Bc0Lc0', 'dLc0'
 
+local lengths = {}  -- as they stand in an element, by number: most elements of a queue are of few sizes
+
+local function has_length(element, place, length)
+  local packed = lengths[length]
+  if not packed then
+    packed = struct.pack('<I8', length)
+    lengths[length] = packed
+  end
+  return string.sub(element, place, place + 7) == packed
+end
+
 -- The payload and the format, or nil and the reason.
 local function read_element(element)
   local size = #element
-  if size >= 17 and string.byte(element) == 8 and struct.unpack('<I8', element, 10) == size - 17 then
+  if size >= 17 and string.byte(element) == 8 and has_length(element, 10, size - 17) then
     return string.sub(element, 18), NEW
   end
-  if size >= 16 and struct.unpack('<I8', element, 9) == size - 16 then
+  if size >= 16 and has_length(element, 9, size - 16) then
     return string.sub(element, 17), OLD
   end
   if size < 16 then return nil, size .. ' bytes: an element has sixteen at least' end

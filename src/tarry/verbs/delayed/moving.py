@@ -18,12 +18,26 @@ from tarry.words.keys import QUEUE_PARTS, QueueKeys
 
 T = TypeVar("T")
 
-TRANSFER = Script("delayed/transfer", args=("most", "want", "me", "stays", "ahead"), item=("place",), keys=QUEUE_PARTS)
+TRANSFER = Script(
+    "delayed/transfer",
+    args=("most", "want", "me", "stays", "ahead", "final", "first", "last"),
+    item=("place",),
+    keys=QUEUE_PARTS,
+)
 ASIDE = Script("delayed/aside", item=("payload", "reason"), keys=QUEUE_PARTS)
 MOST = 1000
 """One script moves no more."""
 NOBODY = b""
 MOVER, DEPUTY = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Two elements of the list of offers: the first, and one at a place; as long as both are there, so is all between."""
+
+    place: int
+    first: bytes
+    last: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +53,19 @@ class Moved:
     """How many are due and not moved yet."""
     moved: int
     aside: int
-    strays: int
-    """How many were not where they were said to be."""
+    believed: bool
+    """Whether they were where they were said to be, so that nothing was searched for."""
     ahead: list[bytes]
     """Those who are next, as many as were asked for."""
+    anchor: Anchor | None
+    """With them: where the list ends now, as far as it was known before; ``None`` when nothing of that is left."""
     payloads: list[bytes]
 
 
 def _moved(reply: Reply) -> Moved:
-    now, wait, seat, left, moved, aside, strays, ahead, *payloads = reply
-    return Moved(now, wait, seat, left, moved, aside, strays, ahead, payloads)
+    now, wait, seat, left, moved, aside, believed, ahead, anchor, *payloads = reply
+    known = Anchor(int(anchor[0]), anchor[1], anchor[2]) if anchor else None
+    return Moved(now, wait, seat, left, moved, aside, bool(believed), ahead, known, payloads)
 
 
 def transfer(
@@ -57,11 +74,16 @@ def transfer(
     me: bytes = NOBODY,
     stays: bool = False,
     want: int = 0,
-    places: Sequence[bytes] = (),
     ahead: int = 0,
+    places: Sequence[bytes] = (),
+    anchor: Anchor | None = None,
 ) -> Call[Moved]:
-    """One transfer; ``want`` takes as many payloads for the caller, which go back to the head if nobody wants them."""
-    args = (b"%d" % MOST, b"%d" % want, me, b"1" if stays else b"0", b"%d" % ahead)
+    """One transfer; ``want`` takes as many payloads for the caller, which go back to the head if nobody wants them.
+
+    ``ahead`` asks for the next so many; ``places`` are theirs, as long as the ``anchor`` holds.
+    """
+    known = (b"%d" % anchor.place, anchor.first, anchor.last) if anchor is not None else (b"", b"", b"")
+    args = (b"%d" % (len(places) or MOST), b"%d" % want, me, b"1" if stays else b"0", b"%d" % ahead, *known)
 
     def undo(moved: Moved) -> Any:
         return give_back(keys.ready, moved.payloads) if moved.payloads else None

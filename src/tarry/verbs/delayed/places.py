@@ -1,28 +1,30 @@
 """Moving very many: the client learns where they are, so that no script has to search for them.
 
     order     e0 e1 e2 e3 e4 e5 …       read once, in pages: element → number
-    removed   1 4 …                     numbers that are gone; an element's place is its number less those before it
+    gone      1 4 …                     numbers that were taken out; an element's place is its number less those before it
 
 LREM compares from one end of the list on; where due times are mixed and the list is long that costs a millisecond an
-element. A list can be read, and an element in the middle be replaced, in microseconds. So the mover says for each of the
-next due elements where it is, the script looks whether it is there, and takes all of them out in one pass. What others do
-to the list meanwhile makes places wrong, never what is moved: then it is searched for, and the list is read anew.
+element. An element in the middle can be replaced in microseconds. So the mover says for each of the next due elements
+where it is, and the script takes all of them out in one pass. It believes the places while the list's first element and
+the last one that was read are where they were: offers come after that one, and whatever else happens in between moves
+it, for no element comes twice. What others do to the list meanwhile costs another reading, never changes what is moved.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
+from itertools import accumulate
 
 from tarry.idea.calls import Command, Flow, ask
-from tarry.verbs.delayed.moving import MOST, NOBODY, Moved, transfer
+from tarry.verbs.delayed.moving import MOST, NOBODY, Anchor, Moved, transfer
 from tarry.words.keys import QueueKeys
 
 WORTH = 200
 """With fewer left, searching costs less than reading the list."""
 PAGE = 2000
-STEP = 400
-"""One script moves so many by their places: some 4 ms."""
-MOST_STRAYS = 3
+STEP = 500
+"""One script moves so many by their places: some 5 ms."""
+BUCKET = 256
 
 
 def transfer_all(keys: QueueKeys, *, me: bytes = NOBODY, stays: bool = False) -> Flow[Moved]:
@@ -37,25 +39,59 @@ def transfer_all(keys: QueueKeys, *, me: bytes = NOBODY, stays: bool = False) ->
 
 def _by_places(keys: QueueKeys, me: bytes, stays: bool) -> Flow[Moved]:
     done = yield from ask(transfer(keys, me=me, stays=stays, ahead=STEP))
-    numbers = yield from _numbers(keys)
-    removed: list[int] = []
-    while done.ahead and done.strays <= MOST_STRAYS:
-        known = [numbers.pop(hash(element), -1) for element in done.ahead]
-        places = [b"%d" % (number - bisect_left(removed, number)) if number >= 0 else b"" for number in known]
-        done = yield from ask(transfer(keys, me=me, stays=stays, places=places, ahead=STEP))
-        removed += sorted(number for number in known if number >= 0)
-        removed.sort()  # two runs that are sorted: a merge
+    anchor = done.anchor
+    if anchor is None:
+        return done
+    numbers = yield from _numbers(keys, anchor)
+    gone = Gone(anchor.place + 1)
+    while done.anchor is not None:
+        found: list[int] = []
+        for element in done.ahead:
+            number = numbers.get(hash(element))
+            if number is None:  # it came later
+                break
+            found.append(number)
+        if not found:
+            return done
+        places = [b"%d" % place for place in gone.places(found)]
+        done = yield from ask(transfer(keys, me=me, stays=stays, places=places, anchor=done.anchor, ahead=STEP))
+        if not done.believed:
+            return done
+        gone.add(found[: done.moved + done.aside])
     return done
 
 
-def _numbers(keys: QueueKeys) -> Flow[dict[int, int]]:
-    """The elements' hashes, which are small, by their place in the list."""
+class Gone:
+    """Numbers that are gone, in buckets, so that what is asked and told of them costs little however many they are."""
+
+    __slots__ = ("_buckets",)
+
+    def __init__(self, length: int) -> None:
+        self._buckets: list[list[int]] = [[] for _ in range(length // BUCKET + 1)]
+
+    def places(self, numbers: list[int]) -> list[int]:
+        """Where they are now."""
+        buckets = self._buckets
+        before = list(accumulate(map(len, buckets), initial=0))
+        return [
+            number - before[at := number // BUCKET] - bisect_left(buckets[at], number) for number in numbers
+        ]
+
+    def add(self, numbers: list[int]) -> None:
+        for number in numbers:
+            insort(self._buckets[number // BUCKET], number)
+
+
+def _numbers(keys: QueueKeys, anchor: Anchor) -> Flow[dict[int, int]]:
+    """The elements' hashes, which are small, by their place in the list; none if it changed meanwhile."""
     numbers: dict[int, int] = {}
-    at = 0
-    while True:
-        words = (b"LRANGE", keys.order, b"%d" % at, b"%d" % (at + PAGE - 1))
+    at, length = 0, anchor.place + 1
+    while at < length:
+        words = (b"LRANGE", keys.order, b"%d" % at, b"%d" % (min(at + PAGE, length) - 1))
         page: list[bytes] = yield from ask(Command(words, list))
+        if not page:
+            return {}
         numbers.update(zip(map(hash, page), range(at, at + len(page)), strict=True))
         at += len(page)
-        if len(page) < PAGE:
-            return numbers
+    held = numbers.get(hash(anchor.first)) == 0 and numbers.get(hash(anchor.last)) == anchor.place
+    return numbers if held else {}
