@@ -13,6 +13,8 @@ from bench.rows.lateness import lateness
 from bench.rows.memory import memory
 from bench.rows.noise import noise
 from bench.rows.pop import pop
+from bench.rows.queue_drain import queue_drain
+from bench.rows.queue_movers import queue_movers
 from bench.rows.worker import worker
 
 Row = Callable[[Bench], list[Result]]
@@ -28,4 +30,6 @@ ROWS: dict[str, Row] = {
     "memory": memory,
     "pop": pop,
     "worker": worker,
+    "queue_drain": queue_drain,
+    "queue_movers": queue_movers,
 }

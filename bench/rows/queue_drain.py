@@ -1,0 +1,78 @@
+"""A shared queue of 100,000 elements of 64 bytes with random due times, all due: how fast is it moved?
+
+tarry      the mover's own flow, through a client
+yardstick  the transfer script of the articles, 100 elements a call, by plain redis-py. A whole drain would take a minute:
+           its first calls are measured on queues of so many parts of the size (its time grows with what is left, by LREM),
+           and the whole is the sum over them
+longest    the longest single script of tarry, by the server's own log of slow commands
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import mean
+
+from redis import Redis
+
+import tarry
+from bench.harness import Bench
+from bench.reading import Reach, Reading, Result
+from bench.redisson import BATCH, KEYS, NAME, fill, transfer
+from tarry.verbs.delayed.places import transfer_all
+
+PAYLOAD = b"x" * 64
+PARTS = (1.0, 0.75, 0.5, 0.25)
+SLOW_US = 2000
+
+
+def queue_drain(bench: Bench) -> list[Result]:
+    count = bench.size(100_000, 100_000, 2_000)
+    calls = bench.size(10, 5, 1)
+    ours: list[float] = []
+    longest: list[float] = []
+    theirs: list[float] = []
+    with Redis.from_url(bench.url) as redis:
+        redis.config_set("slowlog-max-len", 10_000)
+        redis.config_set("slowlog-log-slower-than", SLOW_US)
+        for number in range(bench.repeat + 1):
+            rate, slowest = _ours(bench, redis, count)
+            if number:  # the first round warms up
+                ours.append(rate)
+                longest.append(slowest)
+                theirs.append(_theirs(bench, redis, count, calls))
+    what = f"{count:,} elements with random due times"
+    words = f"longest of its scripts, {count:,} elements"
+    return [
+        Result("queue_drain", what, "/s", Reading(tuple(ours)), Reach("≥", 30, "ratio"), Reading(tuple(theirs))),
+        Result("queue_drain", words, "ms", Reading(tuple(longest)), Reach("≤", 10)),
+    ]
+
+
+def _ours(bench: Bench, redis: Redis, count: int) -> tuple[float, float]:
+    bench.flush()
+    fill(redis, count, PAYLOAD)
+    with tarry.Client(bench.url) as client:
+        client.delayed_queue(NAME).size()  # it is connected
+        redis.slowlog_reset()
+        began = time.perf_counter()
+        client.engine.run(transfer_all(KEYS))
+        took = time.perf_counter() - began
+    assert redis.llen(KEYS.ready) == count
+    assert not redis.exists(KEYS.order, KEYS.timeouts)
+    scripts = [entry["duration"] for entry in redis.slowlog_get(10_000) if entry["command"].startswith(b"EVAL")]
+    return count / took, max(scripts, default=SLOW_US) / 1000
+
+
+def _theirs(bench: Bench, redis: Redis, count: int, calls: int) -> float:
+    took: list[float] = []
+    for part in PARTS:
+        bench.flush()
+        fill(redis, int(count * part), PAYLOAD)
+        transfer(redis)  # the script is known
+        began = time.perf_counter()
+        for _ in range(calls):
+            transfer(redis)
+        took.append((time.perf_counter() - began) / calls)
+    # the average over the whole way down, the last queue being empty: half of the first, all of the others
+    a_batch = mean([took[0] / 2, *took[1:]])
+    return BATCH / a_batch

@@ -1,0 +1,113 @@
+"""50 offers a second with random delays into a shared queue, 1, 5 and 20 consuming processes: scripts, lateness, a lost publish.
+
+scripts    transfers a message, counted by the server, those of look-arounds too; offers are not counted
+lateness   in the consumer's hands − due
+lost       an element that was written without a word on the channel, as when the message was lost: until in hand
+yardstick  of the lateness: a timer and a PING in the process that offers
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from typing import Any
+
+from redis import Redis
+
+import tarry
+from bench.harness import Bench
+from bench.reading import Reach, Reading, Result
+from bench.redisson import KEYS, NAME
+from tarry.verbs.redisson.elements import pack
+
+RATE = 50
+FEWEST_MS, MOST_MS = 200, 1500
+CONSUMERS = (1, 5, 20)
+ARRIVE_S = 2.5
+
+
+class Crew:
+    """So many consuming processes."""
+
+    def __init__(self, bench: Bench, processes: int) -> None:
+        words = [sys.executable, "-m", "bench.consumer", bench.url, NAME, str(processes)]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def tell(self) -> dict[str, float]:
+        told, _ = self._process.communicate()
+        return dict(json.loads(told))
+
+
+def queue_movers(bench: Bench) -> list[Result]:
+    results: list[Result] = []
+    for consumers in CONSUMERS if bench.effort != "tiny" else (1, 2):
+        bench.flush()
+        results += _offered(bench, consumers)
+    bench.flush()
+    results.append(_lost(bench))
+    return results
+
+
+def _offered(bench: Bench, consumers: int) -> list[Result]:
+    count = RATE * bench.size(20, 6, 1)
+    crew, luck = Crew(bench, consumers), random.Random(7)
+    due: dict[str, float] = {}
+    bare: list[float] = []
+    with tarry.Client(bench.url) as client, Redis.from_url(bench.url) as redis:
+        queue = client.delayed_queue(NAME, codec="string")
+        time.sleep(0.5 if bench.effort == "tiny" else ARRIVE_S)
+        scripts = bench.calls().get("evalsha", (0, 0.0))[0]
+        began = time.monotonic()
+        for number in range(count):
+            moment = began + number / RATE
+            time.sleep(max(0.0, moment - time.monotonic()))
+            redis.ping()
+            bare.append((time.monotonic() - moment) * 1000)
+            due[str(number)] = queue.offer(str(number), luck.randrange(FEWEST_MS, MOST_MS) / 1000).timestamp()
+        time.sleep(MOST_MS / 1000)
+        scripts = bench.calls()["evalsha"][0] - scripts - count
+        seen = crew.tell()
+    assert seen.keys() == due.keys(), f"{len(due)} offered, {len(seen)} taken"
+    late = sorted((seen[number] - due[number]) * 1000 for number in due)
+    details: dict[str, float | str] = {"p50": late[len(late) // 2], "max": late[-1]}
+    words = f"{consumers} consuming process" + ("es" if consumers > 1 else "")
+    return [
+        Result("queue_movers", f"transfers a message, {words}", "scripts", Reading((scripts / count,)), Reach("≤", 1.5)),
+        Result(
+            "queue_movers",
+            f"p99 of lateness, {RATE} messages/s, {words}",
+            "ms",
+            Reading((_p99(late),)),
+            Reach("≤", 10),
+            Reading((_p99(sorted(bare)),)),
+            details,
+        ),
+    ]
+
+
+def _lost(bench: Bench) -> Result:
+    crew, luck = Crew(bench, 2), random.Random(7)
+    written: dict[str, float] = {}
+    with Redis.from_url(bench.url) as redis:
+        time.sleep(0.5 if bench.effort == "tiny" else ARRIVE_S)
+        for number in range(bench.size(20, 8, 2)):
+            payload = b"%d" % number
+            element = pack(payload, luck.randbytes(8))
+            written[str(number)] = now = time.time()
+            pipe = redis.pipeline(transaction=True)
+            pipe.zadd(KEYS.timeouts, {element: int(now * 1000)})
+            pipe.rpush(KEYS.order, element)
+            pipe.execute()
+            time.sleep(1 + luck.random())
+        seen = crew.tell()
+    late = sorted((seen.get(number, float("inf")) - at) * 1000 for number, at in written.items())
+    details: dict[str, float | str] = {"p50": late[len(late) // 2]}
+    words = "an offer whose publish was lost: until in hand, the worst"
+    return Result("queue_movers", words, "ms", Reading((late[-1],)), Reach("≤", 1000), details=details)
+
+
+def _p99(values: list[Any]) -> float:
+    return values[min(int(len(values) * 0.99), len(values) - 1)]
