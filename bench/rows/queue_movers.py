@@ -75,7 +75,9 @@ def _offered(bench: Bench, consumers: int) -> list[Result]:
     details: dict[str, float | str] = {"p50": late[len(late) // 2], "max": late[-1]}
     words = f"{consumers} consuming process" + ("es" if consumers > 1 else "")
     return [
-        Result("queue_movers", f"transfers a message, {words}", "scripts", Reading((scripts / count,)), Reach("≤", 1.5)),
+        Result(
+            "queue_movers", f"transfers a message, {words}", "scripts", Reading((scripts / count,)), Reach("≤", 1.5)
+        ),
         Result(
             "queue_movers",
             f"p99 of lateness, {RATE} messages/s, {words}",

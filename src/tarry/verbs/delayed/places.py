@@ -73,9 +73,7 @@ class Gone:
         """Where they are now."""
         buckets = self._buckets
         before = list(accumulate(map(len, buckets), initial=0))
-        return [
-            number - before[at := number // BUCKET] - bisect_left(buckets[at], number) for number in numbers
-        ]
+        return [number - before[at := number // BUCKET] - bisect_left(buckets[at], number) for number in numbers]
 
     def add(self, numbers: list[int]) -> None:
         for number in numbers:
