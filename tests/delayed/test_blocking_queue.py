@@ -148,7 +148,7 @@ async def test_the_next_mover_is_whoever_looks_when_a_promise_is_broken(queues: 
     assert (await look(b"one")).seat == moving.MOVER
     assert (await look(b"two")).seat == moving.DEPUTY
     assert (await look(b"three")).seat == 0
-    clock.advance("500ms")
+    clock.advance("800ms")
     assert (await look(b"two")).seat == moving.DEPUTY  # the mover is late, but not by more than is allowed
     clock.advance("1ms")
     assert (await look(b"two")).seat == moving.MOVER
@@ -168,4 +168,4 @@ async def test_a_deputy_of_nobody_is_the_mover_at_its_next_look(queues: Any, nam
     deputy = await look(b"two")
     clock.advance(deputy.wait / 1_000_000)
     assert (await look(b"two")).seat == moving.MOVER
-    assert deputy.wait <= 501_000
+    assert deputy.wait <= 801_000

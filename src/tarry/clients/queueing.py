@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +14,13 @@ from tarry.verbs.delayed.desk import QueueDesk, format_of, keys_of
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.words.keys import QueueKeys
 
+logger = logging.getLogger("tarry")
 WINDOW_S = 5.0
 """A wait is begun anew after so long: what became of its connection, or of its server, does not hold it up for longer."""
 CLOSING_S = 5.0
+LONGEST_SLEEP_S = 30.0
+UNHEARD_S = 1.0
+"""A mover whose line is broken makes another one after so long."""
 SEVERAL_SLOTS = "poll_from_any: these queues lie in different slots of the Cluster; poll them one by one."
 
 
@@ -32,6 +37,10 @@ def one_group(groups: set[int]) -> None:
 
 def ready_keys(queues: Sequence[QueueKeys]) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(keys.ready for keys in queues))
+
+
+def tell_of_trouble(what: str, fault: BaseException) -> None:
+    logger.warning("%s could not be moved, trying again: %s", what, fault)
 
 
 def failure(fault: BaseException) -> str:

@@ -139,7 +139,5 @@ class Engine:
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """The first payload of any of the queues, which move while somebody consumes them."""
         await self.runner.ready()
-        mover = self.part(Mover)
-        for keys in queues:
-            mover.keep(keys)
+        self.part(Mover).keep(queues)
         return await self.part(Takers).take(queues, seconds)

@@ -19,11 +19,12 @@ MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
 class Errand:
     """A request on its way, and who waits for it."""
 
-    __slots__ = ("began", "future", "request", "tries")
+    __slots__ = ("began", "future", "once", "request", "tries")
 
-    def __init__(self, request: Any, future: asyncio.Future[Any]) -> None:
+    def __init__(self, request: Any, future: asyncio.Future[Any], *, once: bool = False) -> None:
         self.request = request
         self.future = future
+        self.once = once  #: a fault is told at once, not tried again
         self.tries = 0
         self.began = 0.0
 

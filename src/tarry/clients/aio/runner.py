@@ -65,9 +65,13 @@ class Runner:
                 self.unwanted(request, future.result())  # it came in the very turn in which its caller was cancelled
             raise
 
-    async def perform_all(self, requests: Sequence[Call[T]]) -> list[T | TarryError]:
-        """Sends calls in one pipeline a server; each is answered by its value, or by its error."""
-        answers = await asyncio.gather(*map(self.perform, requests), return_exceptions=True)
+    async def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
+        """Sends requests in one pipeline a server, once; each is answered by its value, or by its error."""
+        await self.ready()
+        errands = [Errand(request, asyncio.get_running_loop().create_future(), once=True) for request in requests]
+        for errand in errands:
+            self._post(errand)
+        answers = await asyncio.gather(*[errand.future for errand in errands], return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException) and not isinstance(answer, TarryError):
                 raise answer
@@ -175,7 +179,10 @@ class Runner:
     def _failed(self, errand: Errand, fault: Fault) -> None:
         """Again after a pause, or an error in words."""
         spent = asyncio.get_running_loop().time() - errand.began
-        pause = self._patience.pause(errand.tries, spent, random.random()) if isinstance(fault, (Lost, Later)) else None
+        may = isinstance(fault, (Lost, Later))
+        pause = self._patience.pause(errand.tries, spent, random.random()) if may and not errand.once else None
+        if errand.once and isinstance(fault, (Lost, Elsewhere)):
+            self._look_for_servers()
         if pause is None:
             error = given_up(fault, self._topology.shown, spent)
             error.__cause__ = fault
@@ -264,9 +271,13 @@ class Runner:
 
     async def refresh(self) -> None:
         """Looks again for the servers: once, for all who ask."""
+        await asyncio.shield(self._look_for_servers())
+
+    def _look_for_servers(self) -> asyncio.Task[None]:
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh))
-        await asyncio.shield(self._refreshing)
+            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return self._refreshing
 
     async def close(self) -> None:
         """Waits for what is on its way, a few seconds at most, then closes."""

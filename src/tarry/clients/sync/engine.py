@@ -127,7 +127,5 @@ class Engine:
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """The first payload of any of the queues, which move while somebody consumes them."""
-        mover = self.part(Mover)
-        for keys in queues:
-            mover.keep(keys)
+        self.part(Mover).keep(queues)
         return self.part(Takers).take(queues, seconds)

@@ -1,30 +1,25 @@
-"""The mover of a blocking client: one thread that keeps all queues moving that the client consumes.
+"""The mover of a blocking client: one thread that keeps all queues moving that the client consumes, or was told to.
 
-It begins with the first wait for a queue and ends with the client, or with the process: a handler that takes long does not
-stop it.
+It begins with the first queue and ends with the client, or with the process: a handler that takes long does not stop it.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.queueing import CLOSING_S
+from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, UNHEARD_S, tell_of_trouble
 from tarry.errors import TarryError
 from tarry.links.blocking import pack
 from tarry.links.faults import TROUBLES
-from tarry.verbs.delayed.keeping import Keeper, look
-from tarry.verbs.delayed.moving import transfer
+from tarry.verbs.delayed.keeping import Keeper
 from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
-
-logger = logging.getLogger("tarry")
-LONGEST_SLEEP_S = 1.0
 
 
 class Mover:
@@ -35,88 +30,100 @@ class Mover:
         self._keeper = Keeper(engine.origin.watcher())
         self._lock = threading.Lock()
         self._line: Any = None
-        self._closed = threading.Event()
+        self._heard: set[bytes] = set()
+        self._poke = threading.Event()
+        self._closed = False
         self._thread: threading.Thread | None = None
 
-    def keep(self, keys: QueueKeys) -> None:
-        """From now on this queue moves."""
+    def keep(self, queues: Iterable[QueueKeys]) -> None:
+        """From now on these queues move."""
         with self._lock:
-            if not self._keeper.add(keys):
+            fresh = [keys for keys in queues if self._keeper.add(keys)]
+            if not fresh:
                 return
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tarry-mover", daemon=True)
                 self._thread.start()
-            else:
-                self._tell((b"SUBSCRIBE", keys.channel))
+        self._wake()
 
     def close(self) -> None:
-        """Others take over at their next look-around."""
-        self._closed.set()
-        with self._lock:
-            self._tell((b"PING",))
+        """Its seats are free, and others are called."""
+        self._closed = True
+        self._wake()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(CLOSING_S)
 
-    def _tell(self, words: tuple[bytes, ...]) -> None:
-        """The answer wakes the thread. Without a line it is awake, or will be."""
-        if self._line is not None:
-            with suppress(*TROUBLES):
-                self._line.send_packed_command([pack(words)], check_health=False)
+    def _wake(self) -> None:
+        self._poke.set()
+        with self._lock:
+            self._say([(b"PING",)])  # its answer ends the listening
+
+    def _say(self, commands: list[tuple[bytes, ...]]) -> None:
+        if self._line is not None and commands:
+            with suppress(*TROUBLES):  # then the next reading is the connection's end
+                self._line.send_packed_command(list(map(pack, commands)), check_health=False)
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        while not self._closed.is_set():
+        while not self._closed:
             try:
                 self._look()
                 self._listen()
             except Exception as fault:  # noqa: BLE001  # whatever it is, the queues must go on
-                logger.warning("A queue could not be moved, trying again: %s", fault)
+                tell_of_trouble("A queue", fault)
                 self._hang_up()
-                self._closed.wait(LONGEST_SLEEP_S)
+                self._pause(UNHEARD_S)
         with suppress(TarryError, *TROUBLES):
-            for kept in self._keeper.moving:
-                self._runner.perform(transfer(kept.keys, me=kept.me))
+            self._runner.perform_all(self._keeper.farewells())
         self._hang_up()
 
     def _look(self) -> None:
+        """One pipeline, for all queues that are to be looked at."""
         with self._lock:
-            due = self._keeper.due(time.monotonic())
-        for kept in due:
-            try:
-                self._runner.run(look(kept, self._keeper, time.monotonic))
-            except TarryError as fault:
-                logger.warning("The queue %s could not be moved, trying again: %s", kept.keys.ready.decode(), fault)
+            looks = self._keeper.requests(time.monotonic())
+        if looks:
+            answers = self._runner.perform_all([kept.request for kept in looks])
+            with self._lock:
+                for kept, answer in zip(looks, answers, strict=True):
+                    self._keeper.answered(kept, answer, time.monotonic())
+                    if isinstance(answer, Exception):
+                        tell_of_trouble(kept.keys.ready.decode(), answer)
 
     def _listen(self) -> None:
-        line: Any = self._line or self._call()
-        if line is None:
-            self._closed.wait(max(min(self._keeper.until() - time.monotonic(), LONGEST_SLEEP_S), 0.01))
+        self._poke.clear()
+        if self._line is None and not self._call():
+            self._pause(min(self._left(), UNHEARD_S))
             return
+        with self._lock:
+            self._say(self._keeper.words(self._heard))
         try:
-            wait = min(self._keeper.until() - time.monotonic(), LONGEST_SLEEP_S)
-            while line.can_read(max(wait, 0)):
-                reply = line.read_response()
-                if reply[0] == b"message":
-                    self._keeper.heard(reply[1], reply[2])
-                elif reply[0] == b"subscribe":
-                    return
+            wait = self._left()
+            while self._line.can_read(wait):
+                reply = self._line.read_response()
+                with self._lock:
+                    self._keeper.told(reply)
                 wait = 0
         except TROUBLES:
             self._hang_up()
 
-    def _call(self) -> Any:
-        """Subscribes to all channels; what was said before is made up for by a look."""
-        try:
-            line = self._runner.server_of(self._keeper.channels[0]).connect()
-            with self._lock:
-                self._line = line
-                self._tell((b"SUBSCRIBE", *self._keeper.channels))
-        except (TarryError, *TROUBLES):
-            return None
+    def _left(self) -> float:
         with self._lock:
-            self._keeper.deaf()
-        return line
+            until = self._keeper.until()
+        return max(min(until - time.monotonic(), LONGEST_SLEEP_S), 0)
+
+    def _pause(self, seconds: float) -> None:
+        self._poke.wait(max(seconds, 0.01))
+
+    def _call(self) -> bool:
+        """A new line, on which nothing is heard yet."""
+        try:
+            line = self._runner.server_of(self._keeper.somewhere).connect()
+        except (TarryError, *TROUBLES):
+            return False
+        with self._lock:
+            self._line, self._heard = line, set()
+        return True
 
     def _hang_up(self) -> None:
         with self._lock:

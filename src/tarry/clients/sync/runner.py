@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.answers import given_up, spelled_out, tell_of_patience, words_of
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Flow
+from tarry.idea.calls import Call, Command, Flow, Request
 from tarry.idea.patience import Patience
 from tarry.links import fitness
 from tarry.links.address import Address
@@ -44,7 +44,7 @@ class Runner:
         spelled, tries, began = False, 0, time.monotonic()
         while True:
             try:
-                server = self.server_of(request.keys[0] if isinstance(request, Call) else request.words[1])
+                server = self.server_of(_key_of(request))
                 words = spelled_out(request, self.clock) if spelled else words_of(request, self.clock)
                 reply = server.exchange((words,), self._rescue(request) if _hands_out(request) else None)[0]
                 if not isinstance(reply, Fault):
@@ -57,6 +57,40 @@ class Runner:
                 tries += 1
                 if isinstance(fault, Lost) and isinstance(request, Call):
                     request = request.repeated()
+
+    def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
+        """Sends requests in one pipeline a server, once; each is answered by its value, or by its error."""
+        answers: list[Any] = [None] * len(requests)
+        by_server: dict[Server, list[int]] = {}
+        for at, request in enumerate(requests):
+            try:
+                by_server.setdefault(self.server_of(_key_of(request)), []).append(at)
+            except Fault as fault:
+                answers[at] = given_up(fault, self._topology.shown, 0)
+            except TarryError as fault:
+                answers[at] = fault
+        for server, places in by_server.items():
+            replies = self._exchange(server, [requests[at] for at in places])
+            for at, reply in zip(places, replies, strict=True):
+                refused = isinstance(reply, Fault)
+                answers[at] = given_up(reply, self._topology.shown, 0) if refused else requests[at].decode(reply)
+        return answers
+
+    def _exchange(self, server: Server, requests: Sequence[Request]) -> Replies:
+        """Replies and faults; a script that is not known is sent in full once, then the others by its name."""
+        try:
+            replies = server.exchange([words_of(request, self.clock) for request in requests])
+            unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
+            if unknown:
+                again = server.exchange(_first_in_full([requests[at] for at in unknown], self.clock))
+                for at, reply in zip(unknown, again, strict=True):
+                    replies[at] = reply
+        except Fault as fault:
+            replies = [fault] * len(requests)
+        if any(isinstance(reply, (Lost, Elsewhere)) for reply in replies):
+            with suppress(Unavailable):  # still nobody there: the next try says so
+                self.refresh()
+        return replies
 
     def run(self, flow: Flow[T]) -> T:
         """Performs a flow, request by request."""
@@ -72,38 +106,6 @@ class Runner:
         except StopIteration as end:
             result: T = end.value
             return result
-
-    def perform_all(self, requests: Sequence[Call[T]]) -> list[T | TarryError]:
-        """Sends calls in one pipeline a server, once; each is answered by its value, or by its error."""
-        answers: list[T | TarryError] = []
-        by_server: dict[Server, list[int]] = {}
-        for index, request in enumerate(requests):
-            try:
-                by_server.setdefault(self.server_of(request.keys[0]), []).append(index)
-                answers.append(Unavailable())
-            except Fault as fault:
-                answers.append(given_up(fault, self._topology.shown, 0))
-            except TarryError as fault:
-                answers.append(fault)
-        for server, indexes in by_server.items():
-            for spell in (words_of, spelled_out):
-                unknown: list[int] = []
-                began = time.monotonic()
-                try:
-                    replies = server.exchange([spell(requests[index], self.clock) for index in indexes])
-                except Fault as fault:
-                    replies = [fault] * len(indexes)
-                for index, reply in zip(indexes, replies, strict=True):
-                    if isinstance(reply, NoScript):
-                        unknown.append(index)
-                    elif isinstance(reply, Fault):
-                        answers[index] = given_up(reply, self._topology.shown, time.monotonic() - began)
-                    else:
-                        answers[index] = requests[index].decode(reply)
-                indexes = unknown  # noqa: PLW2901  # only those are spelled out
-                if not unknown:
-                    break
-        return answers
 
     def _rescue(self, request: Any) -> Any:
         def give_back(replies: Replies) -> None:
@@ -210,6 +212,21 @@ def announce(topology: Topology) -> None:
             "Set TARRY_URL to share a server.",
             topology.shown.removesuffix(" (embedded)"),
         )
+
+
+def _key_of(request: Request) -> bytes:
+    return request.keys[0] if isinstance(request, Call) else request.words[1]
+
+
+def _first_in_full(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+    """Scripts that the server does not know: the first call of each is spelled out."""
+    known: set[Any] = set()
+    said: list[tuple[bytes, ...]] = []
+    for request in requests:
+        script = request.script if isinstance(request, Call) else None
+        said.append(words_of(request, clock) if script in known else spelled_out(request, clock))
+        known.add(script)
+    return said
 
 
 def _hands_out(request: Any) -> bool:

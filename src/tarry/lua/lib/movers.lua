@@ -1,11 +1,13 @@
--- Who keeps a queue moving: each has a promise to look, in `movers`.
+-- Who keeps a queue moving: each has a promise to look, in `movers`. A seat is such a promise; there are two.
 --
 --   me     the mover: looks when the head is due, or after TERM
 --   ~me    its deputy: looks when the mover's promise is broken by GRACE, and is the mover then
 --
--- All others look around every ROUND. A dead mover is followed within TERM + GRACE, both dead within ROUND and that.
+-- All others rest, and look around every REST. They are called, on a channel with the name of `movers`, by the mover that has
+-- no deputy, and by who gives up a seat. A dead mover is followed within TERM + GRACE + LEAST, which is less than a second;
+-- both dead at once within REST and that.
 
-local TERM, GRACE, ROUND = 400000, 100000, 1000000
+local TERM, GRACE, LEAST, REST, ROUND = 700000, 100000, 150000, 5000000, 1000000
 local MOVER, DEPUTY = 1, 2
 
 -- Answers the caller's alarm and its seat.
@@ -14,9 +16,13 @@ local function promise(me, stays)
   local due = math.max(head and head * 1000 or now + ROUND, now)
   if me == '' then return due, 0 end
   local alarm = math.min(due, now + TERM)
-  redis.call('ZREM', movers, me, '~' .. me)
+  local had = redis.call('ZREM', movers, me, '~' .. me)
   redis.call('ZREMRANGEBYSCORE', movers, '-inf', '(' .. text(now - GRACE))
-  if not stays then return alarm, 0 end
+  local function call_others() redis.pcall('PUBLISH', movers, 'a seat is free') end
+  if not stays then
+    if had > 0 then call_others() end
+    return alarm, 0
+  end
 
   local promised, deputies = nil, 0
   local seats = redis.call('ZRANGE', movers, 0, -1, 'WITHSCORES')
@@ -29,11 +35,12 @@ local function promise(me, stays)
   end
   if not promised then
     redis.call('ZADD', movers, text(alarm), me)
+    if deputies == 0 then call_others() end
     return alarm, MOVER
   elseif deputies == 0 then
-    alarm = math.max(promised + GRACE, now + TERM) + 1000
+    alarm = math.max(promised + GRACE, now + LEAST) + 1000
     redis.call('ZADD', movers, text(alarm), '~' .. me)
     return alarm, DEPUTY
   end
-  return now + ROUND, 0
+  return now + REST, 0
 end

@@ -1,23 +1,24 @@
-"""Keeping queues moving: who looks when. One mover a queue, whoever else consumes it looks around now and then.
+"""Keeping queues moving: who looks when. One mover a queue and its deputy; whoever else consumes it rests.
 
-    keeper  ── queues, each with an alarm ──▶  look: transfer, in my name  ──▶  the next alarm, and whether I am the mover
+    keeper  ── queues, each with an alarm ──▶  requests, all that are due in one pipeline  ──▶  the next alarms, the seats
                                     ▲
-    channel ── due time of a new head ── only the mover hears it
+    channel ── due time of a new head ── only the mover hears it          calls ── a seat is free ── who rests looks
 
-The transfer script knows who has promised to look (lua/lib/movers.lua): the mover, when the head is due and every 0.4 s; its
-deputy, when the mover is 0.1 s late. All others look around once a second. A dead mover is followed within a second.
+The transfer script knows who has promised to look (lua/lib/movers.lua): the mover, when the head is due and every 0.7 s; its
+deputy, when the mover is 0.1 s late. Who has no seat looks every 5 s, or when it is called. A dead mover is followed within
+a second, both dead at once within six (docs/decisions/0012-movers-and-deputies.md).
 A message on the channel is a hint; a lost one is made up for by the mover's next look.
 
-Nothing here talks or knows the time: a driver asks whom to look at, performs it, and tells what came of it.
+Nothing here talks or knows the time: a driver performs the requests, listens to the channels, and tells what came of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 from zlib import crc32
 
-from tarry.idea.calls import Flow, ask
+from tarry.idea.calls import Call, Flow, Request, ask
 from tarry.verbs.delayed.moving import MOVER, Moved, transfer
 from tarry.verbs.delayed.places import transfer_all
 from tarry.words.durations import MILLISECOND, SECOND
@@ -27,21 +28,27 @@ FROZEN_S = 0.05
 """An answer that was read later than this came to a process that did not run."""
 FIRST_S, LONGEST_S = 0.1, 5.0
 """After an error: again after so long, and twice that, but never later than Redisson."""
+ROUND_S, TOGETHER_S = 0.5, 0.35
+"""A look that comes after so long is a round; rounds that lie so close are made together."""
 
 
 class Kept:
     """One queue that is kept moving."""
 
-    __slots__ = ("alarm", "answered", "failures", "keys", "me", "now", "seat")
+    __slots__ = ("alarm", "answered", "failures", "keys", "me", "now", "request", "round", "seat", "sent", "work")
 
     def __init__(self, keys: QueueKeys, me: bytes) -> None:
         self.keys = keys
         self.me = me
         self.alarm: float | None = None  #: when to look; ``None``: now
+        self.round = False  #: whether nothing special happens then
         self.seat = 0
         self.failures = 0
         self.answered = 0.0  #: when the last answer came, by the driver's clock …
         self.now = 0  #: … and by the server's
+        self.work: Flow[Moved] | None = None  #: a look that is not over
+        self.request: Request
+        self.sent = 0.0
 
 
 class Keeper:
@@ -50,70 +57,109 @@ class Keeper:
     def __init__(self, name: bytes) -> None:
         self._name = name
         self._kept: dict[bytes, Kept] = {}
+        self._calls: dict[bytes, Kept] = {}
 
     def add(self, keys: QueueKeys) -> bool:
         """True if the queue is new."""
         if keys.channel in self._kept:
             return False
-        self._kept[keys.channel] = Kept(keys, self._name)
+        self._kept[keys.channel] = self._calls[keys.movers] = Kept(keys, self._name)
         return True
 
     @property
-    def channels(self) -> tuple[bytes, ...]:
-        return tuple(self._kept)
+    def somewhere(self) -> bytes:
+        """A key of one of the queues: messages are heard wherever one listens."""
+        return next(iter(self._kept))
 
-    @property
-    def moving(self) -> list[Kept]:
-        """The queues for which others rely on this keeper."""
-        return [kept for kept in self._kept.values() if kept.seat]
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def due(self, now: float) -> list[Kept]:
-        """The queues to look at now."""
-        return [kept for kept in self._kept.values() if kept.alarm is None or kept.alarm <= now]
+    def requests(self, now: float) -> list[Kept]:
+        """The queues whose ``request`` is to be performed now, all at once; ``answered`` is told of each."""
+        due = [kept for kept in self._kept.values() if kept.work is None and (kept.alarm is None or kept.alarm <= now)]
+        if any(kept.round for kept in due):
+            due += [kept for kept in self._kept.values() if kept.work is None and kept.round and kept not in due
+                    and kept.alarm is not None and kept.alarm <= now + TOGETHER_S]  # fmt: skip
+        for kept in due:
+            kept.work = transfer_all(kept.keys, me=kept.me, stays=True)
+            kept.request, kept.sent = next(kept.work), now
+        return [kept for kept in self._kept.values() if kept.work is not None]
+
+    def answered(self, kept: Kept, answer: Any, now: float) -> None:
+        """What a request brought, or the error that it ended in."""
+        assert kept.work is not None
+        if isinstance(answer, Exception):
+            kept.work.close()
+            kept.work = None
+            self._failed(kept, now)
+            return
+        sent, kept.sent = kept.sent, now
+        try:
+            kept.request = kept.work.send(answer)
+        except StopIteration as end:
+            kept.work = None
+            self._looked(kept, end.value, sent, now)
 
     def until(self) -> float:
         """When to look next."""
-        return min((kept.alarm or 0.0 for kept in self._kept.values()), default=float("inf"))
+        return min(
+            (kept.alarm if kept.alarm is not None and kept.work is None else 0.0 for kept in self._kept.values()),
+            default=float("inf"),
+        )
 
-    def looked(self, kept: Kept, found: Moved, sent: float, now: float) -> None:
+    def _looked(self, kept: Kept, found: Moved, sent: float, now: float) -> None:
         """Those without a seat look around a little sooner than the script says, each by its own share."""
         kept.seat, kept.failures = found.seat, 0
         kept.answered, kept.now = min(now, sent + FROZEN_S), found.now
-        wait = found.wait / SECOND * (1 if found.seat else 1 - crc32(kept.me) % 100 / 1000)
+        wait = found.wait / SECOND * (1 if found.seat else 1 - crc32(kept.me) % 100 / 500)
         kept.alarm = None if found.left else kept.answered + wait
+        kept.round = wait >= ROUND_S
 
-    def failed(self, kept: Kept, now: float) -> None:
+    def _failed(self, kept: Kept, now: float) -> None:
         kept.seat = 0
         kept.alarm = now + min(FIRST_S * 2**kept.failures, LONGEST_S)
+        kept.round = False
         kept.failures = min(kept.failures + 1, 10)
 
-    def heard(self, channel: bytes, message: bytes) -> None:
-        """A queue has a new head: the mover looks when it is due, by the server's clock."""
-        kept = self._kept.get(channel)
-        if kept is None or kept.seat != MOVER or kept.alarm is None:
+    def farewells(self) -> list[Call[Moved]]:
+        """Gives up all seats."""
+        return [transfer(kept.keys, me=kept.me) for kept in self._kept.values() if kept.seat]
+
+    # ── listening ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def words(self, heard: set[bytes]) -> list[tuple[bytes, ...]]:
+        """What to say on a line that hears these channels, and that hears then what it should."""
+        wanted = set(self._calls) | {channel for channel, kept in self._kept.items() if kept.seat == MOVER}
+        said = ((b"SUBSCRIBE", wanted - heard), (b"UNSUBSCRIBE", heard - wanted))
+        heard |= wanted
+        heard &= wanted
+        return [(word, *channels) for word, channels in said if channels]
+
+    def told(self, reply: Any) -> None:
+        """What comes on that line: a queue has a new head, a seat is free, a channel is heard from now on."""
+        if not isinstance(reply, list) or len(reply) != 3:
+            return
+        kind, channel, message = reply
+        kept, called = self._kept.get(channel), self._calls.get(channel)
+        for each in (kept, called):
+            if kind == b"subscribe" and each is not None:  # what was said before is made up for by a look
+                each.alarm = None
+        if kind == b"message" and called is not None and called.seat != MOVER:
+            called.alarm = None
+        elif kind == b"message" and kept is not None and kept.seat == MOVER:
+            self._head(kept, message)
+
+    def _head(self, kept: Kept, message: bytes) -> None:
+        """The mover looks when it is due, by the server's clock."""
+        if kept.alarm is None:
             return
         try:
             ahead = int(message) * MILLISECOND - kept.now
         except ValueError:
             kept.alarm = None
-        else:
-            kept.alarm = min(kept.alarm, kept.answered + max(ahead, 0) / SECOND)
-
-    def deaf(self) -> None:
-        """Messages may have been missed: look at everything."""
-        for kept in self._kept.values():
-            kept.alarm = None
-
-
-def look(kept: Kept, keeper: Keeper, now: Callable[[], float]) -> Flow[None]:
-    """One look at one queue, in the keeper's name."""
-    sent = now()
-    try:
-        found = yield from transfer_all(kept.keys, me=kept.me, stays=True)
-    except Exception:
-        keeper.failed(kept, now())
-        raise
-    keeper.looked(kept, found, sent, now())
+            return
+        due = kept.answered + max(ahead, 0) / SECOND
+        if due < kept.alarm:
+            kept.alarm, kept.round = due, False
 
 
 class Time(Protocol):

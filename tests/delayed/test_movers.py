@@ -1,0 +1,275 @@
+"""Movers that die, freeze, leave and come, in imaginary time: real scripts, real channels, keepers as the clients drive them.
+
+What a mover promises: one for a queue; a dead one is followed within a second, whoever was its deputy has another one; if
+both die at once, within six; who has no seat costs next to nothing; one pipeline for all queues of a process.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.delayed.keeping import Keeper
+from tarry.verbs.delayed.moving import DEPUTY, MOVER
+from tarry.verbs.redisson.elements import pack
+from tarry.words.keys import QueueKeys
+
+BOUND_S, WORST_S = 1.0, 6.0
+
+
+class Process:
+    """A keeper, and the line on which it hears."""
+
+    def __init__(self, world: World, name: str, queues: list[QueueKeys]) -> None:
+        self.world = world
+        self.keeper = Keeper(name.encode())
+        for keys in queues:
+            self.keeper.add(keys)
+        self.line: Any = world.pool.make_connection()
+        self.line.connect()
+        self.heard: set[bytes] = set()
+        self.pipelines = self.scripts = 0
+        self.frozen_until = 0.0
+
+    def listen(self) -> None:
+        for words in self.keeper.words(self.heard):
+            self.line.send_command(*words)
+        self.line.send_command("PING")
+        while b"PONG" not in (reply := self.line.read_response()) and reply[0] != b"pong":
+            self.keeper.told(reply)
+
+    def look(self) -> None:
+        now = self.world.clock.seconds
+        looks = self.keeper.requests(now())
+        answers = self.world.client.engine.runner.perform_all([kept.request for kept in looks])
+        for kept, answer in zip(looks, answers, strict=True):
+            self.keeper.answered(kept, answer, now())
+        self.pipelines += 1
+        self.scripts += len(looks)
+
+    @property
+    def seats(self) -> list[int]:
+        return [kept.seat for kept in self.keeper._kept.values()]
+
+    def die(self) -> None:
+        self.world.living.remove(self)
+        self.line.disconnect()
+
+    def leave(self) -> None:
+        self.world.client.engine.runner.perform_all(self.keeper.farewells())
+        self.die()
+
+
+class World:
+    """Processes that share queues, and the time that passes for all of them."""
+
+    def __init__(self, url: str, clock: Clock, name: str, seed: int = 0) -> None:
+        self.clock = clock
+        self.client = TestClient(url, clock)
+        self.raw = redis.Redis.from_url(url, protocol=2)
+        self.pool = self.raw.connection_pool
+        self.luck = random.Random(seed)
+        self.name = name
+        self.queues = [keys_of(name)]
+        self.living: list[Process] = []
+        self.offered: dict[bytes, float] = {}
+        self.moved: dict[bytes, float] = {}
+
+    def come(self, queues: list[QueueKeys] | None = None) -> Process:
+        process = Process(self, f"p{self.luck.randrange(1 << 40)}", queues or self.queues)
+        self.living.append(process)
+        return process
+
+    def pass_time(self, seconds: float) -> None:
+        end = self.clock.seconds() + seconds
+        while True:
+            now = self.clock.seconds()
+            awake = [process for process in self.living if process.frozen_until <= now]
+            for process in awake:
+                process.listen()
+            ready = [process for process in awake if process.keeper.until() <= now]
+            if ready:
+                self.luck.choice(ready).look()
+                self._see()
+                continue
+            moments = [process.keeper.until() for process in awake]
+            moments += [process.frozen_until for process in self.living if process not in awake]
+            moment = min([*moments, end])
+            if moment >= end:
+                break
+            self.clock.pass_until(moment)
+        self.clock.pass_until(end)
+
+    def _see(self) -> None:
+        for keys in self.queues:
+            while (payload := self.raw.lpop(keys.ready)) is not None:
+                self.moved[payload] = self.clock.seconds()
+
+    def offer(self, delay: float, *, told: bool = True) -> None:
+        """An element; ``told`` on the channel, or as if the message were lost."""
+        payload = b"%d" % len(self.offered)
+        self.offered[payload] = self.clock.seconds() + delay
+        if told:
+            self.client.delayed_queue(self.name, codec="bytes").offer(payload, delay)
+            return
+        element = pack(payload, self.luck.randbytes(8))
+        self.raw.zadd(self.queues[0].timeouts, {element: (self.clock.us + int(delay * 1e6)) // 1000})
+        self.raw.rpush(self.queues[0].order, element)
+
+    def with_seat(self, seat: int) -> Process:
+        (found,) = [process for process in self.living if process.seats == [seat]]
+        return found
+
+    def latest(self) -> float:
+        """How late the latest was; each must have been moved."""
+        assert self.moved.keys() == self.offered.keys()
+        return max(self.moved[payload] - due for payload, due in self.offered.items())
+
+    def close(self) -> None:
+        for process in list(self.living):
+            process.die()
+        self.client.close()
+        self.raw.close()
+
+
+@pytest.fixture
+def world(valkey_url: str, clock: Clock, name: str) -> Iterator[World]:
+    made = World(valkey_url, clock, name)
+    yield made
+    made.close()
+
+
+def test_a_dead_mover_is_followed_within_a_second_again_and_again(world: World) -> None:
+    for _ in range(6):
+        world.come()
+    world.pass_time(2)
+    for _ in range(4):
+        world.with_seat(MOVER).die()
+        world.offer(0.01)
+        world.pass_time(BOUND_S)
+        assert world.latest() <= BOUND_S
+        world.with_seat(MOVER)
+    world.pass_time(BOUND_S)
+    world.with_seat(DEPUTY)
+
+
+def test_a_dead_deputy_has_a_successor(world: World) -> None:
+    for _ in range(3):
+        world.come()
+    world.pass_time(2)
+    world.with_seat(DEPUTY).die()
+    world.pass_time(2.5)
+    world.with_seat(DEPUTY)
+
+
+def test_both_dead_at_once_are_followed_within_six_seconds(world: World) -> None:
+    for _ in range(5):
+        world.come()
+    world.pass_time(3)
+    world.with_seat(MOVER).die()
+    world.with_seat(DEPUTY).die()
+    world.offer(0)
+    world.pass_time(WORST_S)
+    assert world.latest() <= WORST_S
+
+
+def test_who_leaves_calls_others_at_once(world: World) -> None:
+    for _ in range(5):
+        world.come()
+    world.pass_time(3)
+    world.with_seat(DEPUTY).leave()
+    world.with_seat(MOVER).leave()
+    world.offer(0)
+    world.pass_time(0.01)
+    assert world.latest() <= 0.01
+    world.with_seat(MOVER)
+    world.with_seat(DEPUTY)
+
+
+def test_an_offer_whose_message_was_lost_is_moved_within_a_second(world: World) -> None:
+    for _ in range(3):
+        world.come()
+    world.pass_time(3)
+    for _ in range(20):
+        world.offer(world.luck.random(), told=False)
+        world.pass_time(world.luck.random() * 3)
+    world.pass_time(BOUND_S)
+    assert world.latest() <= BOUND_S
+
+
+def test_who_has_no_seat_costs_next_to_nothing(world: World) -> None:
+    crew = [world.come() for _ in range(20)]
+    world.pass_time(3)
+    before = {process: process.scripts for process in crew}
+    world.pass_time(60)
+    resting = [process for process in crew if process.seats == [0]]
+    assert len(resting) == 18
+    assert all(process.scripts - before[process] <= 60 / 4 for process in resting)
+    assert world.with_seat(MOVER).scripts - before[world.with_seat(MOVER)] <= 60 / 0.7 + 1
+
+
+@pytest.mark.parametrize("consumers", [1, 5, 20])
+def test_a_message_costs_a_transfer_and_little_more(world: World, consumers: int) -> None:
+    crew = [world.come() for _ in range(consumers)]
+    world.pass_time(3)
+    before = sum(process.scripts for process in crew)
+    for _ in range(500):
+        world.offer(world.luck.uniform(0.2, 1.5))
+        world.pass_time(0.02)
+    world.pass_time(2)
+    assert world.latest() <= 0.002  # a due time is in whole milliseconds
+    assert sum(process.scripts for process in crew) - before <= 1.5 * 500
+
+
+def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: World) -> None:
+    world.queues = [keys_of(f"{world.name}-{number}") for number in range(50)]
+    process = world.come()
+    process.keeper._kept.clear()
+    process.keeper._calls.clear()
+    for keys in world.queues:  # they come one after the other
+        process.keeper.add(keys)
+        world.pass_time(world.luck.random() / 5)
+    world.pass_time(3)
+    process.pipelines = process.scripts = 0
+    world.pass_time(10)
+    assert process.scripts >= 50 * 10
+    assert process.pipelines <= 10 / 0.35
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_happens_all_is_moved_in_time_by_one_mover(
+    valkey_url: str, clock: Clock, name: str, seed: int
+) -> None:
+    world = World(valkey_url, clock, name, seed)
+    luck, troubled = world.luck, 0.0
+    for _ in range(4):
+        world.come()
+    world.pass_time(3)
+    for _ in range(150):
+        for _ in range(luck.randrange(3)):
+            world.offer(luck.uniform(0, 2), told=luck.random() < 0.8)
+        calm = clock.seconds() - troubled > 3
+        what = luck.random()
+        if what < 0.1 and calm and len(world.living) > 2:
+            luck.choice(world.living).die()
+            troubled = clock.seconds()
+        elif what < 0.15 and calm and len(world.living) > 2:
+            luck.choice(world.living).leave()
+            troubled = clock.seconds()
+        elif what < 0.2 and calm:
+            luck.choice(world.living).frozen_until = clock.seconds() + luck.uniform(0, 3)
+            troubled = clock.seconds()
+        elif what < 0.35:
+            world.come()
+        world.pass_time(luck.uniform(0, 0.7))
+        awake = [process for process in world.living if process.frozen_until + 1 <= clock.seconds()]
+        assert sum(process.seats == [MOVER] for process in awake) <= 1
+    world.pass_time(3)
+    assert world.latest() <= BOUND_S
+    world.close()
