@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-import tarry
+from tarry.clients.sync.client import Client  # now, not in each process once more
 
 
 def consume(url: str, queue: str, told: int) -> None:
@@ -19,7 +19,7 @@ def consume(url: str, queue: str, told: int) -> None:
     seen: list[tuple[str, float]] = []
 
     def take() -> None:
-        with tarry.Client(url) as client:
+        with Client(url) as client:
             place = client.blocking_queue(queue, codec="string")
             while True:
                 seen.append((place.take(), time.time()))

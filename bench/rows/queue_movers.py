@@ -26,7 +26,7 @@ from tarry.verbs.redisson.elements import pack
 RATE = 50
 FEWEST_MS, MOST_MS = 200, 1500
 CONSUMERS = (1, 5, 20)
-ARRIVE_S = 2.5
+SETTLE_S = 1.0
 
 
 class Crew:
@@ -35,6 +35,10 @@ class Crew:
     def __init__(self, bench: Bench, processes: int) -> None:
         words = [sys.executable, "-m", "bench.consumer", bench.url, NAME, str(processes)]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with Redis.from_url(bench.url) as redis:
+            while sum(row["cmd"] == "blpop" for row in redis.client_list()) < processes:
+                time.sleep(0.05)  # they arrive
+        time.sleep(SETTLE_S)
 
     def tell(self) -> dict[str, float]:
         told, _ = self._process.communicate()
@@ -58,7 +62,6 @@ def _offered(bench: Bench, consumers: int) -> list[Result]:
     bare: list[float] = []
     with tarry.Client(bench.url) as client, Redis.from_url(bench.url) as redis:
         queue = client.delayed_queue(NAME, codec="string")
-        time.sleep(0.5 if bench.effort == "tiny" else ARRIVE_S)
         scripts = bench.calls().get("evalsha", (0, 0.0))[0]
         began = time.monotonic()
         for number in range(count):
@@ -94,7 +97,6 @@ def _lost(bench: Bench) -> Result:
     crew, luck = Crew(bench, 2), random.Random(7)
     written: dict[str, float] = {}
     with Redis.from_url(bench.url) as redis:
-        time.sleep(0.5 if bench.effort == "tiny" else ARRIVE_S)
         for number in range(bench.size(20, 8, 2)):
             payload = b"%d" % number
             element = pack(payload, luck.randbytes(8))

@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tarry import errors as errors
+    from tarry.clients.aio.blocking import AsyncBlockingQueue as AsyncBlockingQueue
+    from tarry.clients.aio.blocking import AsyncSubscription as AsyncSubscription
     from tarry.clients.aio.client import AsyncClient as AsyncClient
+    from tarry.clients.aio.delayed import AsyncDelayedQueue as AsyncDelayedQueue
     from tarry.clients.aio.job import AsyncJob as AsyncJob
     from tarry.clients.aio.locks import AsyncGrant as AsyncGrant
     from tarry.clients.aio.locks import AsyncLock as AsyncLock
     from tarry.clients.aio.locks import AsyncLost as AsyncLost
-    from tarry.clients.aio.queues import AsyncBlockingQueue as AsyncBlockingQueue
-    from tarry.clients.aio.queues import AsyncDelayedQueue as AsyncDelayedQueue
-    from tarry.clients.aio.queues import AsyncSubscription as AsyncSubscription
     from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
     from tarry.clients.migrating import MovedOver as MovedOver
+    from tarry.clients.sync.blocking import BlockingQueue as BlockingQueue
+    from tarry.clients.sync.blocking import Subscription as Subscription
     from tarry.clients.sync.client import Client as Client
+    from tarry.clients.sync.delayed import DelayedQueue as DelayedQueue
     from tarry.clients.sync.job import Job as Job
     from tarry.clients.sync.locks import Grant as Grant
     from tarry.clients.sync.locks import Lock as Lock
     from tarry.clients.sync.locks import Lost as Lost
-    from tarry.clients.sync.queues import BlockingQueue as BlockingQueue
-    from tarry.clients.sync.queues import DelayedQueue as DelayedQueue
-    from tarry.clients.sync.queues import Subscription as Subscription
     from tarry.clients.sync.topic import Topic as Topic
     from tarry.errors import BadInput as BadInput
     from tarry.errors import BodyError as BodyError
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker as Worker
     from tarry.verbs.codecs import Codec as Codec
     from tarry.verbs.delayed.moving import SetAside as SetAside
+    from tarry.verbs.delayed.telling import QueueStats as QueueStats
     from tarry.verbs.jobs.leaving import Migrated as Migrated
     from tarry.verbs.jobs.shapes import Added as Added
     from tarry.verbs.jobs.shapes import Check as Check
@@ -81,14 +82,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "clients.aio.client": "AsyncClient",
     "clients.aio.locks": "AsyncGrant AsyncLock AsyncLost",
-    "clients.aio.queues": "AsyncBlockingQueue AsyncDelayedQueue AsyncSubscription",
+    "clients.aio.blocking": "AsyncBlockingQueue AsyncSubscription",
+    "clients.aio.delayed": "AsyncDelayedQueue",
+    "clients.sync.blocking": "BlockingQueue Subscription",
+    "clients.sync.delayed": "DelayedQueue",
     "clients.aio.job": "AsyncJob",
     "clients.aio.topic": "AsyncTopic",
     "clients.migrating": "MovedOver",
     "verbs.jobs.leaving": "Migrated",
     "clients.sync.client": "Client",
     "clients.sync.locks": "Grant Lock Lost",
-    "clients.sync.queues": "BlockingQueue DelayedQueue Subscription",
     "clients.sync.job": "Job",
     "clients.sync.topic": "Topic",
     "errors": "BadInput BodyError FallenBehind JobExists LockLost NotAcquired ServerUnfit StaleReceipt TarryError "
@@ -100,6 +103,7 @@ _HOMES = {
     "programs.worker.worker": "Worker",
     "verbs.codecs": "Codec",
     "verbs.delayed.moving": "SetAside",
+    "verbs.delayed.telling": "QueueStats",
     "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
     "Reservation State Stats",
     "verbs.workers": "WorkerInfo",

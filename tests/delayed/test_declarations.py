@@ -8,12 +8,12 @@ from importlib.resources import files
 import pytest
 
 from tarry.idea.scripts import Script
-from tarry.verbs.delayed import finding, leaving, moving, offering
+from tarry.verbs.delayed import finding, leaving, moving, offering, telling
 from tarry.words.keys import QUEUE_PARTS
 
 BOUND = {
     value.name: value
-    for module in (offering, finding, moving, leaving)
+    for module in (offering, finding, moving, leaving, telling)
     for value in vars(module).values()
     if isinstance(value, Script)
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tarry.errors import BadInput
@@ -19,15 +20,22 @@ from tarry.words.durations import SECOND, Duration, microseconds
 MAX_BODY = 1 << 20
 LARGEST_BODY = 512 << 20
 PATIENCE: Duration = 10
+NameMapper = str | Callable[[str], str] | None
+"""A prefix, or a function from a name to another: what Redisson's ``NameMapper`` is in Java."""
 
 
 class Origin:
     """Checked settings; makes the verbs of a topic. Raises ``BadInput`` or ``ServerUnfit`` in words."""
 
-    def __init__(self, url: str | None, namespace: str, max_body: int, patience: Duration) -> None:
+    def __init__(
+        self, url: str | None, namespace: str, max_body: int, patience: Duration, name_mapper: NameMapper = None
+    ) -> None:
         if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
             raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
         names.namespace(namespace)
+        if name_mapper is not None and not isinstance(name_mapper, str) and not callable(name_mapper):
+            raise BadInput(f"name_mapper: {name_mapper!r}; it is a prefix, or a function from a name to another.")
+        self.name_mapper = name_mapper
         self.namespace = namespace
         self.address: Address = find(url, os.environ)
         self.patience = Patience(microseconds(patience, "patience") / SECOND)
@@ -39,6 +47,15 @@ class Origin:
         """The verbs of a topic whose bodies are of a kind."""
         desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), Bodies(kind, self._max_body), self._ids)
         return TopicVerbs(desk, self.name, random.random)
+
+    def redisson_name(self, name: str) -> str:
+        """What Java's NameMapper makes of the name of a queue, map or lock; ``BadInput`` if that is no name."""
+        if self.name_mapper is None or not isinstance(name, str) or not name:
+            return name
+        mapped = self.name_mapper + name if isinstance(self.name_mapper, str) else self.name_mapper(name)
+        if not isinstance(mapped, str) or not mapped:
+            raise BadInput(f"name_mapper: it made {mapped!r} of {name!r}; a name is a text that is not empty.")
+        return mapped
 
     def watcher(self) -> bytes:
         """A name for a waiter, new for each process and connection."""

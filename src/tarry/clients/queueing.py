@@ -26,8 +26,19 @@ SEVERAL_SLOTS = "poll_from_any: these queues lie in different slots of the Clust
 
 def desk_of(origin: Origin, name: str, codec: str | Codec[Any], format: str | None) -> QueueDesk[Any]:
     """The desk of a queue; ``BadInput`` for a name, codec or format that cannot be."""
-    keys = keys_of(name, cluster=origin.address.kind == "cluster")
-    return QueueDesk(name, keys, codec_for(codec), format_of(format), os.urandom)
+    return QueueDesk(
+        name,
+        origin_keys(origin, name),
+        codec_for(codec),
+        format_of(format),
+        os.urandom,
+        lambda other: origin_keys(origin, other),
+    )
+
+
+def origin_keys(origin: Origin, name: str) -> QueueKeys:
+    """The keys of a queue by its name in Java."""
+    return keys_of(origin.redisson_name(name), cluster=origin.address.kind == "cluster")
 
 
 def one_group(groups: set[int]) -> None:

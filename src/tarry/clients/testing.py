@@ -100,6 +100,9 @@ class _Engine(Engine):
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         return _served(self.run(self._alone.flow(want, seconds, posts)))
 
+    def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
+        """Whoever takes moves: nothing happens here while nobody waits."""
+
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
         return self.run(keeping.imaginary(queues, seconds, self._clock))
 
@@ -128,6 +131,9 @@ class _AsyncEngine(AsyncEngine):
 
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         return _served(await self.run(self._alone.flow(want, seconds, posts)))
+
+    async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
+        """Whoever takes moves: nothing happens here while nobody waits."""
 
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
         return await self.run(keeping.imaginary(queues, seconds, self._clock))

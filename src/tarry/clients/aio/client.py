@@ -6,15 +6,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from tarry.clients.aio.blocking import AsyncBlockingQueue
+from tarry.clients.aio.delayed import AsyncDelayedQueue
 from tarry.clients.aio.engine import Engine
 from tarry.clients.aio.job import AsyncJob
 from tarry.clients.aio.locks import AsyncLock, RedisLocks
-from tarry.clients.aio.queues import AsyncBlockingQueue, AsyncDelayedQueue
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.locking import Terms
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
-from tarry.clients.origin import MAX_BODY, PATIENCE, Origin
-from tarry.clients.queueing import desk_of
+from tarry.clients.origin import MAX_BODY, PATIENCE, NameMapper, Origin
+from tarry.clients.queueing import desk_of, origin_keys
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
@@ -40,9 +41,10 @@ class AsyncClient:
         namespace: str = "default",
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
+        name_mapper: NameMapper = None,
     ) -> None:
         self.namespace = namespace
-        self.engine = Engine(Origin(url, namespace, max_body, patience))
+        self.engine = Engine(Origin(url, namespace, max_body, patience, name_mapper))
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -110,6 +112,12 @@ class AsyncClient:
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
         return AsyncBlockingQueue(self.engine, BlockingVerbs(desk_of(self.engine.origin, name, codec, None)))
+
+    async def keep_moving(self, *queues: str) -> None:
+        """Moves what falls due in these queues as long as this client is open, for consumers that cannot: who only
+        waits in Java, or not at all just now. Whoever waits in ``take``, ``poll`` or ``subscribe`` does it by itself.
+        """
+        await self.engine.keep_moving([origin_keys(self.engine.origin, name) for name in queues])
 
     async def move_to_topic(
         self, queue: AsyncDelayedQueue[Any], topic: AsyncTopic[Any] | str, *, dry_run: bool = False

@@ -136,8 +136,12 @@ class Engine:
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
-    async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
-        """The first payload of any of the queues, which move while somebody consumes them."""
+    async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
+        """From now on these queues move."""
         await self.runner.ready()
         self.part(Mover).keep(queues)
+
+    async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, which move while somebody consumes them."""
+        await self.keep_moving(queues)
         return await self.part(Takers).take(queues, seconds)

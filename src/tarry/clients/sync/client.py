@@ -8,12 +8,13 @@ from typing import Any, TypeVar, overload
 
 from tarry.clients.locking import Terms
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
-from tarry.clients.origin import MAX_BODY, PATIENCE, Origin
-from tarry.clients.queueing import desk_of
+from tarry.clients.origin import MAX_BODY, PATIENCE, NameMapper, Origin
+from tarry.clients.queueing import desk_of, origin_keys
+from tarry.clients.sync.blocking import BlockingQueue
+from tarry.clients.sync.delayed import DelayedQueue
 from tarry.clients.sync.engine import Engine
 from tarry.clients.sync.job import Job
 from tarry.clients.sync.locks import Lock, RedisLocks
-from tarry.clients.sync.queues import BlockingQueue, DelayedQueue
 from tarry.clients.sync.topic import Topic
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
@@ -34,6 +35,7 @@ class Client:
     ``namespace``  keeps applications apart on one server
     ``max_body``   bytes that a body may have
     ``patience``   how long a lost answer is asked for again, before ``Unavailable`` says so
+    ``name_mapper``  what Redisson's ``NameMapper`` does to names in Java: a prefix, or a function
     """
 
     def __init__(
@@ -43,9 +45,10 @@ class Client:
         namespace: str = "default",
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
+        name_mapper: NameMapper = None,
     ) -> None:
         self.namespace = namespace
-        self.engine = Engine(Origin(url, namespace, max_body, patience))
+        self.engine = Engine(Origin(url, namespace, max_body, patience, name_mapper))
 
     def __enter__(self) -> Client:
         return self
@@ -112,6 +115,12 @@ class Client:
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
         return BlockingQueue(self.engine, BlockingVerbs(desk_of(self.engine.origin, name, codec, None)))
+
+    def keep_moving(self, *queues: str) -> None:
+        """Moves what falls due in these queues as long as this client is open, for consumers that cannot: who only
+        waits in Java, or not at all just now. Whoever waits in ``take``, ``poll`` or ``subscribe`` does it by itself.
+        """
+        self.engine.keep_moving([origin_keys(self.engine.origin, name) for name in queues])
 
     def move_to_topic(self, queue: DelayedQueue[Any], topic: Topic[Any] | str, *, dry_run: bool = False) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.

@@ -125,7 +125,11 @@ class Engine:
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
+    def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
+        """From now on these queues move."""
+        self.part(Mover).keep(queues)
+
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """The first payload of any of the queues, which move while somebody consumes them."""
-        self.part(Mover).keep(queues)
+        self.keep_moving(queues)
         return self.part(Takers).take(queues, seconds)

@@ -81,7 +81,12 @@ def blocking(client: AsyncClient | Client, **other: Any) -> Client:
 
 def _settings(client: AsyncClient | Client) -> dict[str, Any]:
     origin = client.engine.origin
-    return {"namespace": origin.namespace, "max_body": origin._max_body, "patience": origin.patience.bound}
+    return {
+        "namespace": origin.namespace,
+        "max_body": origin._max_body,
+        "patience": origin.patience.bound,
+        "name_mapper": origin.name_mapper,
+    }
 
 
 def url_of(client: AsyncClient | Client) -> str | None:

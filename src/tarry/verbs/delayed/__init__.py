@@ -6,6 +6,8 @@ desk       a queue as its verbs see it: keys, codec, format
 offering   elements in
 finding    elements out, by place or by value; looking at them
 moving     the transfer, what is ready, and what is set aside
+taking     values of what was taken
 keeping    who moves which queue when
+telling    how many are where, and what of it is a metric
 face       the verbs as a user calls them
 """

@@ -16,6 +16,16 @@ from tarry.words.keys import QueueKeys, queue_keys
 T = TypeVar("T")
 
 
+def keys_of(name: str, *, cluster: bool = False) -> QueueKeys:
+    """Redisson's keys of the queue, and ours; ``BadInput`` for a name that cannot be one, or not in a Cluster."""
+    if not isinstance(name, str) or not name:
+        raise BadInput(f"queue: {name!r}; its name is a text that is not empty.")
+    if cluster and not names.fits_cluster(name):
+        raise BadInput(f"queue: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
+    theirs = names.delayed_queue(name)
+    return queue_keys(theirs.ready, theirs.order, theirs.due, theirs.channel, names.prefix_name("tarry", name))
+
+
 @dataclass(frozen=True, slots=True)
 class QueueDesk(Generic[T]):
     """Everything that the verbs of one queue need, and nothing that talks."""
@@ -26,6 +36,8 @@ class QueueDesk(Generic[T]):
     format: Format | None
     """What is written; ``None``: as the queue's last element, and the new one where there is none."""
     marks: Callable[[int], bytes]
+    keys_of: Callable[[str], QueueKeys] = keys_of
+    """The keys of another queue of the same application."""
 
     def encode(self, value: T) -> bytes:
         """The payload of a value; ``BadInput`` if it has none under this codec."""
@@ -60,16 +72,6 @@ class Taken:
 
     values: list[Any]
     unread: list[tuple[bytes, str]]
-
-
-def keys_of(name: str, *, cluster: bool = False) -> QueueKeys:
-    """Redisson's keys of the queue, and ours; ``BadInput`` for a name that cannot be one, or not in a Cluster."""
-    if not isinstance(name, str) or not name:
-        raise BadInput(f"queue: {name!r}; its name is a text that is not empty.")
-    if cluster and not names.fits_cluster(name):
-        raise BadInput(f"queue: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
-    theirs = names.delayed_queue(name)
-    return queue_keys(theirs.ready, theirs.order, theirs.due, theirs.channel, names.prefix_name("tarry", name))
 
 
 def format_of(format: str | None) -> Format | None:

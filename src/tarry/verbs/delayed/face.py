@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from tarry.idea.calls import Call, Command, Flow
-from tarry.verbs.delayed import finding, moving, offering
-from tarry.verbs.delayed.desk import QueueDesk, Taken
+from tarry.verbs.delayed import finding, moving, offering, taking, telling
+from tarry.verbs.delayed.desk import QueueDesk
 from tarry.words.durations import Duration
 
 T = TypeVar("T")
@@ -27,8 +27,8 @@ class DelayedVerbs(Generic[T]):
     def offer_many(self, values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
         return offering.offer_many(self.desk, values, delay)
 
-    def poll(self, n: int) -> Call[Taken]:
-        return finding.poll(self.desk, n)
+    def poll(self, n: int) -> Flow[list[T]]:
+        return taking.poll(self.desk, n)
 
     def pass_on(self, target: str) -> Call[T | None]:
         return finding.pass_on(self.desk, target)
@@ -63,8 +63,8 @@ class DelayedVerbs(Generic[T]):
     def poison(self) -> Command[list[moving.SetAside]]:
         return moving.poison(self.keys)
 
-    def aside(self, unread: Iterable[tuple[bytes, str]]) -> Call[Any]:
-        return moving.aside(self.keys, unread)
+    def stats(self) -> Call[telling.QueueStats]:
+        return telling.stats(self.desk)
 
 
 class BlockingVerbs(Generic[T]):
@@ -77,8 +77,11 @@ class BlockingVerbs(Generic[T]):
     def put(self, value: T) -> Command[int]:
         return moving.put(self.desk, value)
 
-    def poll(self, n: int) -> Call[Taken]:
-        return moving.poll_ready(self.desk, n)
+    def poll(self, n: int) -> Flow[list[T]]:
+        return taking.poll_ready(self.desk, n)
+
+    def read(self, payload: bytes) -> Flow[list[T]]:
+        return taking.read(self.desk, payload)
 
     def peek(self) -> Command[T | None]:
         return moving.peek_ready(self.desk)
@@ -91,6 +94,9 @@ class BlockingVerbs(Generic[T]):
 
     def poison(self) -> Command[list[moving.SetAside]]:
         return moving.poison(self.keys)
+
+    def stats(self) -> Call[telling.QueueStats]:
+        return telling.stats(self.desk)
 
     def aside(self, unread: Iterable[tuple[bytes, str]]) -> Call[Any]:
         return moving.aside(self.keys, unread)

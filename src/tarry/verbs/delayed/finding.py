@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow, Reply, ask
 from tarry.idea.scripts import Script
-from tarry.verbs.delayed.desk import QueueDesk, Taken, keys_of
+from tarry.verbs.delayed.desk import QueueDesk, Taken
 from tarry.verbs.redisson.elements import Element, unpack
 from tarry.words.keys import QUEUE_PARTS, QueueKeys
 
@@ -62,7 +62,7 @@ def want_of(n: int) -> int:
 
 def pass_on(desk: QueueDesk[T], target: str) -> Call[T | None]:
     """The last offered goes to the head of another queue's list."""
-    keys = (*desk.keys, keys_of(target).ready)
+    keys = (*desk.keys, desk.keys_of(target).ready)
     return Call(PASS_ON, keys, (), lambda reply: None if reply is None else desk.seen(reply))
 
 

@@ -1,11 +1,10 @@
-"""Queues that are shared with Java applications on Redisson, awaited: the names of their verbs."""
+"""A blocking queue that is shared with Java applications on Redisson, awaited: waiting for what is due, and handlers."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import datetime
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -13,9 +12,9 @@ from tarry.clients.origin import seconds_of
 from tarry.clients.queueing import desk_of, failure
 from tarry.errors import TarryError
 from tarry.idea.patience import LONGEST
-from tarry.verbs.delayed.desk import Taken
-from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
+from tarry.verbs.delayed.face import BlockingVerbs
 from tarry.verbs.delayed.moving import SetAside
+from tarry.verbs.delayed.telling import QueueStats
 from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
 
@@ -25,122 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
 LISTENING_S = 1.0
-
-
-class AsyncDelayedQueue(Generic[T]):
-    """Redisson's ``RDelayedQueue``: elements that move to the blocking queue of the same name when they are due.
-
-    Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
-    """
-
-    def __init__(self, engine: Engine, verbs: DelayedVerbs[T]) -> None:
-        self.engine = engine
-        self.verbs = verbs
-        self.name = verbs.desk.name
-
-    def __repr__(self) -> str:
-        return f"<AsyncDelayedQueue {self.name}>"
-
-    async def __aenter__(self) -> AsyncDelayedQueue[T]:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.destroy()
-
-    async def __aiter__(self) -> AsyncIterator[T]:
-        values, at = await self.engine.run(self.verbs.page(0))
-        for value in values:
-            yield value
-        while at:
-            values, at = await self.engine.run(self.verbs.page(at))
-            for value in values:
-                yield value
-
-    async def offer(self, value: T, delay: Duration) -> datetime:
-        """Puts an element in, to be moved after ``delay``. Answers when it is due, by the server's clock.
-
-        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer. Offered again
-        after a lost answer it is there once, unless it became due in between.
-        """
-        return await self.engine.run(self.verbs.offer(value, delay))
-
-    async def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
-        """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
-        return await self.engine.run(self.verbs.offer_many(values, delay))
-
-    @overload
-    async def poll(self) -> T | None: ...
-    @overload
-    async def poll(self, n: int) -> list[T]: ...
-    async def poll(self, n: int | None = None) -> T | list[T] | None:
-        """Ignores the delay: takes out what was offered first, whenever it is due, as Redisson does.
-
-        Without ``n`` one element or ``None``, with it a list of up to ``n`` (at most 1000). For what is due, use the
-        blocking queue.
-        """
-        values = await self._values(1 if n is None else n)
-        return values if n is not None else values[0] if values else None
-
-    async def poll_last_and_offer_first_to(self, queue: str) -> T | None:
-        """Takes out what was offered last, whenever it is due, and puts it first into the list ``queue``."""
-        return await self.engine.run(self.verbs.pass_on(queue))
-
-    async def remove(self, value: T) -> bool:
-        """Takes out the first element that is equal, as bytes. Answers whether there was one."""
-        return await self.engine.run(self.verbs.remove(value))
-
-    async def remove_all(self, values: Iterable[T]) -> bool:
-        """Takes out every element that is equal to one of these. Answers whether there was one."""
-        return await self.engine.run(self.verbs.remove_all(values))
-
-    async def retain_all(self, values: Iterable[T]) -> bool:
-        """Takes out every element that is equal to none of these; none of them will be delivered (Redisson's are).
-
-        Answers whether there was one.
-        """
-        return await self.engine.run(self.verbs.retain_all(values))
-
-    async def contains(self, value: T) -> bool:
-        """Whether an element is equal, as bytes."""
-        return await self.engine.run(self.verbs.contains_all([value]))
-
-    async def contains_all(self, values: Iterable[T]) -> bool:
-        """Whether for each of these an element is equal."""
-        return await self.engine.run(self.verbs.contains_all(values))
-
-    async def peek(self) -> T | None:
-        """The element that was offered first; it stays."""
-        return await self.engine.run(self.verbs.peek())
-
-    async def size(self) -> int:
-        """How many elements are not moved yet."""
-        return await self.engine.run(self.verbs.size())
-
-    async def read_all(self) -> list[T]:
-        """All elements in the order of offers; ``Opaque`` where the codec cannot read one."""
-        return await self.engine.run(self.verbs.read_all())
-
-    async def clear(self) -> bool:
-        """Takes out everything. Answers whether there was something. What was moved already stays."""
-        return await self.engine.run(self.verbs.clear())
-
-    async def poison(self) -> list[SetAside]:
-        """What could not be read and was set aside, with the reasons."""
-        return await self.engine.run(self.verbs.poison())
-
-    async def destroy(self) -> None:
-        """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""
-
-    async def _values(self, n: int) -> list[T]:
-        while True:
-            taken = await self.engine.run(self.verbs.poll(n))
-            if not taken.unread:
-                return taken.values
-            await self.engine.run(self.verbs.aside(taken.unread))
-            if taken.values:
-                return taken.values
 
 
 class AsyncBlockingQueue(Generic[T]):
@@ -184,7 +67,7 @@ class AsyncBlockingQueue(Generic[T]):
         ``wait=None`` waits for ever. What is due is moved first.
         """
         seconds = seconds_of(wait)
-        values = await self._values(1 if n is None else n)
+        values = await self.engine.run(self.verbs.poll(1 if n is None else n))
         if not values and seconds:
             values = await self._wait([], seconds)
         return values if n is not None else values[0] if values else None
@@ -196,7 +79,7 @@ class AsyncBlockingQueue(Generic[T]):
         others = [AsyncBlockingQueue(self.engine, BlockingVerbs(desk)) for desk in desks]
         values: list[T] = []
         for queue in (self, *others):
-            values = values or await queue._values(1)
+            values = values or await self.engine.run(queue.verbs.poll(1))
         if not values and seconds:
             values = await self._wait([queue.verbs.keys for queue in others], seconds)
         return values[0] if values else None
@@ -205,7 +88,7 @@ class AsyncBlockingQueue(Generic[T]):
         """Appends what is there, or ``n`` elements at most, to a list. Answers how many."""
         done = 0
         while n is None or done < n:
-            values = await self._values(1000 if n is None else min(n - done, 1000))
+            values = await self.engine.run(self.verbs.poll(1000 if n is None else min(n - done, 1000)))
             if not values:
                 break
             target += values
@@ -224,6 +107,10 @@ class AsyncBlockingQueue(Generic[T]):
         """How many elements may be taken."""
         return await self.engine.run(self.verbs.size())
 
+    async def stats(self) -> QueueStats:
+        """How many elements are where, and how late the first is that is not moved."""
+        return await self.engine.run(self.verbs.stats())
+
     async def poison(self) -> list[SetAside]:
         """What could not be read or handled and was set aside, with the reasons."""
         return await self.engine.run(self.verbs.poison())
@@ -235,27 +122,16 @@ class AsyncBlockingQueue(Generic[T]):
         """
         return AsyncSubscription(self, handler)
 
-    async def _values(self, n: int) -> list[T]:
-        while True:
-            taken = await self.engine.run(self.verbs.poll(n))
-            if not await self._aside(taken) or taken.values:
-                return taken.values
-
     async def _wait(self, others: list[QueueKeys], seconds: float) -> list[T]:
         until = asyncio.get_running_loop().time() + seconds
         while True:
             pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)
             if pair is None:
                 return []
-            taken = self.verbs.desk.taken([pair[1]])
-            if not await self._aside(taken):
-                return taken.values
+            values = await self.engine.run(self.verbs.read(pair[1]))
+            if values:
+                return values
             seconds = max(until - asyncio.get_running_loop().time(), 0)
-
-    async def _aside(self, taken: Taken) -> bool:
-        if taken.unread:
-            await self.engine.run(self.verbs.aside(taken.unread))
-        return bool(taken.unread)
 
 
 class AsyncSubscription:

@@ -1,12 +1,11 @@
-"""Queues that are shared with Java applications on Redisson, blocking: the names of their verbs."""
+"""A blocking queue that is shared with Java applications on Redisson, blocking: waiting for what is due, and handlers."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -14,9 +13,9 @@ from tarry.clients.origin import seconds_of
 from tarry.clients.queueing import desk_of, failure
 from tarry.errors import TarryError
 from tarry.idea.patience import LONGEST
-from tarry.verbs.delayed.desk import Taken
-from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
+from tarry.verbs.delayed.face import BlockingVerbs
 from tarry.verbs.delayed.moving import SetAside
+from tarry.verbs.delayed.telling import QueueStats
 from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
 
@@ -26,120 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
 LISTENING_S = 1.0
-
-
-class DelayedQueue(Generic[T]):
-    """Redisson's ``RDelayedQueue``: elements that move to the blocking queue of the same name when they are due.
-
-    Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
-    """
-
-    def __init__(self, engine: Engine, verbs: DelayedVerbs[T]) -> None:
-        self.engine = engine
-        self.verbs = verbs
-        self.name = verbs.desk.name
-
-    def __repr__(self) -> str:
-        return f"<DelayedQueue {self.name}>"
-
-    def __enter__(self) -> DelayedQueue[T]:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.destroy()
-
-    def __iter__(self) -> Iterator[T]:
-        values, at = self.engine.run(self.verbs.page(0))
-        yield from values
-        while at:
-            values, at = self.engine.run(self.verbs.page(at))
-            yield from values
-
-    def offer(self, value: T, delay: Duration) -> datetime:
-        """Puts an element in, to be moved after ``delay``. Answers when it is due, by the server's clock.
-
-        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer. Offered again
-        after a lost answer it is there once, unless it became due in between.
-        """
-        return self.engine.run(self.verbs.offer(value, delay))
-
-    def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
-        """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
-        return self.engine.run(self.verbs.offer_many(values, delay))
-
-    @overload
-    def poll(self) -> T | None: ...
-    @overload
-    def poll(self, n: int) -> list[T]: ...
-    def poll(self, n: int | None = None) -> T | list[T] | None:
-        """Ignores the delay: takes out what was offered first, whenever it is due, as Redisson does.
-
-        Without ``n`` one element or ``None``, with it a list of up to ``n`` (at most 1000). For what is due, use the
-        blocking queue.
-        """
-        values = self._values(1 if n is None else n)
-        return values if n is not None else values[0] if values else None
-
-    def poll_last_and_offer_first_to(self, queue: str) -> T | None:
-        """Takes out what was offered last, whenever it is due, and puts it first into the list ``queue``."""
-        return self.engine.run(self.verbs.pass_on(queue))
-
-    def remove(self, value: T) -> bool:
-        """Takes out the first element that is equal, as bytes. Answers whether there was one."""
-        return self.engine.run(self.verbs.remove(value))
-
-    def remove_all(self, values: Iterable[T]) -> bool:
-        """Takes out every element that is equal to one of these. Answers whether there was one."""
-        return self.engine.run(self.verbs.remove_all(values))
-
-    def retain_all(self, values: Iterable[T]) -> bool:
-        """Takes out every element that is equal to none of these; none of them will be delivered (Redisson's are).
-
-        Answers whether there was one.
-        """
-        return self.engine.run(self.verbs.retain_all(values))
-
-    def contains(self, value: T) -> bool:
-        """Whether an element is equal, as bytes."""
-        return self.engine.run(self.verbs.contains_all([value]))
-
-    def contains_all(self, values: Iterable[T]) -> bool:
-        """Whether for each of these an element is equal."""
-        return self.engine.run(self.verbs.contains_all(values))
-
-    def peek(self) -> T | None:
-        """The element that was offered first; it stays."""
-        return self.engine.run(self.verbs.peek())
-
-    def size(self) -> int:
-        """How many elements are not moved yet."""
-        return self.engine.run(self.verbs.size())
-
-    def read_all(self) -> list[T]:
-        """All elements in the order of offers; ``Opaque`` where the codec cannot read one."""
-        return self.engine.run(self.verbs.read_all())
-
-    def clear(self) -> bool:
-        """Takes out everything. Answers whether there was something. What was moved already stays."""
-        return self.engine.run(self.verbs.clear())
-
-    def poison(self) -> list[SetAside]:
-        """What could not be read and was set aside, with the reasons."""
-        return self.engine.run(self.verbs.poison())
-
-    def destroy(self) -> None:
-        """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""
-
-    def _values(self, n: int) -> list[T]:
-        while True:
-            taken = self.engine.run(self.verbs.poll(n))
-            if not taken.unread:
-                return taken.values
-            self.engine.run(self.verbs.aside(taken.unread))
-            if taken.values:
-                return taken.values
 
 
 class BlockingQueue(Generic[T]):
@@ -183,7 +68,7 @@ class BlockingQueue(Generic[T]):
         ``wait=None`` waits for ever. What is due is moved first.
         """
         seconds = seconds_of(wait)
-        values = self._values(1 if n is None else n)
+        values = self.engine.run(self.verbs.poll(1 if n is None else n))
         if not values and seconds:
             values = self._wait([], seconds)
         return values if n is not None else values[0] if values else None
@@ -195,7 +80,7 @@ class BlockingQueue(Generic[T]):
         others = [BlockingQueue(self.engine, BlockingVerbs(desk)) for desk in desks]
         values: list[T] = []
         for queue in (self, *others):
-            values = values or queue._values(1)
+            values = values or self.engine.run(queue.verbs.poll(1))
         if not values and seconds:
             values = self._wait([queue.verbs.keys for queue in others], seconds)
         return values[0] if values else None
@@ -204,7 +89,7 @@ class BlockingQueue(Generic[T]):
         """Appends what is there, or ``n`` elements at most, to a list. Answers how many."""
         done = 0
         while n is None or done < n:
-            values = self._values(1000 if n is None else min(n - done, 1000))
+            values = self.engine.run(self.verbs.poll(1000 if n is None else min(n - done, 1000)))
             if not values:
                 break
             target += values
@@ -223,6 +108,10 @@ class BlockingQueue(Generic[T]):
         """How many elements may be taken."""
         return self.engine.run(self.verbs.size())
 
+    def stats(self) -> QueueStats:
+        """How many elements are where, and how late the first is that is not moved."""
+        return self.engine.run(self.verbs.stats())
+
     def poison(self) -> list[SetAside]:
         """What could not be read or handled and was set aside, with the reasons."""
         return self.engine.run(self.verbs.poison())
@@ -234,27 +123,16 @@ class BlockingQueue(Generic[T]):
         """
         return Subscription(self, handler)
 
-    def _values(self, n: int) -> list[T]:
-        while True:
-            taken = self.engine.run(self.verbs.poll(n))
-            if not self._aside(taken) or taken.values:
-                return taken.values
-
     def _wait(self, others: list[QueueKeys], seconds: float) -> list[T]:
         until = time.monotonic() + seconds
         while True:
             pair = self.engine.take_payload([self.verbs.keys, *others], seconds)
             if pair is None:
                 return []
-            taken = self.verbs.desk.taken([pair[1]])
-            if not self._aside(taken):
-                return taken.values
+            values = self.engine.run(self.verbs.read(pair[1]))
+            if values:
+                return values
             seconds = max(until - time.monotonic(), 0)
-
-    def _aside(self, taken: Taken) -> bool:
-        if taken.unread:
-            self.engine.run(self.verbs.aside(taken.unread))
-        return bool(taken.unread)
 
 
 class Subscription:

@@ -1,0 +1,70 @@
+"""What a shared queue tells of itself, and which of it is worth a metric.
+
+waiting ──(due: overdue until it is moved)──▶ ready ──▶ whoever takes it         poison, leaving: beside the way
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tarry.idea.calls import Call, Reply
+from tarry.idea.scripts import Script
+from tarry.verbs.delayed.desk import QueueDesk
+from tarry.words.durations import MILLISECOND, as_datetime
+from tarry.words.keys import QUEUE_PARTS, leaving_key
+
+STATS = Script("delayed/stats", keys=(*QUEUE_PARTS, "leaving"))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """A shared queue at one moment, by the server's clock."""
+
+    queue: str
+    now: datetime
+    waiting: int
+    """Elements that are not moved yet, overdue ones among them."""
+    overdue: int
+    """Those that are due and not moved: more than a few for longer than a second mean that nobody moves."""
+    ready: int
+    """Elements that may be taken."""
+    poison: int
+    """What could not be read or handled and was set aside."""
+    leaving: int
+    """Elements on their way into a topic."""
+    movers: int
+    """Processes that have promised to look: the mover and its deputy. 0: nobody consumes it with tarry."""
+    next_due: datetime | None
+    """When the first element is due, or was."""
+
+    @property
+    def oldest_overdue(self) -> timedelta:
+        """How late the first element is; nothing if none is."""
+        return max(self.now - self.next_due, timedelta()) if self.next_due is not None else timedelta()
+
+
+GAUGES: dict[str, tuple[str, Callable[[QueueStats], float]]] = {
+    "tarry_queue_waiting": ("Elements of a shared queue that are not moved yet.", lambda now: now.waiting),
+    "tarry_queue_overdue": ("Elements that are due and not moved.", lambda now: now.overdue),
+    "tarry_queue_ready": ("Elements that may be taken.", lambda now: now.ready),
+    "tarry_queue_poison": ("What could not be read or handled and was set aside.", lambda now: now.poison),
+    "tarry_queue_leaving": ("Elements on their way into a topic.", lambda now: now.leaving),
+    "tarry_queue_movers": ("Processes that have promised to look: two at most.", lambda now: now.movers),
+    "tarry_queue_oldest_overdue_seconds": (
+        "How late the first element is that is not moved; 0 without one.",
+        lambda now: now.oldest_overdue.total_seconds(),
+    ),
+}
+"""The metrics of a shared queue: name, help, value. Each has the label ``queue``."""
+
+
+def stats(desk: QueueDesk[Any]) -> Call[QueueStats]:
+    def decode(reply: Reply) -> QueueStats:
+        now, waiting, overdue, ready, poison, leaving, movers, head = reply
+        due = None if head is None else as_datetime(round(float(head)) * MILLISECOND)
+        return QueueStats(desk.name, as_datetime(now), waiting, overdue, ready, poison, leaving, movers, due)
+
+    return Call(STATS, (*desk.keys, leaving_key(desk.keys)), (), decode)
