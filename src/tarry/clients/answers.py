@@ -6,14 +6,20 @@ The blocking and the awaiting runner differ in how they wait. This is the rest o
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Reply
+from tarry.idea.calls import Call, Command, Reply, Request
 from tarry.links.faults import Fault, Refused
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry.patience")
+
+
+def key_of(request: Request) -> bytes:
+    """The key that says which server a request goes to."""
+    return request.keys[0] if isinstance(request, Call) else request.words[1]
 
 
 def words_of(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
@@ -35,6 +41,17 @@ def spelled_out(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes,
     """The same with the script's text, for a server that does not know it yet."""
     words = words_of(request, clock)
     return words if isinstance(request, Command) else (b"EVAL", request.script.source, *words[2:])
+
+
+def first_in_full(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+    """Requests whose scripts the server does not know: the first of each script is spelled out."""
+    known: set[Any] = set()
+    said: list[tuple[bytes, ...]] = []
+    for request in requests:
+        script = request.script if isinstance(request, Call) else None
+        said.append(words_of(request, clock) if script in known else spelled_out(request, clock))
+        known.add(script)
+    return said
 
 
 def merged(calls: list[Call[Any]]) -> Call[Any]:

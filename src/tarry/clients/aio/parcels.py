@@ -65,3 +65,9 @@ def packed(errands: list[Errand]) -> list[Parcel]:
         if len(parcel.errands) > 1:
             parcel.request = merged([errand.request for errand in parcel.errands])
     return parcels
+
+
+def fail(future: asyncio.Future[Any], fault: BaseException) -> None:
+    """Tells who waits, if anybody still does."""
+    if not future.done():
+        future.set_exception(fault)

@@ -17,8 +17,8 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from tarry.clients.aio.parcels import Errand, Parcel, packed
-from tarry.clients.answers import given_up, shares, spelled_out, tell_of_patience, words_of
+from tarry.clients.aio.parcels import Errand, Parcel, fail, packed
+from tarry.clients.answers import given_up, key_of, shares, spelled_out, tell_of_patience, words_of
 from tarry.clients.sync.runner import announce
 from tarry.errors import BadInput, TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Flow
@@ -114,9 +114,9 @@ class Runner:
                 continue
             errand.began = errand.began or now
             try:
-                url = self._topology.url_of(_key_of(errand.request))
+                url = self._topology.url_of(key_of(errand.request))
             except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
-                _fail(errand.future, fault)
+                fail(errand.future, fault)
             else:
                 by_server.setdefault(url, []).append(errand)
         for url, group in by_server.items():
@@ -139,7 +139,7 @@ class Runner:
         except BaseException as fault:  # whatever it is, those who wait are told
             stopped = isinstance(fault, asyncio.CancelledError)
             for errand in (errand for parcel in parcels for errand in parcel.errands):
-                _fail(errand.future, Unavailable(CLOSED) if stopped else fault)
+                fail(errand.future, Unavailable(CLOSED) if stopped else fault)
             if not isinstance(fault, Exception):
                 raise
             return
@@ -163,7 +163,7 @@ class Runner:
             try:
                 answer = errand.request.decode(part)
             except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
-                _fail(errand.future, fault)
+                fail(errand.future, fault)
                 continue
             if not errand.future.done():
                 errand.future.set_result(answer)
@@ -186,7 +186,7 @@ class Runner:
         if pause is None:
             error = given_up(fault, self._topology.shown, spent)
             error.__cause__ = fault
-            _fail(errand.future, error)
+            fail(errand.future, error)
         elif not errand.future.done():
             if isinstance(fault, Lost) and isinstance(errand.request, Call):
                 errand.request = errand.request.repeated()
@@ -201,10 +201,10 @@ class Runner:
                 with suppress(Unavailable, Fault):  # still nobody there: patience decides
                     await self.refresh()
         except asyncio.CancelledError:
-            _fail(errand.future, Unavailable(CLOSED))
+            fail(errand.future, Unavailable(CLOSED))
             raise
         except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
-            _fail(errand.future, fault)
+            fail(errand.future, fault)
         else:
             self._post(errand)
 
@@ -302,13 +302,3 @@ class Runner:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-
-
-def _key_of(request: Any) -> bytes:
-    key: bytes = request.keys[0] if isinstance(request, Call) else request.words[1]
-    return key
-
-
-def _fail(future: asyncio.Future[Any], fault: BaseException) -> None:
-    if not future.done():
-        future.set_exception(fault)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.answers import given_up, spelled_out, tell_of_patience, words_of
+from tarry.clients.answers import first_in_full, given_up, key_of, spelled_out, tell_of_patience, words_of
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Flow, Request
 from tarry.idea.patience import Patience
@@ -44,7 +44,7 @@ class Runner:
         spelled, tries, began = False, 0, time.monotonic()
         while True:
             try:
-                server = self.server_of(_key_of(request))
+                server = self.server_of(key_of(request))
                 words = spelled_out(request, self.clock) if spelled else words_of(request, self.clock)
                 reply = server.exchange((words,), self._rescue(request) if _hands_out(request) else None)[0]
                 if not isinstance(reply, Fault):
@@ -64,7 +64,7 @@ class Runner:
         by_server: dict[Server, list[int]] = {}
         for at, request in enumerate(requests):
             try:
-                by_server.setdefault(self.server_of(_key_of(request)), []).append(at)
+                by_server.setdefault(self.server_of(key_of(request)), []).append(at)
             except Fault as fault:
                 answers[at] = given_up(fault, self._topology.shown, 0)
             except TarryError as fault:
@@ -82,7 +82,7 @@ class Runner:
             replies = server.exchange([words_of(request, self.clock) for request in requests])
             unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
             if unknown:
-                again = server.exchange(_first_in_full([requests[at] for at in unknown], self.clock))
+                again = server.exchange(first_in_full([requests[at] for at in unknown], self.clock))
                 for at, reply in zip(unknown, again, strict=True):
                     replies[at] = reply
         except Fault as fault:
@@ -212,21 +212,6 @@ def announce(topology: Topology) -> None:
             "Set TARRY_URL to share a server.",
             topology.shown.removesuffix(" (embedded)"),
         )
-
-
-def _key_of(request: Request) -> bytes:
-    return request.keys[0] if isinstance(request, Call) else request.words[1]
-
-
-def _first_in_full(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
-    """Scripts that the server does not know: the first call of each is spelled out."""
-    known: set[Any] = set()
-    said: list[tuple[bytes, ...]] = []
-    for request in requests:
-        script = request.script if isinstance(request, Call) else None
-        said.append(words_of(request, clock) if script in known else spelled_out(request, clock))
-        known.add(script)
-    return said
 
 
 def _hands_out(request: Any) -> bool:
