@@ -23,7 +23,7 @@ import msgspec
 from bench.reading import Turn
 from tarry.links.embedded import wire
 from tarry.links.embedded.launch import Running, launch
-from tarry.links.embedded.share import OPTIONS
+from tarry.links.embedded.share import DURABLE
 
 Effort = Literal["full", "quick", "tiny"]
 DAY_S = 86400
@@ -82,6 +82,11 @@ class Bench:
             time.sleep(0.05)
         time.sleep(0.1 if self.effort == "tiny" else 1.2)
 
+    def network(self) -> tuple[int, int]:
+        """Bytes that came to the server and left it since it started."""
+        about = self.info("stats")
+        return int(about["total_net_input_bytes"]), int(about["total_net_output_bytes"])
+
     @contextmanager
     def turn(self, jobs: int) -> Iterator[Callable[[], Turn]]:
         """Measures its block; call what it gives, afterwards, for the turn."""
@@ -116,7 +121,7 @@ def private_server() -> Iterator[Running]:
     """A server of our own, with the embedded server's settings, in a folder with a short name."""
     folder = Path(tempfile.mkdtemp(prefix="tarry-", dir="/tmp"))
     try:
-        running = launch(folder, socket=folder / "s", options=OPTIONS)
+        running = launch(folder, socket=folder / "s", options=DURABLE)
         try:
             yield running
         finally:
