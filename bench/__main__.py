@@ -31,7 +31,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a run of a minute: smaller sizes, fewer repeats")
     parser.add_argument("--repeat", type=int, help="how often each side has its turn (5; quick: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every reading there")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the table in a Markdown page")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="PAGE",
+        help="replace the table in a Markdown page, and the readings beside it (.json)",
+    )
     given = parser.parse_args()
     if unknown := [name for name in given.rows if name not in ROWS]:
         parser.error(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
@@ -40,10 +45,12 @@ def main() -> None:
     about = table.machine(effort, repeat)
     results = measure(given.rows or list(ROWS), effort, repeat)
     table.show(results)
+    readings = json.dumps(table.as_data(results, about), indent=1, ensure_ascii=False) + "\n"
     if given.json:
-        given.json.write_text(json.dumps(table.as_data(results, about), indent=2, ensure_ascii=False), "utf-8")
+        given.json.write_text(readings, "utf-8")
     if given.write:
-        table.write(given.write, table.as_markdown(results, about))
+        table.write(given.write, table.BEGIN, table.END, table.as_markdown(results, about))
+        given.write.with_suffix(".json").write_text(readings, "utf-8")
 
 
 if __name__ == "__main__":

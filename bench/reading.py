@@ -83,6 +83,11 @@ def rates(turns: list[Turn]) -> Reading:
     return Reading(tuple(turn.per_second for turn in turns))
 
 
+def traffic(before: tuple[int, int], after: tuple[int, int], jobs: int) -> dict[str, float | str]:
+    """Bytes a job, to the server and from it."""
+    return {"tarry bytes in": (after[0] - before[0]) / jobs, "tarry bytes out": (after[1] - before[1]) / jobs}
+
+
 def costs(turns: list[Turn], whose: str) -> dict[str, float | str]:
     """Microseconds of processor time a job, on both ends."""
     return {

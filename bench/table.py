@@ -115,11 +115,11 @@ def as_markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def write(page: Path, table: str) -> None:
-    """Replaces what is between the markers of a page."""
+def write(page: Path, first: str, last: str, table: str) -> None:
+    """Replaces what is between two markers of a page."""
     text = page.read_text("utf-8")
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = text.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        sys.exit(f"{page} has no place for the table: a line {BEGIN} and, after it, a line {END}.")
-    page.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", "utf-8")
+        sys.exit(f"{page} has no place for the table: a line {first} and, after it, a line {last}.")
+    page.write_text(f"{before}{first}\n{table}\n{last}{after}", "utf-8")

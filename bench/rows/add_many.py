@@ -10,7 +10,7 @@ from redis import Redis
 
 import tarry
 from bench.harness import BODY, RAW_BODY, Bench
-from bench.reading import Reach, Result, Turn, costs, rates
+from bench.reading import Reach, Result, Turn, costs, rates, traffic
 
 CHUNK = 1000
 
@@ -22,9 +22,13 @@ def add_many(bench: Bench) -> list[Result]:
     with tarry.Client(bench.url) as client, Redis(unix_socket_path=bench.socket) as redis:
         topic = client.topic("orders")
 
+        seen: dict[str, float | str] = {}
+
         def by_tarry() -> Turn:
+            before = bench.network()
             with bench.turn(count) as taken:
                 topic.add_many(bodies, delay=3600)
+            seen.update(traffic(before, bench.network(), count))
             return taken()
 
         def bare() -> Turn:
@@ -46,6 +50,6 @@ def add_many(bench: Bench) -> list[Result]:
             rates(ours),
             Reach("≥", 0.3, "ratio"),
             rates(theirs),
-            costs(ours, "tarry") | costs(theirs, "bare"),
+            costs(ours, "tarry") | costs(theirs, "bare") | seen,
         )
     ]

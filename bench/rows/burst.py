@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 
 import tarry
 from bench.harness import BODY, Bench
-from bench.reading import Reach, Result, Turn, costs, rates
+from bench.reading import Reach, Result, Turn, costs, rates, traffic
 from tarry.programs.worker.registry import CONCURRENCY
 
 AHEAD_S = 1.5
@@ -23,6 +23,7 @@ MANY = 1000
 
 def burst(bench: Bench) -> list[Result]:
     count = bench.size(50_000, 20_000, 500)
+    seen: dict[int, dict[str, float | str]] = {}
 
     def once(slots: int) -> Turn:
         due = datetime.now(timezone.utc) + timedelta(seconds=AHEAD_S)
@@ -30,7 +31,7 @@ def burst(bench: Bench) -> list[Result]:
             topic = client.topic("orders")
             topic.add_many([BODY] * count, at=due)
             assert datetime.now(timezone.utc) < due, "adding took longer than the delay; nothing fell due at once"
-            before = bench.server_cpu()
+            before, sent = bench.server_cpu(), bench.network()
             words = [bench.url, topic.name, str(count), str(due.timestamp()), str(slots)]
             worker = subprocess.run(
                 [sys.executable, "-m", "bench.drain", *words], check=True, stdout=subprocess.PIPE, text=True
@@ -38,6 +39,7 @@ def burst(bench: Bench) -> list[Result]:
             told = json.loads(worker.stdout)
             stats = topic.stats()
             assert (told["jobs"], stats.delayed, stats.ready, stats.reserved) == (count, 0, 0, 0), (told, stats)
+            seen[slots] = traffic(sent, bench.network(), count)
             return Turn(count, told["wall_s"], told["cpu_s"], bench.server_cpu() - before)
 
     many, default = bench.turns(lambda: once(MANY), lambda: once(CONCURRENCY))
@@ -48,7 +50,7 @@ def burst(bench: Bench) -> list[Result]:
             "jobs/s",
             rates(turns),
             Reach("≥", 40_000) if slots == MANY else None,
-            details=costs(turns, "tarry"),
+            details=costs(turns, "tarry") | seen[slots],
         )
         for slots, turns in ((MANY, many), (CONCURRENCY, default))
     ]
