@@ -279,6 +279,11 @@ class Runner:
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._refreshing
 
+    @property
+    def lives_here(self) -> bool:
+        """Whether its connections are this loop's and this process's."""
+        return self._home == (asyncio.get_running_loop(), os.getpid())
+
     async def close(self) -> None:
         """Waits for what is on its way, a few seconds at most, then closes."""
         loop = asyncio.get_running_loop()

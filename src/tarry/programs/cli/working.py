@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,16 +48,8 @@ def worker(
         topics=chosen,
         concurrency=concurrency,
     )
-    is_child = serving.SOCKET in os.environ
-    if not is_child:
-        serving.say(serving.banner(found, processes))
-    if processes == 1 or is_child:
-        code = serving.serve(found)
-    else:
-        from tarry.programs.worker.parent import Parent
-
-        words = _words(session, app, topics, concurrency, log, log_level)
-        code = serving.run_in_loop(_parent(Parent, found, words, processes))
+    words = _words(session, app, topics, concurrency, log, log_level)
+    code = serving.serve(found, processes, [sys.executable, "-m", "tarry", *words])
     if code:
         raise typer.Exit(code)
 
@@ -71,11 +64,6 @@ def _loaded(app: str) -> Worker:
         if fault.__cause__ is not None:
             serving.say(loading.traceback_of(fault.__cause__))
         raise
-
-
-async def _parent(kind: type, found: object, words: list[str], processes: int) -> int:
-    code: int = await kind(found, words, processes).run()
-    return code
 
 
 def _words(

@@ -33,9 +33,12 @@ class TestClock(Clock):
         self._left = ExitStack()
 
     def attach(self, *workers: Worker) -> None:
-        """Until the test ends these workers live here: their tasks are added to this server, their jobs go by this clock."""
+        """Until the test ends these workers live here: their tasks are added to this server, their jobs go by this clock.
+
+        They work when time is advanced; an application that has one beside it (``async with worker``) does not start it.
+        """
         for worker in workers:
-            self._left.enter_context(worker.using(self.client))
+            self._left.enter_context(worker.using(self.client, beside=False))
             self._workers.append(worker)
 
     def advance(self, duration: Duration) -> None:

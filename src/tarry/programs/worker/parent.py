@@ -16,7 +16,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -49,11 +48,11 @@ class Child:
         self.mute = False
         self.process: asyncio.subprocess.Process
 
-    async def start(self, words: Sequence[str]) -> None:
+    async def start(self, command: Sequence[str]) -> None:
         mine, its = socket.socketpair()
         with its:
             self.process = await asyncio.create_subprocess_exec(
-                *words,
+                *command,
                 env={**os.environ, HOLDER: self.holder, SOCKET: str(its.fileno())},
                 pass_fds=[its.fileno()],
                 start_new_session=True,  # a Ctrl-C of the terminal reaches it by its parent alone, once
@@ -86,14 +85,14 @@ class Child:
 class Parent:
     """Keeps so many children, until it is told to stop."""
 
-    def __init__(self, worker: Worker, words: Sequence[str], processes: int) -> None:
+    def __init__(self, worker: Worker, command: Sequence[str], processes: int) -> None:
         self._client = worker.blocking
         self._topics = [route.topic for route in worker.routes()]
         self._ttr_s = min(
             microseconds(worker.ttr if route.ttr is None else route.ttr) / SECOND for route in worker.routes()
         )
         self._grace_s = worker.grace_s
-        self._words = [sys.executable, "-m", "tarry", *words]
+        self._command = command
         self._processes = processes
         self._children: dict[int, Child] = {}
         self._codes: list[int] = []
@@ -129,7 +128,7 @@ class Parent:
         pause = FIRST_PAUSE_S
         while not self._stopping.is_set():
             child = self._children[number] = Child(number)
-            await child.start(self._words)
+            await child.start(self._command)
             if self._stopping.is_set():
                 child.tell(signal.SIGTERM)
             code = await child.process.wait()

@@ -14,7 +14,7 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from tarry import __version__
@@ -28,8 +28,18 @@ HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKE
 T = TypeVar("T")
 
 
-def serve(worker: Worker) -> int:
-    """Runs a worker until it is told to stop; answers the exit code."""
+def serve(worker: Worker, processes: int, command: Sequence[str]) -> int:
+    """Runs a worker until it is told to stop, here or in several processes, each started by ``command``.
+
+    Answers the exit code.
+    """
+    is_child = SOCKET in os.environ
+    if not is_child:
+        say(banner(worker, processes))
+    if processes > 1 and not is_child:
+        from tarry.programs.worker.parent import Parent
+
+        return run_in_loop(Parent(worker, command, processes).run())
     cut_off = run_in_loop(_serve(worker))
     return GIVEN_BACK if cut_off else CLEAN
 

@@ -48,9 +48,13 @@ class Clients:
         return Clients(url or url_of(origin), namespace or origin.namespace)
 
     async def close(self, *, given: bool) -> None:
-        """Closes those that were made here; with ``given`` the one that was given as well."""
-        if self._awaited is not None and (given or self._awaited is not self.given):
-            await self._awaited.close()
+        """Closes those that were made here; with ``given`` the one that was given as well.
+
+        An awaited one that lives in another loop is left to that loop.
+        """
+        awaited = self._awaited
+        if awaited is not None and (given or awaited is not self.given) and awaited.engine.runner.lives_here:
+            await awaited.close()
         if self._blocking is not None and (given or self._blocking is not self.given):
             self._blocking.close()
 

@@ -74,6 +74,7 @@ class Worker(Registry):
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._run: asyncio.Task[int] | None = None
+        self._rests = False
         self.holder = b""
         """Its name on the jobs it has in hand; made of host, process and a random word when it starts."""
         self.beat: Callable[[], None] = lambda: None
@@ -92,16 +93,20 @@ class Worker(Registry):
         return self._clients.blocking
 
     @contextmanager
-    def using(self, server: str | Client | AsyncClient, *, namespace: str = "default") -> Generator[Worker]:
+    def using(
+        self, server: str | Client | AsyncClient, *, namespace: str = "default", beside: bool = True
+    ) -> Generator[Worker]:
         """In this block it works, and its tasks are added, on another server: for tests.
 
-        ``namespace`` goes with a URL; a client has its own.
+        ``namespace`` goes with a URL; a client has its own. With ``beside=False`` it does not work beside an application
+        (``async with worker`` starts nothing): somebody calls ``run_until_idle``.
         """
-        before, self._clients = self._clients, twins.Clients(server, namespace)
+        before = self._clients, self._rests
+        self._clients, self._rests = twins.Clients(server, namespace), not beside
         try:
             yield self
         finally:
-            self._clients = before
+            self._clients, self._rests = before
 
     async def close(self) -> None:
         """Closes its clients, one that it was given too. It may run again: the next verb opens them."""
@@ -267,6 +272,8 @@ class Worker(Registry):
         Leaving the block is ``stop``, and waits for what runs. What ended the worker before is logged then and there,
         and raised when the block is left.
         """
+        if self._rests:
+            return self
         self._run = asyncio.create_task(self.run(signals=False))
         self._run.add_done_callback(_tell_death)
         await asyncio.sleep(0)
@@ -277,10 +284,11 @@ class Worker(Registry):
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._run is not None
-        if not self._run.done():
-            self.stop()
-        await self._run
+        run, self._run = self._run, None
+        if run is not None:
+            if not run.done():
+                self.stop()
+            await run
 
 
 def _tell_death(run: asyncio.Task[int]) -> None:

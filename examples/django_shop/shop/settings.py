@@ -1,0 +1,25 @@
+"""As little as Django needs."""
+
+import os
+from pathlib import Path
+
+SECRET_KEY = "an example keeps no secrets"
+DEBUG = True
+ALLOWED_HOSTS = ["*"]
+ROOT_URLCONF = "shop.urls"
+INSTALLED_APPS = ["shop", "tarry.django"]
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": os.environ.get("SHOP_DATABASE", Path(__file__).parent.parent / "shop.sqlite3"),
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+TARRY = {
+    "NAMESPACE": os.environ.get("TARRY_NAMESPACE", "shop"),  # "URL" is TARRY_URL's where nothing is said
+    "TTR": "10s",
+    "GRACE": os.environ.get("SHOP_GRACE", "10s"),
+}

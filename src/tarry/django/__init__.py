@@ -1,0 +1,57 @@
+"""tarry in a Django project.
+
+    INSTALLED_APPS = [..., "tarry.django"]
+    TARRY = {"URL": "redis://jobs.example:6379/0", "NAMESPACE": "shop"}
+
+    # jobs.py of any app: imported when Django starts
+    from tarry.django import worker
+
+    @worker.task
+    def close(order_id: int) -> None: ...
+
+    # a view
+    transaction.on_commit(lambda: close.options(delay="30m").add(order.pk))
+
+$ python manage.py tarry_worker --processes 2
+
+``TARRY`` says what ``tarry.Worker`` takes: ``URL`` (else ``TARRY_URL`` of the environment), ``NAMESPACE``, ``CONCURRENCY``,
+``TTR``, ``GRACE``, ``BLOCKED``. Handlers find their database connections as a request does: fresh, and given back.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.sync.client import Client
+    from tarry.programs.worker.worker import Worker
+
+    worker: Worker
+    """The project's worker, made from ``settings.TARRY``."""
+
+__all__ = ["async_client", "client", "worker"]
+
+
+def client() -> Client:
+    """The project's client: for topics that have no task."""
+    return _worker().blocking
+
+
+def async_client() -> AsyncClient:
+    """The same, awaited: for async views."""
+    return _worker().client
+
+
+def __getattr__(name: str) -> object:
+    if name == "worker":
+        return _worker()
+    raise AttributeError(f"module 'tarry.django' has no attribute {name!r}")
+
+
+@cache
+def _worker() -> Worker:
+    from tarry.django.project import made_worker
+
+    return made_worker()

@@ -1,0 +1,55 @@
+"""``manage.py tarry_worker``: runs the handlers and tasks of the project."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from tarry.django import worker
+from tarry.errors import BadInput, TarryError
+from tarry.programs.worker import logs, serving
+
+
+class Command(BaseCommand):
+    """The same worker as ``tarry worker``, with the same exit codes."""
+
+    help = "Runs the project's handlers and tasks until SIGTERM. Exits with 4 when running jobs had to be given back."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The options of ``tarry worker``."""
+        parser.add_argument("--processes", type=int, default=1, help="So many processes, kept alive.")
+        parser.add_argument("--topics", help="Only these, with commas between.")
+        parser.add_argument("--concurrency", type=int, help="Slots that all topics share, in each process.")
+        parser.add_argument("--log", choices=logs.FORMATS, help="Own logs in this form, whatever LOGGING says.")
+
+    def handle(self, *_: Any, **options: Any) -> None:
+        """Works until it is told to stop."""
+        topics: str | None = options["topics"]
+        if options["log"] or not logging.getLogger("tarry.worker").hasHandlers():
+            logs.set_up(options["log"] or "text", os.environ.get("TARRY_LOG") or "info")
+        try:
+            if options["processes"] < 1:
+                raise BadInput("processes: it is a whole number, at least 1.")
+            chosen = None if topics is None else [name.strip() for name in topics.split(",")]
+            worker.instead(topics=chosen, concurrency=options["concurrency"])
+            code = serving.serve(worker, options["processes"], _command(options))
+        except TarryError as fault:
+            wrong = serving.WRONG if isinstance(fault, BadInput) else serving.NO_SERVER
+            raise CommandError(str(fault), returncode=wrong) from fault
+        if code:
+            sys.exit(code)
+
+
+def _command(options: dict[str, Any]) -> list[str]:
+    """The command line of a child. It finds the project where this process found it."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))
+    words = [sys.executable, "-m", "django", "tarry_worker"]
+    for name in ("topics", "concurrency", "log"):
+        if options[name] is not None:
+            words += [f"--{name}", str(options[name])]
+    return words
