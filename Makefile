@@ -11,7 +11,7 @@ BESIDE := tests/programs tests/embedded tests/bench tests/watch
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo test check bench lint types suite quick format docs packages clean
+.PHONY: help venv demo serve test check bench lint types suite quick format docs packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +23,9 @@ venv: $(STAMP) ## make .venv with tarry and its development tools
 
 demo: venv ## a thousand unpaid orders, two workers, one of them killed, on the embedded server
 	@$(BIN)/tarry demo
+
+serve: venv ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
+	@$(BIN)/tarry serve
 
 test: packages lint types suite ## everything: lint, types, the whole suite on every server, coverage
 

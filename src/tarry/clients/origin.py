@@ -45,7 +45,8 @@ class Origin:
 
     def verbs(self, topic: str, kind: Any) -> TopicVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""
-        desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), Bodies(kind, self._max_body), self._ids)
+        bodies = kind if isinstance(kind, Bodies) else Bodies(kind, self._max_body)
+        desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
         return TopicVerbs(desk, self.name, random.random)
 
     def redisson_name(self, name: str) -> str:

@@ -13,6 +13,7 @@
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
     tarry:{NAMESPACE}:workers          hash         worker → since when, what it says of itself   live workers, a hint too
     tarry:{NAMESPACE}:heard            sorted set   worker → when it was last heard, server µs  for half a minute it lives
+    tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot
 
 The braces are the hash tag: all keys of a topic live in one slot of a Cluster.
 
@@ -124,6 +125,10 @@ def topics_key(namespace: str) -> bytes:
 def worker_keys(namespace: str) -> WorkerKeys:
     tag = b"tarry:{" + names.namespace(namespace) + b"}:"
     return WorkerKeys(*[tag + part.encode() for part in WORKER_PARTS])
+
+
+def tokens_key(namespace: str) -> bytes:
+    return b"tarry:" + names.namespace(namespace) + b":tokens"
 
 
 def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged: str) -> QueueKeys:

@@ -1,0 +1,82 @@
+"""``tarry serve``: topics and jobs over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tarry.programs.cli.register import verb
+from tarry.programs.cli.session import Session
+
+if TYPE_CHECKING:
+    from tarry.programs.service.door import Door
+    from tarry.programs.service.settings import Settings
+
+
+@verb()
+def serve(
+    session: Session,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0: any that is free.")] = 7070,
+    host: Annotated[str, typer.Option(help="The address to listen on. Any but loopback needs tokens.")] = "127.0.0.1",
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", help="One more namespace to serve; may be repeated.", show_default=False),
+    ] = None,
+    without_tokens: Annotated[
+        bool, typer.Option("--without-tokens", help="Whoever reaches the port may do anything.")
+    ] = False,
+    certificate: Annotated[
+        Path | None, typer.Option(help="TLS: a file with the certificate, PEM.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(help="TLS: a file with its key, PEM.", show_default=False)] = None,
+    max_request: Annotated[int, typer.Option(min=1024, help="The largest body of a request, in bytes.")] = 8 << 20,
+    drain: Annotated[str, typer.Option(help="How long SIGTERM keeps the port open, answering 503.")] = "1s",
+    dialects: Annotated[bool, typer.Option(help="Speak the dialects of other systems.")] = True,
+    delay_controller: Annotated[str, typer.Option(help="The namespace of /delay/add and its like.")] = "delay",
+    delay_queue: Annotated[str, typer.Option(help="The namespace of /push, /pop and their like.")] = "delay-queue",
+    delayed_message: Annotated[str, typer.Option(help="The queue of /delayed/message.")] = "DelayMessage",
+    message_codec: Annotated[str, typer.Option(help="The codec of /delayed/message.")] = "river",
+) -> None:
+    """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[http]."""
+    from tarry.programs.service import serving
+    from tarry.programs.service.settings import NO_DIALECTS, Dialects, Settings
+    from tarry.programs.worker.serving import run_in_loop
+    from tarry.words.durations import SECOND, microseconds
+
+    serving.needed()
+    spoken = Dialects(delay_controller, delay_queue, delayed_message, message_codec) if dialects else NO_DIALECTS
+    settings = Settings(
+        host=host,
+        port=port,
+        namespaces=tuple(dict.fromkeys((session.namespace, *(also or ())))),
+        max_request=max_request,
+        dialects=spoken,
+        drain_s=microseconds(drain, "drain") / SECOND,
+    )
+    tls = serving.Tls(str(certificate), str(key) if key else None) if certificate else None
+    run_in_loop(_serve(session, settings, tls, without_tokens=without_tokens))
+
+
+async def _serve(session: Session, settings: Settings, tls: object, *, without_tokens: bool) -> None:
+    from tarry.programs.service import serving
+
+    door = _door(session, settings)
+    try:
+        with serving.listening(settings.host, settings.port) as listener:
+            door.ask_for_tokens(await serving.must_show_tokens(door, without=without_tokens))
+            host, port = listener.getsockname()[:2]
+            place = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+            shown = door.clients[settings.namespaces[0]].engine.origin.address.shown
+            serving.tell(serving.banner(door, shown, place))
+            await serving.serve(door, listener, tls=tls, say=serving.tell)  # type: ignore[arg-type]  # imported late
+    finally:
+        await door.close()
+
+
+def _door(session: Session, settings: Settings) -> Door:
+    from tarry.clients.aio.client import AsyncClient
+    from tarry.programs.service.door import Door
+
+    return Door(settings, lambda namespace: AsyncClient(session.url, namespace=namespace))

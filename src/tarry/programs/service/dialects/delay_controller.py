@@ -1,0 +1,164 @@
+"""Article 001's ``DelayController``: times in milliseconds, ids are whole numbers, and ``jodId`` is spelled so."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tarry.errors import BadInput
+from tarry.programs.service.dialects import by_id
+from tarry.programs.service.problems import WrongMedia
+from tarry.programs.service.replies import Plain
+from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+
+if TYPE_CHECKING:
+    from tarry.programs.service.exchange import Exchange
+
+Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+SUCCESS = Plain(b"success", "text/plain;charset=UTF-8")
+_MS = timedelta(milliseconds=1)
+
+
+class DelayAdd(Struct):
+    """A job: what else the article's class has is read over."""
+
+    id: Long
+    topic: str
+    delayTime: Millis = 0  # noqa: N815  # the article's
+    ttrTime: Millis = 0  # noqa: N815
+    message: str | None = None
+
+
+class DelayJob(Struct):
+    """What add answers: when the job is due, in milliseconds since 1970."""
+
+    delayDate: int  # noqa: N815
+    jodId: int  # noqa: N815
+    topic: str
+
+
+class DelayAddQuery(Struct):
+    """The same, in the query."""
+
+    id: Long | None = None
+    topic: str | None = None
+    delayTime: Millis = 0  # noqa: N815
+    ttrTime: Millis = 0  # noqa: N815
+    message: str | None = None
+
+
+class DelayPop(Struct):
+    """Of which topic."""
+
+    topic: str
+
+
+class DelayId(Struct):
+    """Which job."""
+
+    jobId: Long  # noqa: N815
+
+
+class ReservedJob(Struct):
+    """A job in the consumer's hands."""
+
+    delayTime: int  # noqa: N815
+    id: int | str
+    message: str | None
+    retryCount: int  # noqa: N815
+    status: str
+    topic: str
+    ttrTime: int  # noqa: N815
+
+
+def table_of(namespace: str) -> Table:
+    """The rows, for jobs of a namespace."""
+    table = Table("delay")
+
+    @table.row(
+        "POST",
+        "/delay/add",
+        may=PRODUCE,
+        takes=DelayAdd,
+        by_hand=True,
+        asks=DelayAddQuery,
+        gives=DelayJob,
+        namespace=namespace,
+        refuses=("wrong_media", "too_large"),
+        example=Example(DelayAdd(3, "test", 10_000, 10_000, "tag:testid:3"), DelayJob(1_565_616_106_609, 3, "test")),
+    )
+    async def add(x: Exchange) -> DelayJob:
+        """Article 001: puts a job in. Its fields stand in the query, a form or JSON; one with the same id is replaced."""
+        said = await _said(x)
+        x.door.gate.count(x, 1)
+        added = await by_id.put(
+            x,
+            said.topic,
+            str(said.id),
+            said.message,
+            delay=_span(said.delayTime, "delayTime"),
+            ttr=_span(said.ttrTime, "ttrTime") if said.ttrTime else None,
+            headers={"delayTime": str(said.delayTime)} if said.delayTime else None,
+        )
+        return DelayJob(int(added.due.timestamp() * 1000), said.id, said.topic)
+
+    @table.row(
+        "GET",
+        "/delay/pop",
+        may=CONSUME,
+        asks=DelayPop,
+        gives=ReservedJob,
+        namespace=namespace,
+        head=False,
+        example=Example(answer=ReservedJob(10_000, 3, "tag:testid:3", 0, "RESERVED", "test", 10_000)),
+    )
+    async def pop(x: Exchange) -> ReservedJob | Plain:
+        """Article 001: takes a job that is due, or `null`."""
+        jobs = await x.taken(x.another(x.asked.topic).pop_many(1), waits=False)
+        if not jobs:
+            return Plain(b"null", "application/json")
+        job = jobs[0]
+        id = int(job.id) if job.id.removeprefix("-").isdigit() else job.id
+        message = None if job.body[0] == b"null" else by_id.text_of(job.body)
+        delay = by_id.header_number(job.headers, "delayTime")
+        return ReservedJob(delay, id, message, job.attempt - 1, "RESERVED", job.topic, round(job.ttr / _MS))
+
+    @table.row("DELETE", "/delay/finish", may=CONSUME, asks=DelayId, gives=str, media="text/plain", namespace=namespace)
+    async def finish(x: Exchange) -> Plain:
+        """Article 001: the job is done, whoever has it by now."""
+        await by_id.delete(x, str(x.asked.jobId))
+        return SUCCESS
+
+    @table.row("DELETE", "/delay/delete", may=PRODUCE, asks=DelayId, gives=str, media="text/plain", namespace=namespace)
+    async def delete(x: Exchange) -> Plain:
+        """Article 001: the job is gone."""
+        await by_id.delete(x, str(x.asked.jobId))
+        return SUCCESS
+
+    return table
+
+
+async def _said(x: Exchange) -> DelayAdd:
+    media, raw = x.media(), await x.read()
+    given = by_id.fields(x.scope["query_string"].decode())
+    if media == "application/json":
+        found = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+        return msgspec.convert({**given, **found}, DelayAdd, strict=False)
+    if raw and media != "application/x-www-form-urlencoded":
+        raise WrongMedia("A job's fields stand in the query, in a form (x-www-form-urlencoded) or in JSON.")
+    try:
+        form = by_id.fields(raw.decode())
+    except UnicodeDecodeError:
+        raise BadInput("form: it is not UTF-8.") from None
+    return msgspec.convert({**given, **form}, DelayAdd, strict=False)
+
+
+def _span(ms: int, what: str) -> timedelta:
+    try:
+        return timedelta(milliseconds=ms)
+    except OverflowError:
+        raise BadInput(f"{what}: {ms} ms reach beyond the year 9999.") from None

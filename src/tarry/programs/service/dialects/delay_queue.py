@@ -1,0 +1,158 @@
+"""The Go implementation of Youzan's design (ouqiang/delay-queue): JSON in and out, always 200, seconds.
+
+{"code": 0, "message": "操作成功", "data": …}       0: done, 1: not; the words are the original's
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from tarry.errors import BadInput, TarryError
+from tarry.programs.service.dialects import by_id
+from tarry.programs.service.table import CONSUME, PRODUCE, Example, Handler, Scope, Table
+
+if TYPE_CHECKING:
+    from tarry.programs.service.exchange import Exchange
+
+WAIT_S = 178
+LONGEST_DELAY_S, LONGEST_TTR_S = 2**31, 86_400
+ADDED, DONE, NO_JSON = "添加成功", "操作成功", "解析json失败"
+NO_ID, NO_TOPIC = "job id不能为空", "topic不能为空"
+WRONG_DELAY, WRONG_TTR = "delay 取值范围1 - (2^31 - 1)", "ttr 取值范围1 - 86400"
+
+
+class Push(Struct):
+    """A job."""
+
+    topic: str | None = None
+    id: str | None = None
+    delay: int | None = None
+    ttr: int | None = None
+    body: str | None = None
+
+
+class PopTopics(Struct):
+    """Topics, with commas between."""
+
+    topic: str | None = None
+
+
+class JobId(Struct):
+    """Which job."""
+
+    id: str | None = None
+
+
+class Reply(Struct):
+    """``code``: 0 done, 1 not."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+async def push(x: Exchange, said: Push) -> Reply:
+    """Youzan's design in Go: puts a job in, in the place of any other with this id, in whatever topic."""
+    id, topic = _trimmed(said.id, NO_ID), _trimmed(said.topic, NO_TOPIC)
+    delay, ttr = said.delay or 0, said.ttr or 0
+    if not 1 <= delay <= LONGEST_DELAY_S:
+        return Reply(1, WRONG_DELAY)
+    if not 1 <= ttr <= LONGEST_TTR_S:
+        return Reply(1, WRONG_TTR)
+    x.door.gate.count(x, 1)
+    await by_id.put(x, topic, id, (said.body or "").strip(), delay=delay, ttr=ttr, headers={"delay": str(delay)})
+    return Reply(0, ADDED)
+
+
+async def pop(x: Exchange, said: PopTopics) -> Reply:
+    """Youzan's design in Go: the first job of these topics, waiting up to 178 s for it."""
+    names = [name.strip() for name in _trimmed(said.topic, NO_TOPIC).split(",") if name.strip()]
+    if not names:
+        return Reply(1, NO_TOPIC)
+    x.door.gate.count(x, 1)
+    chosen = [x.another(name) for name in names]
+    jobs = await x.taken(chosen[0].engine.take(chosen, 1, WAIT_S, None), waits=True)
+    return Reply(0, DONE, {"id": jobs[0].id, "body": by_id.text_of(jobs[0].body)} if jobs else None)
+
+
+async def finish(x: Exchange, said: JobId) -> Reply:
+    """Youzan's design in Go: the job is done, whoever has it by now."""
+    await by_id.delete(x, _trimmed(said.id, NO_ID))
+    return Reply(0, DONE)
+
+
+async def delete(x: Exchange, said: JobId) -> Reply:
+    """Youzan's design in Go: the job is gone."""
+    await by_id.delete(x, _trimmed(said.id, NO_ID))
+    return Reply(0, DONE)
+
+
+async def get(x: Exchange, said: JobId) -> Reply:
+    """Youzan's design in Go: the job as it was pushed; `delay` is the second since 1970 at which it is due."""
+    job = await by_id.get(x, _trimmed(said.id, NO_ID))
+    if job is None:
+        return Reply(0, DONE)
+    due = int(job.created.timestamp()) + by_id.header_number(job.headers, "delay")
+    ttr = round(job.ttr.total_seconds()) if job.ttr is not None else 0
+    data = {"topic": job.topic, "id": job.id, "delay": due, "ttr": ttr, "body": by_id.text_of(job.body)}
+    return Reply(0, DONE, data)
+
+
+def table_of(namespace: str) -> Table:
+    """The rows, for jobs of a namespace."""
+    table, number = Table("delay_queue"), "15702398321"
+    kept = {"topic": "order", "id": number, "delay": 1498661265, "ttr": 120, "body": "{}"}
+    routes: list[tuple[Any, frozenset[Scope], Struct, Reply]] = [
+        (push, PRODUCE, Push("order", number, 3600, 120, '{"uid": 10829378}'), Reply(0, ADDED)),
+        (pop, CONSUME, PopTopics("order"), Reply(0, DONE, {"id": number, "body": "{}"})),
+        (finish, CONSUME, JobId(number), Reply(0, DONE)),
+        (delete, PRODUCE, JobId(number), Reply(0, DONE)),
+        (get, PRODUCE | CONSUME, JobId(number), Reply(0, DONE, kept)),
+    ]
+    for handler, may, request, answer in routes:
+        table.row(
+            "POST",
+            f"/{handler.__name__}",
+            may=may,
+            takes=type(request),
+            by_hand=True,
+            gives=Reply,
+            namespace=namespace,
+            refuses=("too_large",),
+            example=Example(request, answer),
+        )(_careful(handler, type(request)))
+    return table
+
+
+def _careful(handler: Any, model: type[Struct]) -> Handler:
+    """What is refused is a reply too."""
+
+    @wraps(handler)
+    async def careful(x: Exchange) -> Reply:
+        try:
+            reply: Reply = await handler(x, _read(await x.read(), model))
+        except TarryError as fault:
+            return Reply(1, " ".join(str(fault).split()))
+        return reply
+
+    return careful
+
+
+def _read(raw: bytes, model: Any) -> Any:
+    """Names in any case, as Go reads them; unknown ones are read over."""
+    try:
+        found = msgspec.json.decode(raw, type=dict[str, Any])
+        return msgspec.convert({name.lower(): value for name, value in found.items()}, model)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadInput(NO_JSON) from None
+
+
+def _trimmed(text: str | None, missing: str) -> str:
+    found = (text or "").strip()
+    if not found:
+        raise BadInput(missing)
+    return found

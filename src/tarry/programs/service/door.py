@@ -1,0 +1,203 @@
+"""The ASGI application: finds the row of a request, lets it in, answers.
+
+service = Door(Settings(), lambda namespace: tarry.AsyncClient(url, namespace=namespace))
+uvicorn.run(service)                    # or mounted: Starlette(routes=[Mount("/tarry", service)])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from tarry import __version__
+from tarry.errors import BadInput
+from tarry.programs.service import openapi
+from tarry.programs.service.clients import Clients, Open
+from tarry.programs.service.exchange import Exchange, Gone, Receive, Send
+from tarry.programs.service.gate import Gate
+from tarry.programs.service.measures import Measures
+from tarry.programs.service.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
+from tarry.programs.service.replies import Answered, Pairs, Plain, Stream
+from tarry.programs.service.rows import rows_of
+from tarry.programs.service.settings import Settings
+from tarry.programs.service.table import Row, Way
+
+JSON = b"application/json"
+GONE = 499
+"""What counts as the status of an exchange whose client went away."""
+_encode = msgspec.json.Encoder().encode
+
+
+class Door:
+    """The service as an ASGI application. ``opened`` makes the client of a namespace."""
+
+    def __init__(self, settings: Settings, opened: Open) -> None:
+        self.settings = settings
+        self.rows = rows_of(settings)
+        self.clients = Clients(settings.served, opened, settings.max_body)
+        self.gate = Gate(settings, self.clients)
+        self.measures = Measures()
+        self.draining = False
+        self.version = __version__
+        self.parts: dict[type, Any] = {}
+        """What rows keep for as long as the service lives; closed with it."""
+        self._way = Way(self.rows)
+        self._held: set[asyncio.Future[Any]] = set()
+
+    @cached_property
+    def document(self) -> bytes:
+        """What ``/openapi.json`` answers."""
+        return openapi.encoded(self.rows)
+
+    def ask_for_tokens(self, asked: bool) -> None:
+        """Whether a token must be shown; said once, before the first request."""
+        self.settings = self.gate.settings = replace(self.settings, tokens=asked)
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def drain(self) -> None:
+        """From now on 503; those who wait are answered the same."""
+        self.draining = True
+        for work in list(self._held):
+            work.cancel()
+        for part in self.parts.values():
+            part.stop()
+
+    async def close(self) -> None:
+        """Ends what is held, and closes the clients."""
+        self.drain()
+        await self.clients.close()
+
+    @property
+    def held(self) -> int:
+        """How many requests are held: pops that wait, and streams."""
+        return len(self._held)
+
+    @contextmanager
+    def holding(self, work: asyncio.Future[Any]) -> Iterator[None]:
+        """Work that ends when the service drains."""
+        if self.draining:
+            work.cancel()
+        self._held.add(work)
+        try:
+            yield
+        finally:
+            self._held.discard(work)
+
+    def part(self, kind: Any) -> Any:
+        """The one part of a kind: made when it is first needed, stopped (``stop()``) when the service drains."""
+        if kind not in self.parts:
+            self.parts[kind] = kind(self)
+        return self.parts[kind]
+
+    # ── one request ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._live(receive, send)
+        if scope["type"] != "http":
+            await send({"type": "websocket.close"})
+            return None
+        began, name, status = time.perf_counter(), "none", GONE
+        try:
+            row, found = self._find(scope)
+            name = row.name
+            status = await self._exchange(Exchange(self, row, scope, receive, found), send)
+        except Gone:
+            pass
+        except Exception as fault:  # noqa: BLE001  # whatever it is, the client is told
+            status = await self._refuse(fault, send)
+        finally:
+            self.measures.request(name, status, time.perf_counter() - began)
+
+    def _find(self, scope: Any) -> tuple[Row, list[str]]:
+        raw = scope.get("raw_path")
+        path = raw.decode("latin-1") if raw is not None else scope["path"]
+        if root := scope.get("root_path"):
+            path = path.removeprefix(root)
+        place = self._way.find(path)
+        if place is None:
+            raise UnknownRoute
+        rows, found = place
+        method = scope["method"]
+        row = rows.get(method)
+        if row is None:
+            row = rows.get("GET")
+            allowed = {*rows, "HEAD"} if row is not None and row.head else {*rows}
+            if row is None or method != "HEAD" or not row.head:
+                raise WrongMethod(allow=", ".join(sorted(allowed)))
+        if self.draining and not row.while_draining:
+            raise Draining
+        return row, found
+
+    async def _exchange(self, x: Exchange, send: Send) -> int:
+        row = x.row
+        query = x.query()
+        await self.gate.let_in(x, query)
+        if row.asks is not None:
+            x.asked = row.decode_query(query)
+        elif query:
+            raise BadInput(f"query: {next(iter(query))!r} is unknown here.")
+        if row.takes is not None and not row.by_hand:
+            x.said = row.decode(await x.read() or b"{}")
+            self.gate.count(x, row.jobs(x.said) if row.jobs is not None else 0)
+        answer = await row.handler(x)
+        status, headers = row.status, NONE
+        if type(answer) is Answered:
+            status, headers, answer = answer.status or status, answer.headers, answer.answer
+        if answer is None:
+            await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
+            await send({"type": "http.response.body", "body": b""})
+            return 204
+        if isinstance(answer, msgspec.Struct):
+            await _send(send, status, JSON, _encode(answer), headers)
+        elif isinstance(answer, Plain):
+            await _send(send, status, answer.media, answer.body, headers)
+        else:
+            await self._stream(x, answer, status, headers, send)
+        return status
+
+    async def _stream(self, x: Exchange, answer: Stream, status: int, headers: Pairs, send: Send) -> None:
+        async def pour() -> None:
+            pairs = [(b"content-type", answer.media), (b"cache-control", b"no-store"), *headers]
+            await send({"type": "http.response.start", "status": status, "headers": pairs})
+            async with aclosing(answer.pieces) as pieces:
+                async for piece in pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+
+        with suppress(Draining):
+            await x.held(pour())
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _refuse(self, fault: Exception, send: Send) -> int:
+        problem, headers = problem_of(fault)
+        if self.draining:
+            headers.append((b"connection", b"close"))
+        await _send(send, problem.status, MEDIA, _encode(problem), headers)
+        return problem.status
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+NONE: Pairs = ()
+
+
+async def _send(send: Send, status: int, media: bytes, body: bytes, headers: Pairs) -> None:
+    pairs = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,156 @@
+"""One request while it is answered: what it says, whom it may ask, and whether its client is still there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl
+
+from tarry.errors import BadInput
+from tarry.programs.service.problems import Draining, TooLarge
+from tarry.verbs.jobs import taking
+from tarry.words.durations import moment
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.aio.job import AsyncJob
+    from tarry.clients.aio.topic import AsyncTopic
+    from tarry.programs.service.bodies import Body
+    from tarry.programs.service.door import Door
+    from tarry.programs.service.gate import Pass
+    from tarry.programs.service.table import Row
+
+R = TypeVar("R")
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Gone(Exception):  # nobody is told: there is nobody
+    """The client has gone; what was done for it was given back."""
+
+
+class Exchange:
+    """What a handler is given."""
+
+    __slots__ = ("_receive", "asked", "door", "headers", "namespace", "passed", "path", "row", "said", "scope")
+
+    asked: Any
+    """The query, as the row's model."""
+    said: Any
+    """The JSON body, as the row's model."""
+    passed: Pass | None
+    """The token that was shown, where tokens are asked for."""
+
+    def __init__(self, door: Door, row: Row, scope: Any, receive: Receive, found: Sequence[str]) -> None:
+        self.door = door
+        self.row = row
+        self.scope = scope
+        self._receive = receive
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.path: dict[str, str] = dict(zip(row.places, found, strict=True)) if found else {}
+        self.namespace = ""
+        self.passed = self.asked = self.said = None
+
+    # ── what is there to work with ───────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def client(self) -> AsyncClient:
+        """The client of the request's namespace."""
+        return self.door.clients[self.namespace]
+
+    @property
+    def topic(self) -> AsyncTopic[Body]:
+        """The topic that the path names."""
+        return self.door.clients.topic(self.namespace, self.path["topic"])
+
+    def another(self, topic: str) -> AsyncTopic[Body]:
+        """A topic by its name."""
+        return self.door.clients.topic(self.namespace, topic)
+
+    # ── what it says ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def query(self) -> dict[str, str]:
+        """The query; ``BadInput`` for a name that is given twice."""
+        text: bytes = self.scope["query_string"]
+        if not text:
+            return {}
+        try:
+            pairs = parse_qsl(text.decode(), keep_blank_values=True, errors="strict", max_num_fields=100)
+        except ValueError as fault:
+            raise BadInput(f"query: it cannot be read: {fault}.") from None
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise BadInput("query: a name is given twice.")
+        return found
+
+    def media(self) -> str:
+        """The body's media type, without its parameters."""
+        return self.headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+
+    async def read(self) -> bytes:
+        """The body. Raises ``TooLarge``, and ``Gone`` when the client goes before it has said all."""
+        most = self.door.settings.max_request
+        length = self.headers.get(b"content-length")
+        if length is not None and length.isdigit() and int(length) > most:
+            raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
+        parts, size = list[bytes](), 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            part = message.get("body", b"")
+            size += len(part)
+            if size > most:
+                raise TooLarge(f"The body has more than {most} bytes, which is all that this service takes.")
+            if not message.get("more_body", False):
+                return b"".join((*parts, part)) if parts else bytes(part)
+            parts.append(part)
+
+    # ── whether the client is still there ────────────────────────────────────────────────────────────────────────────
+
+    async def taken(self, work: Coroutine[Any, Any, list[AsyncJob[Body]]], *, waits: bool) -> list[AsyncJob[Body]]:
+        """Performs a pop. A client that has gone gets nothing: the jobs go back as if they had not been handed out."""
+        jobs = await (self.held(work) if waits else work)
+        if jobs and self.has_gone():
+            await self.give_back(jobs)
+            raise Gone
+        return jobs
+
+    async def give_back(self, jobs: Sequence[AsyncJob[Body]]) -> None:
+        """Back with them, to where they were, the attempts not counted."""
+        topic = self.another(jobs[0].topic)
+        raw = [(job.id.encode(), b"", 0, moment(job.due), 0) for job in jobs]
+        await topic.engine.run(taking.give_back(topic.verbs.keys, jobs[0].receipt, raw))
+
+    async def held(self, work: Coroutine[Any, Any, R]) -> R:
+        """Performs something long, as long as the client is there and the service does not drain. Else it is cancelled."""
+        task = asyncio.ensure_future(work)
+        going = asyncio.ensure_future(self._hear())
+        with self.door.holding(task):
+            try:
+                await asyncio.wait({task, going}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                gone = going.done()
+                going.cancel()
+                if not task.done():
+                    task.cancel()
+                    await asyncio.wait({task})
+        if not task.cancelled():
+            return task.result()
+        raise Gone if gone else Draining
+
+    async def _hear(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    def has_gone(self) -> bool:
+        """Whether the client is known to have gone: one look at what the server has heard, without waiting for more."""
+        hearing: Any = self._receive()
+        try:
+            hearing.send(None)
+        except StopIteration as heard:
+            return bool(heard.value["type"] == "http.disconnect")
+        hearing.close()
+        return False

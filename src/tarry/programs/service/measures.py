@@ -1,0 +1,145 @@
+"""What a service measures, and what Prometheus reads: requests as they are counted, topics as they are when it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from tarry.idea.calls import Command
+from tarry.verbs.jobs.shapes import Stats
+
+if TYPE_CHECKING:
+    from tarry.programs.service.clients import Clients
+    from tarry.programs.service.gate import Pass
+
+MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+MOST_TOPICS = 1000
+TIMES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
+LATE_POWERS = range(6, 38, 2)
+"""Lateness in buckets of 64 µs, 256 µs, … up to 19 h: where the topic's own finer buckets end."""
+STATES = ("delayed", "ready", "reserved", "dead")
+TOTALS = {
+    "added": "Jobs that were put in.",
+    "popped": "Jobs that were handed out.",
+    "finished": "Jobs that were finished.",
+    "released": "Jobs that were given back.",
+    "timed_out": "Reservations whose time to run was over.",
+    "died": "Jobs that were set aside.",
+    "kicked": "Dead jobs that were made ready again.",
+    "deleted": "Jobs that were deleted.",
+    "replaced": "Jobs that another one took the place of.",
+    "stale": "Receipts that were refused.",
+    "repeated": "Requests that were known to be repeated.",
+    "lost": "Records that were missing.",
+    "swept": "Dead jobs that were kept long enough.",
+}
+_PING: Command[bytes] = Command((b"PING", b"tarry"), lambda reply: reply)
+
+
+class Measures:
+    """Counts of one service process."""
+
+    def __init__(self) -> None:
+        self._own = CollectorRegistry()
+        self._requests = Histogram(
+            "tarry_http_request_seconds",
+            "Requests by route and status, and how long they took, waits included.",
+            ("route", "status"),
+            buckets=TIMES,
+            registry=self._own,
+        )
+        self._trips = Histogram(
+            "tarry_server_round_trip_seconds",
+            "How long the Redis or Valkey server took to answer a PING of this service.",
+            buckets=TIMES,
+            registry=self._own,
+        )
+        self._held = Gauge(
+            "tarry_http_requests_held", "Pops that wait and streams that are open, now.", registry=self._own
+        )
+        self._observers: dict[tuple[str, int], Any] = {}
+
+    def request(self, route: str, status: int, seconds: float) -> None:
+        """One more request."""
+        place = (route, status)
+        if place not in self._observers:
+            self._observers[place] = self._requests.labels(route, str(status))
+        self._observers[place].observe(seconds)
+
+    async def round_trip(self, clients: Clients) -> None:
+        """Asks every server once. Raises a ``TarryError`` when one cannot be used."""
+        began = time.perf_counter()
+        await asyncio.gather(*[client.engine.run(_PING) for _, client in clients])
+        self._trips.observe(time.perf_counter() - began)
+
+    async def exposition(self, clients: Clients, passed: Pass | None, held: int) -> tuple[bytes, str]:
+        """The text that Prometheus reads; of one namespace only, where a token says which."""
+        await self.round_trip(clients)
+        self._held.set(held)
+        seen: list[tuple[str, Stats]] = []
+        for namespace, client in clients:
+            if passed is None or passed.namespace == namespace:
+                names = (await client.topics())[:MOST_TOPICS]
+                found = await asyncio.gather(*[client.topic(name).stats() for name in names])
+                seen += [(namespace, stats) for stats in found]
+        return b"".join((generate_latest(self._own), generate_latest(_Topics(seen)))), MEDIA
+
+
+class _Topics(CollectorRegistry):
+    """Topics at one moment, as a registry that is read once."""
+
+    def __init__(self, seen: list[tuple[str, Stats]]) -> None:
+        super().__init__(auto_describe=False)
+        self._seen = seen
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ("namespace", "topic")
+        jobs = GaugeMetricFamily("tarry_jobs", "Jobs by their state.", labels=(*labels, "state"))
+        overdue = GaugeMetricFamily(
+            "tarry_oldest_overdue_seconds",
+            "For how long the oldest ready job has been due; 0 without one.",
+            labels=labels,
+        )
+        due = GaugeMetricFamily("tarry_next_due_seconds", "Until the next delayed job is due.", labels=labels)
+        paused = GaugeMetricFamily("tarry_paused", "1 while the topic is paused.", labels=labels)
+        watching = GaugeMetricFamily("tarry_watching", "Consumers that keep the watch (two at most).", labels=labels)
+        late = HistogramMetricFamily(
+            "tarry_lateness_seconds",
+            "Handed out minus due. The sum is right to within a fifth.",
+            labels=labels,
+        )
+        totals = {name: CounterMetricFamily(f"tarry_{name}", words, labels=labels) for name, words in TOTALS.items()}
+        for namespace, now in self._seen:
+            place = (namespace, now.topic)
+            for state in STATES:
+                jobs.add_metric((*place, state), getattr(now, state))
+            overdue.add_metric(place, _seconds(now.oldest_ready, now.now))
+            if now.next_due is not None:
+                due.add_metric(place, _seconds(now.now, now.next_due))
+            paused.add_metric(place, now.paused_until is not None)
+            watching.add_metric(place, now.watching)
+            late.add_metric(place, *_buckets(now.lateness.buckets.items()))
+            for name, family in totals.items():
+                family.add_metric(place, getattr(now, name))
+        yield from (jobs, overdue, due, paused, watching, late, *totals.values())
+
+
+def _seconds(since: datetime | None, until: datetime) -> float:
+    return 0.0 if since is None else max((until - since).total_seconds(), 0.0)
+
+
+def _buckets(fine: Iterable[tuple[int, int]]) -> tuple[list[tuple[str, float]], float]:
+    """The topic's quarter powers of two, as powers of four; and the sum, by the middle of each."""
+    found = sorted(fine)
+    edges = [
+        (f"{2**power / 1e6:g}", float(sum(n for bucket, n in found if (bucket + 1) / 4 <= power)))
+        for power in LATE_POWERS
+    ]
+    middle = sum(n * 2 ** ((bucket + 0.5) / 4) / 1e6 for bucket, n in found)
+    return [*edges, ("+Inf", float(sum(n for _, n in found)))], middle

@@ -1,0 +1,251 @@
+"""Jobs, one by one: in, out, settled, minded."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tarry.clients.aio.topic import AsyncTopic
+from tarry.errors import BadInput
+from tarry.programs.service import adding, answers, bodies, models
+from tarry.programs.service.problems import UnknownJob, WrongMedia
+from tarry.programs.service.replies import Answered, Plain
+from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+from tarry.verbs.codecs import JSON, RAW
+from tarry.verbs.jobs.face import TopicVerbs
+from tarry.verbs.jobs.shapes import Reservation
+from tarry.words import names
+from tarry.words.durations import SECOND, Duration, microseconds
+
+if TYPE_CHECKING:
+    from tarry.programs.service.exchange import Exchange
+
+table = Table("jobs")
+JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
+BOTH = PRODUCE | CONSUME
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)
+_JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"order": 7}'), "created": _DUE}
+_POPPED = answers.PoppedJob(**_JOB, receipt=1800000000000000, attempt=1, due=_DUE, lateness_ms=0.31, ttr_ms=60000)
+FOREIGN = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
+"""A body is somebody else's: no browser may run it as if it came from here."""
+PATH = {"topic": "orders", "id": "7"}
+
+
+@table.row(
+    "POST",
+    JOBS,
+    may=PRODUCE,
+    takes=models.Add,
+    by_hand=True,
+    asks=models.AddQuery,
+    gives=answers.AddedJob,
+    status=201,
+    also={200: "It was there already: `if_exists=keep`, or a repeated request."},
+    refuses=("job_exists", "too_large", "wrong_media"),
+    example=Example(
+        models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),
+        answers.AddedJob("7", True, "delayed", _DUE),
+        PATH,
+    ),
+)
+async def add(x: Exchange) -> Answered:
+    """Puts a job in, to be handed out after a delay or at a moment.
+
+    A body of any other type than JSON is the job's body itself, kept with its type; its options stand in the query.
+    The header `Idempotency-Key` makes a repeated request harmless.
+    """
+    media = x.media()
+    said: models.Add | models.AddQuery
+    headers: Mapping[str, str] | None
+    if media == "application/json" or not media:
+        if x.asked != models.AddQuery():
+            raise BadInput("query: the options of a JSON body stand in the body.")
+        job: models.Add = x.row.decode(await x.read())
+        said, body, headers = job, bodies.given(job.body, job.body_base64, job.coded), job.headers
+    elif media in _FORMS:
+        raise WrongMedia
+    else:
+        body, said = (await x.read(), RAW), x.asked
+        headers = {bodies.MEDIA: x.headers[b"content-type"].decode("latin-1")}
+    x.door.gate.count(x, 1)
+    topic = x.topic
+    call = adding.add_one(topic, body, said, headers, adding.key_of(x.headers.get(b"idempotency-key")))
+    await topic.engine.introduce(topic.name)
+    added = await topic.engine.run(call)
+    shown = answers.AddedJob(added.id, added.created, added.state, added.due)
+    return Answered(shown, 201 if added.created else 200)
+
+
+@table.row(
+    "POST",
+    "/v1/topics/{topic}/pop",
+    may=CONSUME,
+    takes=models.Pop,
+    gives=answers.PoppedJob,
+    also={204: "None was due in time."},
+    jobs=lambda said: 1,
+    refuses=("too_large",),
+    example=Example(models.Pop(wait="30s", ttr=60), _POPPED, PATH),
+)
+async def pop(x: Exchange) -> answers.PoppedJob | None:
+    """The job that has been due for longest, reserved for its time to run; waits up to 60 s for one.
+
+    A client that goes while it waits is handed nothing.
+    """
+    seconds = waiting(x.said.wait)
+    work = taking_from(x.topic, x.said.holder).pop_many(1, wait=seconds, ttr=x.said.ttr)
+    jobs = await x.taken(work, waits=bool(seconds))
+    return answers.popped(jobs[0]) if jobs else None
+
+
+def waiting(wait: Duration) -> float:
+    """Seconds to wait. Raises ``BadInput``."""
+    seconds = microseconds(wait, "wait") / SECOND
+    if seconds > models.MOST_WAIT_S:
+        raise BadInput(f"wait: at most {models.MOST_WAIT_S} s; ask again when they are over.")
+    return seconds
+
+
+def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
+    """The same topic in the name of whoever takes."""
+    if holder is None:
+        return topic
+    return AsyncTopic(topic.engine, TopicVerbs(topic.verbs.desk, names.name(holder, "holder"), random.random))
+
+
+# ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@table.row(
+    "POST",
+    JOB + "/finish",
+    may=CONSUME,
+    takes=models.Held,
+    refuses=("stale_receipt",),
+    example=Example(models.Held(1800000000000000), path=PATH),
+)
+async def finish(x: Exchange) -> None:
+    """The work is done: the job is gone."""
+    await x.topic.finish(Reservation(x.path["id"], x.said.receipt))
+
+
+@table.row(
+    "POST",
+    JOB + "/touch",
+    may=CONSUME,
+    takes=models.Touch,
+    refuses=("stale_receipt",),
+    example=Example(models.Touch(1800000000000000, "1m"), path=PATH),
+)
+async def touch(x: Exchange) -> None:
+    """More time: the reservation lasts so long from now."""
+    await x.topic.touch(Reservation(x.path["id"], x.said.receipt), x.said.ttr)
+
+
+@table.row(
+    "POST",
+    JOB + "/release",
+    may=CONSUME,
+    takes=models.Release,
+    refuses=("stale_receipt",),
+    example=Example(models.Release(1800000000000000, delay="10s", reason="The shop does not answer"), path=PATH),
+)
+async def release(x: Exchange) -> None:
+    """Back with it, due again after a delay, or a back-off. The last attempt that counts makes it dead."""
+    said = x.said
+    held = models.HeldJob(receipt=said.receipt, id=x.path["id"], attempt=said.attempt)
+    await x.topic.release(held, said.delay, count=said.count, reason=said.reason)
+
+
+@table.row(
+    "POST",
+    JOB + "/bury",
+    may=CONSUME,
+    takes=models.Bury,
+    refuses=("stale_receipt",),
+    example=Example(models.Bury(1800000000000000, "No such order"), path=PATH),
+)
+async def bury(x: Exchange) -> None:
+    """Sets it aside as dead. `kick` brings it back."""
+    await x.topic.bury(Reservation(x.path["id"], x.said.receipt), x.said.reason)
+
+
+# ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@table.row(
+    "GET",
+    JOB,
+    may=BOTH,
+    gives=answers.JobShown,
+    refuses=("unknown_job",),
+    example=Example(answer=answers.JobShown(**_JOB, state="delayed", attempts=0, due=_DUE), path=PATH),
+)
+async def get(x: Exchange) -> answers.JobShown:
+    """The job as it is now."""
+    job = await x.topic.get(x.path["id"])
+    if job is None:
+        raise UnknownJob
+    return answers.shown(job)
+
+
+@table.row("GET", JOB + "/body", may=BOTH, gives=bytes, media="*/*", refuses=("unknown_job", "body_error"))
+async def body(x: Exchange) -> Answered:
+    """The job's body itself, with its type."""
+    job = await x.topic.get(x.path["id"])
+    if job is None:
+        raise UnknownJob
+    raw, flag = job.body
+    media = "application/json" if flag == JSON else job.headers.get(bodies.MEDIA, "application/octet-stream")
+    return Answered(Plain(raw, media), headers=FOREIGN)
+
+
+def was(state: Any) -> answers.Was:
+    if state is None:
+        raise UnknownJob
+    return answers.Was(state)
+
+
+@table.row(
+    "DELETE",
+    JOB,
+    may=PRODUCE,
+    gives=answers.Was,
+    refuses=("unknown_job",),
+    example=Example(answer=answers.Was("delayed"), path=PATH),
+)
+async def delete(x: Exchange) -> answers.Was:
+    """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
+    return was(await x.topic.delete(x.path["id"]))
+
+
+@table.row(
+    "POST",
+    JOB + "/kick",
+    may=PRODUCE,
+    gives=answers.Was,
+    refuses=("unknown_job",),
+    example=Example(answer=answers.Was("dead"), path=PATH),
+)
+async def kick(x: Exchange) -> answers.Was:
+    """A dead job is ready again, its attempts at 0. Answers the state it was in."""
+    return was(await x.topic.kick(x.path["id"]))
+
+
+@table.row(
+    "POST",
+    JOB + "/reschedule",
+    may=PRODUCE,
+    takes=models.Reschedule,
+    gives=answers.Was,
+    refuses=("unknown_job",),
+    example=Example(models.Reschedule(delay="1h"), answers.Was("delayed"), PATH),
+)
+async def reschedule(x: Exchange) -> answers.Was:
+    """Another due time for a delayed or ready job; reserved and dead ones stay. Answers the state it was in."""
+    return was(await x.topic.reschedule(x.path["id"], delay=x.said.delay, at=x.said.at))

@@ -1,0 +1,159 @@
+"""Topics: what they look like, what holds in them, and ruling them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from tarry.programs.service import answers, models, topic_answers
+from tarry.programs.service.table import ADMIN, ANY, CONSUME, Example, Table
+from tarry.verbs.jobs.face import AS_IT_IS
+
+if TYPE_CHECKING:
+    from tarry.programs.service.exchange import Exchange
+
+table = Table("topics")
+TOPIC = "/v1/topics/{topic}"
+_NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
+_PATH = {"topic": "orders"}
+_STATS = topic_answers.TopicStats(
+    topic="orders", now=_NOW, delayed=12, ready=0, reserved=3, dead=0, next_due=_NOW + timedelta(minutes=4),
+    oldest_ready=None, paused_until=None, watching=2, added=1015, popped=1003, finished=998, released=2, timed_out=0,
+    died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
+    lateness=topic_answers.LatenessShown(1003, 0.31, 1.8, 4.1),
+)  # fmt: skip
+EXAMPLE_STATS = _STATS
+
+
+@table.row(
+    "GET",
+    "/v1/topics",
+    may=ANY,
+    gives=topic_answers.TopicNames,
+    example=Example(answer=topic_answers.TopicNames(["orders"])),
+)
+async def names(x: Exchange) -> topic_answers.TopicNames:
+    """The topics that have been added to, by name. A hint: a purged one stays in it."""
+    return topic_answers.TopicNames(await x.client.topics())
+
+
+@table.row("GET", TOPIC + "/stats", may=ANY, gives=topic_answers.TopicStats, example=Example(answer=_STATS, path=_PATH))
+async def stats(x: Exchange) -> topic_answers.TopicStats:
+    """Counts by state, next due, oldest ready, totals and lateness."""
+    return topic_answers.topic_stats(await x.topic.stats())
+
+
+@table.row(
+    "GET",
+    TOPIC + "/histogram",
+    may=ANY,
+    asks=models.HistogramQuery,
+    gives=topic_answers.TopicHistogram,
+    example=Example(answer=topic_answers.TopicHistogram(_NOW, _NOW, 900_000, 0, [3, 0, 7, 2], 0), path=_PATH),
+)
+async def histogram(x: Exchange) -> topic_answers.TopicHistogram:
+    """How many jobs are due when."""
+    asked = x.asked
+    return topic_answers.topic_histogram(
+        await x.topic.histogram(start=asked.start, span=asked.span, buckets=asked.buckets, past=asked.past)
+    )
+
+
+@table.row(
+    "GET",
+    TOPIC + "/jobs",
+    may=CONSUME,
+    asks=models.ListQuery,
+    gives=answers.JobPage,
+    example=Example(answer=answers.JobPage([]), path=_PATH),
+)
+async def list_jobs(x: Exchange) -> answers.JobPage:
+    """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
+
+    Give the page's `cursor` for the next one. `due_before` itself is not in it.
+    """
+    asked = x.asked
+    found = await x.topic.list(
+        asked.state,
+        due_after=asked.due_after,
+        due_before=asked.due_before,
+        limit=asked.limit,
+        cursor=asked.cursor,
+    )
+    return answers.page(found)
+
+
+@table.row(
+    "GET",
+    TOPIC + "/check",
+    may=ADMIN,
+    gives=topic_answers.TopicCheck,
+    example=Example(answer=topic_answers.TopicCheck(15, [])),
+)
+async def check(x: Exchange) -> topic_answers.TopicCheck:
+    """Walks through the whole topic: is every job in exactly one place?"""
+    return topic_answers.topic_check(await x.topic.check())
+
+
+@table.row(
+    "POST",
+    TOPIC + "/pause",
+    may=ADMIN,
+    takes=models.Pause,
+    gives=topic_answers.Paused,
+    example=Example(models.Pause("10m"), topic_answers.Paused(_NOW), _PATH),
+)
+async def pause(x: Exchange) -> topic_answers.Paused:
+    """Hands out nothing for a time, or until `resume`."""
+    return topic_answers.Paused(await x.topic.pause(x.said.for_))
+
+
+@table.row("POST", TOPIC + "/resume", may=ADMIN)
+async def resume(x: Exchange) -> None:
+    """Ends a pause."""
+    await x.topic.resume()
+
+
+@table.row(
+    "POST",
+    TOPIC + "/purge",
+    may=ADMIN,
+    takes=models.Purge,
+    gives=answers.Count,
+    example=Example(models.Purge("dead"), answers.Count(3), _PATH),
+)
+async def purge(x: Exchange) -> answers.Count:
+    """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
+    return answers.Count(await x.topic.purge(x.said.state))
+
+
+_DEFAULTS = topic_answers.TopicDefaults(60_000, 20, 2_592_000_000)
+
+
+@table.row(
+    "GET",
+    TOPIC + "/defaults",
+    may=ANY,
+    gives=topic_answers.TopicDefaults,
+    example=Example(answer=_DEFAULTS, path=_PATH),
+)
+async def defaults(x: Exchange) -> topic_answers.TopicDefaults:
+    """What holds for jobs that say nothing else."""
+    return topic_answers.topic_defaults(await x.topic.configure())
+
+
+@table.row(
+    "PATCH",
+    TOPIC + "/defaults",
+    may=ADMIN,
+    takes=models.Configure,
+    gives=topic_answers.TopicDefaults,
+    example=Example(models.Configure(ttr="1m"), _DEFAULTS, _PATH),
+)
+async def configure(x: Exchange) -> topic_answers.TopicDefaults:
+    """Sets what holds for jobs that say nothing else, and answers what holds now. What is not named stays."""
+    said = x.said
+    ttr, attempts, keep = [AS_IT_IS if value is UNSET else value for value in (said.ttr, said.max_attempts, said.keep)]
+    return topic_answers.topic_defaults(await x.topic.configure(ttr=ttr, max_attempts=attempts, keep=keep))

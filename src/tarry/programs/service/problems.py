@@ -1,0 +1,168 @@
+"""Problem details (RFC 9457): what went wrong, as a program reads it.
+
+    {"type": "/problems/stale_receipt", "title": "…", "status": 409, "detail": "Job 7 was …", "code": "stale_receipt", …}
+
+``code`` is the one of ``tarry.errors``, or of the service's own refusals below; what an error carries stands beside it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterator
+from typing import ClassVar
+
+import msgspec
+
+from tarry import errors
+
+logger = logging.getLogger("tarry.service")
+MEDIA = b"application/problem+json"
+SOON_S = 1
+"""When to ask again, in the words of ``Retry-After``."""
+
+
+class Refusal(Exception):  # it is what HTTP refuses, in the words of HTTP
+    """Something that only the service refuses. Each has a status and a code."""
+
+    code: ClassVar[str]
+    status: ClassVar[int]
+    headers: dict[bytes, bytes]
+
+    def __init__(self, message: str = "", **headers: str) -> None:
+        super().__init__(message or inspect.getdoc(self))
+        self.headers = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+
+
+class UnknownRoute(Refusal):
+    """There is no such path. See /openapi.json for those that there are."""
+
+    code, status = "unknown_route", 404
+
+
+class UnknownJob(Refusal):
+    """No job has this id in this topic: it was finished or deleted, or never added."""
+
+    code, status = "unknown_job", 404
+
+
+class WrongMethod(Refusal):
+    """The path has other methods; the header Allow names them."""
+
+    code, status = "wrong_method", 405
+
+
+class TooLarge(Refusal):
+    """The request's body is larger than this service takes."""
+
+    code, status = "too_large", 413
+
+
+class WrongMedia(Refusal):
+    """The body is of a kind that cannot be meant here. Send application/json, or bytes with a type of their own."""
+
+    code, status = "wrong_media", 415
+
+
+class NoToken(Refusal):
+    """A token is needed: Authorization: Bearer tarry_…, made by `tarry token create`."""
+
+    code, status = "not_allowed", 401
+
+
+class Forbidden(Refusal):
+    """This token may not do this: it has another scope or another namespace."""
+
+    code, status = "not_allowed", 403
+
+
+class TooMany(Refusal):
+    """More calls or jobs a second than this token may. Wait as long as Retry-After says."""
+
+    code, status = "too_many", 429
+
+
+class Draining(Refusal):
+    """This service is about to end and takes no more. Ask again: another one, or this one's successor, will answer."""
+
+    code, status = "draining", 503
+
+    def __init__(self) -> None:
+        super().__init__(retry_after=str(SOON_S))
+
+
+class Fault(Refusal):
+    """The service failed; its log says why, under this request's time."""
+
+    code, status = "internal", 500
+
+
+STATUS: dict[type[errors.TarryError], int] = {
+    errors.BadInput: 400,
+    errors.JobExists: 409,
+    errors.StaleReceipt: 409,
+    errors.BodyError: 422,
+    errors.Unavailable: 503,
+    errors.ServerUnfit: 503,
+    errors.NotAcquired: 409,
+}
+CARRIED = ("id", "state", "done", "reason", "attempt", "ids")
+"""What an error carries beside its words, where it has it."""
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    id: str = ""
+    state: str = ""
+    done: int = 0
+    reason: str = ""
+    attempt: int | None = None
+    ids: tuple[str, ...] = ()
+
+
+def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
+    """The problem that an exception is, and the headers of its answer."""
+    headers: list[tuple[bytes, bytes]] = []
+    if isinstance(fault, (msgspec.MsgspecError, UnicodeDecodeError)):
+        fault = errors.BadInput(f"request: {fault}.")
+    elif isinstance(fault, RecursionError):
+        fault = errors.BadInput("request: it is nested too deeply.")
+    if isinstance(fault, errors.TarryError):
+        status, code = status_of(type(fault)), fault.code
+        carried = {name: value for name in CARRIED if (value := getattr(fault, name, None))}
+        if isinstance(fault, errors.Unavailable):
+            headers = [(b"retry-after", b"%d" % SOON_S)]
+        said = str(fault)
+    else:
+        if not isinstance(fault, Refusal):
+            logger.error("A request failed.", exc_info=fault)
+            fault = Fault()
+        status, code, carried, said = fault.status, fault.code, {}, str(fault)
+        headers = list(fault.headers.items())
+        if isinstance(fault, NoToken):
+            headers.append((b"www-authenticate", b'Bearer realm="tarry"'))
+    return Problem(f"/problems/{code}", title_of(code), status, " ".join(said.split()), code, **carried), headers
+
+
+def status_of(kind: type[errors.TarryError]) -> int:
+    return next((STATUS[base] for base in kind.__mro__ if base in STATUS), 500)
+
+
+def known() -> Iterator[tuple[str, int, str]]:
+    """Every code with its status and its words."""
+    for value in vars(errors).values():
+        if isinstance(value, type) and issubclass(value, errors.TarryError) and value in STATUS:
+            yield value.code, STATUS[value], inspect.getdoc(value) or ""
+    for kind in Refusal.__subclasses__():
+        yield kind.code, kind.status, inspect.getdoc(kind) or ""
+
+
+def title_of(code: str) -> str:
+    """A code for people: ``stale receipt``."""
+    return code.replace("_", " ").capitalize()

@@ -1,0 +1,164 @@
+"""A process of the service, as ``tarry serve`` runs it: uvicorn, signals, what it says.
+
+SIGTERM, Ctrl-C ─▶ drain: who waits is answered, new requests get 503 ─▶ the port closes ─▶ what runs ends ─▶ exit 0
+once more       ─▶ at once
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tarry import __version__
+from tarry.errors import BadInput, ServerUnfit
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from tarry.programs.service.door import Door
+
+MISSING = "The service needs more than the library: pip install 'tarry[http]'."
+GRACE_S = 10.0
+"""How long requests may still run when the port is closed."""
+WITHOUT_TOKENS = (
+    "{host} can be reached from other machines, and no token exists in {namespaces}: anybody could read, add and delete "
+    "jobs. Make one (tarry token create --scope produce --scope consume), or say --without-tokens."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files of a certificate and its key, as PEM."""
+
+    certificate: str
+    key: str | None = None
+
+
+def needed() -> None:
+    """Raises ``ServerUnfit`` where the extra is not installed."""
+    try:
+        import prometheus_client
+        import uvicorn
+    except ImportError:
+        raise ServerUnfit(MISSING) from None
+    del prometheus_client, uvicorn
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises ``BadInput`` in words."""
+    try:
+        family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, number)
+    except OSError as fault:
+        raise BadInput(f"host: {host!r} is no address of this machine: {fault}.") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(2048)
+    except OSError as fault:
+        listener.close()
+        raise BadInput(f"port: {port} on {host} cannot be had: {fault.strerror}. Name another with --port.") from None
+    return listener
+
+
+def server_of(door: Door, *, tls: Tls | None = None) -> uvicorn.Server:
+    """The HTTP server around a service. Its signals are ours."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    config = uvicorn.Config(
+        door,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=round(GRACE_S),
+        timeout_keep_alive=75,
+        proxy_headers=False,
+        ssl_certfile=tls.certificate if tls else None,
+        ssl_keyfile=tls.key if tls else None,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as fault:
+        raise BadInput(f"certificate: {fault}.") from None
+    return Server(config)
+
+
+async def serve(door: Door, listener: socket.socket, *, tls: Tls | None = None, say: Callable[[str], None]) -> None:
+    """Serves until a signal, then drains."""
+    from tarry.programs.worker.signals import listen
+
+    server = server_of(door, tls=tls)
+    stopping = asyncio.Event()
+
+    def stop() -> None:
+        if stopping.is_set():
+            server.should_exit = server.force_exit = True
+        stopping.set()
+
+    forget = listen(stop, stopping.is_set)
+    try:
+        running = asyncio.ensure_future(server.serve([listener]))
+        leaving = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            say("tarry: draining.")
+            door.drain()
+            await asyncio.wait({running}, timeout=door.settings.drain_s)
+            server.should_exit = True
+        leaving.cancel()
+        await running
+    finally:
+        forget()
+        await door.close()
+
+
+async def must_show_tokens(door: Door, *, without: bool) -> bool:
+    """Whether tokens are asked for. Raises ``ServerUnfit`` where they must be and there are none."""
+    from tarry.verbs import tokens
+
+    if without:
+        return False
+    found = [await client.engine.run(tokens.table(namespace)) for namespace, client in door.clients]
+    if any(listed for _, listed in found):
+        return True
+    if not door.settings.on_loopback:
+        names = ", ".join(door.clients.namespaces)
+        raise ServerUnfit(WITHOUT_TOKENS.format(host=door.settings.host, namespaces=names))
+    return False
+
+
+def banner(door: Door, shown: str, place: str) -> str:
+    """What a service says when it starts."""
+    settings = door.settings
+    said = [
+        f"tarry {__version__}, service at {place}",
+        f"  server   {shown}, namespace {', '.join(settings.namespaces)}",
+        f"  tokens   {'asked for' if settings.tokens else 'not asked for'}",
+    ]
+    spoken = settings.dialects
+    for path, where in (
+        ("/delay/…", spoken.delay_controller),
+        ("/push /pop …", spoken.delay_queue),
+        ("/delayed/message", spoken.delayed_message),
+    ):
+        if where is not None:
+            said.append(f"  dialect  {path} in {where}")
+    said.append(f"  {place}/openapi.json  {place}/metrics; Ctrl-C or SIGTERM drains it")
+    return "\n".join(said)
+
+
+def tell(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

@@ -1,0 +1,65 @@
+"""What a service is told when it starts."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+
+PORT = 7070
+HOST = "127.0.0.1"
+MAX_REQUEST = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Dialects:
+    """Where the dialects of other systems keep their jobs; ``None``: they are not spoken."""
+
+    delay_controller: str | None = "delay"
+    """The namespace of article 001's ``DelayController``."""
+    delay_queue: str | None = "delay-queue"
+    """The namespace of the Go implementation of Youzan's design."""
+    delayed_message: str | None = "DelayMessage"
+    """The delayed queue of article 004's ``DelayedTaskController``."""
+    message_codec: str = "river"
+
+    def namespaces(self) -> tuple[str, ...]:
+        return tuple(name for name in (self.delay_controller, self.delay_queue) if name is not None)
+
+
+NO_DIALECTS = Dialects(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of it; ``tarry serve --help`` says what each means."""
+
+    host: str = HOST
+    port: int = PORT
+    namespaces: tuple[str, ...] = ("default",)
+    """The first is the one that is meant when nothing is said."""
+    tokens: bool = False
+    """A token must be shown."""
+    max_request: int = MAX_REQUEST
+    max_body: int = 1 << 20
+    dialects: Dialects = field(default_factory=Dialects)
+    drain_s: float = 1.0
+    """How long new requests are still answered, with 503, before the port is closed."""
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """All namespaces, those of the dialects among them."""
+        return tuple(dict.fromkeys((*self.namespaces, *self.dialects.namespaces())))
+
+    @property
+    def on_loopback(self) -> bool:
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can mean it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,176 @@
+"""The table of routes. A module of rows has a table of its own, and is named in ``rows.py``; there is nothing else to do:
+
+    table = Table("locks")
+
+    @table.row("GET", "/v1/locks/{name}", may=ANY, gives=LockShown, example=Example(answer=LockShown(…)))
+    async def look(x: Exchange) -> LockShown:
+        "Who holds a lock, and for how long."         (the docstring is what OpenAPI and the reference page say)
+        return shown(await x.client.lock(x.path["name"]).info())
+
+A handler answers a model, ``None`` (204), or a Starlette response for what is no JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
+
+import msgspec
+
+from tarry.errors import BadInput
+
+if TYPE_CHECKING:
+    from tarry.programs.service.exchange import Exchange
+
+Scope = Literal["produce", "consume", "admin"]
+PRODUCE: frozenset[Scope] = frozenset({"produce", "admin"})
+CONSUME: frozenset[Scope] = frozenset({"consume", "admin"})
+ADMIN: frozenset[Scope] = frozenset({"admin"})
+ANY: frozenset[Scope] = frozenset({"produce", "consume", "admin"})
+"""Any token will do."""
+OPEN: frozenset[Scope] = frozenset()
+"""No token is asked for."""
+
+Handler = Callable[["Exchange"], Awaitable[Any]]
+Decode = Callable[[bytes], Any]
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One exchange as the documents show it."""
+
+    request: Any = None
+    answer: Any = None
+    path: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One route."""
+
+    tag: str
+    method: str
+    path: str
+    handler: Handler
+    may: frozenset[Scope]
+    """The scopes of which a token must have one."""
+    takes: Any = None
+    """The model of the JSON body."""
+    by_hand: bool = False
+    """The handler reads the body itself: it may be something else than JSON."""
+    asks: Any = None
+    """The model of the query."""
+    gives: Any = None
+    """The model of the answer; ``None``: 204."""
+    media: str = "application/json"
+    status: int = 200
+    also: Mapping[int, str] = field(default_factory=dict)
+    """Other statuses of success, and what they mean."""
+    refuses: tuple[str, ...] = ()
+    """Codes of problems besides those that every route has."""
+    example: Example = field(default_factory=Example)
+    jobs: Callable[[Any], int] | None = None
+    """How many jobs a body of the model puts in or asks for, for limits; one, where nothing is said."""
+    while_draining: bool = False
+    head: bool = True
+    """A GET that changes nothing, and so answers HEAD too."""
+    namespaced: bool = True
+    """It is about one namespace: the one that the query or the token names."""
+    namespace: str = ""
+    """It is about this one, whatever is said."""
+    decode: Decode = field(default=lambda _: None, repr=False)
+    decode_query: Callable[[Mapping[str, str]], Any] = field(default=lambda _: None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The operation's name, the same in OpenAPI and in metrics."""
+        return f"{self.tag}_{self.handler.__name__}"
+
+    @property
+    def does(self) -> str:
+        return " ".join((inspect.getdoc(self.handler) or "").split())
+
+    @property
+    def places(self) -> list[str]:
+        """What stands in braces in the path."""
+        return _PLACE.findall(self.path)
+
+
+class Table:
+    """The rows of one module."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.rows: list[Row] = []
+
+    def row(self, method: str, path: str, *, may: frozenset[Scope], **said: Any) -> Callable[[Handler], Handler]:
+        """Makes a row of a handler. Everything else that a row has is given by its name."""
+
+        def register(handler: Handler) -> Handler:
+            takes, asks = said.get("takes"), said.get("asks")
+            decoders: dict[str, Any] = {}
+            if takes is not None:
+                decoders["decode"] = msgspec.json.Decoder(takes).decode
+            if asks is not None:
+                decoders["decode_query"] = lambda query: msgspec.convert(query, asks, strict=False)
+            self.rows.append(Row(self.tag, method, path, handler, may, **said, **decoders))
+            return handler
+
+        return register
+
+
+class Node:
+    """One step of the way from a path to its row."""
+
+    __slots__ = ("fixed", "named", "rows")
+
+    def __init__(self) -> None:
+        self.fixed: dict[str, Node] = {}
+        self.named: Node | None = None
+        self.rows: dict[str, Row] = {}
+
+
+class Way:
+    """Finds rows by the segments of a path, each decoded on its own: a topic may hold a slash (written %2F)."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._root = Node()
+        for row in rows:
+            node = self._root
+            for part in row.path.split("/")[1:]:
+                if part.startswith("{"):
+                    node.named = node.named or Node()
+                    node = node.named
+                else:
+                    node = node.fixed.setdefault(part, Node())
+            if row.method in node.rows:
+                raise AssertionError(f"two rows for {row.method} {row.path}")
+            node.rows[row.method] = row
+
+    def find(self, raw_path: str) -> tuple[dict[str, Row], list[str]] | None:
+        """The rows of a path by their methods, and what stands in its braces; ``None`` where there is no such path."""
+        node, found = self._root, list[str]()
+        for part in raw_path.split("/")[1:]:
+            below = node.fixed.get(part)
+            if below is None:
+                below = node.named
+                if below is None or not part:
+                    return None
+                found.append(unquoted(part))
+            node = below
+        return (node.rows, found) if node.rows else None
+
+
+def unquoted(part: str) -> str:
+    """A segment of a path as it was meant; ``BadInput`` where that is no UTF-8."""
+    if "%" not in part:
+        return part
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        raise BadInput(f"path: {part!r} is not UTF-8, percent-encoded.") from None

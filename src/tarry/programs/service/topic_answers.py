@@ -1,0 +1,105 @@
+"""What requests about topics are answered."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tarry.programs.service.answers import Answer, Milliseconds, ms
+from tarry.programs.service.models import Moment
+from tarry.verbs.jobs.shapes import Check, Defaults, Histogram, Stats
+
+
+class TopicNames(Answer):
+    """By name. A hint: a purged topic stays in it."""
+
+    topics: list[str]
+
+
+class LatenessShown(Struct):
+    """How late jobs were handed out since the topic began; percentiles are right to within a fifth."""
+
+    count: int
+    p50_ms: Milliseconds
+    p99_ms: Milliseconds
+    max_ms: Milliseconds
+
+
+class TopicStats(Struct):
+    """A topic at one moment. A reservation whose TTR is over counts as ready."""
+
+    topic: str
+    now: Moment
+    delayed: int
+    ready: int
+    reserved: int
+    dead: int
+    next_due: Moment | None
+    oldest_ready: Moment | None
+    paused_until: Moment | None
+    watching: int
+    added: int
+    popped: int
+    finished: int
+    released: int
+    timed_out: int
+    died: int
+    kicked: int
+    deleted: int
+    replaced: int
+    stale: int
+    repeated: int
+    lost: int
+    swept: int
+    lateness: LatenessShown
+
+
+class TopicHistogram(Struct):
+    """How many jobs are due when. Bucket i spans ``start + i × width_ms``."""
+
+    now: Moment
+    start: Moment
+    width_ms: Milliseconds
+    before: int
+    counts: list[int]
+    after: int
+
+
+class TopicDefaults(Struct):
+    """What holds for jobs that say nothing else. ``null``: no limit of attempts, dead jobs kept for ever."""
+
+    ttr_ms: Milliseconds
+    max_attempts: int | None
+    keep_ms: Milliseconds | None
+
+
+class TopicCheck(Struct):
+    """``faults`` is empty when every job is in exactly one place."""
+
+    looked_at: int
+    faults: list[str]
+
+
+class Paused(Struct):
+    """``null``: until ``resume``."""
+
+    until: Moment | None
+
+
+def topic_stats(now: Stats) -> TopicStats:
+    late = now.lateness
+    fields = {name: getattr(now, name) for name in TopicStats.__struct_fields__ if name != "lateness"}
+    return TopicStats(**fields, lateness=LatenessShown(late.count, ms(late.p50), ms(late.p99), ms(late.max)))
+
+
+def topic_histogram(found: Histogram) -> TopicHistogram:
+    return TopicHistogram(
+        found.now, found.start, ms(found.width), found.before, list(found.counts), found.after
+    )  # fmt: skip
+
+
+def topic_defaults(now: Defaults) -> TopicDefaults:
+    return TopicDefaults(ms(now.ttr), now.max_attempts, None if now.keep is None else ms(now.keep))
+
+
+def topic_check(found: Check) -> TopicCheck:
+    return TopicCheck(found.looked_at, list(found.faults))

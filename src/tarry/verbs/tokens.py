@@ -1,0 +1,122 @@
+"""Tokens of a namespace: who may use a service. A table on the server, and a version that rises with every change.
+
+    tarry:NAMESPACE:tokens   hash   id → when it was made, and its record as JSON;  version → a number
+
+    tarry_4f1c09be_Kq…       a token: its id, by which it is found, and 256 random bits, which only its owner has
+
+What is stored is the SHA-256 of those bits. A slow hash, as passwords need, would add nothing: nobody can try 2^256 of
+them, however fast; and it would cost every request some milliseconds.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Literal, cast
+
+import msgspec
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Command, Reply
+from tarry.idea.scripts import Script
+from tarry.words.durations import as_datetime
+from tarry.words.keys import tokens_key
+
+Scope = Literal["produce", "consume", "admin"]
+SCOPES: tuple[Scope, ...] = ("produce", "consume", "admin")
+KEEP = Script("tokens/keep", args=("id", "record"), keys=("tokens",))
+VERSION = b"version"
+PREFIX = "tarry_"
+LONGEST_NOTE = 200
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What is stored of a token."""
+
+    hash: str
+    scopes: tuple[Scope, ...]
+    note: str = ""
+    calls: float | None = None
+    """Calls a second, in each service process; ``None``: no limit."""
+    jobs: float | None = None
+    """Jobs a second, put in or asked for."""
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token as it is listed: everything but its secret."""
+
+    id: str
+    created: datetime
+    record: Record
+
+
+_decode = msgspec.json.Decoder(Record).decode
+
+
+def make(
+    random: Callable[[int], bytes],
+    scopes: Sequence[str],
+    note: str = "",
+    *,
+    calls: float | None = None,
+    jobs: float | None = None,
+) -> tuple[str, str, Record]:
+    """A new token: its text, shown once and never again, its id and its record. Raises ``BadInput``."""
+    unknown = [scope for scope in scopes if scope not in SCOPES]
+    if unknown or not scopes:
+        raise BadInput(f"scope: {', '.join(unknown) or 'none given'}; a token has some of {', '.join(SCOPES)}.")
+    if len(note) > LONGEST_NOTE:
+        raise BadInput(f"note: {len(note)} characters; at most {LONGEST_NOTE}.")
+    for what, limit in (("calls", calls), ("jobs", jobs)):
+        if limit is not None and not 0 < limit < 1e9:
+            raise BadInput(f"{what}: {limit:g} a second; give a number above 0, or leave it out.")
+    id, secret = random(8).hex(), urlsafe_b64encode(random(32)).decode().rstrip("=")
+    chosen = cast("tuple[Scope, ...]", tuple(scope for scope in SCOPES if scope in scopes))
+    return f"{PREFIX}{id}_{secret}", id, Record(hash_of(secret), chosen, note, calls, jobs)
+
+
+def hash_of(secret: str) -> str:
+    """What is stored of a secret."""
+    return sha256(secret.encode()).hexdigest()
+
+
+def parts_of(text: str) -> tuple[str, str] | None:
+    """The id and the secret of a token; ``None`` for what is none."""
+    id, separator, secret = text.removeprefix(PREFIX).partition("_")
+    return (id, secret) if text.startswith(PREFIX) and separator else None
+
+
+def keep(namespace: str, id: str, record: Record) -> Call[bool]:
+    return _keep(namespace, id, msgspec.json.encode(record))
+
+
+def drop(namespace: str, id: str) -> Call[bool]:
+    """Answers whether it was there."""
+    return _keep(namespace, id, b"")
+
+
+def _keep(namespace: str, id: str, record: bytes) -> Call[bool]:
+    return Call(KEEP, (tokens_key(namespace),), (id.encode(), record), bool)
+
+
+def version(namespace: str) -> Command[int]:
+    """Rises with every change; 0 before the first."""
+    return Command((b"HGET", tokens_key(namespace), VERSION), lambda reply: int(reply or 0))
+
+
+def table(namespace: str) -> Command[tuple[int, list[Token]]]:
+    """All tokens, and the version of the table that holds them; the oldest first."""
+
+    def decode(reply: Reply) -> tuple[int, list[Token]]:
+        fields = dict(zip(reply[::2], reply[1::2], strict=True))
+        number = int(fields.pop(VERSION, 0))
+        return number, sorted((_token(id, raw) for id, raw in fields.items()), key=lambda token: token.created)
+
+    return Command((b"HGETALL", tokens_key(namespace)), decode)
+
+
+def _token(id: bytes, raw: bytes) -> Token:
+    made, _, record = raw.partition(b" ")
+    return Token(id.decode(), as_datetime(int(made)), _decode(record))

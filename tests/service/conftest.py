@@ -1,0 +1,49 @@
+"""One service for all tests that need no other; each test has a namespace and an imaginary clock of its own in it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import pytest
+
+from service.served import Api, Served, serve
+from tarry.clients.aio.client import AsyncClient
+from tarry.clients.testing import Clock, TestAsyncClient
+
+
+@pytest.fixture(scope="session")
+def served(valkey_url: str) -> Iterator[Served]:
+    """By the server's own time, where nothing else is said."""
+    with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace)) as running:
+        yield running
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+@pytest.fixture
+def api(served: Served, valkey_url: str, namespace: str, clock: Clock) -> Iterator[Api]:
+    """A namespace by an imaginary clock."""
+    served.call(served.door.clients.put, namespace, TestAsyncClient(valkey_url, clock, namespace=namespace))
+    made = Api(served.url, namespace)
+    yield made
+    made.http.close()
+    served.run(served.door.clients.drop(namespace))
+
+
+@pytest.fixture
+def real(served: Served, valkey_url: str, namespace: str) -> Iterator[Api]:
+    """A namespace by the server's own time."""
+    served.call(served.door.clients.put, namespace, AsyncClient(valkey_url, namespace=namespace))
+    made = Api(served.url, namespace)
+    yield made
+    made.http.close()
+    served.run(served.door.clients.drop(namespace))

@@ -1,0 +1,114 @@
+"""A service in this process, in a thread and an event loop of its own, behind a real socket.
+
+The clients that it works with are made by the test: with an imaginary clock, for one namespace after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from tarry.clients.aio.client import AsyncClient
+from tarry.programs.service import serving
+from tarry.programs.service.door import Door
+from tarry.programs.service.settings import Settings
+
+
+class Served:
+    """A service that runs."""
+
+    def __init__(self, door: Door, loop: asyncio.AbstractEventLoop, port: int) -> None:
+        self.door = door
+        self.loop = loop
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Performs something in the service's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(20)
+
+    def call(self, act: Callable[..., Any], *given: Any) -> Any:
+        async def acting() -> Any:
+            return act(*given)
+
+        return self.run(acting())
+
+
+@contextmanager
+def serve(opened: Callable[[str], AsyncClient], settings: Settings | None = None) -> Iterator[Served]:
+    """A service, for as long as the block lasts."""
+    started: list[Served] = []
+    ready, stopped = threading.Event(), threading.Event()
+    failed: list[BaseException] = []
+
+    async def live() -> None:
+        door = Door(settings or Settings(), opened)
+        with serving.listening("127.0.0.1", 0) as listener:
+            server = serving.server_of(door)
+            running = asyncio.ensure_future(server.serve([listener]))
+            started.append(Served(door, asyncio.get_running_loop(), listener.getsockname()[1]))
+            ready.set()
+            await asyncio.to_thread(stopped.wait)
+            door.drain()
+            server.should_exit = True
+            await running
+        await door.close()
+
+    def thread() -> None:
+        try:
+            asyncio.run(live())
+        except BaseException as fault:
+            failed.append(fault)
+            raise
+        finally:
+            ready.set()
+
+    worker = threading.Thread(target=thread, daemon=True)
+    worker.start()
+    ready.wait(20)
+    try:
+        yield started[0]
+    finally:
+        stopped.set()
+        worker.join(30)
+        assert not worker.is_alive()
+        assert not failed, failed
+
+
+class Api:
+    """Speaks to a service about one namespace."""
+
+    def __init__(self, url: str, namespace: str, **headers: str) -> None:
+        self.url = url
+        self.namespace = namespace
+        self.http = httpx.Client(base_url=url, timeout=20, params={"namespace": namespace}, headers=headers)
+
+    def __call__(self, method: str, path: str, said: Any = None, **options: Any) -> httpx.Response:
+        if said is not None:
+            options["json"] = said
+        return self.http.request(method, path, **options)
+
+    def get(self, path: str, **query: Any) -> Any:
+        answer = self("GET", path, params={"namespace": self.namespace, **query})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path: str, said: Any = None, status: int = 200) -> Any:
+        answer = self("POST", path, said)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else None
+
+    def refused(self, method: str, path: str, said: Any = None, **options: Any) -> tuple[int, str]:
+        """Status and code of a refusal, whose form is checked."""
+        answer = self(method, path, said, **options)
+        problem = answer.json()
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert (problem["status"], problem["type"]) == (answer.status_code, f"/problems/{problem['code']}")
+        assert problem["title"]
+        assert problem["detail"]
+        return answer.status_code, problem["code"]

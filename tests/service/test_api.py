@@ -1,0 +1,323 @@
+"""The API through a real socket: every verb, one and many, good and bad words."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from service.served import Api
+from tarry.clients.testing import Clock
+
+JOBS = "/v1/topics/orders/jobs"
+MANY = "/v1/topics/orders/many"
+
+
+def add(api: Api, body: Any = "tea", status: int = 201, **said: Any) -> Any:
+    return api.post(JOBS, {"body": body, **said}, status)
+
+
+def pop(api: Api, **said: Any) -> Any:
+    return api.post("/v1/topics/orders/pop", said)
+
+
+@pytest.mark.parametrize("delay", [600, 600.0, "600", "10m", "PT10M", "600000ms"])
+def test_a_job_is_handed_out_when_it_is_due(api: Api, clock: Clock, delay: Any) -> None:
+    added = add(api, {"order": 7}, delay=delay, id="7")
+    assert (added["id"], added["created"], added["state"]) == ("7", True, "delayed")
+    clock.advance("9m 59s")
+    assert api.post("/v1/topics/orders/pop", {}, 204) is None
+    clock.advance("1s")
+    job = pop(api)
+    assert (job["id"], job["body"], job["attempt"], job["lateness_ms"], job["ttr_ms"]) == (
+        "7",
+        {"order": 7},
+        1,
+        0,
+        60000,
+    )
+    assert job["due"] == added["due"]
+
+
+def test_waiting_is_answered_when_the_job_is_due(api: Api) -> None:
+    add(api, delay="40s")
+    assert pop(api, wait="PT1M")["body"] == "tea"
+    assert api.post("/v1/topics/orders/pop", {"wait": 30}, 204) is None
+
+
+def test_a_wait_is_at_most_a_minute(api: Api) -> None:
+    assert api.refused("POST", "/v1/topics/orders/pop", {"wait": 61}) == (400, "bad_input")
+
+
+def test_at_a_moment(api: Api, clock: Clock) -> None:
+    add(api, at="2027-01-15T08:30:00+00:00")
+    clock.advance("30m")
+    assert pop(api)["due"] == "2027-01-15T08:30:00Z"
+    assert api.refused("POST", JOBS, {"body": 1, "at": "2027-01-15T08:30:00"}) == (400, "bad_input"), "no time zone"
+
+
+def test_settling_presents_the_receipt(api: Api, clock: Clock) -> None:
+    add(api, id="7")
+    job = pop(api, ttr=30)
+    api.post(f"{JOBS}/7/touch", {"receipt": job["receipt"], "ttr": "1m"}, 204)
+    clock.advance("45s")
+    api.post(f"{JOBS}/7/release", {"receipt": job["receipt"], "delay": 5, "reason": "no answer"}, 204)
+    assert api.get(f"{JOBS}/7")["reason"] == "no answer"
+    clock.advance(5)
+    again = pop(api)
+    assert again["attempt"] == 2
+    answer = api("POST", f"{JOBS}/7/finish", {"receipt": job["receipt"]})
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["reason"], problem["attempt"]) == (
+        409,
+        "stale_receipt",
+        "again",
+        2,
+    )
+    api.post(f"{JOBS}/7/bury", {"receipt": again["receipt"], "reason": "no such order"}, 204)
+    shown = api.get(f"{JOBS}/7")
+    assert (shown["state"], shown["reason"]) == ("dead", "no such order")
+    assert api.post(f"{JOBS}/7/kick") == {"was": "dead"}
+    api.post(f"{JOBS}/7/finish", {"receipt": pop(api)["receipt"]}, 204)
+    assert api.refused("GET", f"{JOBS}/7") == (404, "unknown_job")
+
+
+def test_a_back_off_needs_the_attempt(api: Api) -> None:
+    add(api, id="7")
+    receipt = pop(api)["receipt"]
+    assert api.refused("POST", f"{JOBS}/7/release", {"receipt": receipt}) == (400, "bad_input")
+    api.post(f"{JOBS}/7/release", {"receipt": receipt, "attempt": 1}, 204)
+    assert api.get(f"{JOBS}/7")["state"] == "delayed"
+
+
+def test_the_producer_minds_jobs_by_id(api: Api, clock: Clock) -> None:
+    add(api, id="7", delay="1h")
+    assert api.post(f"{JOBS}/7/reschedule", {"delay": "10s"}) == {"was": "delayed"}
+    clock.advance(10)
+    assert api.get(f"{JOBS}/7")["state"] == "ready"
+    assert api("DELETE", f"{JOBS}/7").json() == {"was": "ready"}
+    for method, path, said in (("DELETE", "", None), ("POST", "/kick", None), ("POST", "/reschedule", {"delay": 1})):
+        assert api.refused(method, f"{JOBS}/7{path}", said) == (404, "unknown_job")
+
+
+def test_an_id_that_is_taken(api: Api) -> None:
+    add(api, "tea", id="7", delay="1h")
+    answer = api("POST", JOBS, {"body": "coffee", "id": "7"})
+    assert (answer.status_code, answer.json()["code"], answer.json()["state"]) == (409, "job_exists", "delayed")
+    kept = add(api, "coffee", 200, id="7", if_exists="keep")
+    assert (kept["created"], kept["state"]) == (False, "delayed")
+    add(api, "coffee", 201, id="7", if_exists="replace")
+    assert pop(api)["body"] == "coffee"
+
+
+def test_many_at_once(api: Api, clock: Clock) -> None:
+    jobs = [{"body": n, "id": str(n)} for n in range(5)] + [{"body": "late", "delay": "1h"}]
+    added = api.post(f"{MANY}/add", {"jobs": jobs, "delay": 5})["jobs"]
+    assert [job["id"] for job in added[:5]] == list("01234")
+    assert [job["state"] for job in added] == ["delayed"] * 6
+    clock.advance("5001ms")
+    taken = api.post(f"{MANY}/pop", {"n": 10})["jobs"]
+    assert [job["body"] for job in taken] == [0, 1, 2, 3, 4]
+    held = [{"id": job["id"], "receipt": job["receipt"], "attempt": 1} for job in taken]
+    api.post(f"{MANY}/touch", {"jobs": held, "ttr": 120}, 204)
+    api.post(f"{MANY}/finish", {"jobs": held[:1]}, 204)
+    api.post(f"{MANY}/release", {"jobs": held[1:2]}, 204)
+    api.post(f"{MANY}/bury", {"jobs": held[2:3], "reason": "no"}, 204)
+    assert api("DELETE", f"{JOBS}/3").status_code == 200
+    answer = api("POST", f"{MANY}/finish", {"jobs": held[3:]})
+    assert (answer.status_code, answer.json()["ids"]) == (409, ["3"]), "the fourth was finished all the same"
+    states = [job and job["state"] for job in api.post(f"{MANY}/get", {"ids": list("01234")})["jobs"]]
+    assert states == [None, "delayed", "dead", None, None]
+    assert api.post(f"{MANY}/kick", {"ids": ["2", "9"]}) == {"was": ["dead", None]}
+    assert api.post(f"{MANY}/reschedule", {"ids": ["1", "2"], "delay": 9}) == {"was": ["delayed", "ready"]}
+    assert api.post(f"{MANY}/delete", {"ids": ["1", "2"]}) == {"was": ["delayed", "delayed"]}
+    assert api.get("/v1/topics/orders/check") == {"looked_at": 2, "faults": []}
+
+
+def test_of_many_one_that_is_wrong_is_named_and_nothing_written(api: Api) -> None:
+    answer = api("POST", f"{MANY}/add", {"jobs": [{"body": 1}, {"body": 2, "delay": "soon"}]})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert answer.json()["detail"].startswith("job 1: delay: 'soon' is no duration")
+    assert api.get("/v1/topics") == {"topics": []}
+
+
+def test_the_first_of_several_topics(api: Api) -> None:
+    api.post("/v1/topics/low/jobs", {"body": "low"}, 201)
+    api.post("/v1/topics/high/jobs", {"body": "high", "delay": 30}, 201)
+    assert api.post("/v1/pop", {"topics": ["high", "low"]})["jobs"][0]["body"] == "low"
+    found = api.post("/v1/pop", {"topics": ["high", "low"], "wait": 60})["jobs"]
+    assert (found[0]["topic"], found[0]["body"]) == ("high", "high")
+    assert api.get("/v1/topics") == {"topics": ["high", "low"]}
+
+
+# ── bodies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a":1.0, "b":[1,2 ,3]}', "12345678901234567890123", '"测试"', "null", "0.1000000000000000055", '""']
+)
+def test_json_passes_as_the_very_text_it_is(api: Api, text: str) -> None:
+    api("POST", JOBS, content=f'{{"body": {text}, "id": "7"}}'.encode(), headers={"content-type": "application/json"})
+    assert f'"body":{text},' in api("POST", "/v1/topics/orders/pop", {}).text
+    answer = api("GET", f"{JOBS}/7/body")
+    assert (answer.text, answer.headers["content-type"]) == (text, "application/json")
+
+
+def test_bytes_keep_their_type(api: Api) -> None:
+    raw = bytes(range(256))
+    answer = api(
+        "POST", JOBS, content=raw, headers={"content-type": "image/x; v=1"}, params={"id": "7", "ttr": "5s",
+        "namespace": api.namespace},
+    )  # fmt: skip
+    assert answer.status_code == 201
+    job = pop(api)
+    assert (base64.b64decode(job["body_base64"]), job["content_type"], job["ttr_ms"]) == (raw, "image/x; v=1", 5000)
+    answer = api("GET", f"{JOBS}/7/body")
+    assert (answer.content, answer.headers["content-type"]) == (raw, "image/x; v=1")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    add(api, id="8") and api("DELETE", f"{JOBS}/8")
+    api.post(JOBS, {"body_base64": base64.b64encode(raw).decode()}, 201)
+    assert base64.b64decode(pop(api)["body_base64"]) == raw
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"", b"{", b"[]", b'{"body": 1, "dleay": 5}', b'{"body": 1, "delay": -5}', b'{"body": 1, "delay": "soon"}',
+        b'{"body": 1, "delay": true}', b'{"body": 1, "id": ""}', b'{"body": 1, "id": "{7}"}', b'{"body": 1, "id": 7}',
+        b'{"body": NaN}', b'{"body": "\xff"}', b'{"body": 1e999}', b'{"delay": 5}', b'{"body": 1, "body_base64": "AA=="}',
+        b'{"body_base64": "?"}', b'{"body": 1, "coded": true}', b'{"body": 1, "max_attempts": 0}',
+        b'{"body": 1, "headers": {"a": 1}}', b'{"body": 1, "delay": 5, "at": "2027-01-15T08:30:00Z"}',
+        b'{"body": 1, "if_exists": "merge"}', b'{"body": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"body": 1, "ttr": 0}',
+        b'{"body": 1, "delay": 1e308}',
+    ],
+)  # fmt: skip
+def test_bad_words_are_refused_and_nothing_is_written(api: Api, text: bytes) -> None:
+    refused = api.refused("POST", JOBS, content=text, headers={"content-type": "application/json"})
+    assert refused == (400, "bad_input")
+    assert api.get("/v1/topics") == {"topics": []}
+
+
+def test_a_form_is_no_job(api: Api) -> None:
+    assert api.refused("POST", JOBS, data={"a": "b"}) == (415, "wrong_media")
+
+
+def test_a_body_has_a_limit_and_so_has_a_request(api: Api) -> None:
+    assert api.refused("POST", JOBS, {"body": "x" * (1 << 20)}) == (400, "bad_input")
+    large = b"x" * (9 << 20)
+    assert api.refused("POST", JOBS, content=large) == (413, "too_large")
+    assert api.refused("POST", JOBS, content=iter([large[: 5 << 20], large[: 5 << 20]])) == (413, "too_large")
+
+
+# ── repeating ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("said", [{}, {"id": "7"}, {"id": "7", "if_exists": "replace"}, {"if_exists": "keep"}])
+def test_a_repeated_add_with_the_same_key_adds_nothing(api: Api, clock: Clock, said: dict[str, str]) -> None:
+    headers = {"idempotency-key": "order 7, first try"}
+    first = api("POST", JOBS, {"body": "tea", "delay": 60, **said}, headers=headers)
+    clock.advance(5)
+    again = api("POST", JOBS, {"body": "tea", "delay": 60, **said}, headers=headers)
+    assert (first.status_code, again.status_code, again.json()) == (201, 201, first.json())
+    stats = api.get("/v1/topics/orders/stats")
+    assert (stats["delayed"], stats["repeated"], stats["replaced"]) == (1, 1, 0)
+    other = api("POST", JOBS, {"body": "tea", "delay": 60, **said}, headers={"idempotency-key": "another"})
+    assert other.status_code == (409 if said == {"id": "7"} else 201)
+
+
+def test_many_have_one_key(api: Api) -> None:
+    said = {"jobs": [{"body": 1}, {"body": 2, "id": "two"}, {"body": 1}], "delay": 9}
+    first = api("POST", f"{MANY}/add", said, headers={"idempotency-key": "k"})
+    again = api("POST", f"{MANY}/add", said, headers={"idempotency-key": "k"})
+    assert again.json() == first.json()
+    assert api.get("/v1/topics/orders/stats")["delayed"] == 3
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_lists_come_in_pages(api: Api) -> None:
+    api.post(f"{MANY}/add", {"jobs": [{"body": n, "delay": n + 1, "id": str(n)} for n in range(5)]})
+    seen, cursor = list[str](), {}
+    while True:
+        page = api.get(JOBS, state="delayed", limit=2, **cursor)
+        seen += [job["id"] for job in page["jobs"]]
+        if "cursor" not in page:
+            break
+        cursor = {"cursor": page["cursor"]}
+    assert seen == list("01234")
+    assert [job["id"] for job in api.get(JOBS, due_before="2027-01-15T08:00:03Z")["jobs"]] == ["0", "1"]
+    assert api.refused("GET", JOBS, params={"cursor": "?", "namespace": api.namespace}) == (400, "bad_input")
+    assert api.refused("GET", JOBS, params={"state": "asleep", "namespace": api.namespace}) == (400, "bad_input")
+    assert api.refused("GET", JOBS, params={"page": "2", "namespace": api.namespace}) == (400, "bad_input")
+
+
+def test_numbers_of_a_topic(api: Api, clock: Clock) -> None:
+    api.post(f"{MANY}/add", {"jobs": [{"body": 1}, {"body": 2, "delay": 90}, {"body": 3, "delay": 3000}]})
+    clock.advance(2)
+    pop(api)
+    stats = api.get("/v1/topics/orders/stats")
+    assert [stats[name] for name in ("delayed", "ready", "reserved", "added", "popped")] == [2, 0, 1, 3, 1]
+    assert stats["lateness"]["count"] == 1
+    assert stats["lateness"]["max_ms"] >= 2000
+    found = api.get("/v1/topics/orders/histogram", span="PT1H", buckets=4)
+    assert (found["counts"], found["width_ms"]) == ([1, 0, 0, 1], 900_000)
+
+
+def test_ruling_a_topic(api: Api, clock: Clock) -> None:
+    add(api)
+    until = datetime.fromisoformat(api.post("/v1/topics/orders/pause", {"for": "10m"})["until"])
+    assert until - datetime.fromisoformat("2027-01-15T08:00:00+00:00") == timedelta(minutes=10)
+    api.post("/v1/topics/orders/pop", {}, 204)
+    api.post("/v1/topics/orders/resume", None, 204)
+    assert api.post("/v1/topics/orders/pause", {}) == {"until": None}
+    api.post("/v1/topics/orders/resume", {}, 204)
+    assert api.get("/v1/topics/orders/defaults") == {"ttr_ms": 60000, "max_attempts": 20, "keep_ms": 2592000000}
+    changed = api("PATCH", "/v1/topics/orders/defaults", {"ttr": "30s", "max_attempts": None})
+    assert changed.json() == {"ttr_ms": 30000, "max_attempts": None, "keep_ms": 2592000000}
+    assert pop(api)["ttr_ms"] == 30000
+    clock.advance(30)
+    assert api.post("/v1/topics/orders/purge", {"state": "dead"}) == {"count": 0}
+    assert api.post("/v1/topics/orders/purge", {}) == {"count": 1}
+
+
+def test_what_a_dead_process_held_comes_back(api: Api) -> None:
+    add(api, id="7")
+    pop(api, holder="worker-3")
+    assert api.get(f"{JOBS}/7")["holder"] == "worker-3"
+    assert api.post("/v1/topics/orders/holders/worker-3/touch", {"ttr": "5m"}) == {"count": 1}
+    assert api.post("/v1/topics/orders/holders/worker-3/release", {}) == {"count": 1}
+    assert pop(api)["attempt"] == 1
+
+
+# ── paths ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["测试", "a/b", "a b", "a?b#c", "%41", "many", "x" * 200])
+def test_a_segment_is_what_it_says(api: Api, name: str) -> None:
+    from urllib.parse import quote
+
+    path = f"/v1/topics/{quote(name, safe='')}/jobs"
+    api.post(path, {"body": 1, "id": name}, 201)
+    assert api.get("/v1/topics") == {"topics": [name]}
+    assert api.get(f"{path}/{quote(name, safe='')}")["id"] == name
+
+
+def test_paths_and_methods_that_are_not_there(api: Api) -> None:
+    for path in ("/", "/v1", "/v1/topics/orders", "/v1/topics//jobs", "/v2/topics", "/v1/topics/orders/jobs/7/eat"):
+        assert api.refused("GET", path) == (404, "unknown_route")
+    answer = api("PUT", JOBS, {})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+    assert api.refused("GET", "/v1/topics/%ff/stats") == (400, "bad_input")
+    assert api.refused("GET", "/v1/topics/{x}/stats") == (400, "bad_input")
+    assert api("HEAD", "/v1/topics").status_code == 200
+    assert api.refused("GET", "/v1/topics", params={"namespace": "elsewhere"}) == (403, "not_allowed")
+
+
+def test_every_kind_of_problem_is_told(api: Api) -> None:
+    told = httpx.get(f"{api.url}/problems/stale_receipt").json()
+    assert "Stop working on it" in told["told"]
+    assert httpx.get(f"{api.url}/problems/heartache").json()["code"] == "unknown_route"

@@ -1,0 +1,161 @@
+"""``tarry serve`` as a process: ready in seconds, drained by SIGTERM, quiet about bodies."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.test_gone import until
+
+Start = Callable[..., "Process"]
+SECRET = "a secret that nobody may log"
+
+
+class Process:
+    """A service of its own."""
+
+    def __init__(self, url: str, log: Path, words: tuple[str, ...]) -> None:
+        self.log = log
+        environment = {**os.environ, "TARRY_URL": url, "TARRY_LOG": "DEBUG", "PYTHONUNBUFFERED": "1"}
+        with log.open("wb") as out:
+            command = [sys.executable, "-m", "tarry", "serve", "--port", "0", *words]
+            self.child = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+    @property
+    def url(self) -> str:
+        until(lambda: re.search(r"service at (\S+)\n", self.said) or self.child.poll() is not None)
+        found = re.search(r"service at (\S+)\n", self.said)
+        assert found, self.said
+        return found[1]
+
+    def ended(self) -> int:
+        return self.child.wait(30)
+
+    def stop(self) -> None:
+        if self.child.poll() is None:
+            self.child.kill()
+            self.child.wait()
+
+
+@contextmanager
+def process(url: str, folder: Path, *words: str) -> Iterator[Process]:
+    made = Process(url, folder / f"log-{'-'.join(words)}"[:80].replace("/", "_"), words)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def start(valkey_url: str, tmp_path: Path) -> Iterator[Start]:
+    with ExitStack() as stack:
+        yield lambda *words, url=valkey_url: stack.enter_context(process(url, tmp_path, *words))
+
+
+def test_sigterm_answers_who_waits_and_refuses_who_comes(start: Start) -> None:
+    running = start("--drain", "1s", "--namespace", "process")
+    base, answers = running.url, list[httpx.Response]()
+    http = httpx.Client(base_url=base, timeout=20)
+    assert http.get("/readyz").json() == {"status": "ok"}
+    http.post("/v1/topics/orders/jobs", json={"body": SECRET, "delay": "1h"}).raise_for_status()
+    http.post(
+        "/v1/topics/orders/jobs", content=SECRET.encode(), headers={"content-type": "text/plain"}
+    ).raise_for_status()
+    http.post(
+        "/v1/topics/orders/jobs",
+        content=f'{{"body": "{SECRET}", "delay": "x"}}',
+        headers={"content-type": "application/json"},
+    )
+
+    def wait() -> None:
+        answers.append(httpx.post(f"{base}/v1/topics/tea/pop", json={"wait": 60}, timeout=70))
+
+    waiters = [threading.Thread(target=wait) for _ in range(3)]
+    for waiter in waiters:
+        waiter.start()
+    until(lambda: "tarry_http_requests_held 3.0" in http.get("/metrics").text)
+    running.child.send_signal(signal.SIGTERM)
+    for waiter in waiters:
+        waiter.join(20)
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(503, "draining")] * 3
+    assert all(answer.headers["retry-after"] == "1" for answer in answers)
+    refused = httpx.post(f"{base}/v1/topics/orders/pop", json={})
+    assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "draining", "1")
+    assert httpx.get(f"{base}/readyz").status_code == 503
+    assert httpx.get(f"{base}/healthz").status_code == 200
+    assert running.ended() == 0
+    assert "draining" in running.said
+    assert SECRET not in running.said
+    http.close()
+
+
+def test_twice_ends_it_at_once(start: Start) -> None:
+    running = start("--drain", "60s")
+    assert httpx.get(f"{running.url}/readyz").status_code == 200
+    running.child.send_signal(signal.SIGINT)
+    until(lambda: "draining" in running.said)
+    running.child.send_signal(signal.SIGINT)
+    assert running.ended() == 0
+
+
+def test_the_embedded_server_is_what_it_uses_when_nothing_is_said(start: Start, tmp_path: Path) -> None:
+    running = start(url=f"embedded://{tmp_path}/server")
+    job = {"body": {"order": 7}, "delay": 0}
+    assert httpx.post(f"{running.url}/v1/topics/orders/jobs", json=job).status_code == 201
+    popped = httpx.post(f"{running.url}/v1/topics/orders/pop", json={"wait": 5}).json()
+    assert popped["body"] == {"order": 7}
+    running.child.terminate()
+    assert running.ended() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--host", "0.0.0.0"), 3, "no token exists in default"),
+        (("--host", "no.such.host.invalid"), 2, "is no address of this machine"),
+        (("--certificate", "/nowhere.pem"), 2, "certificate"),
+        (("--namespace", "a/b"), 2, "namespace"),
+        (("--message-codec", "klingon"), 2, "codec"),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_is_served(start: Start, words: Any, code: int, said: str) -> None:
+    running = start(*words)
+    assert running.ended() == code
+    assert said in running.said
+    assert "Traceback" not in running.said
+
+
+def test_a_port_that_is_taken_is_said(start: Start) -> None:
+    port = start().url.rpartition(":")[2]
+    other = start("--port", port)
+    assert other.ended() == 2
+    assert "cannot be had" in other.said
+
+
+@pytest.mark.slow
+def test_no_server_is_said(start: Start) -> None:
+    running = start(url="redis://127.0.0.1:1?socket_timeout=0.2")
+    assert running.ended() == 3
+    assert "did not answer" in running.said
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['uvicorn'] = None; sys.argv = ['tarry', 'serve']; from tarry.programs.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert "pip install 'tarry[http]'" in done.stderr
