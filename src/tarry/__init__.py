@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient as AsyncClient
     from tarry.clients.aio.delayed import AsyncDelayedQueue as AsyncDelayedQueue
     from tarry.clients.aio.job import AsyncJob as AsyncJob
+    from tarry.clients.aio.listening import AsyncMapListener as AsyncMapListener
     from tarry.clients.aio.locks import AsyncGrant as AsyncGrant
     from tarry.clients.aio.locks import AsyncLock as AsyncLock
     from tarry.clients.aio.locks import AsyncLost as AsyncLost
+    from tarry.clients.aio.mapcache import AsyncMapCache as AsyncMapCache
     from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
     from tarry.clients.migrating import MovedOver as MovedOver
     from tarry.clients.sync.blocking import BlockingQueue as BlockingQueue
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
     from tarry.clients.sync.client import Client as Client
     from tarry.clients.sync.delayed import DelayedQueue as DelayedQueue
     from tarry.clients.sync.job import Job as Job
+    from tarry.clients.sync.listening import MapListener as MapListener
     from tarry.clients.sync.locks import Grant as Grant
     from tarry.clients.sync.locks import Lock as Lock
     from tarry.clients.sync.locks import Lost as Lost
+    from tarry.clients.sync.mapcache import MapCache as MapCache
     from tarry.clients.sync.topic import Topic as Topic
     from tarry.errors import BadInput as BadInput
     from tarry.errors import BodyError as BodyError
@@ -74,6 +78,9 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import State as State
     from tarry.verbs.jobs.shapes import Stats as Stats
     from tarry.verbs.locks.shapes import LockState as LockState
+    from tarry.verbs.mapcache.evicting import AdaptivePolicy as AdaptivePolicy
+    from tarry.verbs.mapcache.shapes import MapEvent as MapEvent
+    from tarry.verbs.mapcache.shapes import MapStats as MapStats
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
     from tarry.words.durations import Duration as Duration
 
@@ -108,6 +115,12 @@ _HOMES = {
     "Reservation State Stats",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.shapes": "LockState",
+    "clients.aio.listening": "AsyncMapListener",
+    "clients.aio.mapcache": "AsyncMapCache",
+    "clients.sync.listening": "MapListener",
+    "clients.sync.mapcache": "MapCache",
+    "verbs.mapcache.evicting": "AdaptivePolicy",
+    "verbs.mapcache.shapes": "MapEvent MapStats",
     "words.durations": "Duration",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

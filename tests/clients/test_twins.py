@@ -8,6 +8,8 @@ import re
 import pytest
 
 import tarry
+from tarry.clients.aio.dictface import AsyncDictFace
+from tarry.clients.sync.dictface import DictFace
 
 PAIRS = [
     (tarry.Client, tarry.AsyncClient),
@@ -19,6 +21,9 @@ PAIRS = [
     (tarry.Lock, tarry.AsyncLock),
     (tarry.Grant, tarry.AsyncGrant),
     (tarry.Lost, tarry.AsyncLost),
+    (tarry.MapCache, tarry.AsyncMapCache),
+    (tarry.MapListener, tarry.AsyncMapListener),
+    (DictFace, AsyncDictFace),
 ]
 AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 
@@ -32,7 +37,9 @@ def face(kind: type) -> dict[str, object]:
 def plain(text: object) -> str:
     text = re.sub(r"Awaitable\[(.*?)\]", r"\1", str(text))  # a handler's answer
     return re.sub(
-        r"\bAsync(?=Client|Topic|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Lost|Generator)", "", text
+        r"\bAsync(?=Client|Topic|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Lost|Generator|Map|Iterator|DictFace)",
+        "",
+        text,
     )
 
 

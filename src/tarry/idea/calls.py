@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Generic, TypeVar
 
-from tarry.errors import BadInput, TarryError
+from tarry.errors import BadInput, ServerUnfit, TarryError
 from tarry.idea.scripts import Script
 
 T = TypeVar("T")
@@ -108,4 +108,8 @@ def refusal(words: str) -> TarryError | None:
         return BadInput("delay: the job would be due beyond the year 9999.")
     if first == "CLOCK":
         return BadInput("clock: " + rest + ".")
+    if first == "NUMBER":
+        return BadInput("delta: " + rest + ".")
+    if first == "FIELDS":
+        return ServerUnfit(f'backend="native" needs Valkey 9 or Redis 7.4, whose fields of a hash expire ({rest}).')
     return None

@@ -39,11 +39,24 @@ A guarded queue, in a layout of its own or in that of article 002:
     d_q_p:QUEUE                            sorted set   JSON text → when it is due, server ms         the article's
     tarry:{d_q_p:QUEUE}:fence              string       the same as above, and so is :polled
 
-A QUEUE or LOCK that has a brace in its name stands there without braces around it, as Redisson has it.
+A map cache that is shared with Java applications, likewise:
+
+    MAP                                        hash         key → idle time + value                            Redisson's
+    redisson__timeout__set:{MAP}               sorted set   key → when its time to live ends, server ms        Redisson's
+    redisson__idle__set:{MAP}                  sorted set   key → when its idle time ends, server ms           Redisson's
+    redisson__map_cache__last_access__set:{MAP}   sorted set   key → last access, ms, or number of accesses    Redisson's
+    {MAP}:redisson_options                     hash         max-size, mode, has-listeners                      Redisson's
+    redisson__execute_task_once_latch:{MAP}    string       somebody evicts by Redisson's rule                 Redisson's
+    redisson__map__lease:{MAP}:KEY             string       who loads the key, with an expiry                  Redisson's
+    tarry:{MAP}:evictors                       sorted set   evictor → when it promised to look                 ours
+    tarry:{MAP}:answer:NONCE                   string       what a call answered, for 30 s, should it come again   ours
+
+A QUEUE, LOCK or MAP that has a brace in its name stands there without braces around it, as Redisson has it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tarry.words import names
@@ -57,6 +70,10 @@ QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers")
 LOCK_PARTS = ("lock", "token", "channel")
 
 GUARDED_PARTS = ("items", "fence", "polled", "channel")
+
+MAP_PARTS = (
+    "entries", "timeouts", "idles", "accesses", "options", "created", "updated", "removed", "expired", "evictors", "hints",
+)  # fmt: skip
 
 
 class TopicKeys(NamedTuple):
@@ -106,6 +123,22 @@ class GuardedKeys(NamedTuple):
     fence: bytes
     polled: bytes
     channel: bytes
+
+
+class MapKeys(NamedTuple):
+    """The keys of one map cache, in the order in which every script of it names them; its channels among them."""
+
+    entries: bytes
+    timeouts: bytes
+    idles: bytes
+    accesses: bytes
+    options: bytes
+    created: bytes
+    updated: bytes
+    removed: bytes
+    expired: bytes
+    evictors: bytes
+    hints: bytes
 
 
 def topic_keys(namespace: str, topic: str) -> TopicKeys:
@@ -160,3 +193,13 @@ ARTICLE = "d_q_p:"
 def article_keys(items: str, tagged: str) -> GuardedKeys:
     """The article's name, and ours; ``tagged`` is ``tarry:`` and that name, tagged as Redisson tags it."""
     return GuardedKeys(*[name.encode() for name in (items, f"{tagged}:fence", f"{tagged}:polled", f"{tagged}:pushed")])
+
+
+def map_keys(theirs: Sequence[str], tagged: str) -> MapKeys:
+    """Redisson's names, in the order of the parts, and ours; ``tagged`` as above."""
+    return MapKeys(*[name.encode() for name in (*theirs, f"{tagged}:evictors", f"{tagged}:hints")])
+
+
+def answer_key(keys: MapKeys, nonce: bytes) -> bytes:
+    """Where what a call answered is kept for a while."""
+    return keys.hints.removesuffix(b"hints") + b"answer:" + nonce

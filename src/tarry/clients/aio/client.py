@@ -11,8 +11,10 @@ from tarry.clients.aio.delayed import AsyncDelayedQueue
 from tarry.clients.aio.engine import Engine
 from tarry.clients.aio.job import AsyncJob
 from tarry.clients.aio.locks import AsyncLock, RedisLocks
+from tarry.clients.aio.mapcache import AsyncMapCache
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.locking import Terms
+from tarry.clients.mapping import Policy, verbs_of
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, NameMapper, Origin
 from tarry.clients.queueing import desk_of, origin_keys
@@ -21,6 +23,7 @@ from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
 from tarry.verbs.jobs import leaving
 from tarry.verbs.jobs.leaving import Migrated
+from tarry.verbs.mapcache.shapes import Backend
 from tarry.verbs.workers import WorkerInfo
 from tarry.words.durations import Duration
 
@@ -162,3 +165,23 @@ class AsyncClient:
         except StopIteration as end:
             done: Migrated = end.value
             return done
+
+    # ── maps shared with Java ────────────────────────────────────────────────────────────────────────────────────────
+
+    def map_cache(
+        self,
+        name: str,
+        *,
+        codec: str | Codec[Any] = "kryo5",
+        key_codec: str | Codec[Any] | None = None,
+        backend: Backend = "redisson",
+        policy: Policy = "deadline",
+    ) -> AsyncMapCache[Any, Any]:
+        """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own.
+
+        ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys. ``backend="native"``
+        is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis 7.4). ``policy`` says
+        who takes expired entries out, which nobody sees: this handle when they expire (``"deadline"``), by Redisson's rule
+        (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
+        """
+        return AsyncMapCache(self.engine, verbs_of(self.engine.origin, name, codec, key_codec, backend), policy)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from tarry.clients.locking import Terms
+from tarry.clients.mapping import Policy, verbs_of
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, NameMapper, Origin
 from tarry.clients.queueing import desk_of, origin_keys
@@ -15,12 +16,14 @@ from tarry.clients.sync.delayed import DelayedQueue
 from tarry.clients.sync.engine import Engine
 from tarry.clients.sync.job import Job
 from tarry.clients.sync.locks import Lock, RedisLocks
+from tarry.clients.sync.mapcache import MapCache
 from tarry.clients.sync.topic import Topic
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
 from tarry.verbs.jobs import leaving
 from tarry.verbs.jobs.leaving import Migrated
+from tarry.verbs.mapcache.shapes import Backend
 from tarry.verbs.workers import WorkerInfo
 from tarry.words.durations import Duration
 
@@ -163,3 +166,23 @@ class Client:
         except StopIteration as end:
             done: Migrated = end.value
             return done
+
+    # ── maps shared with Java ────────────────────────────────────────────────────────────────────────────────────────
+
+    def map_cache(
+        self,
+        name: str,
+        *,
+        codec: str | Codec[Any] = "kryo5",
+        key_codec: str | Codec[Any] | None = None,
+        backend: Backend = "redisson",
+        policy: Policy = "deadline",
+    ) -> MapCache[Any, Any]:
+        """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own.
+
+        ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys. ``backend="native"``
+        is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis 7.4). ``policy`` says
+        who takes expired entries out, which nobody sees: this handle when they expire (``"deadline"``), by Redisson's rule
+        (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
+        """
+        return MapCache(self.engine, verbs_of(self.engine.origin, name, codec, key_codec, backend), policy)

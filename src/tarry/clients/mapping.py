@@ -1,0 +1,42 @@
+"""What the map caches of both clients have in common before they talk."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from tarry.clients.origin import Origin
+from tarry.errors import BadInput
+from tarry.verbs.codecs import Codec
+from tarry.verbs.mapcache.desk import desk_of
+from tarry.verbs.mapcache.evicting import AdaptivePolicy
+from tarry.verbs.mapcache.face import MapVerbs
+from tarry.verbs.mapcache.shapes import Backend
+from tarry.verbs.redisson.codecs import codec_for
+
+Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
+"""When expired entries are taken out: when they expire; by Redisson's rule; or not by this handle."""
+NO_VALUE: Any = object()
+"""Nothing was given."""
+
+
+def verbs_of(
+    origin: Origin, name: str, codec: str | Codec[Any], key_codec: str | Codec[Any] | None, backend: Backend
+) -> MapVerbs[Any, Any]:
+    """The verbs of a map; ``BadInput`` for a name, codec or backend that cannot be."""
+    of_values = codec_for(codec)
+    of_keys = of_values if key_codec is None else codec_for(key_codec)
+    cluster = origin.address.kind == "cluster"
+    keys = origin.redisson_name(name)
+    return MapVerbs(desk_of(name, keys, of_keys, of_values, cluster=cluster, random=os.urandom), backend)
+
+
+def rule_of(policy: Policy) -> AdaptivePolicy | None:
+    """Redisson's rule, if it is that."""
+    if policy is None or policy == "deadline":
+        return None
+    if policy == "adaptive":
+        return AdaptivePolicy()
+    if isinstance(policy, AdaptivePolicy):
+        return policy
+    raise BadInput(f"policy: {policy!r}; it is deadline, adaptive, an AdaptivePolicy or None.")

@@ -1,0 +1,73 @@
+"""A map cache as a dictionary, blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from tarry.verbs.mapcache.face import MapVerbs
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class DictFace(Generic[K, V]):
+    """What people do with a dictionary, by the verbs of a map cache."""
+
+    _verbs: MapVerbs[K, V]
+
+    if TYPE_CHECKING:  # the verbs of the whole
+
+        def get(self, key: K) -> Any: ...
+        def fast_put(self, key: K, value: V) -> bool: ...
+        def fast_remove(self, *keys: K) -> int: ...
+        def contains(self, key: K) -> bool: ...
+        def size(self) -> int: ...
+        def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]: ...
+
+    def __getitem__(self, key: K) -> V:
+        found: V | None = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.fast_put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        if not self.fast_remove(key):
+            raise KeyError(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __iter__(self) -> Iterator[K]:
+        return self.keys()
+
+    def keys(self) -> Iterator[K]:
+        """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
+        return (self._verbs.desk.seen_key(key) for key, _ in self._walk())
+
+    def values(self) -> Iterator[V]:
+        """The values, as ``keys``."""
+        return (self._verbs.desk.seen(value) for _, value in self._walk())
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """The entries, as ``keys``."""
+        desk = self._verbs.desk
+        return ((desk.seen_key(key), desk.seen(value)) for key, value in self._walk())
+
+    def _walk(self) -> Iterator[tuple[bytes, bytes]]:
+        """The server may show an entry twice while its table grows."""
+        seen: set[bytes] = set()
+        cursor = b""
+        while cursor != b"0":
+            cursor, pairs = self._page(cursor or b"0")
+            for key, value in pairs:
+                if key not in seen:
+                    seen.add(key)
+                    yield key, value

@@ -1,0 +1,17 @@
+-- What happened to an entry, told on its channel: each part with its length. Redisson tells nobody but who listens, and
+-- uses sharded channels on a Cluster that has them.
+
+local function publish(channel, message)
+  if sharded == '1' and type(redis.pcall('SPUBLISH', channel, message)) == 'number' then return end
+  redis.pcall('PUBLISH', channel, message)  -- refused or not: nothing may stop here
+end
+
+local function event(key, value, old)
+  local message = struct.pack('<I8c0I8c0', #key, key, #value, value)
+  return old and message .. struct.pack('<I8c0', #old, old) or message
+end
+
+local function tell(channel, key, value, old)
+  see_options()
+  if listened then publish(channel, event(key, value, old)) end
+end

@@ -1,0 +1,13 @@
+-- Where the answer cannot be told from what lies there, it is kept for a while: a repeated call answers the same.
+
+local KEPT = 30000
+
+local function remember(answers)
+  redis.call('SET', memo, cmsgpack.pack(answers), 'PX', KEPT)
+  return answers
+end
+
+if again == '1' then
+  local said = redis.call('GET', memo)
+  if said then return cmsgpack.unpack(said) end
+end

@@ -1,0 +1,25 @@
+-- The one way to write an entry. `was` and `was_idle` are what `living` answered. With `keep` a living entry keeps its
+-- deadlines; else they are `ttl` µs and `idle` ms from now, 0 for none. A lease on the key is over, and room is made.
+
+local function write(key, value, was_idle, was, lease, ttl, idle, keep)
+  local ends = NEVER
+  if keep and was then
+    idle = was_idle
+  elseif ttl > 0 then
+    ends = math.ceil((now + ttl) / 1000)
+    redis.call('ZADD', timeouts, text(ends), key)
+  else
+    redis.call('ZREM', timeouts, key)
+  end
+  if idle <= 0 then redis.call('ZREM', idles, key) end
+  touch(key, idle)
+  redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))
+  if was then
+    tell(updated, key, value, was)
+  else
+    tell(created, key, value)
+  end
+  if redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
+  make_room(key)
+  hasten(math.min(ends, idle > 0 and math.ceil(today + idle) or NEVER))
+end

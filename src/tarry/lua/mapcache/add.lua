@@ -1,0 +1,21 @@
+local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo, lease = unpack(KEYS)
+local clock, sharded, key, delta, again = unpack(ARGV)
+--
+-- Adds to a number that is kept as text; an entry that is not there, or not any more, is created as the delta. Answers the
+-- sum. Whole numbers stay whole, of 64 bits.
+-- include clock entry event memo expire room hasten write
+
+local SCRATCH = 'temp_val__redisson'  -- the field that Redisson uses, too; never seen outside of this script
+local WHOLE = '^-?%d+$'
+local was_idle, was = living(key)
+local number = was or '0'
+redis.call('HSET', entries, SCRATCH, number)
+local whole = string.find(number, WHOLE) and string.find(delta, WHOLE)
+local done = redis.pcall(whole and 'HINCRBY' or 'HINCRBYFLOAT', entries, SCRATCH, delta)
+local sum = redis.call('HGET', entries, SCRATCH)
+redis.call('HDEL', entries, SCRATCH)
+if type(done) == 'table' and done.err then
+  return redis.error_reply('NUMBER the entry holds no number, or the sum would be none of 64 bits')
+end
+write(key, sum, was_idle, was, lease, 0, 0, true)
+return remember(sum)

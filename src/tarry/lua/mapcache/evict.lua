@@ -1,0 +1,28 @@
+local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints = unpack(KEYS)
+local clock, sharded, most, me, stays = unpack(ARGV)
+--
+-- Takes out what has expired, as far as the work of one script goes. `me` keeps the map when it `stays`. Answers: now, µs
+-- until the next look, the seat (1 evictor, 2 deputy, 0 none), how many were evicted, whether there are more, whether the
+-- maximum size asks for a trim.
+-- include clock entry event expire seats
+
+local TERM, GRACE, ROUND = 5000000, 1000000, 5000000
+
+local evicted = expire_from(timeouts, most)
+evicted = evicted + expire_from(idles, most)
+
+local function head(set)
+  local first = redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')
+  return tonumber(first[2] or NEVER)
+end
+local first = math.min(head(timeouts), head(idles))
+local due = first == NEVER and now + ROUND or math.max(first * 1000, now)
+local alarm, seat = sit(evictors, due, me, stays == '1', TERM, GRACE, ROUND)
+
+see_options()
+local uneven = 0
+if max_size > 0 then
+  local size = redis.call('HLEN', entries)
+  if size > max_size or size > redis.call('ZCARD', accesses) then uneven = 1 end
+end
+return {now, alarm - now, seat, evicted, first <= today and 1 or 0, uneven}

@@ -1,0 +1,26 @@
+local entries, timeouts, idles, accesses, options = unpack(KEYS)
+local clock, after, if_not_set = unpack(ARGV)
+--
+-- The map as a whole is gone after so many ms, its keys together, as Redisson does it; without `after` it stays. Answers 1,
+-- or 0 if there is no map, or if it had an end and `if_not_set`, or none and was to lose it.
+-- include clock entry
+
+local SETS = {timeouts, idles, accesses}
+local left = redis.call('PTTL', entries)
+if left == -2 or left == -1 and after == '' or left >= 0 and if_not_set == '1' then return 0 end
+see_options()
+for i, set in ipairs(SETS) do
+  if after == '' then
+    redis.call('ZREM', set, TAG)
+    redis.call('PERSIST', set)
+  elseif i < 3 or max_size > 0 then
+    redis.call('ZADD', set, text(NEVER), TAG)
+    redis.call('PEXPIRE', set, after)
+  end
+end
+if after == '' then
+  redis.call('PERSIST', options)
+  return redis.call('PERSIST', entries)
+end
+if max_size > 0 then redis.call('PEXPIRE', options, after) end
+return redis.call('PEXPIRE', entries, after)

@@ -1,0 +1,12 @@
+local options = unpack(KEYS)
+local clock, size, mode, if_not_set = unpack(ARGV)
+--
+-- Sets the maximum size (0: none) and the mode, LRU or LFU; or only where none is set. Answers 1 if it holds now.
+-- include clock
+
+if if_not_set == '1' then
+  local there = redis.call('HMGET', options, 'max-size', 'mode')
+  if there[1] then return there[1] == size and (there[2] or 'LRU') == mode and -1 or 0 end
+end
+redis.call('HSET', options, 'max-size', size, 'mode', mode)
+return 1

@@ -1,0 +1,14 @@
+local entries, hints, memo, lease = unpack(KEYS)
+local clock, sharded, key, delta, again = unpack(ARGV)
+--
+-- The same as add.lua for a map whose fields expire by themselves: a field keeps its end.
+-- include clock event memo
+
+local WHOLE = '^-?%d+$'
+local whole = string.find(redis.call('HGET', entries, key) or '0', WHOLE) and string.find(delta, WHOLE)
+local done = redis.pcall(whole and 'HINCRBY' or 'HINCRBYFLOAT', entries, key, delta)
+if type(done) == 'table' and done.err then
+  return redis.error_reply('NUMBER the entry holds no number, or the sum would be none of 64 bits')
+end
+if redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
+return remember(redis.call('HGET', entries, key))

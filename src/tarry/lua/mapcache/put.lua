@@ -1,0 +1,27 @@
+local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo = unpack(KEYS)
+local clock, sharded, ttl, idle, keep, when, proof, want, again = unpack(ARGV)
+-- each: key, value = unpack(ARGV, i, i + 1)
+--
+-- Writes entries: `always`, or only where the key is `absent`, `present`, `equal` to the proof, or `leased` by it. After
+-- the keys follow those of the leases, one for each entry. Answers for each: 0 (not written), 1 (updated) or 2 (created),
+-- then the value that was there, if it is wanted or stands in the way.
+-- include clock entry event memo expire room hasten write
+
+local FIRST, STRIDE, LEASES = 10, 2, #KEYS - (#ARGV - 9) / 2
+ttl, idle = tonumber(ttl), tonumber(idle)
+local answers = {}
+for i = FIRST, #ARGV, STRIDE do
+  local key, value = unpack(ARGV, i, i + 1)
+  local lease = KEYS[LEASES + (i - FIRST) / STRIDE + 1]
+  local was_idle, was = living(key)
+  local does = when == 'always' or when == 'absent' and not was or when == 'present' and was
+    or when == 'equal' and was == proof or when == 'leased' and redis.call('GET', lease) == proof
+  if does then
+    write(key, value, was_idle, was, lease, ttl, idle, keep == '1')
+  elseif was then
+    touch(key, was_idle)
+  end
+  answers[#answers + 1] = does and (was and 1 or 2) or 0
+  answers[#answers + 1] = (want == '1' or not does) and was or false
+end
+return when == 'always' and answers or remember(answers)

@@ -1,0 +1,31 @@
+local entries, timeouts, idles, accesses, options, evictors = unpack(KEYS)
+local clock, limit = unpack(ARGV)
+--
+-- Counts. Changes nothing. Answers: now, entries that are stored, expired ones among them (-1: more than `limit`, so not
+-- counted one by one), the next deadline in ms (0: none), the maximum size, 1 for LFU, 1 if somebody listens or listened,
+-- how many keep the map.
+-- include clock entry
+
+local function over(set)
+  return redis.call('ZRANGE', set, '-inf', text(math.floor(today)), 'BYSCORE', 'LIMIT', 0, limit + 1)
+end
+
+local function next_of(set)
+  local found = redis.call('ZRANGE', set, '(' .. text(math.floor(today)), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+  return found[1] and found[1] ~= TAG and tonumber(found[2]) or NEVER
+end
+
+local ended, tired, expired = over(timeouts), over(idles), 0
+if #ended + #tired > tonumber(limit) then
+  expired = -1
+else
+  for _, key in ipairs(ended) do expired = expired + redis.call('HEXISTS', entries, key) end
+  for _, key in ipairs(tired) do
+    local packed = ends_at(key, 0) > today and redis.call('HGET', entries, key)
+    if packed and read_entry(packed) > 0 then expired = expired + 1 end
+  end
+end
+see_options()
+local next = math.min(next_of(timeouts), next_of(idles))
+return {now, redis.call('HLEN', entries), expired, next < NEVER and next or 0, max_size, lfu and 1 or 0,
+  listened and 1 or 0, redis.call('ZCARD', evictors)}

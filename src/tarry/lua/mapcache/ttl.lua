@@ -1,0 +1,15 @@
+local entries, timeouts, idles = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: key = unpack(ARGV, i, i)
+--
+-- How long entries live yet, in µs: -2 for one that is not there, -1 for one that ends never. No access.
+-- include clock entry
+
+local FIRST = 2
+local answers = {}
+for i = FIRST, #ARGV do
+  local idle = living(ARGV[i])
+  local ends = idle and ends_at(ARGV[i], idle)
+  answers[#answers + 1] = not ends and -2 or ends == NEVER and -1 or math.max(ends * 1000 - now, 0)
+end
+return answers

@@ -1,0 +1,302 @@
+"""The verbs of a map cache as a user calls them; nothing here does them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Command, Flow, Reply, ask
+from tarry.verbs.mapcache import evicting, loading
+from tarry.verbs.mapcache.desk import MapDesk
+from tarry.verbs.mapcache.layout import (
+    ABSENT,
+    ALWAYS,
+    ANY,
+    CREATED,
+    EQUAL,
+    GETS,
+    HAS,
+    PRESENT,
+    REFUSED,
+    TTL_ONLY,
+    Shared,
+    Span,
+    Written,
+    first,
+    ms_of,
+    span_of,
+    then,
+)
+from tarry.verbs.mapcache.native import Native, refuse
+from tarry.verbs.mapcache.shapes import Backend, MapStats, Mode
+from tarry.words.durations import MILLISECOND, Duration, as_timedelta, microseconds
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+KEEPING = Span(0, 0, keep=True)
+CHUNK, CHUNK_BYTES = 500, 1_000_000
+"""One script takes no more: it must not hold the server up."""
+
+
+class MapVerbs(Generic[K, V]):
+    """What can be done with one map."""
+
+    def __init__(self, desk: MapDesk[K, V], backend: Backend = "redisson") -> None:
+        if backend not in ("redisson", "native"):
+            raise BadInput(f"backend: {backend!r}; it is redisson or native.")
+        self.desk = desk
+        self.keys = desk.keys
+        self.native = backend == "native"
+        self._layout: Any = Native(desk) if self.native else Shared(desk)
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _put(self, key: K, value: V, span: Span, when: bytes, **more: Any) -> Call[Written]:
+        pair = (self.desk.key(key), self.desk.value(value))
+        return then(self._layout.put([pair], span, when, **more), first)
+
+    def _was(self, written: Written) -> V | None:
+        return self.desk.read_or_none(written.was)
+
+    def put(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool) -> Call[V | None]:
+        return then(self._put(key, value, span_of(ttl, max_idle, keep_ttl), ALWAYS, want=True), self._was)
+
+    def fast_put(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool) -> Call[bool]:
+        return then(self._put(key, value, span_of(ttl, max_idle, keep_ttl), ALWAYS), _created)
+
+    def put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> Call[V | None]:
+        return then(self._put(key, value, span_of(ttl, max_idle), ABSENT), self._was)
+
+    def fast_put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> Call[bool]:
+        return then(self._put(key, value, span_of(ttl, max_idle), ABSENT), _created)
+
+    def put_all(
+        self, entries: Mapping[K, V], ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
+    ) -> Flow[None]:
+        """Everything is checked before the first script goes; then one script for each 500 entries or 1 MB."""
+        span = span_of(ttl, max_idle, keep_ttl)
+        chunks: list[list[tuple[bytes, bytes]]] = []
+        size = 0
+        for key, value in entries.items():
+            pair = (self.desk.key(key), self.desk.value(value))
+            if not chunks or len(chunks[-1]) == CHUNK or size + len(pair[1]) > CHUNK_BYTES:
+                chunks.append([])
+                size = 0
+            chunks[-1].append(pair)
+            size += len(pair[1])
+        return self._put_chunks(chunks, span)
+
+    def _put_chunks(self, chunks: list[list[tuple[bytes, bytes]]], span: Span) -> Flow[None]:
+        for chunk in chunks:
+            yield from ask(self._layout.put(chunk, span, ALWAYS))
+
+    def replace(self, key: K, value: V) -> Call[V | None]:
+        return then(self._put(key, value, KEEPING, PRESENT, want=True), self._was)
+
+    def replace_if(self, key: K, old: V, value: V) -> Call[bool]:
+        request = self._put(key, value, KEEPING, EQUAL, proof=self.desk.value(old))
+        return then(request, lambda written: written.did != REFUSED)
+
+    def add_and_get(self, key: K, delta: float) -> Call[float]:
+        if isinstance(delta, bool) or not isinstance(delta, (int, float)):
+            raise BadInput(f"delta: {type(delta).__name__} is no number.")
+        if not _writes_numbers(self.desk.codec):
+            raise BadInput("add_and_get: the codec must keep numbers as text: long, json or string.")
+        request: Call[bytes] = self._layout.add(self.desk.key(key), repr(delta).encode())
+        return then(request, _number)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _get(self, key: K, how: bytes) -> Any:
+        request = self._layout.get((self.desk.key(key),), how)
+        request.decode = _reader(self.desk) if how != HAS else _present
+        return request
+
+    def get(self, key: K) -> Call[V | None]:
+        request: Call[V | None] = self._get(key, GETS)
+        return request
+
+    def get_with_ttl_only(self, key: K) -> Call[V | None]:
+        request: Call[V | None] = self._get(key, TTL_ONLY)
+        return request
+
+    def contains(self, key: K) -> Call[bool]:
+        request: Call[bool] = self._get(key, HAS)
+        return request
+
+    def get_all(self, keys: Iterable[K]) -> Flow[dict[K, V]]:
+        named = {self.desk.key(key): key for key in keys}
+        return self._get_all(named)
+
+    def _get_all(self, named: dict[bytes, K]) -> Flow[dict[K, V]]:
+        found: dict[K, V] = {}
+        for chunk in _chunks(named):
+            values = yield from ask(self._layout.get(chunk, GETS))
+            found.update(
+                (named[raw], self.desk.read(value))
+                for raw, value in zip(chunk, values, strict=True)
+                if value is not None
+            )
+        return found
+
+    def remaining_ttl(self, key: K) -> Call[timedelta | None]:
+        request: Any = self._layout.left(self.desk.key(key))
+        decode = request.decode
+
+        def read(reply: Reply) -> timedelta | None:
+            return _left(decode(reply))
+
+        request.decode = read
+        left: Call[timedelta | None] = request
+        return left
+
+    def page(self, cursor: bytes) -> Call[tuple[bytes, list[tuple[bytes, bytes]]]]:
+        request: Call[tuple[bytes, list[tuple[bytes, bytes]]]] = self._layout.page(cursor)
+        return request
+
+    def contains_value(self, value: V) -> Flow[bool]:
+        return self._contains_value(self.desk.value(value))
+
+    def _contains_value(self, wanted: bytes) -> Flow[bool]:
+        cursor = b"0"
+        while True:
+            cursor, pairs = yield from ask(self.page(cursor))
+            if any(value == wanted for _, value in pairs):
+                return True
+            if cursor == b"0":
+                return False
+
+    def size(self) -> Flow[int]:
+        flow: Flow[int] = self._layout.size()
+        return flow
+
+    def stats(self) -> Call[MapStats]:
+        if self.native:
+            refuse("stats")
+        return then(self._layout.stats(), first)
+
+    # ── removing, expiring ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def remove(self, key: K) -> Call[V | None]:
+        request = self._layout.remove((self.desk.key(key),), ANY, want=True)
+        return then(request, lambda taken: self.desk.read_or_none(taken[0][1]))
+
+    def remove_if(self, key: K, value: V) -> Call[bool]:
+        request = self._layout.remove((self.desk.key(key),), EQUAL, proof=self.desk.value(value))
+        return then(request, lambda taken: taken[0][0])
+
+    def fast_remove(self, keys: Iterable[K]) -> Flow[int]:
+        return self._fast_remove({self.desk.key(key): None for key in keys})
+
+    def _fast_remove(self, keys: dict[bytes, None]) -> Flow[int]:
+        count = 0
+        for chunk in _chunks(keys):
+            taken = yield from ask(self._layout.remove(chunk, ANY))
+            count += sum(did for did, _ in taken)
+        return count
+
+    def expire_entries(
+        self, keys: Iterable[K], ttl: Duration | None, max_idle: Duration | None, if_not_set: bool
+    ) -> Flow[int]:
+        span = span_of(ttl, max_idle)
+        return self._expire_entries({self.desk.key(key): None for key in keys}, span, if_not_set)
+
+    def _expire_entries(self, keys: dict[bytes, None], span: Span, if_not_set: bool) -> Flow[int]:
+        count = 0
+        for chunk in _chunks(keys):
+            count += sum((yield from ask(self._layout.expire_entries(chunk, span, if_not_set))))
+        return count
+
+    def clear(self) -> Command[bool]:
+        command: Command[bool] = self._layout.clear()
+        return command
+
+    def expire(self, after: Duration, if_not_set: bool) -> Call[bool]:
+        after_ms = ms_of(microseconds(after, "after", least=MILLISECOND))
+        request: Call[bool] = self._layout.expire(after_ms, if_not_set)
+        return request
+
+    def clear_expire(self) -> Call[bool]:
+        request: Call[bool] = self._layout.expire(None, False)
+        return request
+
+    # ── maximum size, eviction, loading ──────────────────────────────────────────────────────────────────────────────
+
+    def set_max_size(self, size: int, mode: Mode, if_not_set: bool) -> Flow[bool]:
+        if self.native:
+            refuse("max_size")
+        if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < 2**31:
+            raise BadInput(f"size: {size!r}; it is a number of entries, 0 for no maximum.")
+        if mode not in ("LRU", "LFU"):
+            raise BadInput(f"mode: {mode!r}; it is LRU or LFU.")
+        return self._set_max_size(self._layout.limit(size, mode, if_not_set))
+
+    def _set_max_size(self, request: Call[bool]) -> Flow[bool]:
+        done = yield from ask(request)
+        if done:
+            yield from evicting.trim(self.desk)
+        return done
+
+    def evict(self) -> Flow[int]:
+        if self.native:
+            refuse("evict")
+        return self._evict()
+
+    def _evict(self) -> Flow[int]:
+        count, _ = yield from evicting.evict(self.desk)
+        return count
+
+    def listen(self) -> Command[int]:
+        """From now on everybody tells what happens to entries."""
+        if self.native:
+            refuse("listen")
+        return Command((b"HSET", self.keys.options, b"has-listeners", b"1"), int)
+
+    def load(self, key: K, ttl: Duration | None, max_idle: Duration | None, lease: Duration) -> loading.Load[V]:
+        return loading.load_of(self._layout, self.desk.key(key), span_of(ttl, max_idle), lease)
+
+
+def _created(written: Written) -> bool:
+    return written.did == CREATED
+
+
+def _present(reply: Reply) -> bool:
+    return reply[0] is not None
+
+
+def _reader(desk: MapDesk[Any, V]) -> Any:
+    def read(reply: Reply) -> V | None:
+        return desk.read_or_none(reply[0])
+
+    return read
+
+
+def _left(us: int) -> timedelta | None:
+    return None if us == -2 else timedelta.max if us == -1 else as_timedelta(us)
+
+
+def _number(text: bytes) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _writes_numbers(codec: Any) -> bool:
+    for seven in (7, "7"):
+        try:
+            if codec.encode(seven) == b"7":
+                return True
+        except (TypeError, ValueError):
+            continue
+    return False
+
+
+def _chunks(keys: Mapping[bytes, Any]) -> Iterator[list[bytes]]:
+    rest = iter(keys)
+    while chunk := list(islice(rest, CHUNK)):
+        yield chunk

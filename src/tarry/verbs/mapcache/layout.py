@@ -1,0 +1,231 @@
+"""What is asked of the server for a map in the layout of Redisson's ``RMapCache``: keys and values are bytes here.
+
+Rules
+- All puts are one script, and say what becomes of the time that an entry had left.
+- A call that is repeated after a lost answer: where the answer depends on what was there, the first one's is kept for
+  30 s and given again. A plain put is done again, and may then find itself to be what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from tarry.errors import BadInput
+from tarry.idea.calls import FIRST_TIME, Call, Command, Flow, Reply, ask
+from tarry.idea.scripts import Script
+from tarry.verbs.mapcache.desk import NO_NONCE, MapDesk
+from tarry.verbs.mapcache.evicting import evict_step
+from tarry.verbs.mapcache.shapes import MapStats, Mode
+from tarry.words.durations import MILLISECOND, Duration, as_datetime, microseconds
+from tarry.words.keys import MAP_PARTS
+
+T = TypeVar("T")
+U = TypeVar("U")
+READ = MAP_PARTS[:5]
+
+PUT = Script(
+    "mapcache/put",
+    args=("sharded", "ttl", "idle", "keep", "when", "proof", "want", "again"),
+    item=("key", "value"),
+    keys=(*MAP_PARTS, "memo"),
+)
+GET = Script("mapcache/get", args=("how",), item=("key",), keys=READ)
+REMOVE = Script(
+    "mapcache/remove", args=("sharded", "when", "proof", "want", "again"), item=("key",), keys=(*MAP_PARTS, "memo")
+)
+EXPIRE_ENTRY = Script(
+    "mapcache/expire_entry",
+    args=("sharded", "ttl", "idle", "if_not_set", "again"),
+    item=("key",),
+    keys=(*MAP_PARTS, "memo"),
+)
+TTL = Script("mapcache/ttl", item=("key",), keys=MAP_PARTS[:3])
+ADD = Script("mapcache/add", args=("sharded", "key", "delta", "again"), keys=(*MAP_PARTS, "memo", "lease"))
+SCAN = Script("mapcache/scan", args=("cursor", "limit"), keys=MAP_PARTS[:3])
+STATS = Script("mapcache/stats", args=("limit",), keys=(*READ, "evictors"))
+LIMIT = Script("mapcache/limit", args=("size", "mode", "if_not_set"), keys=("options",))
+EXPIRE = Script("mapcache/expire", args=("after", "if_not_set"), keys=READ)
+LEASE = Script("mapcache/lease", args=("sharded", "token", "lasts", "key"), keys=(*MAP_PARTS, "lease"))
+
+PAGE, COUNTED = b"100", b"1000"
+ALWAYS, ABSENT, PRESENT, EQUAL, LEASED, ANY = b"always", b"absent", b"present", b"equal", b"leased", b"any"
+GETS, HAS, LOOKS, TTL_ONLY = b"get", b"has", b"look", b"ttl"
+REFUSED, UPDATED, CREATED = 0, 1, 2
+
+
+class Span(NamedTuple):
+    """What deadlines an entry gets, in µs; 0: none. ``keep``: those that it has, if it lives."""
+
+    ttl: int
+    idle: int
+    keep: bool = False
+
+
+class Written(NamedTuple):
+    """What became of one put, and the value that was there: if it was wanted, or stood in the way."""
+
+    did: int
+    was: bytes | None
+
+
+class Leave(NamedTuple):
+    """A value, the right to load it, or how many ms another has it yet."""
+
+    value: bytes | None = None
+    mine: bool = False
+    wait_ms: int = 0
+
+
+def span_of(ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool = False) -> Span:
+    if keep_ttl and (ttl is not None or max_idle is not None):
+        raise BadInput("keep_ttl: it keeps what the entry has; give ttl and max_idle, or keep_ttl.")
+    ttl_us = 0 if ttl is None else microseconds(ttl, "ttl", least=MILLISECOND)
+    idle_us = 0 if max_idle is None else microseconds(max_idle, "max_idle", least=MILLISECOND)
+    return Span(ttl_us, idle_us, keep_ttl)
+
+
+def ms_of(us: int) -> int:
+    """Whole milliseconds, rounded up."""
+    return -(-us // MILLISECOND)
+
+
+def then(request: Call[T], read: Callable[[T], U]) -> Call[U]:
+    """The same call with another answer."""
+    decode = request.decode
+    return Call(
+        request.script,
+        request.keys,
+        request.args,
+        lambda reply: read(decode(reply)),
+        items=request.items,
+        lead=request.lead,
+        alone=request.alone,
+    )
+
+
+def written(reply: Reply) -> list[Written]:
+    return [Written(did, was) for did, was in zip(reply[::2], reply[1::2], strict=True)]
+
+
+def taken(reply: Reply) -> list[tuple[bool, bytes | None]]:
+    return [(bool(did), was) for did, was in zip(reply[::2], reply[1::2], strict=True)]
+
+
+def truths(reply: Reply) -> list[bool]:
+    return [bool(did) for did in reply]
+
+
+def first(answers: Sequence[T]) -> T:
+    return answers[0]
+
+
+def page(reply: Reply) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    cursor, *flat = reply
+    return cursor, list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def leave(reply: Reply) -> Leave:
+    if reply[0] == 0:
+        return Leave(value=reply[1])
+    return Leave(mine=True) if reply[0] == 1 else Leave(wait_ms=max(reply[1], 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """``RMapCache``."""
+
+    desk: MapDesk[Any, Any]
+    native = False
+
+    def put(
+        self, pairs: Sequence[tuple[bytes, bytes]], span: Span, when: bytes, *, proof: bytes = b"", want: bool = False
+    ) -> Call[list[Written]]:
+        desk = self.desk
+        memo = desk.answer(NO_NONCE if when == ALWAYS else desk.nonce())
+        keys = (*desk.keys, memo, *[desk.leases + key for key, _ in pairs])
+        ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
+        args = (desk.sharded, ttl, idle, _bit(span.keep), when, proof, _bit(want), FIRST_TIME)
+        return Call(PUT, keys, args, written, items=[word for pair in pairs for word in pair], alone=True)
+
+    def get(self, keys: Sequence[bytes], how: bytes) -> Call[list[Any]]:
+        return Call(GET, self.desk.keys[:5], (how,), list, items=keys)
+
+    def remove(
+        self, keys: Sequence[bytes], when: bytes, *, proof: bytes = b"", want: bool = False
+    ) -> Call[list[tuple[bool, bytes | None]]]:
+        desk = self.desk
+        names = (*desk.keys, desk.answer(desk.nonce()), *map(desk.lease, keys))
+        args = (desk.sharded, when, proof, _bit(want), FIRST_TIME)
+        return Call(REMOVE, names, args, taken, items=keys, alone=True)
+
+    def expire_entries(self, keys: Sequence[bytes], span: Span, if_not_set: bool) -> Call[list[bool]]:
+        desk = self.desk
+        names = (*desk.keys, desk.answer(desk.nonce()))
+        ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
+        args = (desk.sharded, ttl, idle, _bit(if_not_set), FIRST_TIME)
+        return Call(EXPIRE_ENTRY, names, args, truths, items=keys, alone=True)
+
+    def left(self, key: bytes) -> Call[int]:
+        """µs; -1: no end, -2: not there."""
+        return Call(TTL, self.desk.keys[:3], (), lambda reply: int(reply[0]), items=(key,))
+
+    def add(self, key: bytes, delta: bytes) -> Call[bytes]:
+        desk = self.desk
+        keys = (*desk.keys, desk.answer(desk.nonce()), desk.lease(key))
+        return Call(ADD, keys, (desk.sharded, key, delta, FIRST_TIME), bytes)
+
+    def page(self, cursor: bytes) -> Call[tuple[bytes, list[tuple[bytes, bytes]]]]:
+        return Call(SCAN, self.desk.keys[:3], (cursor, PAGE), page)
+
+    def lease(self, key: bytes, token: bytes, lasts_ms: int) -> Call[Leave]:
+        desk = self.desk
+        args = (desk.sharded, token, b"%d" % lasts_ms, key)
+        return Call(LEASE, (*desk.keys, desk.lease(key)), args, leave)
+
+    def stats(self) -> Call[tuple[MapStats, bool]]:
+        """The counts, and whether the size is exact."""
+        name, keys = self.desk.name, (*self.desk.keys[:5], self.desk.keys.evictors)
+
+        def decode(reply: Reply) -> tuple[MapStats, bool]:
+            now, stored, expired, next_ms, most, lfu, listened, keepers = reply
+            waiting = max(expired, 0)
+            mode: Mode = "LFU" if lfu else "LRU"
+            found = MapStats(
+                name,
+                as_datetime(now),
+                stored - waiting,
+                waiting,
+                as_datetime(next_ms * MILLISECOND) if next_ms else None,
+                most if most > 0 else None,
+                mode,
+                bool(listened),
+                keepers,
+            )
+            return found, expired >= 0
+
+        return Call(STATS, keys, (COUNTED,), decode)
+
+    def size(self) -> Flow[int]:
+        """Exact: a larger backlog than one script may count is evicted first."""
+        while True:
+            found, exact = yield from ask(self.stats())
+            if exact:
+                return found.size
+            yield from ask(evict_step(self.desk))
+
+    def clear(self) -> Command[bool]:
+        return Command((b"UNLINK", *self.desk.keys[:4]), bool)
+
+    def limit(self, size: int, mode: str, if_not_set: bool) -> Call[bool]:
+        args = (b"%d" % size, mode.encode(), _bit(if_not_set))
+        return Call(LIMIT, (self.desk.keys.options,), args, bool)
+
+    def expire(self, after_ms: int | None, if_not_set: bool) -> Call[bool]:
+        after = b"" if after_ms is None else b"%d" % after_ms
+        return Call(EXPIRE, self.desk.keys[:5], (after, _bit(if_not_set)), bool)
+
+
+def _bit(yes: bool) -> bytes:
+    return b"1" if yes else b"0"

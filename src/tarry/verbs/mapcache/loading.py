@@ -1,0 +1,75 @@
+"""A value that is loaded once for all processes: the lease of Redisson 4.6.
+
+    begin ─▶ the value                           it is there
+         ─▶ mine       ─▶ load it ─▶ finish      nobody loads: the caller does, and has the lease so long
+         ─▶ wait       ─▶ begin                  another loads: until it is told, or until the lease is over
+
+A lease ends with what it was taken for, with whatever else is written to the key (what was loaded is then stale and not
+stored), or by itself: a loader that died holds nobody up for longer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from tarry.idea.calls import Call
+from tarry.idea.scripts import Script
+from tarry.verbs.mapcache.layout import LEASED, REFUSED, Leave, Span, first, then
+from tarry.words.durations import MILLISECOND, Duration, microseconds
+
+V = TypeVar("V")
+UNLEASE = Script("mapcache/unlease", args=("sharded", "token", "key"), keys=("hints", "lease"))
+OURS = b"tarry:"
+LEASE: Duration = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Generic[V]):
+    """One caller's wish for one key."""
+
+    layout: Any
+    key: bytes
+    span: Span
+    lease_ms: int
+    token: bytes
+
+    def begin(self) -> Call[Leave]:
+        call: Call[Leave] = self.layout.lease(self.key, self.token, self.lease_ms)
+        return call
+
+    def read(self, raw: bytes) -> V:
+        value: V = self.layout.desk.read(raw)
+        return value
+
+    def finish(self, value: V) -> Call[V]:
+        """Stores what was loaded. Answers it; or what somebody else has written meanwhile."""
+        desk = self.layout.desk
+        request = self.layout.put([(self.key, desk.value(value))], self.span, LEASED, proof=self.token)
+
+        def decode(answers: Any) -> V:
+            did, there = first(answers)
+            return value if did != REFUSED or there is None else self.read(there)
+
+        return then(request, decode)
+
+    def give_up(self) -> Call[bool]:
+        """Nothing was loaded: who waits may try."""
+        desk = self.layout.desk
+        return Call(UNLEASE, (desk.keys.hints, desk.lease(self.key)), (desk.sharded, self.token, self.key), bool)
+
+    def concerns(self, channel: bytes, message: bytes) -> bool:
+        """Whether a message says that it is worth looking again; an empty one may have been missed."""
+        keys = self.layout.desk.keys
+        return not message or (channel != keys.hints and self.key in message) or message == b"key" + self.key
+
+    @property
+    def channels(self) -> tuple[bytes, ...]:
+        """Where ours, and Java, tell that a key was written."""
+        keys = self.layout.desk.keys
+        return keys.hints, keys.created, keys.updated
+
+
+def load_of(layout: Any, key: bytes, span: Span, lease: Duration) -> Load[Any]:
+    lease_ms = microseconds(lease, "lease", least=MILLISECOND) // MILLISECOND
+    return Load(layout, key, span, lease_ms, OURS + layout.desk.nonce())

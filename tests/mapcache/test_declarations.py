@@ -1,0 +1,42 @@
+"""The scripts of a map cache declare what they are given, as those of the topics do."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from tarry.idea.scripts import Script
+from tarry.verbs.mapcache import evicting, layout, loading, native
+from tarry.words.keys import MAP_PARTS
+
+BOUND = {
+    value.name: value
+    for module in (layout, native, evicting, loading)
+    for value in vars(module).values()
+    if isinstance(value, Script)
+}
+NAMES = sorted(
+    "mapcache/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/mapcache").iterdir()
+)
+GIVEN = {"set", "seats", "channel"}  # a part's own name for a key that it was given
+
+
+def test_every_script_has_its_verb() -> None:
+    assert sorted(BOUND) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+    text = BOUND[name].source.decode()
+    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+        assert key in {*MAP_PARTS, *GIVEN, "memo", "lease", "latch"}, f"{command} {key}"
+    assert not re.search(r"tostring\(|\.\. *(now|alarm)\b", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_fits_a_screen(name: str) -> None:
+    own = files("tarry").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+    assert len(own.splitlines()) <= 50
+    assert own.count("\n--") >= 2, "it says what it does and what it answers"

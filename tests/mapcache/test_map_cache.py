@@ -1,0 +1,354 @@
+"""The verbs of a map cache, in imaginary time, on both clients."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mapcache.conftest import Maps
+from tarry.clients.testing import Clock
+from tarry.errors import BadInput, BodyError, ServerUnfit
+from tarry.verbs.redisson.values import Opaque
+
+
+async def test_an_entry_lives_for_its_time(cache: Any, clock: Clock) -> None:
+    assert await cache.put("tea", "green", ttl="10s") is None
+    clock.advance("9.999s")
+    assert await cache.get("tea") == "green"
+    clock.advance("1ms")
+    assert await cache.get("tea") is None
+    assert await cache.get("tea", "none") == "none"
+    assert not await cache.contains("tea")
+    assert await cache.get_all(["tea"]) == {}
+    assert await cache.remaining_ttl("tea") is None
+    assert await cache.size() == 0
+
+
+async def test_an_idle_entry_ends_and_a_used_one_goes_on(cache: Any, clock: Clock) -> None:
+    await cache.put("tea", "green", max_idle=10)
+    for _ in range(3):
+        clock.advance(9)
+        assert await cache.get("tea") == "green"
+    clock.advance(9)
+    assert await cache.contains("tea")
+    clock.advance(10)
+    assert await cache.get("tea") is None
+
+
+async def test_the_shorter_of_both_times_counts(cache: Any, clock: Clock) -> None:
+    await cache.put("tea", "green", ttl=15, max_idle=10)
+    assert await cache.remaining_ttl("tea") == timedelta(seconds=10)
+    clock.advance(9)
+    assert await cache.get("tea") == "green"
+    assert await cache.remaining_ttl("tea") == timedelta(seconds=6)
+
+
+async def test_a_look_at_the_time_to_live_alone_is_no_use(cache: Any, clock: Clock) -> None:
+    await cache.put("tea", "green", ttl=30, max_idle=10)
+    clock.advance(9)
+    assert await cache.get_with_ttl_only("tea") == "green"
+    clock.advance(1)
+    assert await cache.get("tea") is None
+    assert await cache.get_with_ttl_only("tea") == "green"
+    clock.advance(20)
+    assert await cache.get_with_ttl_only("tea") is None
+
+
+async def test_who_puts_says_what_becomes_of_the_time(cache: Any, clock: Clock) -> None:
+    for put in (cache.put, cache.fast_put):
+        await put("tea", "green", ttl=10, max_idle=8)
+        await put("tea", "black", keep_ttl=True)
+        assert await cache.remaining_ttl("tea") == timedelta(seconds=8)
+        await put("tea", "white")
+        assert await cache.remaining_ttl("tea") == timedelta.max
+    await cache.put("tea", "green", ttl=10)
+    await cache.put_all({"tea": "black", "coffee": "black"}, keep_ttl=True)
+    assert await cache.remaining_ttl("tea") == timedelta(seconds=10)
+    await cache.put_all({"tea": "black"})
+    assert await cache.remaining_ttl("tea") == timedelta.max
+    clock.advance("1h")
+    assert await cache.get_all(["tea", "coffee", "milk"]) == {"tea": "black", "coffee": "black"}
+
+
+async def test_puts_answer_what_was_there(cache: Any) -> None:
+    assert await cache.put("tea", "green") is None
+    assert await cache.put("tea", "black") == "green"
+    assert await cache.fast_put("tea", "white") is False
+    assert await cache.fast_put("coffee", "black") is True
+    assert await cache.put_if_absent("tea", "red") == "white"
+    assert await cache.put_if_absent("milk", "cold") is None
+    assert await cache.fast_put_if_absent("milk", "hot") is False
+    assert await cache.fast_put_if_absent("water", "hot") is True
+    assert await cache.get("tea") == "white"
+
+
+async def test_a_replaced_entry_keeps_its_time(cache: Any, clock: Clock) -> None:
+    assert await cache.replace("tea", "green") is None
+    assert not await cache.contains("tea")
+    await cache.put("tea", "green", ttl=20, max_idle=10)
+    clock.advance(9)
+    assert await cache.replace("tea", "black") == "green"
+    assert await cache.remaining_ttl("tea") == timedelta(seconds=10)
+    assert await cache.replace("tea", "green", "white") is False
+    assert await cache.replace("tea", "black", "white") is True
+    assert await cache.get("tea") == "white"
+    assert await cache.remaining_ttl("tea") == timedelta(seconds=10)
+
+
+async def test_removing_answers_what_was_there(cache: Any) -> None:
+    await cache.put_all({"a": "1", "b": "2", "c": "3"})
+    assert await cache.remove("a") == "1"
+    assert await cache.remove("a") is None
+    assert await cache.remove("b", "1") is False
+    assert await cache.remove("b", "2") is True
+    assert await cache.fast_remove("b", "c", "d") == 1
+    assert await cache.size() == 0
+
+
+async def test_sums_stay_exact(maps: Maps, name: str) -> None:
+    numbers = maps.map(name, codec="long", key_codec="string")
+    assert await numbers.add_and_get("n", 2**53) == 2**53
+    assert await numbers.add_and_get("n", 1) == 2**53 + 1
+    assert await numbers.get("n") == 2**53 + 1
+    assert await numbers.add_and_get("n", -(2**53) - 1) == 0
+    await numbers.put("m", 2**63 - 1)
+    with pytest.raises(BadInput, match="64 bits"):
+        await numbers.add_and_get("m", 1)
+    assert await numbers.get("m") == 2**63 - 1
+    texts = maps.map(name + "t", codec="json")
+    assert await texts.add_and_get("x", 0.5) == 0.5
+    assert await texts.add_and_get("x", 1) == 1.5
+    await texts.put("y", "seven")
+    with pytest.raises(BadInput, match="no number"):
+        await texts.add_and_get("y", 1)
+    assert sorted(await maps.walk(await texts.keys() if hasattr(texts, "plain") else texts.keys())) == ["x", "y"]
+    with pytest.raises(BadInput, match="as text"):
+        await maps.map(name, codec="kryo5").add_and_get("n", 1)
+    with pytest.raises(BadInput, match="no number"):
+        await numbers.add_and_get("n", "1")
+
+
+async def test_a_sum_keeps_the_time_that_its_entry_has(cache: Any, clock: Clock) -> None:
+    await cache.put("n", "1", ttl=10, max_idle=8)
+    clock.advance(7)
+    assert await cache.add_and_get("n", 1) == 2
+    assert await cache.remaining_ttl("n") == timedelta(seconds=3)
+
+
+async def test_an_entry_gets_another_time(cache: Any, clock: Clock) -> None:
+    assert await cache.expire_entry("tea", ttl=5) is False
+    await cache.put("tea", "green")
+    assert await cache.expire_entry("tea", ttl=10, max_idle=5) is True
+    assert await cache.remaining_ttl("tea") == timedelta(seconds=5)
+    assert await cache.expire_entry("tea", ttl=60, if_not_set=True) is False
+    assert await cache.expire_entry("tea") is True
+    assert await cache.remaining_ttl("tea") == timedelta.max
+    assert await cache.expire_entry("tea", ttl=60, if_not_set=True) is True
+    await cache.put("coffee", "black")
+    assert await cache.expire_entries(["tea", "coffee", "milk"], ttl=1) == 2
+    clock.advance(1)
+    assert await cache.size() == 0
+
+
+async def test_iterators_show_nothing_that_has_expired(maps: Maps, cache: Any, clock: Clock) -> None:
+    async def walk(what: str) -> list[Any]:
+        made = getattr(cache, what)()
+        return await maps.walk(await made if hasattr(cache, "plain") else made)
+
+    await cache.put_all({f"k{i:04}": f"v{i}" for i in range(1500)}, ttl=10)
+    await cache.put_all({f"i{i:04}": f"v{i}" for i in range(500)}, max_idle=20)
+    assert sorted(await walk("keys")) == [f"i{i:04}" for i in range(500)] + [f"k{i:04}" for i in range(1500)]
+    assert len(await walk("values")) == 2000
+    assert dict(await walk("items"))["k0700"] == "v700"
+    assert await cache.contains_value("v1400")
+    clock.advance(10)
+    assert sorted(await walk("keys")) == [f"i{i:04}" for i in range(500)]
+    assert not await cache.contains_value("v1400")
+    assert await cache.size() == 500
+    clock.advance(10)
+    assert await walk("items") == []
+
+
+async def test_the_size_is_exact_whatever_waits_for_the_evictor(cache: Any, clock: Clock) -> None:
+    await cache.put_all({f"both{i}": "" for i in range(900)}, ttl=10, max_idle=5)
+    await cache.put_all({f"stays{i}": "" for i in range(30)})
+    clock.advance(7)
+    assert await cache.size() == 30
+    await cache.put_all({f"ttl{i}": "" for i in range(900)}, ttl=1)
+    clock.advance(5)
+    assert await cache.size() == 30
+
+
+async def test_stats_tell_without_touching(cache: Any, clock: Clock, server: Any, name: str) -> None:
+    await cache.put("tea", "green", ttl=10)
+    await cache.put("milk", "cold", max_idle=20)
+    await cache.put("water", "hot")
+    clock.advance(12)
+    await cache.set_max_size(50, mode="LFU")
+    before = server.hgetall(name)
+    stats = await cache.stats()
+    assert (stats.name, stats.size, stats.expired, stats.max_size, stats.mode) == (name, 2, 1, 50, "LFU")
+    assert stats.next_expiry - stats.now == timedelta(seconds=8)
+    assert stats.listened is False
+    assert server.hgetall(name) == before
+
+
+async def test_clearing_leaves_the_maximum_size(cache: Any) -> None:
+    assert await cache.clear() is False
+    await cache.set_max_size(2)
+    await cache.put("tea", "green", ttl=5)
+    assert await cache.clear() is True
+    assert await cache.size() == 0
+    assert (await cache.stats()).max_size == 2
+
+
+async def test_a_map_as_a_whole_ends_together(cache: Any, server: Any, name: str) -> None:
+    assert await cache.expire(600) is False
+    await cache.put("tea", "green", ttl=5)
+    assert await cache.expire("10m") is True
+    keys = [name, f"redisson__timeout__set:{{{name}}}", f"redisson__idle__set:{{{name}}}"]
+    assert all(599_000 < server.pttl(key) <= 600_000 for key in keys)
+    assert await cache.size() == 1
+    assert await cache.expire("20m", if_not_set=True) is False
+    assert await cache.clear_expire() is True
+    assert [server.pttl(key) for key in keys[:2]] == [-1, -1]
+    assert not server.exists(keys[2])
+    assert await cache.clear_expire() is False
+
+
+# ── maximum size ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_was_used_the_longest_ago_goes_first(cache: Any, clock: Clock) -> None:
+    await cache.set_max_size(2)
+    await cache.put("a", "1")
+    clock.advance("1ms")
+    await cache.put("b", "2")
+    clock.advance("1ms")
+    await cache.get("a")
+    clock.advance("1ms")
+    await cache.put("c", "3", ttl=60)
+    assert await cache.get_all("abc") == {"a": "1", "c": "3"}
+
+
+async def test_what_was_used_the_least_goes_first(cache: Any) -> None:
+    assert await cache.try_set_max_size(2, mode="LFU") is True
+    await cache.put("a", "1")
+    await cache.put("b", "2")
+    for _ in range(3):
+        await cache.get("a")
+    await cache.get("b")
+    await cache.put("c", "3")
+    assert await cache.get_all("abc") == {"a": "1", "c": "3"}
+
+
+async def test_a_maximum_size_is_tried_once(cache: Any) -> None:
+    assert await cache.try_set_max_size(2) is True
+    assert await cache.try_set_max_size(3) is False
+    assert (await cache.stats()).max_size == 2
+    await cache.set_max_size(0)
+    assert (await cache.stats()).max_size is None
+
+
+async def test_what_has_expired_goes_before_what_lives(cache: Any, clock: Clock) -> None:
+    await cache.set_max_size(2)
+    await cache.put("old", "1")
+    await cache.put("gone", "2", ttl=1)
+    clock.advance(2)
+    await cache.put("new", "3")
+    assert await cache.get_all(["old", "new"]) == {"old": "1", "new": "3"}
+
+
+async def test_a_full_map_shrinks_to_its_new_size(cache: Any, clock: Clock) -> None:
+    await cache.put_all({f"k{i:03}": "" for i in range(700)})
+    await cache.set_max_size(700)
+    clock.advance(1)
+    await cache.get("k500")
+    await cache.set_max_size(1)
+    assert await cache.size() == 1
+    assert await cache.contains("k500")
+
+
+# ── hostile ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"key": None}, "key: None"),
+        ({"value": None}, "value: None"),
+        ({"ttl": 0}, "too short"),
+        ({"ttl": -1}, "negative"),
+        ({"max_idle": "0.1ms"}, "at least 1ms"),
+        ({"ttl": "soon"}, "no duration"),
+        ({"ttl": 1, "keep_ttl": True}, "keep_ttl"),
+    ],
+)
+async def test_a_bad_put_is_refused_and_nothing_is_written(
+    cache: Any, server: Any, name: str, given: dict[str, Any], words: str
+) -> None:
+    put = {"key": "k", "value": "v"} | given
+    with pytest.raises(BadInput, match=words):
+        await cache.put(**put)
+    assert server.keys(f"*{name}*") == []
+
+
+async def test_other_words_are_refused(maps: Maps, cache: Any) -> None:
+    for bad in (-1, 2.5, True, 2**31):
+        with pytest.raises(BadInput, match="size"):
+            await cache.set_max_size(bad)
+    with pytest.raises(BadInput, match="LRU or LFU"):
+        await cache.set_max_size(5, mode="FIFO")
+    for options, words in (
+        ({"backend": "disk"}, "backend"),
+        ({"policy": "never"}, "policy"),
+        ({"codec": "xml"}, "codec"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            maps.map("m", **options)
+    with pytest.raises(BadInput, match="not empty"):
+        maps.map("")
+    with pytest.raises(BadInput, match="kind"):
+        await cache.listen(print, "changed")
+
+
+async def test_a_value_that_cannot_be_read_is_refused_alone_and_shown_among_others(
+    maps: Maps, name: str, server: Any
+) -> None:
+    cache = maps.map(name, codec="kryo5")
+    await cache.put("good", "1")
+    server.hset(name, b"\x03\x82k", b"\x03")
+    with pytest.raises(BodyError):
+        await cache.get("k")
+    made = cache.items()
+    items = dict(await maps.walk(await made if hasattr(cache, "plain") else made))
+    assert items == {"good": "1", "k": Opaque(b"\x03")}
+    assert await cache.fast_remove("k") == 1
+
+
+async def test_keys_of_another_type_are_told_of(cache: Any, server: Any, name: str) -> None:
+    server.set(name, "text")
+    with pytest.raises(ServerUnfit, match="WRONGTYPE"):
+        await cache.put("a", "1")
+    with pytest.raises(ServerUnfit, match="WRONGTYPE"):
+        await cache.get("a")
+
+
+async def test_big_values_and_strange_keys_come_back(maps: Maps, name: str) -> None:
+    cache = maps.map(name, codec="bytes")
+    for key in (b"", b"\0" * 20, b"redisson__expiretag", b"temp_val__redisson", b"~me", bytes(range(256))):
+        await cache.put(key, key + b"!", ttl=60)
+        assert await cache.get(key) == key + b"!"
+    big = bytes(3_000_000)
+    await cache.put_all({b"1": big, b"2": big})
+    assert await cache.get_all([b"1", b"2"]) == {b"1": big, b"2": big}
+
+
+async def test_an_idle_time_beyond_all_reason_is_none(cache: Any, server: Any, name: str, clock: Clock) -> None:
+    for head in (b"\xff" * 8, b"\0\0\0\0\0\0\xf0\x7f", b"\0\0\0\0\0\0\xf0\xbf"):  # NaN, infinity, -1
+        server.hset(name, "k", head + b"\1\0\0\0\0\0\0\0v")
+        assert await cache.get("k") == "v"
+        clock.advance("1d")
+    assert await cache.evict() == 0

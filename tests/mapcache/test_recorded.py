@@ -1,0 +1,109 @@
+"""After our verbs the keys hold what they held after Redisson's, and the channels tell the same, byte for byte: all
+recorded writes and events."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import redis
+
+from redisson.recorded import raw, rows
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.redisson import names
+from tarry.verbs.redisson.entries import Entry, Event, unpack_entry, unpack_event
+
+MAPS = ("vec:mc", "vec:{tag}:mc", "vec:mc:max", "vec:{tag}:mc:max")
+
+
+@pytest.fixture
+def client_at(valkey_url: str) -> Iterator[Callable[[float], TestClient]]:
+    """A client at a moment in ms since 1970."""
+    with ExitStack() as stack:
+        yield lambda now_ms: stack.enter_context(TestClient(valkey_url, Clock(int(now_ms) * 1000)))
+
+
+@pytest.fixture(autouse=True)
+def clean(server: redis.Redis) -> Iterator[None]:
+    yield
+    for key in server.scan_iter("*vec:*"):
+        server.delete(key)
+
+
+def name_of(row: dict[str, Any]) -> str:
+    return f"{row['version']} {row['codec']} {row['do'][:40]}"
+
+
+def spans(row: dict[str, Any]) -> tuple[int, int]:
+    """The ttl and the idle time that the row's command gave, in ms."""
+    verb, _, *given = shlex.split(row["do"])
+    if verb == "mapcache.putAll":
+        return int(given[0]), 0
+    times = [int(word) for word in given[2:4]] if len(given) == 4 and verb != "mapcache.replace" else [0, 0]
+    return times[0], times[1]
+
+
+def in_ms(ms: float) -> str | None:
+    return f"{ms:.0f}ms" if ms else None
+
+
+@pytest.mark.parametrize("row", rows("map_cache_writes"), ids=name_of)
+def test_a_write_leaves_what_java_left(row: dict[str, Any], client_at: Any, server: Any) -> None:
+    theirs = names.map_cache(row["hash"])
+    key, packed = raw(row["field"]), raw(row["value"])
+    entry = unpack_entry(packed or b"")
+    assert isinstance(entry, Entry)
+    scores = {command[1]: float(command[2]) for command in row["zadd"] if raw(command[3]) == key}
+    ttl, idle = spans(row)
+    now_ms = 1_800_000_000_000.0
+    if theirs.timeouts in scores:
+        now_ms = scores[theirs.timeouts] - ttl
+    elif theirs.idles in scores:
+        now_ms = scores[theirs.idles] - (idle or entry.idle_ms)
+    cache = client_at(now_ms).map_cache(row["hash"], codec="bytes", policy=None)
+    if theirs.accesses in scores:
+        cache.set_max_size(2)
+    verb = row["do"].split()[0].removeprefix("mapcache.")
+    quirk = verb == "putIfAbsent" and theirs.idles in scores and not entry.idle_ms
+    if verb == "replace":
+        cache.put(key, b"before", max_idle=in_ms(entry.idle_ms))
+        cache.replace(key, entry.value)
+    elif verb == "putAll":
+        cache.put_all({key: entry.value}, ttl=in_ms(ttl))
+    else:
+        put = {"put": cache.put, "fastPut": cache.fast_put, "putIfAbsent": cache.put_if_absent}
+        put["fastPutIfAbsent"] = cache.fast_put_if_absent
+        put[verb](key, entry.value, ttl=in_ms(ttl), max_idle=in_ms(idle))
+    assert server.hget(theirs.entries, key) == packed
+    for name in (theirs.timeouts, theirs.idles, theirs.accesses):
+        expected = None if quirk and name == theirs.idles else scores.get(name)
+        assert server.zscore(name, key) == expected
+
+
+@pytest.mark.parametrize("row", rows("map_cache_events"), ids=name_of)
+def test_an_event_tells_what_java_told(row: dict[str, Any], client_at: Any, server: Any) -> None:
+    kind = row["channel"].split(":")[0].rpartition("_")[2]
+    name = next(name for name in MAPS if getattr(names.map_cache(name), kind) == row["channel"])
+    message = raw(row["payload"])
+    event = unpack_event(message or b"", updated=kind == "updated")
+    assert isinstance(event, Event)
+    client = client_at(1_800_000_000_000)
+    cache = client.map_cache(name, codec="bytes", policy=None)
+    server.hset(names.map_cache(name).options, "has-listeners", 1)
+    with server.pubsub() as listener:
+        listener.subscribe(row["channel"])
+        listener.get_message(timeout=5)
+        if event.old is not None:
+            cache.put(event.key, event.old)
+        cache.put(event.key, event.value, ttl="1s")
+        if kind == "removed":
+            cache.fast_remove(event.key)
+        if kind == "expired":
+            client.clock.advance("1s")
+            assert cache.evict() == 1
+        server.publish(row["channel"], "end")
+        heard = [listener.get_message(timeout=5)["data"] for _ in range(2)]
+    assert heard == [message, b"end"]
