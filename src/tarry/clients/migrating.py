@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,9 @@ class MovedOver:
     """How many could not become a body of the topic and were set aside in the queue's poison."""
 
 
-def move_to_topic(desk: QueueDesk[Any], topic: TopicVerbs[Any]) -> Flow[MovedOver]:
+def move_to_topic(
+    desk: QueueDesk[Any], topic: TopicVerbs[Any], progress: Callable[[int], object] | None = None
+) -> Flow[MovedOver]:
     """Everything that is not due yet. Broken off anywhere, it goes on where it was."""
     moved = aside = 0
     while claimed := (yield from ask(leaving.claim(desk))):
@@ -35,6 +38,8 @@ def move_to_topic(desk: QueueDesk[Any], topic: TopicVerbs[Any]) -> Flow[MovedOve
         yield from ask(leaving.let_go(desk, claimed))
         moved += len(fit)
         aside += len(unfit)
+        if progress is not None:
+            progress(moved)
     return MovedOver(moved, aside)
 
 

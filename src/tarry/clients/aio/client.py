@@ -123,17 +123,23 @@ class AsyncClient:
         await self.engine.keep_moving([origin_keys(self.engine.origin, name) for name in queues])
 
     async def move_to_topic(
-        self, queue: AsyncDelayedQueue[Any], topic: AsyncTopic[Any] | str, *, dry_run: bool = False
+        self,
+        queue: AsyncDelayedQueue[Any],
+        topic: AsyncTopic[Any] | str,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
 
         Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
+        ``progress`` is told how many have moved.
         """
         chosen = self.topic(topic) if isinstance(topic, str) else topic
         if dry_run:
             return await self.engine.run(rehearse(queue.verbs.desk, chosen.verbs))
         await self.engine.introduce(chosen.name)
-        return await self.engine.run(move_to_topic(queue.verbs.desk, chosen.verbs))
+        return await self.engine.run(move_to_topic(queue.verbs.desk, chosen.verbs, progress))
 
     async def migrate(
         self,

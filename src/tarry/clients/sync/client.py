@@ -125,16 +125,24 @@ class Client:
         """
         self.engine.keep_moving([origin_keys(self.engine.origin, name) for name in queues])
 
-    def move_to_topic(self, queue: DelayedQueue[Any], topic: Topic[Any] | str, *, dry_run: bool = False) -> MovedOver:
+    def move_to_topic(
+        self,
+        queue: DelayedQueue[Any],
+        topic: Topic[Any] | str,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
 
         Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
+        ``progress`` is told how many have moved.
         """
         chosen = self.topic(topic) if isinstance(topic, str) else topic
         if dry_run:
             return self.engine.run(rehearse(queue.verbs.desk, chosen.verbs))
         self.engine.introduce(chosen.name)
-        return self.engine.run(move_to_topic(queue.verbs.desk, chosen.verbs))
+        return self.engine.run(move_to_topic(queue.verbs.desk, chosen.verbs, progress))
 
     def migrate(
         self,

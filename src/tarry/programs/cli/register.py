@@ -95,8 +95,15 @@ def everywhere(
     context.obj = (url, namespace, json, patience)
 
 
+def group(name: str, words: str) -> typer.Typer:
+    """Verbs of one thing, behind its name: ``@verb(within=group("delayed-queue", "…"))``."""
+    made = typer.Typer(help=words, no_args_is_help=True, rich_markup_mode=None)
+    app.add_typer(made, name=name)
+    return made
+
+
 def verb(
-    *, name: str | None = None, hidden: bool = False, patient: bool = True
+    *, name: str | None = None, hidden: bool = False, patient: bool = True, within: typer.Typer = app
 ) -> Callable[[Callable[..., None]], Any]:
     """Makes a command of a function, with ``--url``, ``--namespace``, ``--json`` and, if it is ``patient``, ``--patience``."""
 
@@ -132,7 +139,7 @@ def verb(
         command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
         command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         del command.__wrapped__
-        app.command(name or function.__name__.strip("_").replace("_", "-"), hidden=hidden)(command)
+        within.command(name or function.__name__.strip("_").replace("_", "-"), hidden=hidden)(command)
         return function
 
     return register

@@ -13,7 +13,10 @@ it, for no element comes twice. What others do to the list meanwhile costs anoth
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 from tarry.idea.calls import Command, Flow, ask
 from tarry.verbs.delayed.moving import MOST, NOBODY, Anchor, Moved, transfer
@@ -28,17 +31,26 @@ BUCKET = 256
 
 
 def transfer_all(keys: QueueKeys, *, me: bytes = NOBODY, stays: bool = False) -> Flow[Moved]:
-    """Everything that is due now; answers the last transfer."""
+    """Everything that is due now; answers the last transfer, with how many were moved and set aside in all."""
+    moved = aside = 0
+
+    def one(**more: Any) -> Flow[Moved]:
+        nonlocal moved, aside
+        done = yield from ask(transfer(keys, me=me, stays=stays, **more))
+        moved += done.moved
+        aside += done.aside
+        return done
+
     while True:
-        done = yield from ask(transfer(keys, me=me, stays=stays))
+        done = yield from one()
         if done.left >= WORTH and done.moved < MOST // 2:
-            done = yield from _by_places(keys, me, stays)
+            done = yield from _by_places(keys, one)
         if not done.left:
-            return done
+            return replace(done, moved=moved, aside=aside)
 
 
-def _by_places(keys: QueueKeys, me: bytes, stays: bool) -> Flow[Moved]:
-    done = yield from ask(transfer(keys, me=me, stays=stays, ahead=STEP))
+def _by_places(keys: QueueKeys, one: Callable[..., Flow[Moved]]) -> Flow[Moved]:
+    done = yield from one(ahead=STEP)
     anchor = done.anchor
     if anchor is None:
         return done
@@ -54,7 +66,7 @@ def _by_places(keys: QueueKeys, me: bytes, stays: bool) -> Flow[Moved]:
         if not found:
             return done
         places = [b"%d" % place for place in gone.places(found)]
-        done = yield from ask(transfer(keys, me=me, stays=stays, places=places, anchor=done.anchor, ahead=STEP))
+        done = yield from one(places=places, anchor=done.anchor, ahead=STEP)
         if not done.believed:
             return done
         gone.add(found[: done.moved + done.aside])

@@ -1,0 +1,182 @@
+"""Queues that are shared with Java: ``tarry delayed-queue …``, and the way over into a topic."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from base64 import b64encode
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tarry.programs.cli import answers, reading
+from tarry.programs.cli.completing import words
+from tarry.programs.cli.progress import progress
+from tarry.programs.cli.register import TopicName, group, verb
+from tarry.programs.cli.session import Session, dumps
+
+if TYPE_CHECKING:
+    from tarry.verbs.delayed.telling import QueueStats
+
+QUEUES = group("delayed-queue", "Delayed queues that Java applications with Redisson share.")
+CODECS = ("kryo5", "river", "json", "string", "long", "bytes")
+FORMATS = ("Bc0Lc0", "dLc0")
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue, as Java names it.", show_default=False)]
+QueueNames = Annotated[
+    list[str], typer.Argument(metavar="QUEUE...", help="The queues, as Java names them.", show_default=False)
+]
+CodecName = Annotated[
+    str,
+    typer.Option("--codec", help=f"The Java application's: {', '.join(CODECS)}.", autocompletion=words(*CODECS)),
+]
+
+
+@verb(within=QUEUES)
+def offer(
+    session: Session,
+    queue: QueueName,
+    values: Annotated[
+        list[str], typer.Argument(metavar="VALUE...", help="JSON; plain text with --raw.", show_default=False)
+    ],
+    delay: Annotated[str, typer.Option(help="Delivered after so long, such as 10m, 1h30m or 1.5.")] = "0",
+    codec: CodecName = "kryo5",
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="Bc0Lc0 (Redisson from 3.21.1) or dLc0; else as the queue's last element.",
+            show_default=False,
+            autocompletion=words(*FORMATS),
+        ),
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, no JSON.")] = False,
+) -> None:
+    """Puts values in, to be delivered after a delay."""
+    place = session.client.delayed_queue(queue, codec=codec, format=format)
+    given = [reading.body(text, raw=raw) for text in values]
+    if codec == "bytes":
+        given = [value.encode() if isinstance(value, str) else value for value in given]
+    for text, due in zip(values, place.offer_many(given, delay), strict=True):
+        moment = answers.rfc3339(due)
+        session.tell({"queue": queue, "due": moment}, f"{queue}  {text}  due {moment}")
+
+
+@verb(name="list", within=QUEUES)
+def _list(
+    session: Session,
+    queue: QueueName,
+    codec: CodecName = "kryo5",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    poison: Annotated[bool, typer.Option("--poison", help="What was set aside, with the reasons.")] = False,
+) -> None:
+    """Shows what is not delivered yet, in the order of due times."""
+    from tarry.verbs.delayed import leaving
+    from tarry.words.durations import MILLISECOND, as_datetime
+
+    place = session.client.delayed_queue(queue, codec=codec)
+    if poison:
+        for aside in place.poison()[:limit]:
+            raw = b64encode(aside.raw).decode()
+            session.tell({"reason": aside.reason, "raw_base64": raw}, f"{raw}  {aside.reason}")
+        return
+    at = 0
+    while at < limit:
+        page, size = session.client.engine.run(leaving.look_at(place.verbs.desk, at, claimed=False))
+        for element in page[: limit - at]:
+            value, due = _value(element.body), answers.rfc3339(as_datetime(element.due_ms * MILLISECOND))
+            session.tell({"due": due, **value}, f"{due}  {dumps(next(iter(value.values())))}")
+        at += size
+        if size < leaving.CLAIMED:
+            return
+    if place.size() > limit:
+        session.note(f"there are more; --limit {limit * 10} shows them")
+
+
+def _value(body: Any) -> dict[str, Any]:
+    """As JSON data; bytes, and what JSON has no word for, as ``value_base64``."""
+    if isinstance(body, (bytes, bytearray)):
+        return {"value_base64": b64encode(body).decode()}
+    try:
+        dumps(body)
+    except TypeError:
+        return {"value": repr(body)}
+    return {"value": body}
+
+
+@verb(within=QUEUES)
+def size(session: Session, queues: QueueNames) -> None:
+    """Shows how many elements are where, and how late the first is."""
+    for name in queues:
+        now = session.client.delayed_queue(name).stats()
+        session.tell(_stats(now), f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(now).items()))
+
+
+def _counts(now: QueueStats) -> dict[str, int | str]:
+    counts: dict[str, int | str] = {
+        "waiting": now.waiting,
+        "overdue": now.overdue,
+        "ready": now.ready,
+        "poison": now.poison,
+        "leaving": now.leaving,
+        "movers": now.movers,
+    }
+    return {**counts, "late": answers.late(now.oldest_overdue)} if now.oldest_overdue else counts
+
+
+def _stats(now: QueueStats) -> dict[str, Any]:
+    counts = {name: value for name, value in _counts(now).items() if name != "late"}
+    times = {"next_due": answers.rfc3339(now.next_due), "oldest_overdue_ms": answers.ms(now.oldest_overdue)}
+    return {"queue": now.queue, "now": answers.rfc3339(now.now), **counts, **times}
+
+
+@verb(within=QUEUES)
+def move(
+    session: Session,
+    queues: QueueNames,
+    keep: Annotated[bool, typer.Option("--keep", help="Goes on until Ctrl-C, as a worker does.")] = False,
+) -> None:
+    """Moves what is due to where consumers take it: now, or as long as this runs."""
+    from tarry.clients.queueing import origin_keys
+    from tarry.verbs.delayed.places import transfer_all
+
+    client = session.client
+    for name in queues:
+        done = client.engine.run(transfer_all(origin_keys(client.engine.origin, name)))
+        said = {"queue": name, "moved": done.moved, "aside": done.aside}
+        session.tell(said, f"{name}  {done.moved} moved" + (f", {done.aside} set aside" if done.aside else ""))
+    if keep:
+        client.keep_moving(*queues)
+        sys.stdout.flush()
+        session.note(f"moving {', '.join(queues)}; Ctrl-C ends it")
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+@verb(name="move-to-topic")
+def move_to_topic(
+    session: Session,
+    queue: QueueName,
+    topic: TopicName,
+    codec: CodecName = "kryo5",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
+) -> None:
+    """Moves what is not due yet from a queue shared with Java into a topic; due times are kept. Safe to repeat."""
+    place = session.client.delayed_queue(queue, codec=codec)
+    with progress(f"{queue} to {topic}", place.size()) as more:
+        seen = 0
+
+        def tell(moved: int) -> None:
+            nonlocal seen
+            more(moved - seen)
+            seen = moved
+
+        try:
+            done = session.client.move_to_topic(place, topic, dry_run=dry_run, progress=tell)
+        except KeyboardInterrupt:
+            session.note(f"{queue}  {seen} jobs moved; the same call goes on from here")
+            raise
+    said = {"queue": queue, "topic": topic, "moved": done.moved, "aside": done.aside, "dry_run": dry_run}
+    text = f"{queue}  {done.moved} jobs {'would move' if dry_run else 'moved'} to {topic}"
+    if done.aside:
+        text += f", {done.aside} cannot be a body there: tarry delayed-queue list {queue} --poison"
+    session.tell(said, text)

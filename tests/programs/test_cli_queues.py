@@ -1,0 +1,123 @@
+"""Shared queues on the command line: offered, seen, counted, moved, and taken over into a topic."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+import tarry
+from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.redisson.elements import Element, Format, unpack
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+Answers = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def queue(namespace: str) -> str:
+    """Java knows no namespaces: a name of the test's own."""
+    return f"queue-{namespace}"
+
+
+def test_values_go_in_and_are_seen_in_the_order_of_due_times(
+    answers: Answers, client: tarry.Client, queue: str
+) -> None:
+    [due] = answers("delayed-queue", "offer", queue, '{"order": 7}', "--delay", "2h", "--codec", "json")
+    answers("delayed-queue", "offer", queue, '"b"', "8", "--delay", "1h", "--codec", "json")
+    seen = answers("delayed-queue", "list", queue, "--codec", "json")
+    assert sorted(json.dumps(one["value"]) for one in seen[:2]) == ['"b"', "8"]
+    assert seen[2] == {"due": due["due"], "value": {"order": 7}}
+    assert len(answers("delayed-queue", "list", queue, "--codec", "json", "--limit", "2")) == 2
+    [size] = answers("delayed-queue", "size", queue)
+    assert (size["waiting"], size["overdue"], size["ready"], size["poison"]) == (3, 0, 0, 0)
+    assert client.delayed_queue(queue, codec="json").contains({"order": 7})
+
+
+@pytest.mark.parametrize(
+    ("codec", "value", "payload"),
+    [
+        ("string", '"tea"', b"tea"),
+        ("kryo5", '"tea"', b"\x03te\xe1"),
+        ("long", "7", b"7"),
+    ],
+)
+def test_a_value_is_json_and_becomes_what_the_codec_makes_of_it(
+    answers: Answers, client: tarry.Client, queue: str, codec: str, value: str, payload: bytes
+) -> None:
+    answers("delayed-queue", "offer", queue, value, "--codec", codec, "--format", "dLc0", "--delay", "1h")
+    assert client.delayed_queue(queue, codec="bytes").read_all() == [payload]
+
+
+def test_the_format_is_written_that_was_said(answers: Answers, queue: str, valkey_url: str) -> None:
+    answers("delayed-queue", "offer", queue, "tea", "--raw", "--codec", "string", "--format", "dLc0", "--delay", "1h")
+    with redis.Redis.from_url(valkey_url) as server:
+        found = unpack(server.lindex(keys_of(queue).order, 0))
+    assert isinstance(found, Element)
+    assert (found.format, found.payload) == (Format.OLD, b"tea")
+
+
+def test_what_is_due_is_moved_by_hand(answers: Answers, client: tarry.Client, queue: str) -> None:
+    answers("delayed-queue", "offer", queue, '"a"', '"b"', "--codec", "string")
+    assert answers("delayed-queue", "move", queue) == [{"queue": queue, "moved": 2, "aside": 0}]
+    assert client.blocking_queue(queue, codec="string").size() == 2
+
+
+def test_a_queue_is_kept_moving_until_it_is_told_to_stop(client: tarry.Client, queue: str, valkey_url: str) -> None:
+    words = [sys.executable, "-m", "tarry", "delayed-queue", "move", queue, "--keep", "--url", valkey_url]
+    quiet = {**os.environ, "TARRY_LOG": "ERROR"}
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=quiet) as mover:
+        assert mover.stderr is not None
+        assert "Ctrl-C" in mover.stderr.readline()
+        client.delayed_queue(queue, codec="string").offer("tea", "20ms")
+        with redis.Redis.from_url(valkey_url) as java:
+            assert java.blpop(queue, 30) == (queue.encode(), b"tea")
+        mover.send_signal(signal.SIGINT)
+        assert mover.wait(30) == 0
+    assert client.delayed_queue(queue).stats().movers == 0
+
+
+def test_a_queue_becomes_a_topic(answers: Answers, client: tarry.Client, queue: str) -> None:
+    due = client.delayed_queue(queue, codec="string").offer("tea", "1h")
+    client.delayed_queue(queue, codec="bytes").offer(b"\xff", "1h")  # no text, and bytes are none for JSON
+    said = {"queue": queue, "topic": "orders", "moved": 2, "aside": 0}
+    words = ("move-to-topic", queue, "orders", "--codec", "string")
+    assert answers(*words, "--dry-run") == [{**said, "dry_run": True}]
+    assert client.topic("orders").stats().delayed == 0
+    assert answers(*words) == [{**said, "dry_run": False}]
+    assert answers(*words) == [{**said, "moved": 0, "dry_run": False}]
+    jobs = {
+        json.dumps(job.body) if isinstance(job.body, str) else "bytes": job.due for job in client.topic("orders").list()
+    }
+    assert jobs['"tea"'] == due
+
+
+def test_what_was_set_aside_is_shown_with_its_reason(answers: Answers, client: tarry.Client, queue: str) -> None:
+    client.blocking_queue(queue, codec="bytes").put(b"tea")
+    assert client.blocking_queue(queue, codec="long").poll() is None
+    [aside] = answers("delayed-queue", "list", queue, "--poison")
+    assert aside["raw_base64"] == "dGVh"
+    assert aside["reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("offer", "q", "{", "--codec", "json"), "JSON"),
+        (("offer", "q", '"x"', "--codec", "cobol"), "codec"),
+        (("offer", "q", '"x"', "--codec", "long"), "value"),
+        (("offer", "q", '"x"', "--format", "Zc0"), "format"),
+        (("offer", "q", '"x"', "--delay", "-1"), "delay"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(cli: Cli, words: tuple[str, ...], why: str) -> None:
+    done = cli("delayed-queue", *words)
+    assert done.returncode == 2
+    assert why in done.stderr
