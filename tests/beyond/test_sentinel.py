@@ -58,8 +58,7 @@ def test_the_master_is_killed_under_load() -> None:
     """What was acknowledged once the replica had it is there; who waits goes on waiting, and is served."""
     with sentinels() as own, tarry.Client(own.url, patience="60s") as client:
         topic = client.topic("orders")
-        before = [topic.add(i, delay="1h").id for i in range(50)]
-        own.until_replicated()
+        before = [topic.add(i, delay="1h", durability="replicated").id for i in range(50)]
         taken: list[object] = []
 
         async def wait_for_one() -> None:

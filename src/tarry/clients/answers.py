@@ -9,8 +9,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Reply, Request
+from tarry.errors import ServerUnfit, TarryError, Unavailable
+from tarry.idea.calls import Call, Command, Confirmation, Reply, Request
 from tarry.links.faults import Fault, Refused
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def merged(calls: list[Call[Any]]) -> Call[Any]:
     """Calls of one kind as one call."""
     first = calls[0]
     items = [word for call in calls for word in call.items]
-    return Call(first.script, first.keys, first.args, list, items=items, lead=first.lead)
+    return Call(first.script, first.keys, first.args, list, items=items, lead=first.lead, then=first.then)
 
 
 def shares(calls: list[Call[Any]], reply: Reply) -> list[Reply]:
@@ -70,6 +70,17 @@ def shares(calls: list[Call[Any]], reply: Reply) -> list[Reply]:
         cut.append(head + reply[at : at + size])
         at += size
     return cut
+
+
+def confirm(then: Confirmation | None, replies: Sequence[Reply]) -> None:
+    """Raises when what was asked right after a call says that the call's work is not where it should be."""
+    for reply in replies:
+        if isinstance(reply, Refused):
+            raise ServerUnfit(f"Added, but this server cannot confirm it: {reply}")
+        if isinstance(reply, Fault):
+            raise reply
+        if then is not None and (problem := then.judge(reply)) is not None:
+            raise problem
 
 
 def given_up(fault: Fault, shown: str, spent: float) -> TarryError:

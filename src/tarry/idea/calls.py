@@ -15,6 +15,7 @@ A verb returns one of them; a client's runner performs it, blocking or awaiting.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput, ServerUnfit, TarryError
@@ -35,10 +36,11 @@ class Call(Generic[T]):
     values for all, and one answer for each item. ``alone`` forbids it: the items stand or fall together.
 
     Every call is safe to repeat: its script knows a replay, or nothing changes, or what a lost answer handed out comes
-    back after its TTR. ``undo`` makes the call that gives an answer back which nobody wants any more.
+    back after its TTR. ``undo`` makes the call that gives an answer back which nobody wants any more. ``then`` is asked right after it,
+    on the same connection: whether what it wrote is where it should be.
     """
 
-    __slots__ = ("alone", "args", "decode", "items", "keys", "lead", "script", "undo")
+    __slots__ = ("alone", "args", "decode", "items", "keys", "lead", "script", "then", "undo")
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Call(Generic[T]):
         lead: int = 0,
         alone: bool = False,
         undo: Callable[[T], Call[Any] | None] | None = None,
+        then: Confirmation | None = None,
     ) -> None:
         self.script = script
         self.keys = keys
@@ -60,6 +63,7 @@ class Call(Generic[T]):
         self.lead = lead
         self.alone = alone
         self.undo = undo
+        self.then = then
 
     def repeated(self) -> Call[T]:
         """The same call, told that it may have been done already."""
@@ -75,10 +79,19 @@ class Call(Generic[T]):
             lead=self.lead,
             alone=self.alone,
             undo=self.undo,
+            then=self.then,
         )
 
     def __repr__(self) -> str:
         return f"Call({self.script.name}, {len(self.items)} values)"
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A command that waits until what its connection wrote is where it should be, and what its answer means."""
+
+    words: tuple[bytes, ...]
+    judge: Callable[[Reply], TarryError | None]
 
 
 class Command(Generic[T]):

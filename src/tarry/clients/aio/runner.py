@@ -11,45 +11,39 @@ more is given back.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from tarry.clients.aio.parcels import Errand, Parcel, fail, packed
-from tarry.clients.answers import given_up, key_of, shares, spelled_out, tell_of_patience, words_of
-from tarry.clients.sync.runner import announce
-from tarry.errors import BadInput, TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Flow
+from tarry.clients.aio.way import Way
+from tarry.clients.answers import confirm, given_up, key_of, shares, spelled_out, tell_of_patience, words_of
+from tarry.errors import TarryError, Unavailable
+from tarry.idea.calls import Call, Command, Confirmation, Flow
 from tarry.idea.patience import Patience
-from tarry.links import fitness
 from tarry.links.address import Address
-from tarry.links.awaiting import Server
+from tarry.links.blocking import Replies
 from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript
-from tarry.links.topology import Topology
 
 T = TypeVar("T")
 R = TypeVar("R")
 CLOSED = "The client was closed before the answer came. The call is safe to repeat."
-CLOSING_S = 5.0
 
 
-class Runner:
-    """One client's way to its servers, in whatever event loop it is used."""
+class Runner(Way):
+    """What one client asks of its servers."""
 
     def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
-        self._topology = Topology(address)
-        self._patience = patience
-        self._home: tuple[asyncio.AbstractEventLoop | None, int] = (None, 0)
-        self._opening: asyncio.Task[None] | None = None
-        self._opened = False
-        self._servers: dict[str, Server] = {}
-        self._meetings: dict[str, asyncio.Task[Server]] = {}
-        self._refreshing: asyncio.Task[None] | None = None
+        super().__init__(address, patience)
         self._outbox: list[Errand] = []
-        self._tasks: set[asyncio.Task[Any]] = set()
         self.clock = clock
+
+    def _at_home(self) -> None:
+        self._outbox = []
+
+    def _has_more(self) -> bool:
+        return bool(self._outbox)
 
     async def perform(self, request: Call[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
@@ -107,7 +101,7 @@ class Runner:
 
     def _flush(self) -> None:
         errands, self._outbox = self._outbox, []
-        by_server: dict[str, list[Errand]] = {}
+        by_server: dict[tuple[str, Confirmation | None], list[Errand]] = {}
         now = asyncio.get_running_loop().time()
         for errand in errands:
             if errand.future.done():
@@ -118,22 +112,20 @@ class Runner:
             except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
                 fail(errand.future, fault)
             else:
-                by_server.setdefault(url, []).append(errand)
-        for url, group in by_server.items():
-            self._spawn(self._deliver(url, packed(group)))
+                by_server.setdefault((url, getattr(errand.request, "then", None)), []).append(errand)
+        for (url, then), group in by_server.items():
+            self._spawn(self._deliver(url, packed(group), then))
 
-    def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-    async def _deliver(self, url: str, parcels: list[Parcel]) -> None:
+    async def _deliver(self, url: str, parcels: list[Parcel], then: Confirmation | None) -> None:
+        more: Replies = []
         try:
             server = self._servers.get(url) or await self._server(url)
-            replies = await server.exchange(
-                [(spelled_out if p.spelled else words_of)(p.request, self.clock) for p in parcels]
-            )
+            commands = [(spelled_out if p.spelled else words_of)(p.request, self.clock) for p in parcels]
+            if then is None:
+                replies = await server.exchange(commands)
+            else:  # it blocks its connection for a while
+                *replies, last = await self._apart(url).exchange([*commands, then.words])
+                more = [last]
         except Fault as fault:
             replies = [fault] * len(parcels)
         except BaseException as fault:  # whatever it is, those who wait are told
@@ -152,16 +144,20 @@ class Runner:
                 for errand in parcel.errands:
                     self._failed(errand, reply)
             else:
-                self._answered(parcel, reply)
+                self._answered(parcel, reply, then, more)
         if unknown:
-            await self._deliver(url, unknown)
+            await self._deliver(url, unknown, then)
 
-    def _answered(self, parcel: Parcel, reply: Any) -> None:
+    def _answered(self, parcel: Parcel, reply: Any, then: Confirmation | None, more: Replies) -> None:
         errands = parcel.errands
         parts = [reply] if len(errands) == 1 else shares([errand.request for errand in errands], reply)
         for errand, part in zip(errands, parts, strict=True):
             try:
                 answer = errand.request.decode(part)
+                confirm(then, more)
+            except Fault as fault:
+                self._failed(errand, fault)
+                continue
             except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
                 fail(errand.future, fault)
                 continue
@@ -207,103 +203,3 @@ class Runner:
             fail(errand.future, fault)
         else:
             self._post(errand)
-
-    # ── servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def ready(self) -> None:
-        """Opens the way to the servers, in this loop and this process."""
-        home = (asyncio.get_running_loop(), os.getpid())
-        if self._home != home:
-            loop, pid = self._home
-            if loop is not None and loop.is_running() and pid == home[1]:
-                raise BadInput("client: another event loop uses it, and runs; make one AsyncClient for each loop.")
-            self._home, self._opening, self._refreshing = home, None, None
-            self._servers, self._meetings, self._outbox, self._tasks = {}, {}, [], set()
-        if not self._opened:
-            if self._opening is None or self._opening.done():
-                self._opening = asyncio.ensure_future(self._open())
-            await asyncio.shield(self._opening)
-
-    async def _open(self) -> None:
-        tries, began = 0, asyncio.get_running_loop().time()
-        while True:
-            try:
-                await asyncio.to_thread(self._topology.open)
-                break
-            except Fault as fault:  # a Cluster, or Sentinels, of which nobody answers
-                spent = asyncio.get_running_loop().time() - began
-                pause = self._patience.pause(tries, spent, random.random())
-                if pause is None:
-                    raise given_up(fault, self._topology.shown, spent) from fault
-                tell_of_patience(tries, fault, self._topology.shown, self._patience.bound)
-                tries += 1
-                await asyncio.sleep(pause)
-        self._opened = True
-        announce(self._topology)
-
-    async def _server(self, url: str) -> Server:
-        """A server that may have to be met first: once, for all who ask, in a task that none of them can cancel."""
-        server = self._servers.get(url)
-        if server is None:
-            meeting = self._meetings.get(url)
-            if meeting is None or meeting.done():
-                meeting = self._meetings[url] = self._spawn(self._meet(url))
-            server = await asyncio.shield(meeting)
-        return server
-
-    async def _meet(self, url: str) -> Server:
-        server = Server(url)
-        cluster = self._topology.address.kind == "cluster"
-        try:
-            fitness.check(await server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
-        except BaseException:
-            await server.close()
-            raise
-        self._servers[url] = server
-        return server
-
-    async def server_of(self, key: bytes) -> Server:
-        await self.ready()
-        return await self._server(self._topology.url_of(key))
-
-    def group_of(self, key: bytes) -> int:
-        return self._topology.group_of(key)
-
-    async def refresh(self) -> None:
-        """Looks again for the servers: once, for all who ask."""
-        await asyncio.shield(self._look_for_servers())
-
-    def _look_for_servers(self) -> asyncio.Task[None]:
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh))
-            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return self._refreshing
-
-    @property
-    def lives_here(self) -> bool:
-        """Whether its connections are this loop's and this process's."""
-        return self._home == (asyncio.get_running_loop(), os.getpid())
-
-    async def close(self) -> None:
-        """Waits for what is on its way, a few seconds at most, then closes."""
-        loop = asyncio.get_running_loop()
-        if self._home == (loop, os.getpid()):
-            try:
-                await self._finish_work(loop, loop.time() + CLOSING_S)
-            finally:
-                for task in self._tasks:
-                    task.cancel()
-                for server in self._servers.values():
-                    await server.close()
-        self._servers, self._meetings, self._opened, self._home = {}, {}, False, (None, 0)
-        self._topology.close()
-
-    async def _finish_work(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
-        if self._opening is not None:
-            await asyncio.wait({self._opening})
-        while (self._tasks or self._outbox) and loop.time() < deadline:
-            await asyncio.wait({*self._tasks, loop.create_task(asyncio.sleep(0))}, timeout=deadline - loop.time())
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)

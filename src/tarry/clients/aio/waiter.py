@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from tarry.clients.aio.runner import CLOSED, CLOSING_S, Runner
+from tarry.clients.aio.runner import CLOSED, Runner
+from tarry.clients.aio.way import CLOSING_S
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.idea.watch import Block, Caller, Watch

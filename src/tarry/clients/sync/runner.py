@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.answers import first_in_full, given_up, key_of, spelled_out, tell_of_patience, words_of
+from tarry.clients.answers import confirm, first_in_full, given_up, key_of, spelled_out, tell_of_patience, words_of
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Flow, Request
 from tarry.idea.patience import Patience
@@ -46,10 +46,14 @@ class Runner:
             try:
                 server = self.server_of(key_of(request))
                 words = spelled_out(request, self.clock) if spelled else words_of(request, self.clock)
-                reply = server.exchange((words,), self._rescue(request) if _hands_out(request) else None)[0]
-                if not isinstance(reply, Fault):
-                    return request.decode(reply)
-                raise reply
+                then = request.then if isinstance(request, Call) else None
+                asked = (words,) if then is None else (words, then.words)
+                reply, *more = server.exchange(asked, self._rescue(request) if _hands_out(request) else None)
+                if isinstance(reply, Fault):
+                    raise reply
+                answer = request.decode(reply)
+                confirm(then, more)
+                return answer
             except NoScript:
                 spelled = True
             except Fault as fault:
@@ -88,7 +92,7 @@ class Runner:
         except Fault as fault:
             replies = [fault] * len(requests)
         if any(isinstance(reply, (Lost, Elsewhere)) for reply in replies):
-            with suppress(Unavailable):  # still nobody there: the next try says so
+            with suppress(Unavailable, Fault):  # still nobody there: the next try says so
                 self.refresh()
         return replies
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.sync.job import Job
+from tarry.verbs.jobs.durable import Durability, all_confirmed, confirmed
 from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs
 from tarry.verbs.jobs.shapes import (
     Added,
@@ -63,15 +64,17 @@ class Topic(Generic[T]):
         ttr: Duration | None = None,
         max_attempts: int | None = TOPICS_OWN,
         headers: Mapping[str, str] | None = None,
+        durability: Durability = None,
     ) -> Added:
         """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
 
         ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
         ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, ``"replace"`` puts this one in its place.
-        ``ttr`` and ``max_attempts`` (``None``: no limit) win over the consumer's and the topic's.
+        ``ttr`` and ``max_attempts`` (``None``: no limit) win over the consumer's and the topic's. ``durability`` answers
+        only when a replica has it (``"replicated"``, or a number of them), or the server's disk (``"fsynced"``).
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer.
         """
-        call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers)
+        call = confirmed(self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers), durability)
         self.engine.introduce(self.name)
         return self.engine.run(call)
 
@@ -85,6 +88,7 @@ class Topic(Generic[T]):
         ttr: Duration | None = None,
         max_attempts: int | None = TOPICS_OWN,
         headers: Mapping[str, str] | None = None,
+        durability: Durability = None,
         atomic: bool = False,
     ) -> list[Added]:
         """Puts many jobs in: bodies, or ``NewJob(body, delay=…, id=…)`` where one differs from the rest.
@@ -93,7 +97,9 @@ class Topic(Generic[T]):
         nothing; ``JobExists`` and ``Unavailable`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
-        flow = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic)
+        flow = all_confirmed(
+            self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic), durability
+        )
         self.engine.introduce(self.name)
         return self.engine.run(flow)
 

@@ -1,0 +1,156 @@
+"""An awaiting client's way to its servers: found, met and judged once, in whatever event loop it is used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from tarry.clients.answers import given_up, tell_of_patience
+from tarry.clients.sync.runner import announce
+from tarry.errors import BadInput
+from tarry.idea.patience import Patience
+from tarry.links import fitness
+from tarry.links.address import Address
+from tarry.links.awaiting import Server
+from tarry.links.faults import Fault
+from tarry.links.topology import Topology
+
+R = TypeVar("R")
+CLOSING_S = 5.0
+
+
+class Way:
+    """Servers by their keys. What is begun here is awaited when it is closed."""
+
+    def __init__(self, address: Address, patience: Patience) -> None:
+        self._topology = Topology(address)
+        self._patience = patience
+        self._home: tuple[asyncio.AbstractEventLoop | None, int] = (None, 0)
+        self._opening: asyncio.Task[None] | None = None
+        self._opened = False
+        self._servers: dict[str, Server] = {}
+        self._waiting: dict[str, Server] = {}
+        self._meetings: dict[str, asyncio.Task[Server]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def _at_home(self) -> None:
+        """Another loop, or another process: what was begun in the last one is forgotten."""
+
+    def _has_more(self) -> bool:
+        """Whether something has not even begun yet."""
+        return False
+
+    def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def ready(self) -> None:
+        """Opens the way to the servers, in this loop and this process."""
+        home = (asyncio.get_running_loop(), os.getpid())
+        if self._home != home:
+            loop, pid = self._home
+            if loop is not None and loop.is_running() and pid == home[1]:
+                raise BadInput("client: another event loop uses it, and runs; make one AsyncClient for each loop.")
+            self._home, self._opening, self._refreshing = home, None, None
+            self._servers, self._waiting, self._meetings, self._tasks = {}, {}, {}, set()
+            self._at_home()
+        if not self._opened:
+            if self._opening is None or self._opening.done():
+                self._opening = asyncio.ensure_future(self._open())
+            await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        tries, began = 0, asyncio.get_running_loop().time()
+        while True:
+            try:
+                await asyncio.to_thread(self._topology.open)
+                break
+            except Fault as fault:  # a Cluster, or Sentinels, of which nobody answers
+                spent = asyncio.get_running_loop().time() - began
+                pause = self._patience.pause(tries, spent, random.random())
+                if pause is None:
+                    raise given_up(fault, self._topology.shown, spent) from fault
+                tell_of_patience(tries, fault, self._topology.shown, self._patience.bound)
+                tries += 1
+                await asyncio.sleep(pause)
+        self._opened = True
+        announce(self._topology)
+
+    async def _server(self, url: str) -> Server:
+        """A server that may have to be met first: once, for all who ask, in a task that none of them can cancel."""
+        server = self._servers.get(url)
+        if server is None:
+            meeting = self._meetings.get(url)
+            if meeting is None or meeting.done():
+                meeting = self._meetings[url] = self._spawn(self._meet(url))
+            server = await asyncio.shield(meeting)
+        return server
+
+    async def _meet(self, url: str) -> Server:
+        server = Server(url)
+        cluster = self._topology.address.kind == "cluster"
+        try:
+            fitness.check(await server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
+        except BaseException:
+            await server.close()
+            raise
+        self._servers[url] = server
+        return server
+
+    def _apart(self, url: str) -> Server:
+        """A connection of its own for what waits for replicas or disks."""
+        if url not in self._waiting:
+            self._waiting[url] = Server(url)
+        return self._waiting[url]
+
+    async def server_of(self, key: bytes) -> Server:
+        await self.ready()
+        return await self._server(self._topology.url_of(key))
+
+    def group_of(self, key: bytes) -> int:
+        return self._topology.group_of(key)
+
+    async def refresh(self) -> None:
+        """Looks again for the servers: once, for all who ask."""
+        await asyncio.shield(self._look_for_servers())
+
+    def _look_for_servers(self) -> asyncio.Task[None]:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh))
+            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return self._refreshing
+
+    @property
+    def lives_here(self) -> bool:
+        """Whether its connections are this loop's and this process's."""
+        return self._home == (asyncio.get_running_loop(), os.getpid())
+
+    async def close(self) -> None:
+        """Waits for what is on its way, a few seconds at most, then closes."""
+        loop = asyncio.get_running_loop()
+        if self.lives_here:
+            try:
+                await self._finish_work(loop, loop.time() + CLOSING_S)
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                for server in (*self._servers.values(), *self._waiting.values()):
+                    await server.close()
+        self._servers, self._waiting, self._meetings, self._opened, self._home = {}, {}, {}, False, (None, 0)
+        self._topology.close()
+
+    async def _finish_work(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        while (self._tasks or self._has_more()) and loop.time() < deadline:
+            await asyncio.wait({*self._tasks, loop.create_task(asyncio.sleep(0))}, timeout=deadline - loop.time())
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)

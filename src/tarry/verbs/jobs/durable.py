@@ -1,0 +1,84 @@
+"""How certain an add is before it is answered.
+
+    None            the server has it in memory, and in its append-only file as that is configured
+    "replicated"    and one replica has it (WAIT 1); a number: so many of them
+    "fsynced"       and the server's own disk has it (WAITAOF, Valkey and Redis from 7.2)
+
+What is not confirmed in time was added all the same, and the error says so: nothing is taken back. With asynchronous
+replication a confirmed job survives the loss of the master if the replica that has it takes over; Sentinel and Cluster
+prefer the one that has most, and promise no more than that.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias, TypeVar
+
+from tarry.errors import BadInput, Unavailable
+from tarry.idea.calls import Call, Confirmation, Flow, Reply
+
+T = TypeVar("T")
+Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
+WITHIN_MS = 2000
+MOST_REPLICAS = 100
+
+
+def confirmed(call: Call[T], durability: Durability) -> Call[T]:
+    """The same call, answered when what it wrote is where it should be."""
+    if durability is not None:
+        call.then = confirmation(durability)
+    return call
+
+
+def all_confirmed(flow: Flow[T], durability: Durability) -> Flow[T]:
+    """The same flow, each of its calls confirmed."""
+    if durability is None:
+        return flow
+    return _all_confirmed(flow, confirmation(durability))
+
+
+def _all_confirmed(flow: Flow[T], then: Confirmation) -> Flow[T]:
+    answer: Any = None
+    fault: Exception | None = None
+    while True:
+        try:
+            request = flow.throw(fault) if fault is not None else flow.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if isinstance(request, Call):
+            request.then = then
+        try:
+            answer, fault = (yield request), None
+        except Exception as raised:  # noqa: BLE001  # the flow decides what it means
+            fault = raised
+
+
+@lru_cache(typed=True)
+def confirmation(durability: Durability) -> Confirmation:
+    """What is asked after an add. Raises ``BadInput``."""
+    within = b"%d" % WITHIN_MS
+    if durability == "fsynced":
+        return Confirmation((b"WAITAOF", b"1", b"0", within), _on_disk)
+    wanted = 1 if durability == "replicated" else durability
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or not 1 <= wanted <= MOST_REPLICAS:
+        raise BadInput(f'durability: {durability!r}; it is "replicated", "fsynced", or a number of replicas.')
+    return Confirmation((b"WAIT", b"%d" % wanted, within), lambda reply: _on_replicas(reply, wanted))
+
+
+def _on_replicas(reply: Reply, wanted: int) -> Unavailable | None:
+    if reply >= wanted:
+        return None
+    return Unavailable(
+        f"Added, but {reply} of {wanted} replicas said within {WITHIN_MS / 1000:g} s that they have it. "
+        "The job is there; look after the replicas."
+    )
+
+
+def _on_disk(reply: Reply) -> Unavailable | None:
+    if reply[0] >= 1:
+        return None
+    return Unavailable(
+        f"Added, but the server did not say within {WITHIN_MS / 1000:g} s that it is on disk. "
+        "The job is there; look after the disk."
+    )
