@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 import servers
+import zookeepers
 from tarry.links.embedded.launch import Running
 
 pytest_plugins = ["plugin_time", "pytester"]
@@ -39,6 +40,20 @@ def cluster_nodes() -> Iterator[list[tuple[str, int]]]:
     """The addresses of a Cluster of three Valkeys."""
     with servers.cluster() as nodes:
         yield servers.cluster_addresses(nodes)
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[zookeepers.ZooKeeper]:
+    """ZooKeeper 3.8; started once for all tests."""
+    with zookeepers.server() as running:
+        yield running
+
+
+@pytest.fixture
+def own_zookeeper() -> Iterator[zookeepers.ZooKeeper]:
+    """A ZooKeeper for this test alone, which may stop, kill or freeze it."""
+    with zookeepers.server() as running:
+        yield running
 
 
 @pytest.fixture

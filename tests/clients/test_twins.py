@@ -8,6 +8,7 @@ import re
 import pytest
 
 import tarry
+from tarry import zookeeper
 from tarry.clients.aio.dictface import AsyncDictFace
 from tarry.clients.sync.dictface import DictFace
 
@@ -24,6 +25,7 @@ PAIRS = [
     (tarry.MapCache, tarry.AsyncMapCache),
     (tarry.MapListener, tarry.AsyncMapListener),
     (DictFace, AsyncDictFace),
+    (zookeeper.Client, zookeeper.AsyncClient),
 ]
 AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 

@@ -30,8 +30,9 @@ DONE = (LOST, TORN, SWALLOWED)
 class Proxy:
     """Threads between clients and one server; all of them end with ``close``."""
 
-    def __init__(self, folder: Path, target: Any) -> None:
-        self.path = str(folder / "p")
+    def __init__(self, folder: Path | None, target: Any) -> None:
+        """The door is a unix socket in the folder, or without one a loopback port."""
+        self.path = str(folder / "p") if folder is not None else ""
         self.target = target
         self.refusing = False
         #: how many commands met their fault
@@ -43,14 +44,20 @@ class Proxy:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._threads: list[threading.Thread] = []
         self._closed = False
-        self._door = socket.socket(socket.AF_UNIX)
-        self._door.bind(self.path)
+        self._door = socket.socket(socket.AF_UNIX if folder is not None else socket.AF_INET)
+        self._door.bind(self.path if folder is not None else ("127.0.0.1", 0))
         self._door.listen(256)
         self._start(self._accept)
 
     def url(self, **options: object) -> str:
         query = "&".join(f"{name}={value}" for name, value in options.items())
         return "unix://" + quote(self.path) + ("?" + query if query else "")
+
+    @property
+    def address(self) -> str:
+        """The door, where it is a port."""
+        host, port = self._door.getsockname()
+        return f"{host}:{port}"
 
     def arm(self, *cuts: str, at: bytes = b"EVAL") -> None:
         """The next commands that hold ``at`` meet these faults, one each."""

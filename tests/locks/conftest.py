@@ -10,6 +10,7 @@ import pytest
 import redis
 
 import tarry
+from locks.held import Held
 from locks.party import Party
 
 _numbers = itertools.count()
@@ -43,9 +44,44 @@ def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[Party]:
     made.close()
 
 
-@pytest.fixture(params=["sync", "async"])
-def keepers(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[Party]:
+def zookeeper_client(hosts: str) -> Callable[..., Any]:
+    def make(face: str, at: str | None = None, **options: Any) -> Any:
+        from tarry import zookeeper
+
+        kind = zookeeper.Client if face == "sync" else zookeeper.AsyncClient
+        return kind(at or hosts, **{"namespace": "tests", "session_timeout": 4, **options})
+
+    return make
+
+
+@pytest.fixture(params=["sync on redis", "async on redis", "sync on zookeeper", "async on zookeeper"])
+def keepers(request: pytest.FixtureRequest) -> Iterator[Party]:
     """Those who lock, wherever locks are kept."""
-    made = Party(request.param, redis_client(valkey_url))
+    face, _, place = str(request.param).partition(" on ")
+    if place == "redis":
+        made = Party(face, redis_client(request.getfixturevalue("valkey_url")))
+    else:
+        made = Party(face, zookeeper_client(request.getfixturevalue("zookeeper").hosts))
     yield made
     made.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def ensemble(request: pytest.FixtureRequest, zookeeper: Any) -> Iterator[Party]:
+    """Those who lock on ZooKeeper."""
+    made = Party(request.param, zookeeper_client(zookeeper.hosts))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def hold() -> Iterator[Callable[..., Held]]:
+    made: list[Held] = []
+
+    def start(*words: str) -> Held:
+        made.append(Held(*words))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.end()

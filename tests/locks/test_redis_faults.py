@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,51 +14,10 @@ import pytest
 import servers
 from faults.proxy import CUTS, DONE, UNSENT, Proxy
 from locks.conftest import redis_client
+from locks.held import Held
 from locks.party import Party, until
 from tarry.errors import LockLost, Unavailable
 from tarry.links.embedded.launch import Running
-
-HOLDER = Path(__file__).parent / "holder.py"
-
-
-class Held:
-    """Another process, which holds a lock."""
-
-    def __init__(self, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(HOLDER), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.token = int(self.hear().split()[1])
-
-    def hear(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def say(self, word: str) -> str:
-        assert self.process.stdin is not None
-        self.process.stdin.write(word + "\n")
-        self.process.stdin.flush()
-        return self.hear()
-
-    def signal(self, number: signal.Signals) -> None:
-        os.kill(self.process.pid, number)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-
-@pytest.fixture
-def hold() -> Iterator[Callable[..., Held]]:
-    made: list[Held] = []
-
-    def start(*words: str) -> Held:
-        made.append(Held(*words))
-        return made[-1]
-
-    yield start
-    for one in made:
-        one.end()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import assert_type
 
 import tarry
+from tarry import zookeeper
 
 
 def blocking(client: tarry.Client) -> None:
@@ -36,3 +37,15 @@ async def awaiting(client: tarry.AsyncClient) -> None:
         assert_type(await grant.lost.wait(), bool)
         async with grant.guard() as guarded:
             assert_type(guarded, tarry.AsyncGrant)
+
+
+def on_zookeeper() -> None:
+    with zookeeper.Client("127.0.0.1:2181", namespace="shop", session_timeout="8s") as client:
+        lock = client.lock("stock", wait=5)
+        assert_type(lock, tarry.Lock)
+        assert_type(client.locks(), list[str])
+
+
+async def on_zookeeper_awaited(client: zookeeper.AsyncClient) -> None:
+    assert_type(client.lock("stock"), tarry.AsyncLock)
+    assert_type(await client.locks(), list[str])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import socket
 import uuid
 from collections.abc import Callable
 from types import EllipsisType
@@ -77,3 +78,8 @@ def tell(listeners: list[Callable[[], object]]) -> None:
             listener()
         except Exception:
             logger.exception("What was to be called when a lock is lost has failed.")
+
+
+def whoami() -> str:
+    """Who holds a lock, for people."""
+    return f"{socket.gethostname()}:{os.getpid()}"

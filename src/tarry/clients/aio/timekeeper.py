@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
 
 from tarry.clients.locking import CLOSING_S, LONGEST_SLEEP_S, TIDY_EVERY_S, Marks, logger, tell
-from tarry.verbs.locks.acquiring import Keeper, Steps, Wait, tidy
+from tarry.verbs.locks.acquiring import Keeper, Pause, Steps, Wait, tidy
 from tarry.verbs.locks.house import House
 from tarry.verbs.locks.rlock import RENEWED_EVERY_S
 
@@ -69,6 +69,8 @@ class Timekeeper:
             return result
 
     async def _do(self, step: Any, bell: Bell | None) -> Any:
+        if isinstance(step, Pause):
+            return await asyncio.sleep(step.seconds)
         if not isinstance(step, Wait):
             return await self._perform(step)
         assert bell is not None
@@ -85,7 +87,7 @@ class Timekeeper:
         renew_at = self.loop.time() + RENEWED_EVERY_S
         while not self._closed:
             self._look()
-            if self.loop.time() >= renew_at:
+            if self.house.is_time(self.loop.time() >= renew_at):
                 renew_at = self.loop.time() + RENEWED_EVERY_S
                 self._spawn(self._renew())
             now = self.loop.time()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.locking import CLOSING_S, LONGEST_SLEEP_S, TIDY_EVERY_S, Marks, logger, tell
 from tarry.errors import TarryError
-from tarry.verbs.locks.acquiring import Keeper, Steps, Wait, tidy
+from tarry.verbs.locks.acquiring import Keeper, Pause, Steps, Wait, tidy
 from tarry.verbs.locks.house import House
 from tarry.verbs.locks.rlock import RENEWED_EVERY_S
 
@@ -63,6 +63,8 @@ class Timekeeper:
             return result
 
     def _do(self, step: Any, bell: Bell | None) -> Any:
+        if isinstance(step, Pause):
+            return time.sleep(step.seconds)
         if not isinstance(step, Wait):
             return self._perform(step)
         assert bell is not None
@@ -83,7 +85,7 @@ class Timekeeper:
         while not self._closed:
             try:
                 self._look()
-                if time.monotonic() >= renew_at:
+                if self.house.is_time(time.monotonic() >= renew_at):
                     renew_at = time.monotonic() + TIDY_EVERY_S  # if it fails
                     self.run(self.keeper.renew(self.house.holds))
                     renew_at = time.monotonic() + RENEWED_EVERY_S

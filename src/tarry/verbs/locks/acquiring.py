@@ -31,9 +31,18 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing to do for so long, whoever rings."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     token: int
     until: float
+    look_at: float = float("inf")
+    """When it is to be looked after for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,8 @@ class Busy:
     """Another has it; look again then, or when the bell rings."""
 
     until: float
+    fault: TarryError | None = None
+    """Nobody knows who has it, for this reason."""
 
 
 class Keeper(Protocol):
@@ -111,10 +122,12 @@ def _take(house: House, keeper: Keeper, order: Order, deadline: float) -> Steps[
     while True:
         answer = yield from keeper.take(order)
         if isinstance(answer, Taken) and answer.until > house.now():
-            return house.had(order, answer.token, answer.until, renewed=order.lease_us is None)
+            return house.had(order, answer, renewed=order.lease_us is None)
         if house.now() >= deadline:
             yield from keeper.give_up(order)
             house.leave(order)
+            if isinstance(answer, Busy) and answer.fault is not None:
+                raise answer.fault
             return None
         yield Wait(min(deadline, answer.until))
 

@@ -16,10 +16,23 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakSet
 
 Ring = Callable[[], None]
+
+
+class Taken(Protocol):
+    """What came of asking for a lock."""
+
+    @property
+    def token(self) -> int: ...
+    @property
+    def until(self) -> float: ...
+    @property
+    def look_at(self) -> float:
+        """When it is to be looked after for the first time."""
+        ...
 
 
 @dataclass(eq=False, slots=True)
@@ -35,6 +48,8 @@ class Order:
     ring: Ring
     place: Any = None
     """What the keeper of the locks needs to know: keys, or a node."""
+    gone: str = ""
+    """Why what it got is lost already."""
 
 
 @dataclass(eq=False, slots=True)
@@ -48,6 +63,8 @@ class Hold:
     depth: int = 1
     lost: str = ""
     """How it was lost; empty while it is held."""
+    ends: str = "its lease ended"
+    """How it will be lost when its time is over."""
     over: bool = False
     """It was given back."""
     grants: WeakSet[Any] = field(default_factory=WeakSet)
@@ -77,6 +94,7 @@ class House:
         self._holds: dict[tuple[str, Any], Hold] = {}
         self._told: list[Callable[[], object]] = []
         self._left: list[tuple[float, Order]] = []
+        self._look_at = float("inf")
         self.asleep_until = 0.0
         """When whoever keeps time looks next, if nobody pokes him."""
 
@@ -118,19 +136,38 @@ class House:
             return None
         return hold
 
-    def had(self, order: Order, token: int, until: float, *, renewed: bool) -> Hold:
+    def had(self, order: Order, taken: Taken, *, renewed: bool) -> Hold:
         """The lock was had."""
-        hold = Hold(order, token, until, renewed)
+        hold = Hold(order, taken.token, taken.until, renewed)
         with self._mutex:
             self._holds[order.name, order.holder] = hold
-        if until < self.asleep_until:
+            self._look_at = min(self._look_at, taken.look_at)
+        if order.gone:
+            self.lose(hold, order.gone)
+        elif min(taken.until, taken.look_at) < self.asleep_until:
             self._poke()
         return hold
+
+    def gone(self, order: Order, why: str) -> None:
+        """What the order got, or is about to get, is lost."""
+        order.gone = why
+        hold = self._holds.get((order.name, order.holder))
+        if hold is not None and hold.order is order:
+            self.lose(hold, why)
+
+    def hurry(self) -> None:
+        """Things have changed: whoever keeps time looks after the holds at once, and all who ask ask again."""
+        self._look_at = 0.0
+        with self._mutex:
+            first = [gate[0] for gate in self._gates.values()]
+        for order in first:
+            order.ring()
+        self._poke()
 
     def expired(self, hold: Hold) -> bool:
         """Whether its time is over, which loses it."""
         if not hold.lost and not hold.over and hold.until <= self.now():
-            self.lose(hold, "its lease ended")
+            self.lose(hold, hold.ends)
         return bool(hold.lost)
 
     def given_back(self, hold: Hold) -> None:
@@ -195,7 +232,14 @@ class House:
             self._left = [(at, order) for at, order in self._left if at > now]
         return told, left
 
+    def is_time(self, due: bool) -> bool:
+        """Whether the holds are to be looked after now: it is ``due``, or something asked for it."""
+        if due or self._look_at <= self.now():
+            self._look_at = float("inf")
+            return True
+        return False
+
     def next_moment(self) -> float:
         """When something is to be done, if nothing happens before."""
-        ends = [hold.until for hold in self.holds] + [at for at, _ in self._left]
+        ends = [self._look_at] + [hold.until for hold in self.holds] + [at for at, _ in self._left]
         return min(ends, default=float("inf"))

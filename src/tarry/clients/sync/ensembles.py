@@ -1,0 +1,117 @@
+"""``tarry.zookeeper.Client``: locks kept in ZooKeeper, blocking."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+from tarry.clients.locking import Terms, whoami
+from tarry.clients.origin import seconds_of
+from tarry.clients.sync.locks import Lock
+from tarry.clients.sync.timekeeper import Timekeeper
+from tarry.errors import BadInput
+from tarry.links.ensemble import ANSWER_S, Ensemble, meaning
+from tarry.verbs.locks.house import House
+from tarry.verbs.locks.nodes import Ask, Cut, NodeKeeper, Session
+from tarry.words import names
+from tarry.words.durations import Duration
+
+
+class NodeLocks(Timekeeper):
+    """The locks of a client on ZooKeeper."""
+
+    def __init__(self, hosts: str, namespace: str, session_timeout_s: float, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._ensemble = Ensemble(hosts, session_timeout_s, lambda event: event())
+
+        def keep(house: House) -> NodeKeeper:
+            return NodeKeeper(house, Session(session_timeout_s), namespace, whoami(), patience_s)
+
+        super().__init__(keep, self._ask)
+        assert isinstance(self.keeper, NodeKeeper)
+        self.nodes = self._ensemble.listener = self.keeper
+
+    def _ask(self, step: Any) -> Any:
+        assert isinstance(step, Ask)
+        if not self._ensemble.met and not self._ensemble.begin().wait(min(self._patience_s, ANSWER_S)):
+            raise Cut("there is no connection")
+        answers = [(op, self._ensemble.ask(op)) for op in step.ops]
+        by = time.monotonic() + ANSWER_S
+        for _, answer in answers:
+            if not answer.wait(max(by - time.monotonic(), 0)):
+                raise Cut(f"no answer for {ANSWER_S:g} s")
+        return [meaning(op, answer) for op, answer in answers]
+
+    def close(self) -> None:
+        """Gives back what is held, and ends the session."""
+        super().close()
+        self._ensemble.close()
+
+
+class Client:
+    """Locks on ZooKeeper. Thread-safe, fork-safe, a context manager; connects at the first verb, and is made once.
+
+    ``hosts``            ``"host:port,host:port"``
+    ``namespace``        the node below which the locks are
+    ``session_timeout``  after so long without a word from this process ZooKeeper gives its locks to others; between two
+                         and twenty ticks of the server (4 s to 40 s, if it was not told otherwise)
+    ``patience``         how long a lost answer is asked for again, before ``Unavailable`` says so
+    """
+
+    def __init__(
+        self,
+        hosts: str = "127.0.0.1:2181",
+        *,
+        namespace: str = "tarry",
+        session_timeout: Duration = 10,
+        patience: Duration = 10,
+    ) -> None:
+        names.namespace(namespace)
+        if not isinstance(hosts, str) or not hosts:
+            raise BadInput(f"hosts: {hosts!r}; write host:port,host:port.")
+        self.namespace = namespace
+        self._made = (hosts, namespace, seconds_of(session_timeout), seconds_of(patience))
+        self._lock = threading.Lock()
+        self._locks: tuple[int, NodeLocks] | None = None
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
+        """The lock on a name. Who waits is served in the order in which they came.
+
+        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself, and is taken away
+        from a process that does not notice; ``None`` lasts as long as this process and its connection.
+        """
+        return Lock(self._part, name, Terms(wait, lease))
+
+    def locks(self) -> list[str]:
+        """The names that were locked below the namespace, held or not."""
+        locks = self._part()
+        return locks.run(locks.nodes.known())
+
+    def close(self) -> None:
+        """Gives back every lock that is held, and ends the session. The next verb would begin another."""
+        with self._lock:
+            locks, self._locks = self._locks, None
+        if locks is not None and locks[0] == os.getpid():
+            locks[1].close()
+
+    def _part(self) -> NodeLocks:
+        locks = self._locks
+        if locks is None or locks[0] != os.getpid():
+            if locks is not None:
+                self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
+            with self._lock:
+                locks = self._locks
+                if locks is None or locks[0] != os.getpid():
+                    locks = self._locks = os.getpid(), NodeLocks(*self._made)
+        return locks[1]

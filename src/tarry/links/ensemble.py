@@ -1,0 +1,148 @@
+"""Reaching ZooKeeper: kazoo's client, its errors in our words, its events passed on.
+
+kazoo calls back on threads of its own; what it calls here notes what happened, and blocks nowhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from tarry.errors import BadInput, ServerUnfit
+from tarry.verbs.locks.nodes import Children, Create, Cut, Delete, Look, Stat, Write
+
+ANSWER_S = 5.0
+
+try:
+    from kazoo import exceptions as kazoo
+    from kazoo.client import KazooClient, KazooState
+    from kazoo.exceptions import KazooException
+    from kazoo.protocol.states import EventType
+except ImportError as missing:
+    raise ServerUnfit("Locks on ZooKeeper need kazoo: pip install 'tarry[zookeeper]'.") from missing
+
+logging.getLogger("kazoo").addHandler(logging.NullHandler())
+_CUT = (
+    kazoo.ConnectionLoss,
+    kazoo.ConnectionClosedError,
+    kazoo.SessionExpiredError,
+    kazoo.OperationTimeoutError,
+    kazoo.SessionMovedError,
+    kazoo.CancelledError,
+)
+
+
+class Listener(Protocol):
+    """Is told of the connection, on kazoo's thread."""
+
+    def cut_off(self) -> None: ...
+
+    def connected(self, session: int) -> None: ...
+
+    def ended(self) -> None: ...
+
+
+class Ensemble:
+    """One session. Connects when it is first asked."""
+
+    def __init__(self, hosts: str, session_timeout_s: float, tell: Callable[[Callable[[], None]], None]) -> None:
+        """``tell`` passes on what happened to whoever is to know it: at once, or in its own thread."""
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._began = False
+        self._closed = False
+        self.met = False
+        """Whether there has been a connection: the first one is waited for."""
+        self.listener: Listener | None = None
+        try:
+            self._client: Any = KazooClient(
+                hosts,
+                timeout=session_timeout_s,
+                connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
+                command_retry={"max_tries": 0},
+            )
+        except (ValueError, TypeError, AttributeError) as fault:
+            raise BadInput(f"hosts: {hosts!r} cannot be read ({fault}); write host:port,host:port.") from None
+        self._client.add_listener(self._heard)
+
+    def _heard(self, state: str) -> None:
+        listener = self.listener
+        if listener is None or self._closed:
+            return
+        if state == KazooState.CONNECTED:
+            self.met = True
+            session = int(self._client.client_id[0])
+            self._tell(lambda: listener.connected(session))
+        elif state == KazooState.SUSPENDED:
+            self._tell(listener.cut_off)
+        else:
+            self._tell(listener.ended)
+
+    def begin(self) -> threading.Event:
+        """Begins to connect, if it has not; the event is set while there is a connection."""
+        with self._lock:
+            if not self._began:
+                self._began = True
+                self._client.start_async()
+        event: threading.Event = self._client._live
+        return event
+
+    @property
+    def alive(self) -> bool:
+        return bool(self._client.connected)
+
+    def ask(self, op: Any) -> Any:
+        """Begins one request; what is answered has ``get`` and ``rawlink``. Raises ``Cut`` without a connection: kazoo
+        would keep it, and do it when nobody expects it any more."""
+        if not self.alive:
+            raise Cut("there is no connection")
+        client = self._client
+        if isinstance(op, Create):
+            return client.create_async(
+                op.path, op.data, ephemeral=True, sequence=True, makepath=True, include_data=True
+            )
+        if isinstance(op, Children):
+            return client.get_children_async(op.path)
+        if isinstance(op, Look):
+            return client.get_async(op.path, watch=self._watch(op.ring))
+        if isinstance(op, Write):
+            return client.set_async(op.path, op.data)
+        assert isinstance(op, Delete)
+        return client.delete_async(op.path)
+
+    def _watch(self, ring: Callable[[bool], None] | None) -> Callable[[Any], None] | None:
+        if ring is None:
+            return None
+        return lambda event: self._tell(lambda: ring(event.type == EventType.DELETED))
+
+    def close(self) -> None:
+        """Ends the session, and with it every node that it has."""
+        self._closed = True
+        if self._began:
+            with suppress(Exception):  # it is gone either way
+                self._client.stop()
+                self._client.close()
+
+
+def meaning(op: Any, answered: Any) -> Any:
+    """What a request's end means. Raises ``Cut``, or ``ServerUnfit`` with ZooKeeper's own words."""
+    try:
+        reply = answered.get_nowait()
+    except kazoo.NoNodeError:
+        return [] if isinstance(op, Children) else None if isinstance(op, Look) else False
+    except _CUT as fault:
+        raise Cut(type(fault).__name__) from fault
+    except KazooException as fault:
+        raise ServerUnfit(f"ZooKeeper refused {type(op).__name__.lower()}: {type(fault).__name__} {fault}.") from fault
+    if isinstance(op, Create):
+        return reply[0], _stat(reply[1])
+    if isinstance(op, Look):
+        return reply[0], _stat(reply[1])
+    return reply if isinstance(op, Children) else True
+
+
+def _stat(stat: Any) -> Stat:
+    return Stat(stat.czxid, stat.ephemeralOwner, stat.version)

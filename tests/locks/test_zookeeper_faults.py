@@ -1,0 +1,317 @@
+"""Locks on ZooKeeper when something breaks: killed, frozen, cut off, expired, restarted, overdue. A real server."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from faults.proxy import CUTS, Proxy
+from locks.conftest import zookeeper_client
+from locks.held import Held
+from locks.party import Party, until
+from tarry.errors import LockLost, Unavailable
+from zookeepers import ZooKeeper
+
+SESSION = "1"
+
+
+@pytest.fixture
+def kazoo(zookeeper: ZooKeeper) -> Iterator[Any]:
+    """An operator, or another library."""
+    from kazoo.client import KazooClient
+
+    client = KazooClient(zookeeper.hosts)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def line(zookeeper: ZooKeeper) -> Iterator[Proxy]:
+    host, port = zookeeper.hosts.split(":")
+    proxy = Proxy(None, (host, int(port)))
+    yield proxy
+    proxy.close()
+
+
+def nodes(kazoo: Any, name: str) -> list[str]:
+    return sorted(kazoo.get_children(f"/tests/{name}"), key=lambda node: node[-10:])
+
+
+def test_a_killed_holder_is_followed_when_its_session_ends(
+    hold: Callable[..., Held], ensemble: Party, zookeeper: ZooKeeper, name: str
+) -> None:
+    holder = hold("zookeeper", zookeeper.hosts, name, "none", SESSION)
+    holder.signal(signal.SIGKILL)
+    assert ensemble.hand().do(ensemble.client().lock(name).acquire, wait=20).token > holder.token
+
+
+def test_a_frozen_holder_is_refused_when_it_thaws(
+    hold: Callable[..., Held], ensemble: Party, zookeeper: ZooKeeper, name: str
+) -> None:
+    holder = hold("zookeeper", zookeeper.hosts, name, "none", SESSION)
+    holder.signal(signal.SIGSTOP)
+    hand = ensemble.hand()
+    grant = hand.do(ensemble.client().lock(name).acquire, wait=20)
+    assert grant.token > holder.token
+    holder.signal(signal.SIGCONT)
+    assert holder.hear() == "lost True"
+    assert holder.say("check") == "lock_lost"
+    assert holder.say("release") == "lock_lost"
+    hand.do(grant.check)
+
+
+def test_an_overdue_lock_is_freed_by_the_first_who_waits(ensemble: Party, kazoo: Any, name: str) -> None:
+    """Its owner is stuck, but its heartbeats go on: nobody else would ever get it."""
+    stuck = kazoo.create(
+        f"/tests/{name}/_c_stuck-lock-", b'{"who":"stuck","lease_ms":200}', ephemeral=True, sequence=True, makepath=True
+    )
+    first, second = ensemble.hand(), ensemble.hand()
+    waiting = first.begin(ensemble.client().lock(name).acquire, wait=20)
+    until(lambda: len(nodes(kazoo, name)) == 2)
+    behind = second.begin(ensemble.client().lock(name).acquire, wait=20)
+    until(lambda: len(nodes(kazoo, name)) == 3)
+    grant = waiting.result(20)
+    assert not kazoo.exists(stuck)
+    assert not behind.done()
+    first.do(grant.release)
+    assert behind.result(20).token > grant.token
+
+
+def test_an_overdue_lock_is_freed_by_its_owners_timer(ensemble: Party, kazoo: Any, name: str) -> None:
+    hand = ensemble.hand()
+    grant = hand.do(ensemble.client().lock(name).acquire, lease=0.2)
+    told = threading.Event()
+    grant.on_lost(told.set)
+    assert told.wait(10)
+    until(lambda: nodes(kazoo, name) == [])
+    with pytest.raises(LockLost, match="its lease ended"):
+        hand.do(grant.release)
+
+
+def test_a_lock_without_a_lease_is_never_overdue(ensemble: Party, kazoo: Any, name: str) -> None:
+    """Another library's nodes stand in the same line, and have none."""
+    kazoo.create(f"/tests/{name}/_c_curator-lock-", b"10.0.0.1", ephemeral=True, sequence=True, makepath=True)
+    hand, client = ensemble.hand(), ensemble.client()
+    assert hand.do(client.lock(name).acquire, wait=1.5) is None
+    assert len(nodes(kazoo, name)) == 1
+    state = hand.do(client.lock(name).state)
+    assert state.held
+    assert state.holder == f"session {kazoo.client_id[0]:#x}"
+
+
+def test_an_expired_session_loses_the_lock(ensemble: Party, zookeeper: ZooKeeper, name: str) -> None:
+    from kazoo.client import KazooClient
+
+    hand, other = ensemble.hand(), ensemble.hand()
+    client = ensemble.client()
+    grant = hand.do(client.lock(name).acquire)
+    waiting = other.begin(ensemble.client().lock(name).acquire, wait=20)
+    owner = hand.do(client._part)._ensemble._client
+    thief = KazooClient(zookeeper.hosts, client_id=owner.client_id)
+    thief.start()
+    thief.stop()  # ends the session that both are
+    thief.close()
+    assert hand.do(grant.lost.wait, 20)
+    with pytest.raises(LockLost):
+        hand.do(grant.check)
+    assert waiting.result(20).token > grant.token
+    other.do(waiting.result().release)
+    assert hand.do(client.lock(name).acquire, wait=20).token > waiting.result().token
+
+
+def test_an_operator_deletes_the_node(ensemble: Party, kazoo: Any, name: str) -> None:
+    hand, client = ensemble.hand(), ensemble.client()
+    grant = hand.do(client.lock(name).acquire)
+    kazoo.delete(f"/tests/{name}/{nodes(kazoo, name)[0]}")
+    assert hand.do(grant.lost.wait, 10)
+    with pytest.raises(LockLost, match="its node was deleted"):
+        hand.do(grant.release)
+    assert hand.do(client.lock(name).acquire, wait=5).token > grant.token
+
+
+def test_an_operator_deletes_the_node_of_one_who_waits(ensemble: Party, kazoo: Any, name: str) -> None:
+    first, second = ensemble.hand(), ensemble.hand()
+    grant = first.do(ensemble.client().lock(name).acquire)
+    waiting = second.begin(ensemble.client().lock(name).acquire, wait=20)
+    until(lambda: len(nodes(kazoo, name)) == 2)
+    kazoo.delete(f"/tests/{name}/{nodes(kazoo, name)[1]}")
+    first.do(grant.release)
+    assert waiting.result(20).token > grant.token
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_an_acquire_whose_line_is_cut_is_made_up_for(
+    ensemble: Party, kazoo: Any, line: Proxy, name: str, cut: str
+) -> None:
+    hand, client = ensemble.hand(), ensemble.client(line.address)
+    hand.do(client.lock("before " + name).state)
+    line.arm(cut, at=b"lease_ms")
+    grant = hand.do(client.lock(name).acquire, wait=20)
+    assert line.struck == 1
+    hand.do(grant.check)
+    assert len(nodes(kazoo, name)) == 1
+    hand.do(grant.release)
+    until(lambda: nodes(kazoo, name) == [])
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_release_whose_line_is_cut_is_made_up_for(
+    ensemble: Party, kazoo: Any, line: Proxy, name: str, cut: str
+) -> None:
+    hand, client = ensemble.hand(), ensemble.client(line.address)
+    grant = hand.do(client.lock(name).acquire, wait=20)
+    line.arm(cut, at=b"-lock-")
+    hand.do(grant.release)
+    assert line.struck == 1
+    until(lambda: nodes(kazoo, name) == [])
+
+
+def test_a_line_that_breaks_while_it_is_held_is_no_loss(ensemble: Party, line: Proxy, name: str) -> None:
+    hand, client = ensemble.hand(), ensemble.client(line.address)
+    grant = hand.do(client.lock(name).acquire, wait=20)
+    line.cut_all()
+    until(lambda: checked(hand, grant))
+    assert not grant.lost.is_set()
+    hand.do(grant.release)
+
+
+def checked(hand: Any, grant: Any) -> bool:
+    try:
+        hand.do(grant.check)
+    except Unavailable:
+        return False
+    return True
+
+
+def test_who_is_cut_off_for_longer_than_its_session_has_lost_the_lock(ensemble: Party, line: Proxy, name: str) -> None:
+    """It learns it by its own clock, though no server can tell it."""
+    hand, client = ensemble.hand(), ensemble.client(line.address, session_timeout=1.5, patience=0.1)
+    grant = hand.do(client.lock(name).acquire, wait=20)
+    line.refusing = True
+    line.cut_all()
+    until(lambda: not checked(hand, grant))  # nobody can tell: not lost, not held
+    assert not grant.lost.is_set()
+    assert hand.do(grant.lost.wait, 20)
+    with pytest.raises(LockLost, match="its connection was lost for longer than its session may live"):
+        hand.do(grant.check)
+    line.refusing = False
+    assert ensemble.hand().do(ensemble.client().lock(name).acquire, wait=20).token > grant.token
+
+
+def test_without_a_server_acquire_says_so(ensemble: Party, name: str) -> None:
+    hand, client = ensemble.hand(), ensemble.client("127.0.0.1:1", patience=0.1)
+    with pytest.raises(Unavailable, match="ZooKeeper did not answer"):
+        hand.do(client.lock(name).acquire, wait=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_zookeeper_is_restarted(own_zookeeper: ZooKeeper, name: str, face: str) -> None:
+    party = Party(face, zookeeper_client(own_zookeeper.hosts))
+    try:
+        first, second = party.hand(), party.hand()
+        grant = first.do(party.client(session_timeout=6, patience=20).lock(name).acquire)
+        waiting = second.begin(party.client(session_timeout=6, patience=20).lock(name).acquire, wait=30)
+        time.sleep(0.1)
+        own_zookeeper.restart()
+        until(lambda: checked(first, grant))
+        assert not waiting.done()
+        first.do(grant.release)
+        assert waiting.result(30).token > grant.token
+    finally:
+        party.close()
+
+
+def test_those_who_wait_are_served_in_order_and_watch_only_the_one_before(
+    ensemble: Party, zookeeper: ZooKeeper, kazoo: Any, name: str
+) -> None:
+    first = ensemble.hand()
+    grant = first.do(ensemble.client().lock(name).acquire)
+    hands, waiting = [], []
+    served: list[int] = []
+    for i in range(6):
+        hands.append(ensemble.hand())
+        waiting.append(hands[i].begin(ensemble.client().lock(name).acquire, wait=30))
+        until(lambda want=i + 2: len(nodes(kazoo, name)) == want)
+    paths = [f"/tests/{name}/{node}" for node in nodes(kazoo, name)]
+
+    def watchers() -> list[int]:
+        told = zookeeper.ask("wchp").decode().splitlines()
+        return [
+            sum(1 for row in _below(told, told.index(path)) if row.startswith("\t")) if path in told else 0
+            for path in paths
+        ]
+
+    until(lambda: watchers()[1:] == [1, 1, 1, 1, 1, 0])
+    first.do(grant.release)
+    for i, done in enumerate(waiting):
+        served.append(done.result(30).token)
+        assert not any(later.done() for later in waiting[i + 1 :])
+        hands[i].do(done.result().release)
+    assert served == sorted(served)
+
+
+def _below(lines: list[str], at: int) -> list[str]:
+    rest = lines[at + 1 :]
+    end = next((i for i, row in enumerate(rest) if not row.startswith("\t")), len(rest))
+    return rest[:end]
+
+
+@pytest.mark.slow
+def test_two_hundred_wait_and_each_is_served_once(ensemble: Party, kazoo: Any, name: str) -> None:
+    clients = [ensemble.client() for _ in range(10)]
+    served: list[int] = []
+
+    def work(lock: Any) -> None:
+        with lock as held:
+            served.append(held.token)
+
+    async def work_async(lock: Any) -> None:
+        async with lock as held:
+            served.append(held.token)
+
+    chosen = work if ensemble.face == "sync" else work_async
+    hands = [ensemble.hand() for _ in range(200)]
+    for done in [hand.begin(chosen, clients[i % 10].lock(name)) for i, hand in enumerate(hands)]:
+        done.result(60)
+    assert len(served) == 200
+    assert served == sorted(set(served))
+    assert nodes(kazoo, name) == []
+
+
+def test_one_deadline_holds_for_the_whole_acquire(ensemble: Party, kazoo: Any, name: str) -> None:
+    """kazoo's own Lock begins it anew with each one before it."""
+    first, second, third = ensemble.hand(), ensemble.hand(), ensemble.hand()
+    grant = first.do(ensemble.client().lock(name).acquire)
+    short = second.begin(ensemble.client().lock(name).acquire, wait=0.4)
+    until(lambda: len(nodes(kazoo, name)) == 2)
+    began = time.monotonic()
+    assert third.do(ensemble.client().lock(name).acquire, wait=0.6) is None
+    assert time.monotonic() - began < 20 * 0.6
+    assert short.result() is None
+    assert len(nodes(kazoo, name)) == 1
+    first.do(grant.check)
+
+
+def test_closing_the_client_gives_every_lock_back(ensemble: Party, kazoo: Any, name: str) -> None:
+    hand, client = ensemble.hand(), ensemble.client()
+    grants = [hand.do(client.lock(f"{name}/{i}").acquire) for i in range(3)]
+    hand.do(client.close)
+    assert all(grant.lost.is_set() for grant in grants)
+    assert [nodes(kazoo, f"{name}/{i}") for i in range(3)] == [[], [], []]
+    assert hand.do(client.lock(name).acquire, wait=5)  # another session
+
+
+@pytest.mark.parametrize("bad", ["", "a//b", "/a", "a/", "a/../b", "a/x-lock-0000000001"])
+def test_names_that_are_no_path_are_refused(ensemble: Party, bad: str) -> None:
+    from tarry.errors import BadInput
+
+    with pytest.raises(BadInput, match="lock"):
+        ensemble.hand().do(ensemble.client().lock(bad).acquire)
