@@ -23,6 +23,8 @@ async def close(job: tarry.AsyncJob[str]) -> None:
     note("taken", job.id, job.attempt, os.getpid())
     if job.body == "stuck":
         await asyncio.Event().wait()
+    if job.body == "slow":
+        await asyncio.sleep(1)
     if job.body == "poison" and job.attempt < 3:
         os.abort()
     if job.body == "block":

@@ -116,6 +116,18 @@ def test_a_second_signal_gives_no_grace(client: tarry.Client, family: Start, pro
     assert some.ended()[0] == 4
 
 
+def test_a_manager_that_signals_the_whole_group_leaves_the_grace_period(client: tarry.Client, family: Start) -> None:
+    """Its SIGTERM and the parent's are no second signal."""
+    client.topic("orders").add("slow", id="7")
+    some = family("--processes", "2", grace="10h")
+    until(lambda: some.told("taken"), "taken")
+    os.kill(some.pid_of("7"), signal.SIGTERM)
+    until(lambda: any(info.stopping for info in client.workers()), "the child has heard it")
+    some.process.terminate()
+    assert some.ended()[0] == 0
+    assert some.told("closed") == [["7"]]
+
+
 def test_a_blocked_loop_does_not_keep_more_signals_from_ending_it(client: tarry.Client, family: Start) -> None:
     client.topic("orders").add("block")
     some = family()

@@ -55,7 +55,7 @@ async def _run(worker: Worker) -> int:
     number = os.environ.get(SOCKET)
     if number is None:
         return await worker.run()
-    worker.holder = os.environ.get(HOLDER, "").encode()
+    worker.holder, worker.is_child = os.environ.get(HOLDER, "").encode(), True
     loop = asyncio.get_running_loop()
     with socket.socket(fileno=int(number)) as parent:
         parent.setblocking(False)

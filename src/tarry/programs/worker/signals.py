@@ -1,5 +1,8 @@
 """SIGTERM and SIGINT: the first stops, the second hurries, a third ends the process. Where the loop cannot hear, the second does.
 
+Whoever stops a group of processes (systemd, supervisord) sends SIGTERM to a parent and to its children, and the parent sends
+it to them too: for a child all SIGTERMs are one signal, and the parent's second one is a SIGINT.
+
 A handler that blocks the event loop keeps it from seeing a signal, but not this process: Python calls what is registered
 here between two steps of that very handler.
 """
@@ -20,13 +23,16 @@ GIVEN_BACK = 4
 """The exit code then: what ran comes back after its TTR, or at once by a parent."""
 
 
-def listen(stop: Callable[[], None], heard: Callable[[], bool]) -> Callable[[], None]:
+def listen(stop: Callable[[], None], heard: Callable[[], bool], *, is_child: bool = False) -> Callable[[], None]:
     """Calls ``stop`` in the loop at each signal; answers what undoes it."""
     loop = asyncio.get_running_loop()
-    first_at, calls = 0.0, 0
+    first_at, calls, told_to_end = 0.0, 0, False
 
-    def signalled(*_: Any) -> None:
-        nonlocal first_at, calls
+    def signalled(number: int, _: Any) -> None:
+        nonlocal first_at, calls, told_to_end
+        if is_child and told_to_end and number == signal.SIGTERM:
+            return
+        told_to_end = told_to_end or number == signal.SIGTERM
         calls += 1
         first_at = first_at or time.monotonic()
         if calls > 1 and not heard() and time.monotonic() - first_at > DEAF_S:

@@ -77,6 +77,8 @@ class Worker(Registry):
         self._rests = False
         self.holder = b""
         """Its name on the jobs it has in hand; made of host, process and a random word when it starts."""
+        self.is_child = False
+        """Whether a parent process stops it."""
         self.beat: Callable[[], None] = lambda: None
         """Called from time to time by a thread of its own, whatever the handlers do."""
 
@@ -167,7 +169,7 @@ class Worker(Registry):
         renewal.beat = self.beat
         forget: Callable[[], None] = lambda: None  # noqa: E731  # nothing to forget
         if signals:
-            forget = listen(self.stop, self._stopping.is_set)
+            forget = listen(self.stop, self._stopping.is_set, is_child=self.is_child)
         stopped = asyncio.ensure_future(self._stopping.wait())
         renewal.start()
         telling = asyncio.ensure_future(self._tell_now_and_then())
