@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console, RenderableType
 
 import tarry
 from servers import free_ports
+from tarry.clients.testing import Clock, TestClient
+from tarry.programs.cli import time_line
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -216,6 +223,47 @@ def test_top_draws_the_line_of_time(client: tarry.Client, cli: Cli, answers: Ans
     assert seen["time_line"]["later"] == 1
     assert [sum(stretch["counts"]) for stretch in seen["time_line"]["stretches"]] == [1, 1, 1, 1]
     assert cli("top", "--once", url=cli_url(client)).returncode == 0
+
+
+def test_top_tells_rates_and_how_late_the_last_ones_were(valkey_url: str, namespace: str) -> None:
+    clock = Clock()
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        orders = client.topic("orders")
+        orders.add_many([1, 2])
+        clock.advance("2h")
+        orders.pop_many(2)
+        before = time_line.look(client, [])
+        assert "late 2h" in drawn(time_line.frame(before, {}, []))
+        clock.advance("2s")
+        orders.add(3)
+        orders.pop()
+        picture = drawn(time_line.frame(time_line.look(client, []), before, []))
+        assert "added 0.5/s  popped 0.5/s" in picture
+        assert "late 2h" not in picture
+
+
+def drawn(picture: RenderableType) -> str:
+    console = Console(file=StringIO(), width=200)
+    console.print(picture)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_top_goes_on_in_a_terminal_until_ctrl_c(client: tarry.Client, valkey_url: str, namespace: str) -> None:
+    client.topic("orders").add(1)
+    screen, terminal = pty.openpty()
+    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "--namespace", namespace, "top"]
+    here = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
+    with subprocess.Popen(words, stdin=terminal, stdout=terminal, stderr=terminal, env=here) as top:
+        os.close(terminal)
+        seen = b""
+        while seen.count(b"orders") < 2:  # a second frame
+            seen += os.read(screen, 65536)
+        top.send_signal(signal.SIGINT)
+        with suppress(OSError):  # the terminal is gone with it
+            while os.read(screen, 65536):
+                pass
+        assert top.wait() == 0
+    os.close(screen)
 
 
 def cli_url(client: tarry.Client) -> str:

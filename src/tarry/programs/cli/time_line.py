@@ -103,8 +103,10 @@ def _head(name: str, now: Stats, last: Stats | None) -> Text:
             rate = (getattr(now, counter) - getattr(last, counter)) / seconds
             if rate > 0:
                 line.append(f"{counter.replace('_', ' ')} {rate:.3g}/s  ")
-    if now.lateness.count:
-        late = now.lateness
+    late = now.lateness.since(last.lateness) if last else now.lateness
+    if not late.count:
+        late = now.lateness  # nothing came since: what it was in all
+    if late.count:
         line.append(f"late {answers.late(late.p50)}, p99 {answers.late(late.p99)}", "dim")
     return line
 
