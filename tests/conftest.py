@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
+import constellations
 import servers
 import zookeepers
 from tarry.links.embedded.launch import Running
@@ -54,6 +55,13 @@ def own_zookeeper() -> Iterator[zookeepers.ZooKeeper]:
     """A ZooKeeper for this test alone, which may stop, kill or freeze it."""
     with zookeepers.server() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def sentinel_url() -> Iterator[str]:
+    """A master, a replica and three Sentinels, by the Sentinels."""
+    with constellations.sentinels() as made:
+        yield made.url
 
 
 @pytest.fixture

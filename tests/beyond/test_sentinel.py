@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import closing
 from urllib.parse import quote
 
 import pytest
 
 import tarry
-from constellations import MASTER, Sentinels, sentinels
+from constellations import MASTER, sentinels
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def trio() -> Iterator[Sentinels]:
-    with sentinels() as made:
-        yield made
-
-
-def test_a_master_is_found_by_its_name(trio: Sentinels) -> None:
-    with closing(tarry.Client(trio.url)) as client:
-        client.topic("orders").add("tea")
-        job = client.pop("orders", wait=5)
-        assert job is not None
-        with job:
-            assert job.body == "tea"
-
-
-def test_a_name_that_nobody_knows_is_said(trio: Sentinels) -> None:
-    url = trio.url.replace("tarry-master", "nobody")
+def test_a_name_that_nobody_knows_is_said(sentinel_url: str) -> None:
+    url = sentinel_url.replace("tarry-master", "nobody")
     with tarry.Client(url, patience="100ms") as client, pytest.raises(tarry.Unavailable, match="'nobody'"):
         client.topics()
 

@@ -30,6 +30,8 @@ PLACES = [
             ("async", "redis6"),
             ("sync", "cluster"),
             ("async", "cluster"),
+            ("sync", "sentinel"),
+            ("async", "sentinel"),
         ]
     ],
     "sync on embedded",
