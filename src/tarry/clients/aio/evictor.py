@@ -52,6 +52,10 @@ class Evictor:
         self._woken.set()
         return user
 
+    def keeps(self, place: bytes, user: int) -> bool:
+        """Whether it keeps the map for this user."""
+        return self._keeper.keeps(place, user)
+
     def drop(self, place: bytes, user: int) -> None:
         """This user does without."""
         self._dropped.append((place, user))
@@ -108,7 +112,7 @@ class Evictor:
 
     async def _wait(self) -> None:
         wait = self._keeper.until() - self._loop.time()
-        if wait > 0:
+        if wait > 0 and len(self._keeper):
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(wait, LONGEST_S)):
                     await self._woken.wait()

@@ -57,6 +57,10 @@ class Evictor:
             self._changed.notify()
         return user
 
+    def keeps(self, place: bytes, user: int) -> bool:
+        """Whether it keeps the map for this user."""
+        return self._keeper.keeps(place, user)
+
     def drop(self, place: bytes, user: int) -> None:
         """This user does without. A finalizer may run anywhere, so nothing else is locked where this lock is held."""
         self._dropped.append((place, user))
@@ -115,7 +119,7 @@ class Evictor:
     def _wait(self) -> None:
         with self._changed:
             wait = self._keeper.until() - time.monotonic()
-            if wait > 0 and not self._woken and not self._closed:
+            if wait > 0 and len(self._keeper) and not self._woken and not self._closed:
                 self._changed.wait(min(wait, LONGEST_S))
 
     def _listen(self) -> None:

@@ -56,7 +56,7 @@ class MapCache(DictFace[K, V]):
     def close(self) -> None:
         """This handle keeps the map no longer. The next verb would begin again."""
         if self._keeping is not None:
-            self._keeping[1]()
+            self._keeping[2]()
             self._keeping = None
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -289,8 +289,9 @@ class MapCache(DictFace[K, V]):
     def _keep(self) -> None:
         """The evictor of this process knows that this handle is there."""
         evictor = self._engine.part(Evictor)
-        if self._keeping is None or self._keeping[0] is not evictor:
+        place = self._verbs.keys.hints
+        if self._keeping is None or self._keeping[0] is not evictor or not evictor.keeps(place, self._keeping[1]):
             user = evictor.keep(self._verbs.desk, self._rule)
-            release = weakref.finalize(self, evictor.drop, self._verbs.keys.hints, user)
+            release = weakref.finalize(self, evictor.drop, place, user)
             release.atexit = False
-            self._keeping = evictor, release
+            self._keeping = evictor, user, release

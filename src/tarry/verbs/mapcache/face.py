@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput
@@ -15,7 +14,6 @@ from tarry.verbs.mapcache.layout import (
     ABSENT,
     ALWAYS,
     ANY,
-    CREATED,
     EQUAL,
     GETS,
     HAS,
@@ -31,15 +29,24 @@ from tarry.verbs.mapcache.layout import (
     then,
 )
 from tarry.verbs.mapcache.native import Native, refuse
+from tarry.verbs.mapcache.reading import (
+    CHUNK,
+    CHUNK_BYTES,
+    chunks,
+    created,
+    number,
+    present,
+    reader,
+    time_left,
+    writes_numbers,
+)
 from tarry.verbs.mapcache.shapes import Backend, MapStats, Mode
-from tarry.words.durations import MILLISECOND, Duration, as_timedelta, microseconds
+from tarry.words.durations import MILLISECOND, Duration, microseconds
 
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 KEEPING = Span(0, 0, keep=True)
-CHUNK, CHUNK_BYTES = 500, 1_000_000
-"""One script takes no more: it must not hold the server up."""
 
 
 class MapVerbs(Generic[K, V]):
@@ -66,13 +73,13 @@ class MapVerbs(Generic[K, V]):
         return then(self._put(key, value, span_of(ttl, max_idle, keep_ttl), ALWAYS, want=True), self._was)
 
     def fast_put(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool) -> Call[bool]:
-        return then(self._put(key, value, span_of(ttl, max_idle, keep_ttl), ALWAYS), _created)
+        return then(self._put(key, value, span_of(ttl, max_idle, keep_ttl), ALWAYS), created)
 
     def put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> Call[V | None]:
         return then(self._put(key, value, span_of(ttl, max_idle), ABSENT), self._was)
 
     def fast_put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> Call[bool]:
-        return then(self._put(key, value, span_of(ttl, max_idle), ABSENT), _created)
+        return then(self._put(key, value, span_of(ttl, max_idle), ABSENT), created)
 
     def put_all(
         self, entries: Mapping[K, V], ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
@@ -104,16 +111,16 @@ class MapVerbs(Generic[K, V]):
     def add_and_get(self, key: K, delta: float) -> Call[float]:
         if isinstance(delta, bool) or not isinstance(delta, (int, float)):
             raise BadInput(f"delta: {type(delta).__name__} is no number.")
-        if not _writes_numbers(self.desk.codec):
+        if not writes_numbers(self.desk.codec):
             raise BadInput("add_and_get: the codec must keep numbers as text: long, json or string.")
         request: Call[bytes] = self._layout.add(self.desk.key(key), repr(delta).encode())
-        return then(request, _number)
+        return then(request, number)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _get(self, key: K, how: bytes) -> Any:
         request = self._layout.get((self.desk.key(key),), how)
-        request.decode = _reader(self.desk) if how != HAS else _present
+        request.decode = reader(self.desk) if how != HAS else present
         return request
 
     def get(self, key: K) -> Call[V | None]:
@@ -134,7 +141,7 @@ class MapVerbs(Generic[K, V]):
 
     def _get_all(self, named: dict[bytes, K]) -> Flow[dict[K, V]]:
         found: dict[K, V] = {}
-        for chunk in _chunks(named):
+        for chunk in chunks(named):
             values = yield from ask(self._layout.get(chunk, GETS))
             found.update(
                 (named[raw], self.desk.read(value))
@@ -148,11 +155,11 @@ class MapVerbs(Generic[K, V]):
         decode = request.decode
 
         def read(reply: Reply) -> timedelta | None:
-            return _left(decode(reply))
+            return time_left(decode(reply))
 
         request.decode = read
-        left: Call[timedelta | None] = request
-        return left
+        answer: Call[timedelta | None] = request
+        return answer
 
     def page(self, cursor: bytes) -> Call[tuple[bytes, list[tuple[bytes, bytes]]]]:
         request: Call[tuple[bytes, list[tuple[bytes, bytes]]]] = self._layout.page(cursor)
@@ -194,7 +201,7 @@ class MapVerbs(Generic[K, V]):
 
     def _fast_remove(self, keys: dict[bytes, None]) -> Flow[int]:
         count = 0
-        for chunk in _chunks(keys):
+        for chunk in chunks(keys):
             taken = yield from ask(self._layout.remove(chunk, ANY))
             count += sum(did for did, _ in taken)
         return count
@@ -207,7 +214,7 @@ class MapVerbs(Generic[K, V]):
 
     def _expire_entries(self, keys: dict[bytes, None], span: Span, if_not_set: bool) -> Flow[int]:
         count = 0
-        for chunk in _chunks(keys):
+        for chunk in chunks(keys):
             count += sum((yield from ask(self._layout.expire_entries(chunk, span, if_not_set))))
         return count
 
@@ -258,45 +265,3 @@ class MapVerbs(Generic[K, V]):
 
     def load(self, key: K, ttl: Duration | None, max_idle: Duration | None, lease: Duration) -> loading.Load[V]:
         return loading.load_of(self._layout, self.desk.key(key), span_of(ttl, max_idle), lease)
-
-
-def _created(written: Written) -> bool:
-    return written.did == CREATED
-
-
-def _present(reply: Reply) -> bool:
-    return reply[0] is not None
-
-
-def _reader(desk: MapDesk[Any, V]) -> Any:
-    def read(reply: Reply) -> V | None:
-        return desk.read_or_none(reply[0])
-
-    return read
-
-
-def _left(us: int) -> timedelta | None:
-    return None if us == -2 else timedelta.max if us == -1 else as_timedelta(us)
-
-
-def _number(text: bytes) -> float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
-
-
-def _writes_numbers(codec: Any) -> bool:
-    for seven in (7, "7"):
-        try:
-            if codec.encode(seven) == b"7":
-                return True
-        except (TypeError, ValueError):
-            continue
-    return False
-
-
-def _chunks(keys: Mapping[bytes, Any]) -> Iterator[list[bytes]]:
-    rest = iter(keys)
-    while chunk := list(islice(rest, CHUNK)):
-        yield chunk

@@ -40,7 +40,20 @@ FIRST_S, LONGEST_S = 0.1, 5.0
 class Kept:
     """One map that is kept."""
 
-    __slots__ = ("alarm", "answered", "desk", "failures", "me", "now", "pace", "rule", "seat", "users")
+    __slots__ = (
+        "again",
+        "alarm",
+        "answered",
+        "desk",
+        "failures",
+        "looking",
+        "me",
+        "now",
+        "pace",
+        "rule",
+        "seat",
+        "users",
+    )
 
     def __init__(self, desk: MapDesk[Any, Any], rule: AdaptivePolicy | None, me: bytes) -> None:
         self.desk = desk
@@ -48,6 +61,8 @@ class Kept:
         self.me = me
         self.users: set[int] = set()
         self.alarm: float | None = None  #: when to look; ``None``: now
+        self.looking = False  #: a look is on its way …
+        self.again = False  #: … and what was heard meanwhile may be newer than its answer
         self.seat = 0
         self.failures = 0
         self.pace = rule.begin() if rule else None
@@ -56,6 +71,7 @@ class Kept:
 
     def request(self) -> Call[Any]:
         """The first step of a look."""
+        self.looking, self.again = True, False
         if self.rule is not None and self.pace is not None:
             return sweep(self.desk, self.rule, self.pace)
         return evict_step(self.desk, me=self.me, stays=True)
@@ -86,6 +102,10 @@ class Keeper:
         kept.users.add(user)
         kept.alarm = now + kept.pace.delay_s if kept.pace else None
         return kept
+
+    def keeps(self, place: bytes, user: int) -> bool:
+        """Whether it keeps the map for this user."""
+        return place in self._kept and user in self._kept[place].users
 
     def drop(self, place: bytes, user: int) -> Kept | None:
         """The map, if nobody uses it any more."""
@@ -128,19 +148,20 @@ class Keeper:
         kept.seat, kept.failures = step.seat, 0
         kept.answered, kept.now = min(now, sent + FROZEN_S), step.now
         wait = step.wait / SECOND * (1 if step.seat else 1 - crc32(kept.me) % 100 / 1000)
-        kept.alarm = None if step.more else kept.answered + wait
+        kept.alarm = None if step.more or kept.again else kept.answered + wait
+        kept.looking = False
 
     def _swept(self, kept: Kept, swept: Swept, now: float) -> None:
         assert kept.rule is not None
         assert kept.pace is not None
-        kept.failures = 0
+        kept.failures, kept.looking = 0, False
         kept.pace = next_pace(kept.rule, kept.pace, swept.found)
         kept.alarm = now + kept.pace.delay_s
         if kept.rule.remove_empty and swept.size == 0:
             self._kept.pop(kept.desk.keys.hints, None)
 
     def failed(self, kept: Kept, now: float) -> None:
-        kept.seat = 0
+        kept.seat, kept.looking = 0, False
         if kept.pace is not None:
             kept.alarm = now + kept.pace.delay_s
             return
@@ -150,7 +171,10 @@ class Keeper:
     def heard(self, channel: bytes, message: bytes) -> bool:
         """An entry ends sooner than the evictor has promised to look; answers whether the alarm has moved."""
         kept = self._kept.get(channel)
-        if kept is None or kept.alarm is None or kept.rule is not None:
+        if kept is None or kept.rule is not None:
+            return False
+        if kept.looking or kept.alarm is None:
+            kept.again = True
             return False
         if not message:
             kept.alarm = None

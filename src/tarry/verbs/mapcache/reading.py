@@ -1,0 +1,59 @@
+"""What the server's bytes and numbers mean to a user of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from itertools import islice
+from typing import Any, TypeVar
+
+from tarry.idea.calls import Reply
+from tarry.verbs.mapcache.desk import MapDesk
+from tarry.verbs.mapcache.layout import CREATED, Written
+from tarry.words.durations import as_timedelta
+
+V = TypeVar("V")
+CHUNK, CHUNK_BYTES = 500, 1_000_000
+"""One script takes no more: it must not hold the server up."""
+
+
+def created(written: Written) -> bool:
+    return written.did == CREATED
+
+
+def present(reply: Reply) -> bool:
+    return reply[0] is not None
+
+
+def reader(desk: MapDesk[Any, V]) -> Callable[[Reply], V | None]:
+    def read(reply: Reply) -> V | None:
+        return desk.read_or_none(reply[0])
+
+    return read
+
+
+def time_left(us: int) -> timedelta | None:
+    return None if us == -2 else timedelta.max if us == -1 else as_timedelta(us)
+
+
+def number(text: bytes) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def writes_numbers(codec: Any) -> bool:
+    for seven in (7, "7"):
+        try:
+            if codec.encode(seven) == b"7":
+                return True
+        except (TypeError, ValueError):
+            continue
+    return False
+
+
+def chunks(keys: Mapping[bytes, Any]) -> Iterator[list[bytes]]:
+    rest = iter(keys)
+    while chunk := list(islice(rest, CHUNK)):
+        yield chunk

@@ -1,0 +1,243 @@
+"""Who evicts: one for each map among all processes, in time, and another when it dies. Real time, short."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import tarry
+from mapcache.conftest import Maps
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.mapcache.evicting import DEPUTY, EVICTOR, AdaptivePolicy, evict_step
+from tarry.verbs.mapcache.keeping import Keeper
+from tarry.verbs.mapcache.shapes import MapEvent
+
+
+def until(true: Callable[[], Any], what: str) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def clients(valkey_url: str) -> Iterator[Callable[[], tarry.Client]]:
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(tarry.Client(valkey_url))
+
+
+def step(client: TestClient, name: str, me: bytes, stays: bool = True) -> Any:
+    verbs = client.map_cache(name, policy=None)._verbs
+    return client.engine.run(evict_step(verbs.desk, me=me, stays=stays))
+
+
+# ── seats, in imaginary time ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_map_has_one_evictor_and_one_deputy(valkey_url: str, name: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        seats = [step(client, name, b"%d" % i).seat for i in range(5)]
+        assert seats == [EVICTOR, DEPUTY, 0, 0, 0]
+        client.clock.advance(1)
+        assert [step(client, name, b"%d" % i).seat for i in range(5)] == seats
+
+
+def test_a_dead_evictor_is_followed_by_its_deputy(valkey_url: str, name: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        step(client, name, b"dead")
+        deputy = step(client, name, b"deputy")
+        assert 5_000_000 < deputy.wait <= 6_100_000
+        client.clock.advance(deputy.wait / 1e6)
+        client.map_cache(name, codec="string", policy=None).put("a", "1", ttl=1)
+        client.clock.advance(1)
+        done = step(client, name, b"deputy")
+        assert (done.seat, done.evicted) == (EVICTOR, 1)
+
+
+def test_the_evictor_looks_when_the_next_entry_expires(valkey_url: str, name: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+        cache.put("a", "1", ttl=3)
+        cache.put("b", "1", max_idle="2.5s")
+        assert step(client, name, b"me").wait == 2_500_000
+        client.clock.advance("2.5s")
+        assert step(client, name, b"me").evicted == 1
+        cache.clear()
+        assert step(client, name, b"me").wait == 5_000_000
+
+
+def test_an_entry_that_ends_sooner_calls_the_evictor_once(valkey_url: str, name: str, server: Any) -> None:
+    hints = f"tarry:{{{name}}}:hints"
+    with TestClient(valkey_url, Clock()) as client, server.pubsub() as listener:
+        listener.subscribe(hints)
+        listener.get_message(timeout=5)
+        cache = client.map_cache(name, codec="string", policy=None)
+        step(client, name, b"me")
+        cache.put("a", "1", ttl=60)
+        cache.put("b", "1", ttl=3)
+        cache.put("c", "1", ttl=4)
+        cache.expire_entry("a", ttl=2)
+        server.publish(hints, "end")
+        said = [listener.get_message(timeout=5)["data"] for _ in range(3)]
+    now = client.clock.us // 1000
+    assert said == [b"due%d" % (now + 3000), b"due%d" % (now + 2000), b"end"]
+
+
+def test_foreign_words_move_no_alarm(valkey_url: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        desk = client.map_cache("words", policy=None)._verbs.desk
+        keeper = Keeper(b"me")
+        kept = keeper.add(desk, None, 1, 0.0)
+        assert kept is not None
+        keeper.answered(kept, client.engine.run(kept.request()), 0.0, lambda: 0.0)
+        before = kept.alarm
+        for word in (b"due", b"duesoon", b"due-5", b"key", b"\xff" * 9):
+            assert not keeper.heard(desk.keys.hints, word)
+        assert not keeper.heard(b"other", b"due5")
+        assert kept.alarm == before
+        assert keeper.heard(desk.keys.hints, b"due5")
+        assert kept.alarm == 0.0
+
+
+def test_after_errors_it_looks_ever_later_and_learns_nothing(valkey_url: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        desk = client.map_cache("errors", policy=None)._verbs.desk
+        keeper = Keeper(b"me")
+        kept = keeper.add(desk, None, 1, 0.0)
+        assert kept is not None
+        waits = []
+        for _ in range(8):
+            keeper.failed(kept, 0.0)
+            waits.append(kept.alarm)
+        assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+        slow = Keeper(b"me").add(desk, AdaptivePolicy(minimum=7), 1, 0.0)
+        assert slow is not None
+        assert slow.alarm == 7.0
+        keeper.failed(slow, 1.0)
+        assert slow.alarm == 8.0
+
+
+# ── by the clock on the wall ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_expired_entries_go_by_themselves_once_and_soon(clients: Any, name: str, server: Any) -> None:
+    maps = [clients().map_cache(name, codec="string") for _ in range(5)]
+    told: list[MapEvent[str, str]] = []
+    maps[0].listen(told.append, "expired")
+    for i in range(100):
+        maps[i % 5].put(str(i), "x", ttl="50ms" if i % 2 else None, max_idle=None if i % 2 else "60ms")
+    until(lambda: len(told) >= 100, "all are told of")
+    assert server.hlen(name) == 0
+    until(lambda: maps[0].stats().keepers == 2, "the evictor and its deputy")
+    assert sorted(int(event.key) for event in told) == list(range(100))
+
+
+def test_many_maps_have_one_loop(clients: Any, name: str) -> None:
+    client = clients()
+    before = threading.active_count()
+    maps = [client.map_cache(f"{name}-{i}", codec="string") for i in range(50)]
+    for each in maps:
+        each.put("a", "1", ttl="30ms")
+    assert threading.active_count() - before == 2  # it, and the one that hears
+    for each in maps:
+        until(lambda each=each: each.stats().expired + each.stats().size == 0, "evicted")
+
+
+def test_a_lost_handle_leaves_nothing_behind(clients: Any, name: str, server: Any) -> None:
+    client = clients()
+    before = threading.active_count()
+    cache = client.map_cache(name, codec="string")
+    second = client.map_cache(name, codec="string")
+    cache.put("a", "1")
+    second.get("a")
+    until(lambda: server.exists(f"tarry:{{{name}}}:evictors"), "it is kept")
+    second.close()
+    del cache
+    gc.collect()
+    until(lambda: not server.exists(f"tarry:{{{name}}}:evictors"), "the seat is free")
+    until(lambda: threading.active_count() == before, "the threads have ended")
+    assert second.get("a") == "1"
+    until(lambda: server.exists(f"tarry:{{{name}}}:evictors"), "a verb begins anew")
+
+
+def test_a_handle_without_a_policy_keeps_nothing(clients: Any, name: str, server: Any) -> None:
+    client = clients()
+    before = threading.active_count()
+    client.map_cache(name, codec="string", policy=None).put("a", "1", ttl="1ms")
+    assert threading.active_count() == before
+    assert server.hlen(name) == 1
+
+
+def test_redissons_rule_takes_the_latch(clients: Any, name: str, server: Any) -> None:
+    cache = clients().map_cache(name, codec="string", policy=AdaptivePolicy(minimum=1, amount=2))
+    cache.put_all({str(i): "x" for i in range(5)}, ttl="1ms")
+    until(lambda: server.hlen(name) == 3, "two are gone, as many as may be")
+    assert server.get(f"redisson__execute_task_once_latch:{{{name}}}") == b"1"
+    assert 0 < server.ttl(f"redisson__execute_task_once_latch:{{{name}}}") <= 1
+    assert cache.stats().keepers == 0
+
+
+def test_an_empty_map_is_let_go_if_that_is_wanted(clients: Any, name: str) -> None:
+    client = clients()
+    before = threading.active_count()
+    cache = client.map_cache(name, codec="string", policy=AdaptivePolicy(minimum=1, remove_empty=True))
+    cache.put("a", "1", ttl="1ms")
+    until(lambda: threading.active_count() == before, "nothing is kept any more")
+    cache.put("b", "1", ttl="1ms")
+    until(lambda: cache.stats().expired == 0 and cache.stats().size == 0, "it is kept again")
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_followed(clients: Any, name: str, server: Any, valkey_url: str) -> None:
+    code = f"import tarry, time; m = tarry.Client({valkey_url!r}).map_cache({name!r}); m.size(); print(1, flush=True); time.sleep(99)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        until(lambda: server.zcard(f"tarry:{{{name}}}:evictors") == 1, "it evicts")
+        cache = clients().map_cache(name, codec="string")
+        cache.put("a", "1", ttl="7s")
+        until(lambda: server.zcard(f"tarry:{{{name}}}:evictors") == 2, "this one is its deputy")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    until(lambda: server.hlen(name) == 0, "evicted by the deputy")
+
+
+async def test_an_awaiting_client_evicts_and_lets_go(valkey_url: str, name: str, server: Any) -> None:
+    async def awaited(true: Callable[[], Any], what: str) -> None:
+        await asyncio.to_thread(until, true, what)
+
+    async with tarry.AsyncClient(valkey_url) as client:
+        maps = [client.map_cache(f"{name}-{i}", codec="string") for i in range(20)]
+        await asyncio.gather(*[each.put("a", "1", ttl="30ms") for each in maps])
+        await awaited(lambda: not any(server.hlen(each.name) for each in maps), "evicted")
+        assert server.zcard(f"tarry:{{{name}-0}}:evictors") == 1
+        name_of_first = maps[0].name
+        maps.clear()
+        gc.collect()
+        await awaited(lambda: not server.exists(f"tarry:{{{name_of_first}}}:evictors"), "the seat is free")
+        cache = client.map_cache(name, codec="string")
+        await cache.put("a", "1")
+    assert not server.exists(f"tarry:{{{name}}}:evictors")
+
+
+def test_what_waits_is_drained_in_bounded_steps(maps: Maps, name: str, clock: Clock) -> None:
+    """No step of it holds the server up: each does what one may, and says that there is more."""
+    if isinstance(maps.client, TestClient):
+        cache = maps.client.map_cache(name, codec="string", policy=None)
+        cache.put_all({f"k{i}": "" for i in range(1200)}, ttl=1)
+        clock.advance(1)
+        steps = [step(maps.client, name, b"me") for _ in range(3)]
+        assert [(found.evicted, found.more) for found in steps] == [(500, 1), (500, 1), (200, 0)]
+        assert [found.wait for found in steps] == [0, 0, 5_000_000]

@@ -1,0 +1,141 @@
+"""Handlers of a map's events: across clients, past failures and lost connections. Real time, short."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from typing import Any
+
+import tarry
+from mapcache.test_evictor import until
+from tarry.verbs.mapcache.shapes import MapEvent
+
+
+def cut(server: Any) -> int:
+    """Ends every connection that listens; answers how many."""
+    ids = [client["id"] for client in server.client_list(_type="pubsub")]
+    for number in ids:
+        server.client_kill_filter(_id=number)
+    return len(ids)
+
+
+async def test_events_come_across_two_clients_of_both_kinds(valkey_url: str, name: str) -> None:
+    blocking: queue.Queue[MapEvent[Any, Any]] = queue.Queue()
+    awaiting: asyncio.Queue[MapEvent[Any, Any]] = asyncio.Queue()
+
+    def story(client: tarry.Client) -> None:
+        mine = client.map_cache(name, codec="json", policy=None)
+        mine.put("tea", {"kind": "green"})
+        mine.put("tea", "black")
+        mine.remove("tea")
+        mine.put("tea", "white", ttl="1ms")
+        while not mine.evict():
+            pass
+
+    with tarry.Client(valkey_url) as one:
+        async with tarry.AsyncClient(valkey_url) as other:
+            theirs = other.map_cache(name, codec="json", policy=None)
+            with one.map_cache(name, codec="json", policy=None).listen(blocking.put, "updated", "removed"):
+                async with await theirs.listen(awaiting.put):
+                    await asyncio.to_thread(story, one)
+                    async with asyncio.timeout(30):
+                        seen = [await awaiting.get() for _ in range(5)]
+                    heard = [await asyncio.to_thread(blocking.get, timeout=30) for _ in range(2)]
+    assert seen == [
+        MapEvent("created", "tea", {"kind": "green"}),
+        MapEvent("updated", "tea", "black", {"kind": "green"}),
+        MapEvent("removed", "tea", "black"),
+        MapEvent("created", "tea", "white"),
+        MapEvent("expired", "tea", "white"),
+    ]
+    assert heard == seen[1:3]
+
+
+def test_a_failing_handler_ends_nothing(valkey_url: str, name: str, caplog: Any) -> None:
+    seen: queue.Queue[str] = queue.Queue()
+
+    def handler(event: MapEvent[str, str]) -> None:
+        if event.key == "bad":
+            raise ValueError("no such key")
+        seen.put(event.key)
+
+    with tarry.Client(valkey_url) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+        with cache.listen(handler):
+            cache.put_all({"bad": "1", "good": "2"})
+            assert seen.get(timeout=30) == "good"
+    assert "no such key" in caplog.text
+
+
+def test_a_handler_may_use_the_map(valkey_url: str, name: str) -> None:
+    over = threading.Event()
+
+    with tarry.Client(valkey_url) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+
+        def handler(event: MapEvent[str, str]) -> None:
+            if event.key == "question":
+                cache.put("answer", event.value)
+            else:
+                over.set()
+
+        with cache.listen(handler, "created"):
+            cache.put("question", "42")
+            assert over.wait(30)
+
+
+def test_a_stopped_handler_hears_no_more_and_the_others_do(valkey_url: str, name: str, server: Any) -> None:
+    first: queue.Queue[str] = queue.Queue()
+    second: queue.Queue[str] = queue.Queue()
+    with tarry.Client(valkey_url) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+        one = cache.listen(lambda event: first.put(event.key))
+        two = cache.listen(lambda event: second.put(event.key))
+        channel = f"redisson_map_cache_created:{{{name}}}"
+        assert server.pubsub_numsub(channel) == [(channel.encode(), 1)], "one connection for both"
+        cache.put("a", "1")
+        assert (first.get(timeout=30), second.get(timeout=30)) == ("a", "a")
+        one.stop()
+        cache.put("b", "1")
+        assert second.get(timeout=30) == "b"
+        assert first.empty()
+        two.stop()
+        until(lambda: server.pubsub_numsub(channel) == [(channel.encode(), 0)], "nobody listens")
+
+
+def test_a_cut_line_is_called_again(valkey_url: str, name: str, server: Any) -> None:
+    seen: queue.Queue[str] = queue.Queue()
+    with tarry.Client(valkey_url) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+        with cache.listen(lambda event: seen.put(event.key), "created"):
+            channel = f"redisson_map_cache_created:{{{name}}}"
+            assert cut(server)
+            until(lambda: server.pubsub_numsub(channel) == [(channel.encode(), 1)], "it listens again")
+            cache.put("a", "1")
+            assert seen.get(timeout=30) == "a"
+
+
+async def test_a_cut_line_of_an_awaiting_client_is_called_again(valkey_url: str, name: str, server: Any) -> None:
+    seen: asyncio.Queue[str] = asyncio.Queue()
+    async with tarry.AsyncClient(valkey_url) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+        async with await cache.listen(lambda event: seen.put(event.key), "created"):
+            channel = f"redisson_map_cache_created:{{{name}}}"
+            assert cut(server)
+            async with asyncio.timeout(30):
+                heard = [(channel.encode(), 1)]
+                await asyncio.to_thread(until, lambda: server.pubsub_numsub(channel) == heard, "it listens again")
+                await cache.put("a", "1")
+                assert await seen.get() == "a"
+
+
+def test_foreign_bytes_on_a_channel_are_passed_over(valkey_url: str, name: str, server: Any) -> None:
+    seen: queue.Queue[str] = queue.Queue()
+    with tarry.Client(valkey_url) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+        with cache.listen(lambda event: seen.put(event.key), "created"):
+            for message in (b"", b"x", b"\xff" * 40):
+                server.publish(f"redisson_map_cache_created:{{{name}}}", message)
+            cache.put("a", "1")
+            assert seen.get(timeout=30) == "a"

@@ -1,0 +1,90 @@
+"""``backend="native"``: bare values whose fields the server expires by itself. Real time, short."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mapcache.conftest import Maps
+from mapcache.test_evictor import until
+from tarry.errors import BadInput
+
+
+@pytest.fixture
+def cache(maps: Maps, name: str) -> Any:
+    return maps.map(name, backend="native", policy="deadline")
+
+
+async def test_its_layout_is_redissons_native_one(cache: Any, server: Any, name: str) -> None:
+    await cache.put("tea", "green", ttl="10m")
+    await cache.put("milk", "cold")
+    assert server.hgetall(name) == {b"tea": b"green", b"milk": b"cold"}
+    (ttl,) = server.execute_command("HPTTL", name, "FIELDS", 1, "tea")
+    assert 599_000 < ttl <= 600_000
+    assert server.keys(f"*{name}*") == [name.encode()]
+
+
+async def test_its_verbs(cache: Any, maps: Maps, server: Any, name: str) -> None:
+    assert await cache.put("tea", "green", ttl="10m") is None
+    assert await cache.put("tea", "black", keep_ttl=True) == "green"
+    assert timedelta(minutes=9) < await cache.remaining_ttl("tea") <= timedelta(minutes=10)
+    assert await cache.put("tea", "white") == "black"
+    assert await cache.remaining_ttl("tea") == timedelta.max
+    assert await cache.remaining_ttl("none") is None
+    assert await cache.put_if_absent("tea", "x") == "white"
+    assert await cache.fast_put_if_absent("milk", "cold", ttl=60) is True
+    assert await cache.fast_put("milk", "hot") is False
+    assert await cache.replace("tea", "red") == "white"
+    assert await cache.replace("tea", "white", "x") is False
+    assert await cache.get("tea") == await cache.get_with_ttl_only("tea") == "red"
+    assert await cache.get_all(["tea", "none"]) == {"tea": "red"}
+    assert await cache.contains("tea")
+    assert not await cache.contains("none")
+    assert await cache.contains_value("hot")
+    await cache.put_all({f"k{i}": "x" for i in range(600)}, ttl=60)
+    assert await cache.size() == 602
+    assert await cache.fast_remove(*[f"k{i}" for i in range(600)]) == 600
+    assert await cache.expire_entry("tea", ttl=60) is True
+    assert await cache.expire_entry("tea", ttl=90, if_not_set=True) is False
+    assert await cache.expire_entry("tea") is True
+    assert await cache.remaining_ttl("tea") == timedelta.max
+    assert await cache.expire_entry("none", ttl=1) is False
+    made = cache.items()
+    assert sorted(await maps.walk(await made if hasattr(cache, "plain") else made)) == [("milk", "hot"), ("tea", "red")]
+    assert await cache.remove("tea", "x") is False
+    assert await cache.remove("tea") == "red"
+    assert await cache.add_and_get("n", 5) == 5
+    assert await cache.expire(600) is True
+    assert await cache.clear_expire() is True
+    assert await cache.clear() is True
+    assert server.keys(f"{name}") == []
+
+
+async def test_a_field_expires(cache: Any, server: Any, name: str) -> None:
+    await cache.put("tea", "green", ttl="20ms")
+    until(lambda: not server.hexists(name, "tea"), "the server has taken it out")
+    assert await cache.get("tea") is None
+
+
+async def test_a_sum_keeps_its_time(cache: Any) -> None:
+    await cache.put("n", "1", ttl="10m")
+    assert await cache.add_and_get("n", 1.5) == 2.5
+    assert timedelta(minutes=9) < await cache.remaining_ttl("n") <= timedelta(minutes=10)
+    await cache.put("t", "seven")
+    with pytest.raises(BadInput, match="no number"):
+        await cache.add_and_get("t", 1)
+
+
+async def test_what_it_has_not_is_refused(cache: Any) -> None:
+    for refused in (
+        lambda: cache.put("a", "1", max_idle=5),
+        lambda: cache.set_max_size(5),
+        lambda: cache.listen(print),
+        cache.evict,
+        cache.stats,
+        lambda: cache.expire_entry("a", max_idle=5),
+    ):
+        with pytest.raises(BadInput, match='backend="native"'):
+            await refused()
