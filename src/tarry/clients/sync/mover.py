@@ -97,10 +97,11 @@ class Mover:
             return
         with self._lock:
             self._say(self._keeper.words(self._heard))
+        line: Any = self._line  # nobody else hangs up
         try:
             wait = self._left()
-            while self._line.can_read(wait):
-                reply = self._line.read_response()
+            while line.can_read(wait):
+                reply = line.read_response()
                 with self._lock:
                     self._keeper.told(reply)
                 wait = 0

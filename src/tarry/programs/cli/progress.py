@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +20,7 @@ More = Callable[[int], None]
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[More]:
+def progress(what: str, total: int | None = None) -> Generator[More]:
     """``with progress("orders", 5000) as more: … more(500)``."""
     if not sys.stderr.isatty():
         yield lambda n: None
