@@ -6,19 +6,22 @@ import itertools
 import logging
 import os
 import socket
+import time
 import uuid
 from collections.abc import Callable
 from types import EllipsisType
 from typing import Any
 
+from tarry.clients.hearing import Ear
 from tarry.clients.origin import seconds_of
 from tarry.errors import LockLost, NotAcquired
-from tarry.verbs.locks.house import Order
+from tarry.verbs.locks.house import Order, Ring
 from tarry.words.durations import MILLISECOND, Duration, microseconds
 
 logger = logging.getLogger("tarry")
 
 TIDY_EVERY_S = 1.0
+LINGER_S = 5.0
 LONGEST_SLEEP_S = 10.0
 CLOSING_S = 5.0
 
@@ -55,6 +58,47 @@ class Terms:
 
     def order(self, name: str, holder: Any, marks: Marks, ring: Callable[[], None]) -> Order:
         return Order(name, holder, marks.new(), self.lease_us, ring)
+
+
+class Ears:
+    """Who is to be rung by which channel. A channel is kept for a while: the next who waits need not ask for it anew."""
+
+    def __init__(self) -> None:
+        self._rings: dict[bytes, list[Ring]] = {}
+        self._ears: dict[bytes, Ear] = {}
+        self._idle: dict[bytes, float] = {}
+
+    def join(self, channel: bytes, ring: Ring) -> bool:
+        """Answers whether the channel must be listened to first; if not, it rings at once: a word may have come."""
+        self._idle.pop(channel, None)
+        self._rings.setdefault(channel, []).append(ring)
+        if channel not in self._ears:
+            return True
+        ring()
+        return False
+
+    def keep(self, channel: bytes, ear: Ear) -> None:
+        self._ears[channel] = ear
+
+    def heard(self, channel: bytes, _: bytes) -> None:
+        for ring in list(self._rings.get(channel, ())):
+            ring()
+
+    def leave(self, channel: bytes, ring: Ring) -> None:
+        rings = self._rings.get(channel, [])
+        if ring in rings:
+            rings.remove(ring)
+        if not rings:
+            self._idle[channel] = time.monotonic()
+
+    def idle(self) -> list[Ear]:
+        """Those that nobody has needed for a while; they are to be closed."""
+        long_ago = time.monotonic() - LINGER_S
+        gone = [channel for channel, since in list(self._idle.items()) if since < long_ago]
+        for channel in gone:
+            self._idle.pop(channel, None)
+            self._rings.pop(channel, None)
+        return [ear for channel in gone if (ear := self._ears.pop(channel, None)) is not None]
 
 
 def not_acquired(name: str, wait_s: float) -> NotAcquired:

@@ -12,14 +12,14 @@ from types import EllipsisType, TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tarry.clients.aio.ears import Ears
 from tarry.clients.aio.engine import Engine
+from tarry.clients.aio.hearing import Hearing
 from tarry.clients.aio.timekeeper import Bell, Timekeeper
-from tarry.clients.locking import Terms, forked, not_acquired, not_held
+from tarry.clients.locking import Ears, Terms, forked, not_acquired, not_held
 from tarry.errors import LockLost
 from tarry.verbs.locks import acquiring
 from tarry.verbs.locks.house import Hold, House
-from tarry.verbs.locks.rlock import RedisKeeper, Together
+from tarry.verbs.locks.rlock import Listen, RedisKeeper, Together
 from tarry.verbs.locks.shapes import LockState
 from tarry.words.durations import SECOND, Duration, as_timedelta
 
@@ -30,24 +30,25 @@ class RedisLocks(Timekeeper):
     """The locks of a client on Redis, in one event loop."""
 
     def __init__(self, engine: Engine) -> None:
-        cluster = engine.origin.address.kind == "cluster"
-        self._ears = Ears(engine.runner, cluster=cluster)
         self._engine = engine
-
-        def keep(house: House) -> RedisKeeper:
-            return RedisKeeper(house, self._ears, cluster=cluster, now=house.now)
-
-        super().__init__(keep, self._ask)
+        self._ears = Ears()
+        cluster = engine.origin.address.kind == "cluster"
+        super().__init__(lambda house: RedisKeeper(house, self._ears.leave, cluster=cluster), self._ask)
 
     async def _ask(self, step: Any) -> Any:
+        if isinstance(step, Listen):
+            if self._ears.join(step.channel, step.ring):
+                listening = self._engine.part(Hearing).hear(step.channel, (step.channel,), self._ears.heard, wait=False)
+                self._ears.keep(step.channel, await listening)
+            return None
         if isinstance(step, Together):
             return await self._engine.runner.perform_all(step.calls)
         return await self._engine.runner.perform(step)
 
-    async def close(self) -> None:
-        """Gives back what is held, and listens no more."""
-        await super().close()
-        await self._ears.close()
+    def _look(self) -> None:
+        super()._look()
+        for ear in self._ears.idle():
+            self._engine.part(Hearing).close_ear(ear)
 
 
 def _me() -> asyncio.Task[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from tarry.errors import TarryError
 from tarry.idea.calls import Call, ask
@@ -25,13 +24,12 @@ SOON_S = 0.001
 """A lease of a whole number of milliseconds is over only after them."""
 
 
-class Ears(Protocol):
-    """Listens on channels, in the background."""
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """From now on ``ring`` is called with each word on the channel, and once when it is listened to."""
 
-    def join(self, channel: bytes, ring: Ring) -> None:
-        """Rings when it listens, and with each word."""
-
-    def leave(self, channel: bytes, ring: Ring) -> None: ...
+    channel: bytes
+    ring: Ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +42,12 @@ class Together:
 class RedisKeeper:
     """Keeps locks in Redis."""
 
-    def __init__(self, house: House, ears: Ears, *, cluster: bool, now: Callable[[], float]) -> None:
+    def __init__(self, house: House, leave: Callable[[bytes, Ring], None], *, cluster: bool) -> None:
+        """``leave`` ends what ``Listen`` began."""
         self._house = house
-        self._ears = ears
+        self._leave = leave
         self._cluster = cluster
-        self._now = now
+        self._now = house.now
         self._joined: set[Order] = set()
 
     def keys_of(self, name: str) -> LockKeys:
@@ -65,14 +64,14 @@ class RedisKeeper:
             return Taken(answer.token, asked + lease / 1000)
         if order not in self._joined:
             self._joined.add(order)
-            self._ears.join(order.place.channel, order.ring)
+            yield Listen(order.place.channel, order.ring)
         rest = answer.wait_ms / 1000 + SOON_S if answer.wait_ms >= 0 else LOOK_AROUND_S
         return Busy(self._now() + min(rest, LOOK_AROUND_S))
 
     def stop_waiting(self, order: Order) -> None:
         if order in self._joined:
             self._joined.discard(order)
-            self._ears.leave(order.place.channel, order.ring)
+            self._leave(order.place.channel, order.ring)
 
     def deeper(self, hold: Hold, lease_us: int | None) -> Steps[bool]:
         asked = self._now()
