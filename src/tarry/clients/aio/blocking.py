@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
-LISTENING_S = 1.0
 
 
 class AsyncBlockingQueue(Generic[T]):
@@ -53,9 +52,9 @@ class AsyncBlockingQueue(Generic[T]):
     async def take(self) -> T:
         """The first element, waiting for it as long as it takes. Interrupted or cancelled, it loses none."""
         while True:
-            values = await self._wait([], float("inf"))
-            if values:
-                return values[0]
+            taken = await self._next(float("inf"))
+            if taken is not None:
+                return taken[1]
 
     @overload
     async def poll(self, *, wait: Duration | None = 0) -> T | None: ...
@@ -68,8 +67,8 @@ class AsyncBlockingQueue(Generic[T]):
         """
         seconds = seconds_of(wait)
         values = await self.engine.run(self.verbs.poll(1 if n is None else n))
-        if not values and seconds:
-            values = await self._wait([], seconds)
+        if not values and seconds and (taken := await self._next(seconds)) is not None:
+            values = [taken[1]]
         return values if n is not None else values[0] if values else None
 
     async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
@@ -80,8 +79,8 @@ class AsyncBlockingQueue(Generic[T]):
         values: list[T] = []
         for queue in (self, *others):
             values = values or await self.engine.run(queue.verbs.poll(1))
-        if not values and seconds:
-            values = await self._wait([queue.verbs.keys for queue in others], seconds)
+        if not values and seconds and (taken := await self._next(seconds, *[queue.verbs.keys for queue in others])):
+            return taken[1]
         return values[0] if values else None
 
     async def drain_to(self, target: list[T], n: int | None = None) -> int:
@@ -122,15 +121,15 @@ class AsyncBlockingQueue(Generic[T]):
         """
         return AsyncSubscription(self, handler)
 
-    async def _wait(self, others: list[QueueKeys], seconds: float) -> list[T]:
+    async def _next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
+        """A payload and its value: the first that comes in time."""
         until = asyncio.get_running_loop().time() + seconds
         while True:
             pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)
             if pair is None:
-                return []
-            values = await self.engine.run(self.verbs.read(pair[1]))
-            if values:
-                return values
+                return None
+            for value in await self.engine.run(self.verbs.read(pair[1])):
+                return pair[1], value
             seconds = max(until - asyncio.get_running_loop().time(), 0)
 
 
@@ -163,23 +162,22 @@ class AsyncSubscription:
     async def _run(self) -> None:
         while not self._stopped:
             try:
-                value = await self._queue.poll(1, wait=LISTENING_S)
+                taken = await self._queue._next(float("inf"))
             except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
                 await asyncio.sleep(LONGEST)
                 continue
-            self._handling = True
-            for element in value:
-                await self._handle(element)
-            self._handling = False
+            if taken is not None:
+                self._handling = True
+                await self._handle(*taken)
+                self._handling = False
 
-    async def _handle(self, element: Any) -> None:
+    async def _handle(self, payload: bytes, value: Any) -> None:
         try:
-            await self._handler(element)
+            await self._handler(value)
         except Exception as fault:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
-            payload = self._queue.verbs.desk.encode(element)
             try:
                 await self._queue.engine.run(self._queue.verbs.aside([(payload, failure(fault))]))
             except TarryError:
-                logger.exception("It could not be set aside: %r", element)
+                logger.exception("It could not be set aside: %r", payload)

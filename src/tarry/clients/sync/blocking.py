@@ -54,9 +54,9 @@ class BlockingQueue(Generic[T]):
     def take(self) -> T:
         """The first element, waiting for it as long as it takes. Interrupted or cancelled, it loses none."""
         while True:
-            values = self._wait([], float("inf"))
-            if values:
-                return values[0]
+            taken = self._next(float("inf"))
+            if taken is not None:
+                return taken[1]
 
     @overload
     def poll(self, *, wait: Duration | None = 0) -> T | None: ...
@@ -69,8 +69,8 @@ class BlockingQueue(Generic[T]):
         """
         seconds = seconds_of(wait)
         values = self.engine.run(self.verbs.poll(1 if n is None else n))
-        if not values and seconds:
-            values = self._wait([], seconds)
+        if not values and seconds and (taken := self._next(seconds)) is not None:
+            values = [taken[1]]
         return values if n is not None else values[0] if values else None
 
     def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
@@ -81,8 +81,8 @@ class BlockingQueue(Generic[T]):
         values: list[T] = []
         for queue in (self, *others):
             values = values or self.engine.run(queue.verbs.poll(1))
-        if not values and seconds:
-            values = self._wait([queue.verbs.keys for queue in others], seconds)
+        if not values and seconds and (taken := self._next(seconds, *[queue.verbs.keys for queue in others])):
+            return taken[1]
         return values[0] if values else None
 
     def drain_to(self, target: list[T], n: int | None = None) -> int:
@@ -123,15 +123,15 @@ class BlockingQueue(Generic[T]):
         """
         return Subscription(self, handler)
 
-    def _wait(self, others: list[QueueKeys], seconds: float) -> list[T]:
+    def _next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
+        """A payload and its value: the first that comes in time."""
         until = time.monotonic() + seconds
         while True:
             pair = self.engine.take_payload([self.verbs.keys, *others], seconds)
             if pair is None:
-                return []
-            values = self.engine.run(self.verbs.read(pair[1]))
-            if values:
-                return values
+                return None
+            for value in self.engine.run(self.verbs.read(pair[1])):
+                return pair[1], value
             seconds = max(until - time.monotonic(), 0)
 
 
@@ -162,21 +162,20 @@ class Subscription:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                value = self._queue.poll(1, wait=LISTENING_S)
+                taken = self._queue._next(LISTENING_S)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
                 self._stopped.wait(LONGEST)
                 continue
-            for element in value:
-                self._handle(element)
+            if taken is not None:
+                self._handle(*taken)
 
-    def _handle(self, element: Any) -> None:
+    def _handle(self, payload: bytes, value: Any) -> None:
         try:
-            self._handler(element)
+            self._handler(value)
         except Exception as fault:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
-            payload = self._queue.verbs.desk.encode(element)
             try:
                 self._queue.engine.run(self._queue.verbs.aside([(payload, failure(fault))]))
             except TarryError:
-                logger.exception("It could not be set aside: %r", element)
+                logger.exception("It could not be set aside: %r", payload)

@@ -17,6 +17,7 @@ from datetime import datetime
 from tarry.clients.testing import Clock, TestClient
 from tarry.errors import BadInput
 from tarry.programs.worker.worker import Worker
+from tarry.verbs.delayed.telling import QueueStats
 from tarry.words.durations import Duration, microseconds
 from tarry.words.durations import moment as us_of
 
@@ -69,10 +70,19 @@ class TestClock(Clock):
 
     def _has_work(self, worker: Worker) -> bool:
         topics = [self.client.topic(route.topic).stats() for route in worker.routes()]
-        return any(stats.ready and stats.paused_until is None for stats in topics)
+        return any(stats.ready and stats.paused_until is None for stats in topics) or any(
+            stats.ready or stats.overdue for stats in self._queues(worker)
+        )
+
+    def _queues(self, worker: Worker) -> list[QueueStats]:
+        return [self.client.blocking_queue(route.queue).stats() for route in worker.queue_routes()]
 
     def _coming(self) -> Iterator[int]:
         """The moments at which something begins: a job is due, a pause or somebody's reservation is over."""
+        for worker in self._workers:
+            for queue in self._queues(worker):
+                if queue.next_due is not None and (us := us_of(queue.next_due)) > self.us:
+                    yield us
         for topic in (self.client.topic(route.topic) for worker in self._workers for route in worker.routes()):
             stats = topic.stats()
             reserved = topic.list("reserved", limit=1) if stats.reserved else ()

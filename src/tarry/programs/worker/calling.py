@@ -78,6 +78,15 @@ def read(function: Function, kind: type[Any] | Codec[Any] | None) -> Callee:
     return Callee(function, name, awaited, True, _agreed(kind, annotation, name))
 
 
+def read_taker(function: Function) -> Callee:
+    """The same for a handler of a queue's elements: it is given what the queue's codec made. Raises ``BadInput``."""
+    name = name_of(function) if callable(function) else ""
+    parameter = _the_parameter(signature_of(function), name)
+    if (get_origin(parameter.annotation) or parameter.annotation) in _JOBS:
+        raise BadInput(f"handler {name}: {parameter.name} is annotated as a job; an element of a queue is its value.")
+    return Callee(function, name, is_async(function), True, None)
+
+
 def _the_parameter(signature: inspect.Signature, name: str) -> inspect.Parameter:
     found = [
         parameter

@@ -34,7 +34,7 @@ from tarry.words.durations import Duration
 
 CLEAN_UP_S = 1.0
 """What a cancelled handler has to put its things in order, before its job is somebody else's."""
-Running = asyncio.Task[None] | Threads | None
+Running = asyncio.Task[None] | Threads[Job[Any]] | None
 """What runs a job: its task, or threads; ``None`` before it begins."""
 
 
@@ -65,7 +65,7 @@ class Lane:
         self._outage = outage
         self._share = share
         self._asked = 0
-        self._threads: Threads | None = None
+        self._threads: Threads[Job[Any]] | None = None
         self._freed: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] | None = None
         self._popping = False

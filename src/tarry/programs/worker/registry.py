@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from tarry.errors import BadInput
 from tarry.programs.worker import calling
+from tarry.programs.worker.taking import QueueRoute
 from tarry.programs.worker.targets import Middleware, Target, chained, of_callee
 from tarry.programs.worker.tasks import Rules, Task
 from tarry.programs.worker.verdicts import Policy
 from tarry.verbs.codecs import Codec
+from tarry.verbs.delayed.desk import keys_of
 from tarry.verbs.jobs.taking import ttr_of
+from tarry.verbs.redisson.codecs import codec_for
 from tarry.words import names
 from tarry.words.durations import Duration
 
@@ -65,6 +68,7 @@ class Registry:
         self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
         self._layers: list[Middleware] = []
         self._stamps: list[Stamp] = []
+        self._queues: dict[str, QueueRoute] = {}
         self._parts: list[Registry] = []
         self._whole: Registry | None = None
 
@@ -156,6 +160,25 @@ class Registry:
 
         return register if function is None else register(function)
 
+    def on_queue(self, queue: str, *, codec: str | Codec[Any] = "kryo5", concurrency: int = 1) -> Callable[[F], F]:
+        """The function below is given each element of a queue that is shared with Java (``client.blocking_queue``).
+
+        An ``async def`` in the loop, a plain function in a thread; ``concurrency`` is how many at a time. An element whose
+        handler raises is set aside with the reason (``queue.poison()``), and the next one comes. Nothing is acknowledged: a
+        killed process loses what it had in hand, so many at most; a stopped one puts it back. Middleware is for jobs.
+        """
+        keys_of(queue)
+        codec_for(codec)
+        slots = slots_of(concurrency)
+        if any(route.queue == queue for route in self._root().queue_routes()):
+            raise BadInput(f"queue: {queue!r} has a handler already.")
+
+        def register(function: F) -> F:
+            self._queues[queue] = QueueRoute(queue, codec, slots, calling.read_taker(function))
+            return function
+
+        return register
+
     def around(self, layer: Middleware) -> Middleware:
         """Middleware around all handlers of this registry: a callable that takes the job and the next one."""
         chained([layer])
@@ -179,6 +202,8 @@ class Registry:
                 raise BadInput("include: a registry cannot include itself.")
             mine = {route.topic for route in self._root().routes() if route.handler}
             doubles = mine & {route.topic for route in part.routes()}
+            taken = {route.queue for route in self._root().queue_routes()}
+            doubles |= taken & {route.queue for route in part.queue_routes()}
             same = self._root().all_tasks().keys() & part.all_tasks().keys()
             if doubles or same:
                 raise BadInput(f"include: there already is a handler for {sorted(doubles) or sorted(same)}.")
@@ -202,6 +227,10 @@ class Registry:
                     known.tasks.update(route.tasks)
                     known.slots = max(known.slots, route.slots)
         return list(found.values())
+
+    def queue_routes(self) -> list[QueueRoute]:
+        """All queues, those of the parts too."""
+        return [*self._queues.values(), *[route for part in self._parts for route in part.queue_routes()]]
 
     def stamped(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
         """The headers of a job that a task puts in."""

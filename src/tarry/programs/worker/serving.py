@@ -96,7 +96,8 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
 def banner(worker: Worker, processes: int) -> str:
     """What a worker says when it starts."""
     routes = worker.routes()
-    width = max([len(route.topic) for route in routes], default=0)
+    takers = worker.queue_routes()
+    width = max([len(route.topic) for route in routes] + [len(taker.queue) for taker in takers], default=0)
     said = [
         f"tarry {__version__}, worker {os.getpid()}" + (f", {processes} processes" if processes > 1 else ""),
         f"  server   {worker.blocking.engine.origin.address.shown}, namespace {worker.blocking.namespace}",
@@ -105,6 +106,9 @@ def banner(worker: Worker, processes: int) -> str:
         names = ", ".join(f"{target.name}{'' if target.is_async else ' (thread)'}" for target in route.targets)
         share = f", weight {route.weight:g}" if worker.slots else ""
         said.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
+    for taker in takers:
+        kind = "" if taker.callee.is_async else " (thread)"
+        said.append(f"  queue    {taker.queue:<{width}}  {taker.slots} at a time  {taker.callee.name}{kind}")
     if worker.slots:
         said.append(f"  in all   {worker.slots} at a time")
     ttr = as_text(microseconds(worker.ttr))

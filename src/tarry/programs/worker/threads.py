@@ -12,14 +12,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from tarry.clients.sync.job import Job
 from tarry.clients.sync.topic import Topic
 from tarry.verbs.jobs.shapes import HandedOut
 
-Call = Callable[[Job[Any]], Any]
-Ended = Callable[[Job[Any], BaseException | None], None]
+J = TypeVar("J")
+"""What is handled: a job, or what was taken from a queue."""
 
 
 def refuse_awaitable(result: Any) -> None:
@@ -31,20 +31,20 @@ def refuse_awaitable(result: Any) -> None:
         raise TypeError("the handler is a plain function and answered something to await; make it an async def")
 
 
-class Threads:
+class Threads(Generic[J]):
     """One topic's threads. ``ended`` is called in the loop, once for each job."""
 
-    def __init__(self, name: str, most: int, ended: Ended) -> None:
+    def __init__(self, name: str, most: int, ended: Callable[[J, BaseException | None], None]) -> None:
         self._name = name
         self._most = most
         self._ended = ended
-        self._queue: SimpleQueue[tuple[Job[Any], Call] | None] = SimpleQueue()
-        self._over: deque[tuple[Job[Any], BaseException | None]] = deque()
+        self._queue: SimpleQueue[tuple[J, Callable[[J], Any]] | None] = SimpleQueue()
+        self._over: deque[tuple[J, BaseException | None]] = deque()
         self._told = False
         self._loop = asyncio.get_running_loop()
         self._threads: list[threading.Thread] = []
 
-    def run(self, job: Job[Any], call: Call, busy: int) -> None:
+    def run(self, job: J, call: Callable[[J], Any], busy: int) -> None:
         """Runs it as soon as a thread is free. ``busy``: how many jobs are in hand, this one included."""
         self._queue.put((job, call))
         if len(self._threads) < min(busy, self._most):
@@ -52,9 +52,9 @@ class Threads:
             self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
             self._threads[-1].start()
 
-    def withdraw(self) -> list[Job[Any]]:
+    def withdraw(self) -> list[J]:
         """Those that no thread has begun: they will not be."""
-        found: list[Job[Any]] = []
+        found: list[J] = []
         try:
             while (item := self._queue.get_nowait()) is not None:
                 found.append(item[0])

@@ -20,7 +20,8 @@ from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.sync.client import Client
 from tarry.clients.sync.topic import Topic
 from tarry.errors import BadInput
-from tarry.programs.worker import tally, twins
+from tarry.programs.worker import twins
+from tarry.programs.worker.crew import Crew
 from tarry.programs.worker.lane import Lane
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.picking import picker
@@ -30,6 +31,7 @@ from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.sharing import Share
 from tarry.programs.worker.signals import listen
+from tarry.programs.worker.taking import QueueLane, QueueRoute
 from tarry.programs.worker.targets import Middleware
 from tarry.verbs.jobs.taking import ttr_of
 from tarry.words import names
@@ -70,7 +72,7 @@ class Worker(Registry):
         self.grace_s = microseconds(grace, "grace") / SECOND
         self._blocked_s = microseconds(blocked, "blocked", least=10 * MILLISECOND) / SECOND
         self._only: frozenset[str] | None = None
-        self._lanes: list[Lane] = []
+        self._moving: tuple[str, ...] = ()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._run: asyncio.Task[int] | None = None
@@ -126,7 +128,7 @@ class Worker(Registry):
     ) -> None:
         """What a command line says instead of the application; what is ``None`` stays. Raises ``BadInput``."""
         if topics is not None:
-            known = [route.topic for route in self.routes()]
+            known = [route.topic for route in self.routes()] + [route.queue for route in self.queue_routes()]
             for topic in topics:
                 if topic not in known:
                     raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
@@ -139,6 +141,14 @@ class Worker(Registry):
     def routes(self, outer: tuple[Middleware, ...] = ()) -> list[Route]:
         """The topics it works on."""
         return [route for route in super().routes(outer) if self._only is None or route.topic in self._only]
+
+    def queue_routes(self) -> list[QueueRoute]:
+        """The queues shared with Java that it takes from."""
+        return [route for route in super().queue_routes() if self._only is None or route.queue in self._only]
+
+    def keep_moving(self, *queues: str) -> None:
+        """Moves what falls due in these queues too while it works, for consumers in Java (see ``Client.keep_moving``)."""
+        self._moving = (*self._moving, *queues)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -164,7 +174,8 @@ class Worker(Registry):
     async def _work(self, *, signals: bool, idle_s: float | None) -> int:
         clients, outage = self._clients, Outage()
         awaited, blocking = clients.fresh()
-        lanes = self._lanes = self._made_lanes(awaited, blocking, outage, idle_s)
+        lanes = self._made_lanes(awaited, blocking, outage, idle_s)
+        queues = self._made_queue_lanes(awaited, outage, idle_s)
         renewal = self._made_renewal(twins.blocking(awaited, patience=1), lanes, outage)
         renewal.beat = self.beat
         forget: Callable[[], None] = lambda: None  # noqa: E731  # nothing to forget
@@ -172,19 +183,16 @@ class Worker(Registry):
             forget = listen(self.stop, self._stopping.is_set, is_child=self.is_child)
         stopped = asyncio.ensure_future(self._stopping.wait())
         renewal.start()
-        telling = asyncio.ensure_future(self._tell_now_and_then())
-        work = [asyncio.create_task(lane.work()) for lane in lanes]
+        crew = Crew([*lanes, *queues])
         try:
-            await self._until_over(stopped, work, lanes)
+            if self._moving:
+                await awaited.keep_moving(*self._moving)
+            await crew.until_over(stopped)
             renewal.tell_of_stopping()
-            cut_off = await self._end(work, lanes)
-            for task in work:
-                if not task.cancelled():
-                    task.result()  # a lane ends by itself only with an error, or when nothing is due
-            return cut_off
+            return await crew.end(self.grace_s, self._hurry)
         finally:
             stopped.cancel()
-            telling.cancel()
+            crew.dismiss()
             forget()
             await renewal.stop()
             self._stopping, self._hurry = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
@@ -192,25 +200,12 @@ class Worker(Registry):
             blocking.close()
             await clients.close(given=False)
 
-    async def _until_over(
-        self, stopped: asyncio.Future[Any], work: list[asyncio.Task[None]], lanes: list[Lane]
-    ) -> None:
-        """Until it is told to stop, a lane fails, or all have found nothing more to do."""
-        while True:
-            left = [task for task in work if not task.done()]
-            done, _ = await asyncio.wait({stopped, *left}, return_when=asyncio.FIRST_COMPLETED)
-            failed = [task for task in done if task is not stopped and task.exception() is not None]
-            if stopped.done() or failed:
-                return
-            if all(task.done() for task in work):
-                for lane in lanes:
-                    await lane.rest()
-                return
-
     def _made_lanes(self, client: AsyncClient, blocking: Client, outage: Outage, idle_s: float | None) -> list[Lane]:
         routes = self.routes()
-        if not routes:
-            raise BadInput("worker: it has no handler; decorate a function with @worker.on(topic) or @worker.task.")
+        if not routes and not self.queue_routes():
+            raise BadInput(
+                "worker: it has no handler; decorate a function with @worker.on(topic), @worker.task or @worker.on_queue(queue)."
+            )
         self.holder = self.holder or f"{socket.gethostname()[:LONGEST_HOST]}:{os.getpid()}:".encode() + names.word(
             os.urandom
         )
@@ -222,6 +217,14 @@ class Worker(Registry):
             lanes.append(lane := self._made_lane(route, *topics, outage, share))
             lane.idle_s = idle_s
             logger.info("▶ %s, %d slots", lane.topic.name, lane.slots)
+        return lanes
+
+    def _made_queue_lanes(self, client: AsyncClient, outage: Outage, idle_s: float | None) -> list[QueueLane]:
+        lanes: list[QueueLane] = []
+        for route in self.queue_routes():
+            queue = client.blocking_queue(route.queue, codec=route.codec)
+            lanes.append(QueueLane(route, queue, outage, idle_s))
+            logger.info("▶ queue %s, %d slots", route.queue, route.slots)
         return lanes
 
     def _made_lane(
@@ -243,28 +246,6 @@ class Worker(Registry):
         handlers = {route.topic: tuple(target.name for target in route.targets) for route in self.routes()}
         presence = Presence(client, self.holder, lanes, handlers, self.slots)
         return Renewal(client, lanes, outage, presence, self._blocked_s)
-
-    async def _tell_now_and_then(self) -> None:
-        try:
-            while True:
-                await asyncio.sleep(tally.EVERY_S)
-                self._tell()
-        finally:
-            self._tell()
-
-    def _tell(self) -> None:
-        for lane in self._lanes:
-            lane.tally.tell(len(lane.running))
-
-    async def _end(self, work: list[asyncio.Task[None]], lanes: list[Lane]) -> int:
-        for task in work:
-            task.cancel()
-        await asyncio.wait(work)
-        logger.info("■ stopping, %d jobs running", sum(len(lane.running) for lane in lanes))
-        ends = await asyncio.gather(*[lane.end(self.grace_s, self._hurry) for lane in lanes])
-        cut_off, unbegun = sum(late for late, _ in ends), sum(unbegun for _, unbegun in ends)
-        logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, unbegun)
-        return cut_off
 
     # ── beside an application ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,185 @@
+"""A lane for a queue that is shared with Java: elements are taken one by one, handlers are given their values.
+
+    ready ──BLPOP──▶ in hand ──▶ handler ──▶ gone
+                        │           └─ raises ──▶ poison, with the reason; the next one comes
+                        └─ stopped before it ended ──▶ back to the head of the queue
+
+Rules
+- Nothing is acknowledged: an element is in one process's hands and nowhere else. A process that is killed loses what its
+  handlers had in hand, as many as there are slots, and no more.
+- Nothing is taken without a free slot. Waiting moves the delayed queue of the same name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from tarry.clients.aio.blocking import AsyncBlockingQueue
+from tarry.clients.queueing import failure
+from tarry.errors import TarryError
+from tarry.programs.worker.calling import Callee
+from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.tally import Tally
+from tarry.programs.worker.threads import Threads
+from tarry.verbs.codecs import Codec
+from tarry.verbs.delayed.moving import give_back, transfer
+
+logger = logging.getLogger("tarry.worker")
+CLEAN_UP_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRoute:
+    """A queue of a worker, and its handler."""
+
+    queue: str
+    codec: str | Codec[Any]
+    slots: int
+    callee: Callee
+
+
+class InHand:
+    """One element that was taken."""
+
+    __slots__ = ("payload", "task", "value")
+
+    def __init__(self, payload: bytes, value: Any) -> None:
+        self.payload = payload
+        self.value = value
+        self.task: asyncio.Task[None] | None = None
+
+
+class QueueLane:
+    """One queue's work."""
+
+    def __init__(self, route: QueueRoute, queue: AsyncBlockingQueue[Any], outage: Outage, idle_s: float | None) -> None:
+        self.name = route.queue
+        self.slots = route.slots
+        self.tally = Tally(route.queue)
+        self.running: set[InHand] = set()
+        self._call = route.callee.function
+        self._is_async = route.callee.is_async
+        self._queue = queue
+        self._outage = outage
+        self._until_empty = idle_s is not None
+        self._threads: Threads[InHand] | None = None
+        self._change = asyncio.Event()
+        self._errands: set[asyncio.Task[None]] = set()
+
+    # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def work(self) -> None:
+        """Takes and starts, for ever; or until nothing is due. Cancelling it loses nothing."""
+        while True:
+            while len(self.running) >= self.slots:
+                await self._changed()
+            try:
+                taken = await self._next()
+            except TarryError as fault:
+                await self._outage.hold_on(fault)
+                continue
+            self._outage.over()
+            if taken is not None:
+                self._start(InHand(*taken))
+            elif self._until_empty:
+                return
+
+    async def _next(self) -> tuple[bytes, Any] | None:
+        queue = self._queue
+        if not self._until_empty:
+            return await queue._next(float("inf"))
+        while payloads := (await queue.engine.run(transfer(queue.verbs.keys, want=1))).payloads:
+            for value in await queue.engine.run(queue.verbs.read(payloads[0])):
+                return payloads[0], value
+        return None
+
+    def _start(self, held: InHand) -> None:
+        self.running.add(held)
+        self.tally.taken += 1
+        if self._is_async:
+            held.task = asyncio.ensure_future(self._handle(held))
+            return
+        if self._threads is None:
+            self._threads = Threads(self.name, self.slots, self._ended)
+        self._threads.run(held, lambda held: self._call(held.value), len(self.running))
+
+    async def _handle(self, held: InHand) -> None:
+        fault: BaseException | None = None
+        try:
+            await self._call(held.value)
+        except BaseException as raised:  # each has its verdict
+            fault = raised
+            if isinstance(raised, KeyboardInterrupt):
+                raise
+        finally:
+            self._ended(held, fault)
+
+    def _ended(self, held: InHand, fault: BaseException | None) -> None:
+        if held not in self.running:
+            return  # a thread that ended after its element was put back
+        self.running.discard(held)
+        self._change.set()
+        if fault is None:
+            self.tally.done += 1
+        elif isinstance(fault, (asyncio.CancelledError, KeyboardInterrupt)):
+            self._errand(self._put_back([held]))
+        else:
+            self.tally.dead += 1
+            logger.error("✗ %s: an element is set aside: %s", self.name, failure(fault), exc_info=fault)
+            self._errand(self._set_aside(held, failure(fault)))
+
+    def _errand(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    async def _set_aside(self, held: InHand, reason: str) -> None:
+        try:
+            await self._queue.engine.run(self._queue.verbs.aside([(held.payload, reason)]))
+        except TarryError:
+            logger.exception("✗ %s: an element could not be set aside, it is lost.", self.name)
+
+    async def _put_back(self, held: list[InHand]) -> None:
+        if held:
+            payloads = [one.payload for one in held]
+            try:
+                await self._queue.engine.run(give_back(self._queue.verbs.keys.ready, payloads))
+            except TarryError:
+                logger.exception("✗ %s: %d elements could not be put back, they are lost.", self.name, len(held))
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _changed(self) -> None:
+        self._change.clear()
+        await self._change.wait()
+
+    async def rest(self) -> None:
+        """Until nothing runs."""
+        while self.running:
+            await self._changed()
+
+    async def end(self, grace_s: float, hurry: asyncio.Event) -> tuple[int, int]:
+        """Lets what runs come to its end, and puts back the rest. Answers how many were cut off, how many not begun."""
+        unbegun = self._threads.withdraw() if self._threads is not None else []
+        self.running.difference_update(unbegun)
+        hurrying, resting = asyncio.ensure_future(hurry.wait()), asyncio.ensure_future(self.rest())
+        await asyncio.wait({hurrying, resting}, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        hurrying.cancel()
+        resting.cancel()
+        late = len(self.running)
+        tasks = [held.task for held in self.running if held.task is not None]
+        for task in tasks:
+            task.cancel()  # each puts its element back
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLEAN_UP_S)
+        left = [*unbegun, *self.running]
+        self.running.clear()
+        await self._put_back(left)
+        if self._errands:
+            await asyncio.wait(self._errands)
+        if self._threads is not None:
+            self._threads.end()
+        return late, len(unbegun)
