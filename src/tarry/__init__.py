@@ -63,26 +63,28 @@ if TYPE_CHECKING:
     from tarry.verbs.delayed.moving import SetAside as SetAside
     from tarry.verbs.delayed.telling import QueueStats as QueueStats
     from tarry.verbs.jobs.leaving import Migrated as Migrated
+    from tarry.verbs.jobs.pictures import Check as Check
+    from tarry.verbs.jobs.pictures import Defaults as Defaults
+    from tarry.verbs.jobs.pictures import Histogram as Histogram
+    from tarry.verbs.jobs.pictures import Lateness as Lateness
+    from tarry.verbs.jobs.pictures import Limited as Limited
+    from tarry.verbs.jobs.pictures import Stats as Stats
     from tarry.verbs.jobs.shapes import Added as Added
-    from tarry.verbs.jobs.shapes import Check as Check
-    from tarry.verbs.jobs.shapes import Defaults as Defaults
     from tarry.verbs.jobs.shapes import HandedOut as HandedOut
-    from tarry.verbs.jobs.shapes import Histogram as Histogram
     from tarry.verbs.jobs.shapes import Holding as Holding
     from tarry.verbs.jobs.shapes import IfExists as IfExists
     from tarry.verbs.jobs.shapes import JobInfo as JobInfo
-    from tarry.verbs.jobs.shapes import Lateness as Lateness
     from tarry.verbs.jobs.shapes import NewJob as NewJob
     from tarry.verbs.jobs.shapes import Page as Page
     from tarry.verbs.jobs.shapes import Reservation as Reservation
     from tarry.verbs.jobs.shapes import State as State
-    from tarry.verbs.jobs.shapes import Stats as Stats
     from tarry.verbs.locks.shapes import LockState as LockState
     from tarry.verbs.mapcache.evicting import AdaptivePolicy as AdaptivePolicy
     from tarry.verbs.mapcache.shapes import MapEvent as MapEvent
     from tarry.verbs.mapcache.shapes import MapStats as MapStats
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
     from tarry.words.durations import Duration as Duration
+    from tarry.words.rates import Rate as Rate
 
 __version__ = "0.1.0"
 
@@ -111,8 +113,8 @@ _HOMES = {
     "verbs.codecs": "Codec",
     "verbs.delayed.moving": "SetAside",
     "verbs.delayed.telling": "QueueStats",
-    "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
-    "Reservation State Stats",
+    "verbs.jobs.pictures": "Check Defaults Histogram Lateness Limited Stats",
+    "verbs.jobs.shapes": "Added HandedOut Holding IfExists JobInfo NewJob Page Reservation State",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.shapes": "LockState",
     "clients.aio.listening": "AsyncMapListener",
@@ -122,6 +124,7 @@ _HOMES = {
     "verbs.mapcache.evicting": "AdaptivePolicy",
     "verbs.mapcache.shapes": "MapEvent MapStats",
     "words.durations": "Duration",
+    "words.rates": "Rate",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

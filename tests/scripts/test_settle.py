@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import taking
-from watch.model import settle
+from watch.model import earliest, settle
 
 GRACE, ROUND = 1_000_000, 10_000_000
 NOW = 1_800_000_000_000_000
@@ -33,18 +33,32 @@ PLENTY = 600
     due=st.none() | MOMENTS.filter(lambda at: at > 0),
     reserved=st.none() | MOMENTS.filter(lambda at: at > 0),
     paused=st.none() | MOMENTS,
+    opens=st.none() | MOMENTS.filter(lambda at: at > 0),
+    full=st.booleans(),
+    fires=st.none() | MOMENTS.filter(lambda at: at > 0),
     seats=SEATS,
     wake=st.booleans(),
     relay=st.booleans(),
     stays=st.booleans(),
 )
 def test_lua_and_the_model_settle_alike(
-    valkey_url: str, due: Any, reserved: Any, paused: Any, seats: Any, wake: bool, relay: bool, stays: bool
+    valkey_url: str,
+    due: Any,
+    reserved: Any,
+    paused: Any,
+    opens: Any,
+    full: bool,
+    fires: Any,
+    seats: Any,
+    wake: bool,
+    relay: bool,
+    stays: bool,
 ) -> None:
     with Table(valkey_url) as table:
-        table.lay(due, reserved, paused, seats, wake, relay)
-        deadlines = [at for at in (due, reserved) if at is not None]
-        next_ = max(min(deadlines), paused or -NOW) if deadlines else None
+        full = full and reserved is not None
+        table.lay(due, reserved, seats, wake, relay)
+        table.rule(paused, opens, full, fires)
+        next_ = earliest(due, reserved, paused=paused, opens=opens, full=full, fires=fires)
         expected = settle(0, next_, seats, int(wake), int(relay), b"me", stays, G=GRACE, R=ROUND)
         told = table.settle(stays)
         assert told == expected
@@ -70,19 +84,28 @@ class Table:
         self.server.delete(*self.keys)
         self.server.close()
 
-    def lay(self, due: Any, reserved: Any, paused: Any, seats: Any, wake: bool, relay: bool) -> None:
+    def lay(self, due: Any, reserved: Any, seats: Any, wake: bool, relay: bool) -> None:
         keys, pipe = self.keys, self.server.pipeline(transaction=False)
         for key, at in ((keys.due, due), (keys.reserved, reserved)):
             if at is not None:
                 pipe.zadd(key, {"7": NOW + at})
-        if paused is not None:
-            pipe.hset(keys.meta, "paused", NOW + paused)
         if seats:
             pipe.zadd(keys.watch, {who: NOW + at for who, at in seats.items()})
         for key, there in ((keys.wake, wake), (keys.relay, relay)):
             if there:
                 pipe.rpush(key, "1")
         pipe.execute()
+
+    def rule(self, paused: Any, opens: Any, full: bool, fires: Any) -> None:
+        """What holds the topic back; by a rate, the next job goes one interval after the moment its burst was spent."""
+        rules: dict[str, Any] = {"paused": paused and NOW + paused, "fires": fires and NOW + fires}
+        if opens is not None:
+            rules |= {"rate": f"1 {opens}", "burst": 1, "spent": f"{NOW} 1", "limited": 1}
+        if full:
+            rules |= {"concurrency": 1, "limited": 1}
+        rules = {name: value for name, value in rules.items() if value is not None}
+        if rules:
+            self.server.hset(self.keys.meta, mapping={**rules, "ruled": 1})
 
     def settle(self, stays: bool) -> tuple[dict[bytes, int], int, int, int | None, int]:
         """A look that finds nothing ready, by one who stays, or ``leave`` by one who does not."""

@@ -71,6 +71,18 @@ def settle(
     return seats, wake, relay, alarm, seat
 
 
+def earliest(
+    due: int | None, back: int | None, *, paused: int | None = None, opens: int | None = None, full: bool = False,
+    fires: int | None = None,
+) -> int | None:  # fmt: skip
+    """The topic's earliest deadline. `due` is the first job's, `back` the end of the first reservation, `opens` when the rate
+    lets a job go, `full` whether the cap is reached (then only a reservation that ends helps), `fires` the next schedule."""
+    ready = [at for at in (None if full else due, back) if at is not None]
+    first = [max(min(ready), opens if opens is not None else min(ready))] if ready else []
+    first += [fires] if fires is not None else []
+    return max(min(first), paused if paused is not None else min(first)) if first else None
+
+
 # ── states ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 NEVER = 99  # no alarm, no promise, not paused
@@ -87,6 +99,7 @@ class Consumer(NamedTuple):
     alarm: int = NEVER
     seat: int = 0  # what its last answer said: 0, 1, 2
     promise: int = NEVER  # its seat at the server
+    fires: bool = False  # its answer said that a schedule is due: it attends to it, then looks again
     held: tuple[int, ...] = ()  # reservations: ticks to the end of the TTR, 0 and below: over, -n neglected, or LOST
 
 
@@ -96,6 +109,9 @@ class State(NamedTuple):
     wake: int = 0
     relay: int = 0
     paused: int = NEVER  # NEVER: not paused; FOR_EVER; else ticks until it ends
+    gate: int = 0  # ticks until the rate lets a job go
+    fires: int = NEVER  # ticks until the next schedule is due
+    occurrences: int = 0  # how many it has left
     adds: int = 0  # budgets left
     changes: int = 0
     faults: int = 0
@@ -122,6 +138,9 @@ class Watch:
     R: int = 6
     ttr: int = 8
     slots: int = 1  # jobs at a time a consumer
+    cap: int = NEVER  # jobs at a time in all
+    every: int = 0  # ticks between two jobs, by a rate
+    period: int = 3  # ticks between two occurrences of the schedule
     delays: tuple[int, ...] = (0, 3, 8)  # at once, within R, beyond R
     fault_kinds: tuple[str, ...] = ("kill", "ghost", "freeze")  # and "lose"
     change_kinds: tuple[str, ...] = ("reschedule", "pause", "stop", "end", "pass")
@@ -131,12 +150,14 @@ class Watch:
     settle = staticmethod(settle)
 
     def next(self, s: State) -> int | None:
-        """The earliest deadline; while paused none, or not before the pause ends."""
-        deadlines = [*s.jobs, *(h for c in s.crew for h in c.held if h != LOST)]
-        if not deadlines or s.paused == FOR_EVER:
+        """The earliest deadline; while paused for ever none."""
+        if s.paused == FOR_EVER:
             return None
-        head = min(deadlines)
-        return max(head, s.paused) if s.paused != NEVER else head
+        paused = s.paused if s.paused != NEVER else None
+        fires = s.fires if s.fires != NEVER else None
+        held = [h for c in s.crew for h in c.held if h != LOST]
+        head, back = min(s.jobs, default=None), min(held, default=None)
+        return earliest(head, back, paused=paused, opens=s.gate, full=len(held) >= self.cap, fires=fires)
 
     def settled(self, s: State, me: int | None = None, stays: bool = False) -> tuple[State, int | None, int]:
         seats = {i: c.promise for i, c in enumerate(s.crew) if c.promise != NEVER}
@@ -156,11 +177,14 @@ class Watch:
                 crew[i] = c._replace(held=tuple(sorted(LOST if h <= 0 else h for h in c.held)))
         jobs.sort()
         got = 0
+        n = min(n, self.cap - sum(h != LOST for c in crew for h in c.held), n if s.gate <= 0 else 0)
+        n = min(n, 1) if self.every else n
         if s.paused == NEVER:
-            while got < n and jobs and jobs[0] <= 0:
+            while got < n and jobs and jobs[0] <= min(0, s.fires):
                 got += 1
                 del jobs[0]
-        return s._replace(jobs=tuple(jobs), crew=tuple(crew)), got
+        gate = self.every if got and self.every else s.gate
+        return s._replace(jobs=tuple(jobs), crew=tuple(crew), gate=gate), got
 
     def pop(self, s: State, i: int) -> State:
         """Put back what ran out, hand out up to n, settle; the caller stays when it got fewer than it asked for."""
@@ -168,7 +192,17 @@ class Watch:
         s, got = self.put_back_and_take(s, n)
         s = change(s, i, held=tuple(sorted(s.crew[i].held + (self.ttr,) * got)))
         s, alarm, seat = self.settled(s, i, stays=got < n)
-        return change(s, i, phase="answered", alarm=NEVER if alarm is None else max(alarm, 0), seat=seat)
+        fires = got == 0 and s.fires <= 0 and s.paused == NEVER
+        alarm = NEVER if alarm is None else max(alarm, 0)
+        return change(s, i, phase="answered", alarm=alarm, seat=seat, fires=fires)
+
+    def fire(self, s: State) -> State:
+        """The job of the occurrence is added and the schedule moves on, if nobody did it before."""
+        if s.fires > 0:
+            return s
+        left = s.occurrences - 1
+        s = s._replace(jobs=tuple(sorted((*s.jobs, s.fires))), occurrences=left)
+        return self.settled(s._replace(fires=s.fires + self.period if left else NEVER))[0]
 
     def add(self, s: State, delay: int) -> State:
         if self.add_may_skip(s, delay):
@@ -201,6 +235,8 @@ class Watch:
     def answered(self, s: State, i: int) -> tuple[str, State]:
         """The reply of pop arrives."""
         c = s.crew[i]
+        if c.fires:
+            return f"{name(i)} reads its answer: a schedule is due", change(s, i, phase="firing", fires=False)
         if c.alarm == NEVER:
             return f"{name(i)} reads its answer: full", change(s, i, phase="away")
         if not self.free(c):
@@ -223,6 +259,8 @@ class Watch:
             return f"{who} pops", self.pop(s, i)
         if c.phase == "answered":
             return self.answered(s, i)
+        if c.phase == "firing":
+            return f"{who} attends to the schedule", change(self.fire(s), i, phase="waiting", alarm=0)
         if c.phase == "leaving":
             s, _, _ = self.settled(s, i)
             return f"{who} leaves", change(s, i, phase="away", seat=0)
@@ -271,20 +309,24 @@ class Watch:
     def tick(self, s: State) -> State:
         open_ = s.paused == NEVER
         neglected = open_ and any(c.life == "up" and self.free(c) for c in s.crew)
+        held = [h for c in s.crew for h in c.held if h != LOST]
+        full = len(held) >= self.cap
 
-        def older(deadline: int) -> int:
-            return deadline - 1 if deadline > 0 or neglected else deadline
+        def older(deadline: int, held_back: bool = False) -> int:
+            return deadline - 1 if deadline > 0 or (neglected and not held_back) else deadline
 
         crew = tuple(
             c._replace(
                 alarm=c.alarm if c.alarm in (0, NEVER) else self.alarm_after_a_tick(c),
                 promise=c.promise if c.promise in (NEVER, -self.G - 1) else c.promise - 1,
-                held=tuple(sorted(h if h == LOST else older(h) for h in c.held)),
+                held=tuple(sorted(h if h == LOST else older(h, s.gate > 0) for h in c.held)),
             )
             for c in s.crew
         )
         paused = s.paused if s.paused >= FOR_EVER else s.paused - 1 or NEVER
-        return s._replace(crew=crew, jobs=tuple(map(older, s.jobs)), paused=paused)
+        jobs = tuple(older(at, s.gate > 0 or full) for at in s.jobs)
+        fires = s.fires if s.fires == NEVER else older(s.fires)
+        return s._replace(crew=crew, jobs=jobs, paused=paused, gate=max(s.gate - 1, 0), fires=fires)
 
     def alarm_after_a_tick(self, c: Consumer) -> int:
         """An alarm counts from when the question was sent: a reply read late does not move it."""
@@ -392,7 +434,7 @@ def same(s: State) -> Key:
 
 
 def lateness(s: State) -> int:
-    late = min([0, *s.jobs, *(h for c in s.crew for h in c.held)])
+    late = min([0, s.fires, *s.jobs, *(h for c in s.crew for h in c.held)])
     return -late
 
 
@@ -416,7 +458,8 @@ def picture(s: State) -> str:
     )
     lists = " wake" * s.wake + " relay" * s.relay
     paused = "" if s.paused == NEVER else " paused" if s.paused == FOR_EVER else f" paused for {s.paused}"
-    return f"jobs {list(s.jobs)}{lists}{paused}  |  {crew}"
+    held = f" rate {s.gate}" * (s.gate > 0) + f" schedule {s.fires}" * (s.fires != NEVER)
+    return f"jobs {list(s.jobs)}{lists}{paused}{held}  |  {crew}"
 
 
 @dataclass

@@ -22,9 +22,21 @@ pytestmark = pytest.mark.model
 
 
 def everything(
-    watch: Watch, consumers: int, *, adds: int, changes: int = 0, faults: int = 0, late: int, looks: int | None = None
+    watch: Watch,
+    consumers: int,
+    *,
+    adds: int,
+    changes: int = 0,
+    faults: int = 0,
+    late: int,
+    looks: int | None = None,
+    fires: int = NEVER,
+    occurrences: int = 2,
 ) -> Report:
-    start = State(crew=(Consumer(),) * consumers, adds=adds, changes=changes, faults=faults)
+    left = 0 if fires == NEVER else occurrences
+    start = State(
+        crew=(Consumer(),) * consumers, adds=adds, changes=changes, faults=faults, fires=fires, occurrences=left
+    )
     return explore(watch, start, late=late, looks=looks)
 
 
@@ -165,7 +177,8 @@ class NamelessLooks(Watch):
         s, got = self.put_back_and_take(s, n)
         s = change(s, i, held=tuple(sorted(s.crew[i].held + (self.ttr,) * got)))
         s, _, _ = self.settled(s)
-        return change(s, i, phase="answered", alarm=self.R if got < n else NEVER, seat=0)
+        fires = got == 0 and s.fires <= 0 and s.paused == NEVER
+        return change(s, i, phase="answered", alarm=self.R if got < n else NEVER, seat=0, fires=fires)
 
 
 def test_a_look_without_a_name_may_leave_the_blpop_open() -> None:
@@ -180,6 +193,58 @@ def test_at_large_looks_without_a_name() -> None:
     assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
     assert_kept(everything(NamelessLooks(delays=(0, 3, 8)), 2, adds=2, changes=1, faults=1, late=watch.G))
     assert_kept(everything(NamelessLooks(delays=(0, 3)), 3, adds=2, late=0, looks=3))
+
+
+# ── limits and schedules ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SettlesWhenPlacesAreScarce(Watch):
+    """What tarry does: a finish settles only when all places under the cap were taken."""
+
+    def finish(self, s: State, i: int, h: int) -> State:
+        full = sum(held != LOST for c in s.crew for held in c.held) >= self.cap
+        held = list(s.crew[i].held)
+        held.remove(h)
+        s = change(s, i, held=tuple(held))
+        return self.settled(s)[0] if full and h != LOST else s
+
+
+def test_a_place_under_a_cap_is_taken_as_soon_as_it_is_free() -> None:
+    assert_kept(everything(SettlesWhenPlacesAreScarce(cap=1, delays=(0, 3)), 2, adds=2, changes=1, late=0))
+    assert_kept(everything(SettlesWhenPlacesAreScarce(cap=1, ttr=2, delays=(0,)), 3, adds=2, late=0, looks=3))
+    watch = SettlesWhenPlacesAreScarce(cap=1, ttr=3, delays=(0, 3), fault_kinds=("kill",))
+    assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
+
+
+@pytest.mark.parametrize("every", [2, pytest.param(7, marks=pytest.mark.slow)])
+def test_a_rate_lets_the_next_job_go_when_it_is_time(every: int) -> None:
+    assert_kept(everything(Watch(every=every, delays=(0, 3)), 2, adds=2, changes=1, late=0))
+    assert_kept(everything(Watch(every=every, delays=(0,)), 3, adds=2, late=0, looks=3))
+    watch = Watch(every=every, delays=(0,), fault_kinds=("kill", "freeze"))
+    assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
+
+
+@pytest.mark.parametrize("period", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_a_schedule_fires_on_time_whoever_dies(period: int) -> None:
+    assert_kept(everything(Watch(period=period, delays=(0, 3)), 2, adds=1, changes=1, fires=3, late=0))
+    watch = Watch(period=period, delays=(0, 3), fault_kinds=("kill",))
+    assert_kept(everything(watch, 2, adds=0, faults=1, fires=3, late=watch.G))
+    assert_kept(everything(NamelessLooks(period=period), 2, adds=0, changes=1, fires=3, late=0))
+
+
+def test_a_schedule_causes_few_looks_however_many_wait() -> None:
+    report = everything(Watch(), 3, adds=0, fires=3, late=0, looks=6)
+    assert_kept(report)
+
+
+@pytest.mark.slow
+def test_at_large_limits_and_schedules_with_a_fault() -> None:
+    watch = SettlesWhenPlacesAreScarce(cap=1, every=2, ttr=3, delays=(0, 3), fault_kinds=("kill", "ghost", "freeze"))
+    assert_kept(everything(watch, 2, adds=2, faults=1, fires=3, late=watch.G))
+    watch = SettlesWhenPlacesAreScarce(cap=2, delays=(0, 3), fault_kinds=("kill",))
+    assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
+    watch = SettlesWhenPlacesAreScarce(period=8, delays=(0, 3), fault_kinds=("kill", "ghost", "freeze"))
+    assert_kept(everything(watch, 2, adds=1, faults=1, fires=3, late=watch.G))
 
 
 # ── the rules alone ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,6 +390,29 @@ class APauseEndsUnseen(Watch):
         return super().next(s) if s.paused == NEVER else None
 
 
+class AFreePlaceIsNotTold(Watch):
+    """A finish never settles, under a cap too."""
+
+    def finish(self, s: State, i: int, h: int) -> State:
+        held = list(s.crew[i].held)
+        held.remove(h)
+        return change(s, i, held=tuple(held))
+
+
+class LooksBeforeTheRateAllowsIt(Watch):
+    """A job that is ready is a deadline, whatever the rate says."""
+
+    def next(self, s: State) -> int | None:
+        return super().next(s._replace(gate=0))
+
+
+class ASchedulePassesUnseen(Watch):
+    """The next occurrence is no deadline."""
+
+    def next(self, s: State) -> int | None:
+        return super().next(s._replace(fires=NEVER))
+
+
 @dataclass(frozen=True)
 class Mutant:
     watch: Watch
@@ -334,6 +422,7 @@ class Mutant:
     faults: int = 0
     late: int = 0
     looks: int | None = None
+    fires: int = NEVER
     finds: str = "late"
 
     def __str__(self) -> str:
@@ -353,6 +442,9 @@ MUTANTS = [
     Mutant(
         AlarmCountsFromTheReply(delays=(3,), fault_kinds=("freeze",)), 1, adds=1, faults=1, late=1, finds="its alarm"
     ),
+    Mutant(AFreePlaceIsNotTold(cap=1, delays=(0,), change_kinds=("stop",)), 2, adds=2, changes=1),
+    Mutant(LooksBeforeTheRateAllowsIt(every=3, delays=(0,)), 2, adds=2, looks=3, finds="endless"),
+    Mutant(ASchedulePassesUnseen(), 2, adds=0, fires=3),
     Mutant(APauseEndsUnseen(delays=(0, 3), change_kinds=("pause",)), 1, adds=1, changes=1),
 ]
 
@@ -361,7 +453,7 @@ MUTANTS = [
 def test_the_checker_finds_what_is_wrong_with(mutant: Mutant) -> None:
     m = mutant
     report = everything(
-        m.watch, m.consumers, adds=m.adds, changes=m.changes, faults=m.faults, late=m.late, looks=m.looks
+        m.watch, m.consumers, adds=m.adds, changes=m.changes, faults=m.faults, late=m.late, looks=m.looks, fires=m.fires
     )
     assert report.finding is not None, f"nothing found in {report.states} states"
     assert m.finds in report.finding.what, f"\n{report.finding}"

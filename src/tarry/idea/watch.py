@@ -209,7 +209,7 @@ class Watch:
         post, jobs = look.post, list(found.jobs)
         stays = len(jobs) < look.need and not found.ask_again
         post.unsure = False
-        post.seat = found.seat if stays else 0
+        post.seat = found.seat  # who only asks again has none, but for one who attends to a schedule first
         wait = found.wait / 1e6 * (1 if post.seat else 1 + crc32(post.me) % 50 / 1000)  # look-arounds fall apart
         post.alarm = min(now, sent + FROZEN_S) + wait if stays else None
         served = [caller for caller in post.callers if not caller.done][: len(jobs)]

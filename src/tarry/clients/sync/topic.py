@@ -9,22 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tarry.clients.sync.job import Job
 from tarry.verbs.jobs.durable import Durability, all_confirmed, confirmed
 from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs
-from tarry.verbs.jobs.shapes import (
-    Added,
-    Check,
-    Defaults,
-    HandedOut,
-    Histogram,
-    Holding,
-    IfExists,
-    JobInfo,
-    NewJob,
-    Page,
-    State,
-    Stats,
-)
+from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.shapes import Added, HandedOut, Holding, IfExists, JobInfo, NewJob, Page, State
 from tarry.verbs.jobs.taking import RawJob
 from tarry.words.durations import Duration
+from tarry.words.rates import RateLike
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -64,17 +53,20 @@ class Topic(Generic[T]):
         ttr: Duration | None = None,
         max_attempts: int | None = TOPICS_OWN,
         headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
         durability: Durability = None,
     ) -> Added:
         """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
 
         ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
         ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, ``"replace"`` puts this one in its place.
-        ``ttr`` and ``max_attempts`` (``None``: no limit) win over the consumer's and the topic's. ``durability`` answers
-        only when a replica has it (``"replicated"``, or a number of them), or the server's disk (``"fsynced"``).
+        ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``stale``) win over the
+        consumer's and the topic's. ``durability`` answers only when a replica has it (``"replicated"``, or a number of
+        them), or the server's disk (``"fsynced"``).
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer.
         """
-        call = confirmed(self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers), durability)
+        call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers, max_lateness)
+        call = confirmed(call, durability)
         self.engine.introduce(self.name)
         return self.engine.run(call)
 
@@ -88,6 +80,7 @@ class Topic(Generic[T]):
         ttr: Duration | None = None,
         max_attempts: int | None = TOPICS_OWN,
         headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
         durability: Durability = None,
         atomic: bool = False,
     ) -> list[Added]:
@@ -97,9 +90,8 @@ class Topic(Generic[T]):
         nothing; ``JobExists`` and ``Unavailable`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
-        flow = all_confirmed(
-            self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic), durability
-        )
+        flow = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic, max_lateness)
+        flow = all_confirmed(flow, durability)
         self.engine.introduce(self.name)
         return self.engine.run(flow)
 
@@ -254,12 +246,20 @@ class Topic(Generic[T]):
         ttr: Duration | None = AS_IT_IS,
         max_attempts: int | None = AS_IT_IS,
         keep: Duration | None = AS_IT_IS,
+        rate: RateLike | None = AS_IT_IS,
+        burst: int | None = AS_IT_IS,
+        concurrency: int | None = AS_IT_IS,
+        max_lateness: Duration | None = AS_IT_IS,
     ) -> Defaults:
-        """Sets, for all clients, what holds for jobs that say nothing else, and answers what holds now.
+        """Sets, for all clients and at once, what holds for the topic, and answers what holds now.
 
-        ``ttr=None``: 60 s again; ``max_attempts=None``: no limit; ``keep``: how long dead jobs stay, ``None`` for ever.
+        For jobs that say nothing else: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
+        ``max_lateness`` (what would be handed out later is dead, ``stale``); ``keep``: how long dead jobs stay, ``None`` for
+        ever. For all together: ``rate``, at most so many handed out in so long (``"100/1m"``, ``(100, "1m")``, or a number
+        a second), ``burst`` of them at once after a quiet time (``None``: what comes in a tenth of a second); ``concurrency``,
+        at most so many reserved at a time. ``None`` takes a limit away. What waits for one keeps its order and its attempts.
         """
-        return self.engine.run(self.verbs.configure(ttr, max_attempts, keep))
+        return self.engine.run(self.verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness))
 
     def purge(self, state: State | None = None) -> int:
         """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""

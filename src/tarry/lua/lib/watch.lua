@@ -9,13 +9,18 @@
 
 local GRACE, ROUND = 1000000, 10000000
 
--- The next moment at which something can be done, or nil. While paused: not before the end of the pause.
-local function earliest(paused)
-  local head = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+-- The next moment at which something can be done, or nil. While paused: not before the end of the pause. While the rate lets
+-- nothing go: not before it does. While the cap is reached: not before a reservation runs out; other places that become free
+-- are told by a token.
+local function earliest(paused, fires, opens_at, full)
+  local head = not full and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
   local back = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
-  if not head and not back then return nil end
-  local first = math.min(tonumber(head or back), tonumber(back or head))
-  return math.max(first, tonumber(paused or redis.call('HGET', meta, 'paused') or 0))
+  local first = fires
+  if head or back then
+    local ready = math.max(math.min(tonumber(head or back), tonumber(back or head)), opens_at)
+    first = fires and math.min(fires, ready) or ready
+  end
+  return first and math.max(first, paused)
 end
 
 local function set_token(list, wanted)
@@ -26,10 +31,10 @@ local function set_token(list, wanted)
   end
 end
 
--- Answers the caller's alarm and its seat (1, 2 or 0: none). Who knows the end of the pause (0: none) need not look it up.
-local function settle(me, stays, paused)
+-- Answers the caller's alarm and its seat (1, 2 or 0: none). What holds the topic back is given as `gates` answers it.
+local function settle(me, stays, ...)
   if me ~= '' then redis.call('ZREM', watch, me) end
-  local next = earliest(paused)
+  local next = earliest(...)
   if not next or next > now + ROUND then
     redis.call('DEL', watch, wake, relay)
     return now + ROUND, 0

@@ -10,7 +10,7 @@ local clock, mode, again = unpack(ARGV)
 --
 -- Answers now, then for each item: its due time, or the state that refused it ("!dead 1700000000000000"; "=" where it
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state".
--- include clock job watch
+-- include clock job limits gates watch
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -98,7 +98,7 @@ if #values > 0 then redis.call('HSET', jobs, unpack(values)) end
 if added > 0 then redis.call('ZADD', due, unpack(scores)) end
 count('replaced', replaced)  -- how many were added is what there is and what has gone: see stats.lua
 count('repeated', repeated)
-if soonest <= now + ROUND and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
-  settle('', false)  -- a job that is not the earliest, or far away, changes nothing for those who watch
+if replaced > 0 or soonest <= now + ROUND and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
+  settle('', false, read_gates())  -- else: a job that is not the earliest, or far away, changes nothing for those who watch
 end
 return answers

@@ -25,4 +25,8 @@ for i = FIRST, #ARGV, STRIDE do
 end
 count('died', buried)
 count('stale', stale)
+if buried > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
+-- include limits gates watch places
+  if note_places(buried) then settle('', false, read_gates()) end
+end
 return answers

@@ -7,13 +7,13 @@ local clock = unpack(ARGV)
 -- include clock job
 
 local FIRST, STRIDE = 2, 1
-local answers, deleted = {}, 0
+local answers, deleted, ended = {}, 0, 0
 for i = FIRST, #ARGV, STRIDE do
   local id = ARGV[i]
   local state = place_of(id)
   if state then
     redis.call('ZREM', due, id)
-    redis.call('ZREM', reserved, id)
+    ended = ended + redis.call('ZREM', reserved, id)
     redis.call('ZREM', dead, id)
     deleted = deleted + 1
   end
@@ -22,4 +22,8 @@ for i = FIRST, #ARGV, STRIDE do
   answers[#answers + 1] = state or false
 end
 count('deleted', deleted)
+if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
+-- include limits gates watch places
+  if note_places(ended) then settle('', false, read_gates()) end
+end
 return answers

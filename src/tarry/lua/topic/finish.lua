@@ -29,4 +29,8 @@ if #gone > 0 then
 end
 count('finished', #gone)
 count('stale', stale)
+if #gone > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
+-- include limits gates watch places
+  if note_places(#gone) then settle('', false, read_gates()) end
+end
 return answers

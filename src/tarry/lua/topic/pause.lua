@@ -2,13 +2,14 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, span = unpack(ARGV)
 --
 -- Hands out nothing for `span` µs; "" ends the pause. Answers the end of the pause, or 0.
--- include clock watch
+-- include clock limits gates watch
 
 local LAST_MOMENT = 253402300799999999
 if span == '' then
-  redis.call('HDEL', meta, 'paused')
+  local paused = tonumber(redis.call('HGET', meta, 'paused') or 0)
+  if paused > now then redis.call('HSET', meta, 'paused', text(now)) end  -- until now: no job is late by it
 else
-  redis.call('HSET', meta, 'paused', text(math.min(now + tonumber(span), LAST_MOMENT)))
+  redis.call('HSET', meta, 'paused', text(math.min(now + tonumber(span), LAST_MOMENT)), 'ruled', 1)
 end
-settle('', false)
+settle('', false, read_gates())
 return tonumber(redis.call('HGET', meta, 'paused') or 0)

@@ -5,17 +5,21 @@ local clock, want, need, ttr, holder, me = unpack(ARGV)
 -- First puts back reservations whose TTR is over, and sweeps away a few dead jobs that are too old.
 -- `me` stays to wait when it was named and fewer than `need` jobs came: then it takes a seat of the watch.
 --
--- Answers now, receipt, µs until the alarm, seat, whether to ask again at once, and for each job
--- id, head and body, attempt, due, TTR in µs.
--- include clock job watch grave back
+-- Only so many as the topic's limits let go, and none that is due after a schedule which nobody has attended to yet.
+--
+-- Answers now, receipt, µs until the alarm, seat, what to do at once (1: ask again, 2: attend to the schedules that are
+-- due, then ask again), and for each job id, head and body, attempt, due, TTR in µs.
+-- include clock job limits watch grave back lateness
 
 local ENOUGH, SWEEP, DAY = 4000000, 16, 86400000000
+local ASK_AGAIN, FIRE = 1, 2
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 if me ~= '' then redis.call('ZREM', watch, me) end  -- the first write is a removal: works with a full memory too
-local set = redis.call('HMGET', meta, 'last', 'paused', 'ttr', 'max_attempts', 'keep')
+local set = redis.call('HMGET', meta, 'last', 'ruled')
+local rules = set[2] and redis.call('HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited') or {}
 local returned = put_back()
-local keep = tonumber(set[5] or DEFAULT_KEEP)
+local keep = tonumber(rules[4] or DEFAULT_KEEP)
 if keep > 0 then
   local old = redis.call('ZRANGE', dead, '-inf', text(now - keep), 'BYSCORE', 'LIMIT', 0, SWEEP)
   if #old > 0 then
@@ -26,21 +30,15 @@ if keep > 0 then
   end
 end
 
+local paused, fires, limits = tonumber(rules[1] or 0), tonumber(rules[5]), rules[6] and read_limits()
+local newest = fires and math.min(now, fires) or now
+local opened = limits and math.max(paused, returned > 0 and now or limits.opened) or paused
+
 local receipt = math.max(tonumber(set[1] or 0) + 1, now)
-local answers, bytes, handed, aside, late = {now, receipt, 0, 0, 0}, 0, 0, 0, {}
+local answers, bytes, handed, aside = {now, receipt, 0, 0, 0}, 0, 0, 0
 
-local topic_limit, usual_ttr = tonumber(set[4] or DEFAULT_LIMIT), tonumber(ttr)
-if usual_ttr == 0 then usual_ttr = tonumber(set[3] or DEFAULT_TTR) end
-
--- Lateness is kept in buckets of a quarter of a power of two; neighbours in a batch share one.
-local bucket, low, high = nil, 1, 0
-local function note_lateness(us)
-  if us < low or us >= high then
-    local k = math.floor(math.log(us + 1) / math.log(2) * 4)
-    bucket, low, high = 'late:' .. k, 2 ^ (k / 4) - 1, 2 ^ ((k + 1) / 4) - 1
-  end
-  late[bucket] = (late[bucket] or 0) + 1
-end
+local topic_limit, usual_ttr = tonumber(rules[3] or DEFAULT_LIMIT), tonumber(ttr)
+if usual_ttr == 0 then usual_ttr = tonumber(rules[2] or DEFAULT_TTR) end
 
 local function set_aside(id, value)
   if value then
@@ -56,10 +54,22 @@ local function set_aside(id, value)
   aside = aside + 1
 end
 
--- One job out: what it adds to the reservations and runs, or nothing when it is not readable.
+local function is_stale(id, at, flags, value, run)
+  local latest = limits and limits.stale
+  if flags >= HAS_LATEST and #value >= HEAD_SIZE + 8 then latest = struct.unpack('<d', value, HEAD_SIZE + 1) end
+  if not latest or now - at <= latest then return false end
+  local attempt, limit, receipt_was, first, holder = unpack_run(run or '')
+  bury_run(id, attempt, limit, receipt_was, first, holder, 'stale\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')
+  count('died', 1)
+  aside = aside + 1
+  return true
+end
+
+-- One job out: what it adds to the reservations and runs, or nothing when it is not readable, or too late.
 local function hand(id, at, value, run, ends, notes)
   if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return set_aside(id, value) end
-  local _, _, _, own_ttr, own_limit = struct.unpack(HEAD, value)
+  local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
+  if (limits or flags >= HAS_LATEST) and is_stale(id, at, flags, value, run) then return end
   local attempt, first, fault = 1, 0, ''
   if run then
     attempt, _, _, first, _, fault = unpack_run(run)
@@ -70,7 +80,7 @@ local function hand(id, at, value, run, ends, notes)
   local k = #ends
   ends[k + 1], ends[k + 2] = now + time + handed, id
   notes[k + 1], notes[k + 2] = id, pack_run(attempt, limit == NO_LIMIT and 0 or limit, receipt, first, holder, fault)
-  note_lateness(now - at)
+  note_lateness(now - math.max(at, opened, limits and limits.at(handed + 1) or 0))
   local slot = 5 + 5 * handed
   answers[slot + 1], answers[slot + 2], answers[slot + 3] = id, value, attempt
   answers[slot + 4], answers[slot + 5] = at, time
@@ -79,7 +89,7 @@ end
 
 -- As many as fit: the first few tell how large the rest may be.
 local function take(limit)
-  local found = redis.call('ZRANGE', due, '-inf', now, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
+  local found = redis.call('ZRANGE', due, '-inf', newest, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
   if #found == 0 then return false end
   local ids, gone, ends, notes = {}, {}, {}, {}
   for i = 1, #found, 2 do ids[(i + 1) / 2] = found[i] end
@@ -102,7 +112,8 @@ local function take(limit)
 end
 
 want = tonumber(want)
-if tonumber(set[2] or 0) <= now then
+if limits then want = math.min(want, limits.room()) end
+if paused <= now then
   local step = 4
   while handed < want and aside < 100 and take(math.min(want - handed, step)) do
     if bytes >= ENOUGH then break end
@@ -111,11 +122,17 @@ if tonumber(set[2] or 0) <= now then
   end
   if handed > 0 then
     redis.call('HSET', meta, 'last', text(receipt))
-    for bucket, n in pairs(late) do redis.call('HINCRBY', meta, bucket, n) end
+    if limits then limits.spend(handed) end
+    write_lateness()
   end
 end
 
-local ask_again = handed == 0 and (returned > 0 or aside > 0)
-local alarm, seat = settle(me, me ~= '' and handed < tonumber(need) and not ask_again, set[2] or 0)
-answers[3], answers[4], answers[5] = alarm - now, seat, ask_again and 1 or 0
+local todo = 0
+if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
+if handed == 0 and (returned > 0 or aside > 0) then todo = ASK_AGAIN end
+local stays = me ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
+local opens_at, full = 0, false
+if limits then opens_at, full = limits.gates() end
+local alarm, seat = settle(me, stays, paused, fires, opens_at, full)
+answers[3], answers[4], answers[5] = todo == FIRE and 0 or alarm - now, seat, todo
 return answers

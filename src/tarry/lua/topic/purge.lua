@@ -5,9 +5,9 @@ local clock, place, side, limit = unpack(ARGV)
 -- its receipts go on rising. Answers how many went.
 -- include clock job window
 
-local gone
+local gone, ended = 0, 0
 if place == 'all' then
-  gone = redis.call('HLEN', jobs)
+  gone, ended = redis.call('HLEN', jobs), redis.call('ZCARD', reserved)
   redis.call('UNLINK', due, reserved, dead, jobs, runs)
 else
   local low, high = window(side, '', '')
@@ -15,9 +15,14 @@ else
   gone = #ids
   if gone > 0 then
     redis.call('ZREM', SETS[place], unpack(ids))
+    ended = place == 'reserved' and gone or 0
     redis.call('HDEL', runs, unpack(ids))
     redis.call('HDEL', jobs, unpack(ids))
   end
 end
 count('deleted', gone)
+if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
+-- include limits gates watch places
+  if note_places(ended) then settle('', false, read_gates()) end
+end
 return gone

@@ -4,7 +4,7 @@ local clock, again = unpack(ARGV)
 --
 -- Back with a job, due `when` µs from now, or at "@" and a moment; or to `dead`, if this attempt counted and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
--- include clock job watch grave receipt
+-- include clock job limits gates watch places grave receipt
 
 local FIRST, STRIDE, LAST_MOMENT = 3, 5, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -47,5 +47,6 @@ end
 count('released', released)
 count('died', died)
 count('stale', stale)
-settle('', false)
+note_places(released + died)
+settle('', false, read_gates())
 return answers

@@ -3,8 +3,9 @@ local clock = unpack(ARGV)
 --
 -- What a topic looks like. A reservation whose TTR is over counts as ready. Changes nothing.
 -- Additions are not counted when they happen: what was added is there, or its going was counted.
--- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, meta.
--- include clock
+-- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs have to wait
+-- (or nothing), until when, meta.
+-- include clock limits gates
 
 local function first_of(set, least)
   return redis.call('ZRANGE', set, least, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2] or false
@@ -17,6 +18,16 @@ local oldest = first_of(due, '-inf')
 if oldest and tonumber(oldest) > now then oldest = false end
 local ran_out = first_of(reserved, '-inf')
 if ran_out and tonumber(ran_out) <= now and (not oldest or tonumber(ran_out) < tonumber(oldest)) then oldest = ran_out end
+local paused, _, opens_at, full = read_gates()
+local why, wait = false, now
+if ready + over > 0 then
+  if opens_at > wait then why, wait = 'rate', opens_at end
+  if full and over == 0 then
+    local back = tonumber(first_of(reserved, '-inf'))
+    if back > wait then why, wait = 'concurrency', back end
+  end
+  if paused > wait then why, wait = 'pause', paused end
+end
 return {
   now,
   redis.call('ZCARD', due) - ready,
@@ -27,5 +38,7 @@ return {
   oldest,
   redis.call('ZCARD', watch),
   redis.call('HLEN', jobs),
+  why,
+  wait,
   redis.call('HGETALL', meta),
 }

@@ -12,7 +12,8 @@ from tarry.errors import BodyError
 from tarry.words.durations import as_text
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.shapes import Added, HandedOut, Histogram, JobInfo, Stats, Stored
+    from tarry.verbs.jobs.pictures import Histogram, Stats
+    from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo, Stored
     from tarry.verbs.workers import WorkerInfo
 
 

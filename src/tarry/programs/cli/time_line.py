@@ -25,7 +25,7 @@ from tarry.programs.cli.workers import in_words
 
 if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
-    from tarry.verbs.jobs.shapes import Histogram, Stats
+    from tarry.verbs.jobs.pictures import Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
 
 BARS = " ▁▂▃▄▅▆▇█"

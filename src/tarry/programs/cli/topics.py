@@ -15,7 +15,8 @@ from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
     from tarry.clients.sync.topic import Topic
-    from tarry.verbs.jobs.shapes import Check, State, Stats
+    from tarry.verbs.jobs.pictures import Check, Stats
+    from tarry.verbs.jobs.shapes import State
 
 
 @verb()

@@ -12,21 +12,11 @@ from typing import Any, Generic, TypeVar
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, ask
 from tarry.verbs.jobs import holding, looking, minding, options, putting, ruling, settling, taking
-from tarry.verbs.jobs.shapes import (
-    Added,
-    Check,
-    Defaults,
-    Histogram,
-    Holding,
-    IfExists,
-    JobInfo,
-    NewJob,
-    Page,
-    State,
-    Stats,
-)
+from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.shapes import Added, Holding, IfExists, JobInfo, NewJob, Page, State
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words.durations import Duration, microseconds
+from tarry.words.rates import RateLike
 
 T = TypeVar("T")
 TOPICS_OWN = options.TOPICS_OWN
@@ -52,8 +42,9 @@ class TopicVerbs(Generic[T]):
         ttr: Duration | None,
         max_attempts: int | None,
         headers: Mapping[str, str] | None,
+        max_lateness: Duration | None = None,
     ) -> Call[Added]:
-        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers)
+        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
         return putting.add(self.desk, body, opts, id)
 
     def add_many(
@@ -66,9 +57,10 @@ class TopicVerbs(Generic[T]):
         max_attempts: int | None,
         headers: Mapping[str, str] | None,
         atomic: bool,
+        max_lateness: Duration | None = None,
     ) -> Flow[list[Added]]:
         _refuse_one(bodies, "bodies")
-        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers)
+        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
         return putting.add_many(self.desk, bodies, opts, atomic=atomic)
 
     def pop(self, n: int, ttr: Duration | None) -> Flow[taking.Taken]:
@@ -140,8 +132,17 @@ class TopicVerbs(Generic[T]):
     def resume(self) -> Call[None]:
         return ruling.resume(self.keys)
 
-    def configure(self, ttr: Duration | None, max_attempts: int | None, keep: Duration | None) -> Call[Defaults]:
-        return ruling.configure(self.keys, ttr, max_attempts, keep)
+    def configure(
+        self,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        keep: Duration | None,
+        rate: RateLike | None = AS_IT_IS,
+        burst: int | None = AS_IT_IS,
+        concurrency: int | None = AS_IT_IS,
+        max_lateness: Duration | None = AS_IT_IS,
+    ) -> Call[Defaults]:
+        return ruling.configure(self.keys, ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
 
     def purge(self, state: State | None) -> Flow[int]:
         return ruling.purge(self.keys, state)

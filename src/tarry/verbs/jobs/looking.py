@@ -6,16 +6,17 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow, Reply, ask
 from tarry.idea.scripts import Script
+from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Limited, Stats, Why
 from tarry.verbs.jobs.places import places_of
-from tarry.verbs.jobs.shapes import Check, Histogram, JobInfo, Lateness, Page, State, Stats
+from tarry.verbs.jobs.shapes import JobInfo, Page, State
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words import names
-from tarry.words.durations import Duration, as_datetime, as_timedelta, microseconds, moment
+from tarry.words.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, microseconds, moment
 from tarry.words.keys import TopicKeys, departing_key
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
     """What the topic looks like now."""
 
     def decode(reply: Reply) -> Stats:
-        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, flat = reply
+        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat = reply
         meta = dict(zip(flat[::2], flat[1::2], strict=True))
         paused = int(float(meta.get(b"paused", 0)))
         lateness = _lateness(meta)
@@ -108,6 +109,7 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
             next_due=_moment_of(next_due),
             oldest_ready=_moment_of(oldest),
             paused_until=as_datetime(paused) if paused > now else None,
+            limited=_limited(why, until),
             watching=seats,
             added=jobs + sum(counters[name] for name in _GONE),
             lateness=lateness,
@@ -124,6 +126,12 @@ _GONE = ("finished", "deleted", "replaced", "lost", "swept")
 
 def _moment_of(score: bytes | None) -> datetime | None:
     return as_datetime(int(float(score))) if score is not None else None
+
+
+def _limited(why: bytes | None, until: int) -> Limited | None:
+    if why is None:
+        return None
+    return Limited(cast("Why", why.decode()), as_datetime(until) if until < LAST_MOMENT_US - SECOND else None)
 
 
 def _lateness(meta: dict[bytes, bytes]) -> Lateness:

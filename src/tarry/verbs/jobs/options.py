@@ -28,13 +28,15 @@ class Options(NamedTuple):
     ttr_ms: int
     max_attempts: int
     headers: bytes
+    latest: int | None
+    """Microseconds after its due time; ``None`` when the call does not say."""
     json_head: bytes
     """The head of a job with these options, a JSON body and no nonce."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
         if not flags and nonce is stored.NO_NONCE:
             return self.json_head
-        return stored.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers)
+        return stored.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.latest)
 
 
 def options(
@@ -44,29 +46,34 @@ def options(
     ttr: Duration | None = None,
     max_attempts: int | None = TOPICS_OWN,
     headers: Mapping[str, str] | None = None,
+    max_lateness: Duration | None = None,
 ) -> Options:
     """Raises ``BadInput``."""
     if delay is None and at is None:
         raise BadInput("delay: None given; write 0 for now, or leave it out.")
-    if delay is not None and at is None and headers is None and ttr is None:
+    if delay is not None and at is None and headers is None and ttr is None and max_lateness is None:
         try:
             return _usual(delay, if_exists, max_attempts)
         except TypeError:
             pass  # not hashable, and so wrong: the way below says how
-    return _make(when_of(delay, at), if_exists, ttr_ms_of(ttr), max_attempts, stored.pack_headers(headers))
+    latest = latest_of(max_lateness)
+    return _make(when_of(delay, at), if_exists, ttr_ms_of(ttr), max_attempts, stored.pack_headers(headers), latest)
 
 
 @lru_cache(maxsize=256, typed=True)
 def _usual(delay: Duration, if_exists: IfExists, max_attempts: int | None) -> Options:
-    return _make(when_of(delay, None), if_exists, 0, max_attempts, b"")
+    return _make(when_of(delay, None), if_exists, 0, max_attempts, b"", None)
 
 
-def _make(when: bytes, if_exists: IfExists, ttr_ms: int, max_attempts: int | None, headers: bytes) -> Options:
+def _make(
+    when: bytes, if_exists: IfExists, ttr_ms: int, max_attempts: int | None, headers: bytes, latest: int | None
+) -> Options:
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
     limit = max_attempts_of(max_attempts)
-    return Options(mark, when, ttr_ms, limit, headers, stored.pack_head(0, ttr_ms, limit, stored.NO_NONCE, headers))
+    head = stored.pack_head(0, ttr_ms, limit, stored.NO_NONCE, headers, latest)
+    return Options(mark, when, ttr_ms, limit, headers, latest, head)
 
 
 def when_of(delay: Duration | None, at: datetime | None) -> bytes:
@@ -86,6 +93,11 @@ def ttr_ms_of(ttr: Duration | None) -> int:
     if ms > stored.LONGEST_TTR_MS:
         raise BadInput("ttr: longer than 49 days; touch the job from time to time instead.")
     return ms
+
+
+def latest_of(max_lateness: Duration | None) -> int | None:
+    """Microseconds; ``None`` when none is given."""
+    return None if max_lateness is None else microseconds(max_lateness, "max_lateness", least=MILLISECOND)
 
 
 def max_attempts_of(value: int | None) -> int:

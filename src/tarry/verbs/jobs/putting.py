@@ -10,7 +10,7 @@ from tarry.errors import BadInput, JobExists, Unavailable
 from tarry.idea.calls import FIRST_TIME, Call, Flow, Reply, ask
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs import stored
-from tarry.verbs.jobs.options import NEW, PLAIN, TOPICS_OWN, Options, max_attempts_of, ttr_ms_of, when_of
+from tarry.verbs.jobs.options import NEW, PLAIN, TOPICS_OWN, Options, latest_of, max_attempts_of, ttr_ms_of, when_of
 from tarry.verbs.jobs.shapes import Added, NewJob, State
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words import names
@@ -134,7 +134,8 @@ def _item(desk: TopicDesk[T], job: NewJob[T], opts: Options, fresh: bytes) -> tu
     ttr_ms = opts.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
     limit = opts.max_attempts if job.max_attempts == TOPICS_OWN else max_attempts_of(job.max_attempts)
     headers = opts.headers if job.headers is None else stored.pack_headers(job.headers)
+    latest = opts.latest if job.max_lateness is None else latest_of(job.max_lateness)
     id, mark, nonce = fresh, NEW, stored.NO_NONCE
     if job.id is not None:
         id, mark, nonce = names.name(job.id, "id"), opts.mark, desk.ids.nonce()
-    return id, mark + when, stored.pack_head(flags, ttr_ms, limit, nonce, headers) + raw
+    return id, mark + when, stored.pack_head(flags, ttr_ms, limit, nonce, headers, latest) + raw

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -60,6 +59,7 @@ class NewJob(Generic[T]):
     ttr: Duration | None = field(default=None, kw_only=True)
     max_attempts: int | None = field(default=-1, kw_only=True)
     headers: Mapping[str, str] | None = field(default=None, kw_only=True)
+    max_lateness: Duration | None = field(default=None, kw_only=True)
 
 
 class Stored(Generic[T]):
@@ -220,101 +220,3 @@ class Page(Generic[T]):
 
     def __len__(self) -> int:
         return len(self.jobs)
-
-
-@dataclass(frozen=True, slots=True)
-class Lateness:
-    """How late jobs were handed out since the topic began; percentiles are right to within a fifth.
-
-    ``buckets`` counts them: bucket k holds latenesses whose successor lies from 2^(k/4) to 2^((k+1)/4) µs.
-    """
-
-    count: int
-    p50: timedelta
-    p99: timedelta
-    max: timedelta
-    buckets: Mapping[int, int] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(cls, buckets: Mapping[int, int]) -> Lateness:
-        """From counts by bucket. A percentile is the upper end of its bucket."""
-        ordered = sorted(buckets.items())
-        total = sum(buckets.values())
-
-        def at(share: float) -> timedelta:
-            seen = 0
-            for bucket, n in ordered:
-                seen += n
-                if seen >= share * total:
-                    return as_timedelta(math.ceil(2 ** ((bucket + 1) / 4)) - 2)
-            return timedelta(0)
-
-        return cls(total, at(0.5), at(0.99), at(1.0), dict(ordered))
-
-    def since(self, earlier: Lateness) -> Lateness:
-        """What was handed out after an earlier look."""
-        gained = {bucket: n - earlier.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
-        return Lateness.of({bucket: n for bucket, n in gained.items() if n > 0})
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """What a topic looks like at one moment. A reservation whose TTR is over counts as ready."""
-
-    topic: str
-    now: datetime
-    delayed: int
-    ready: int
-    reserved: int
-    dead: int
-    next_due: datetime | None
-    oldest_ready: datetime | None
-    paused_until: datetime | None
-    watching: int
-    added: int
-    popped: int
-    finished: int
-    released: int
-    timed_out: int
-    died: int
-    kicked: int
-    deleted: int
-    replaced: int
-    stale: int
-    repeated: int
-    lost: int
-    swept: int
-    lateness: Lateness
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """How many jobs are due when. Bucket i spans ``start + i × width``."""
-
-    now: datetime
-    start: datetime
-    width: timedelta
-    before: int
-    counts: tuple[int, ...]
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Defaults:
-    """What holds for a topic's jobs that say nothing else. ``None``: no limit of attempts, dead jobs kept for ever."""
-
-    ttr: timedelta
-    max_attempts: int | None
-    keep: timedelta | None
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What ``check`` found: nothing, when all is well."""
-
-    looked_at: int
-    faults: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        return not self.faults

@@ -1,8 +1,9 @@
 """The stored format, version 1: what lies in a topic's ``jobs`` and ``runs``.
 
-    jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ headers ┬ body ┐
+    jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ latest ┬ headers ┬ body ┐
     runs   id → ┌ attempt I ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
 
+``latest`` is a double, µs after the due time, and there only where a flag says so: after it a job is not handed out.
 Little endian, no padding; the script writes format and created. lua/lib/job.lua reads the same. A job of a format that a
 version does not know is set aside by it, never guessed at.
 """
@@ -29,6 +30,9 @@ _SENT = Struct("<BII8sH")
 _HEAD = Struct("<BdBII8sH")
 _BODY = Struct("<B16xH")
 _FLAGS_AT = 9
+_LATEST = Struct("<d")
+HAS_LATEST = 64
+"""Of the flags."""
 _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
@@ -41,6 +45,8 @@ class Head(NamedTuple):
     ttr_ms: int
     max_attempts: int
     nonce: bytes
+    latest: int | None
+    """Microseconds after which it is too late; ``None`` when the job does not say."""
     headers: bytes
     body: bytes
 
@@ -59,9 +65,14 @@ class Run(NamedTuple):
 NO_RUN = Run(0, 0, 0, 0, "", "")
 
 
-def pack_head(flags: int, ttr_ms: int, max_attempts: int, nonce: bytes, headers: bytes) -> bytes:
+def pack_head(
+    flags: int, ttr_ms: int, max_attempts: int, nonce: bytes, headers: bytes, latest: int | None = None
+) -> bytes:
     """The head as the client sends it; the script puts format and created before it."""
-    return _SENT.pack(flags, ttr_ms, max_attempts, nonce, len(headers)) + headers
+    if latest is None:
+        return _SENT.pack(flags, ttr_ms, max_attempts, nonce, len(headers)) + headers
+    sent = _SENT.pack(flags | HAS_LATEST, ttr_ms, max_attempts, nonce, len(headers))
+    return sent + _LATEST.pack(latest) + headers
 
 
 def pack_headers(headers: Mapping[str, str] | None) -> bytes:
@@ -87,8 +98,9 @@ def unpack_head(value: bytes) -> Head:
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
-    body = _HEAD.size + size
-    return Head(int(created), flags, ttr_ms, max_attempts, nonce, value[_HEAD.size : body], value[body:])
+    latest, at = _latest(value, flags)
+    body = at + size
+    return Head(int(created), flags & ~HAS_LATEST, ttr_ms, max_attempts, nonce, latest, value[at:body], value[body:])
 
 
 def body_of(value: bytes) -> tuple[bytes, int]:
@@ -96,7 +108,18 @@ def body_of(value: bytes) -> tuple[bytes, int]:
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     flags, size = _BODY.unpack_from(value, _FLAGS_AT)
-    return value[_HEAD.size + size :], flags
+    if flags < HAS_LATEST:
+        return value[_HEAD.size + size :], flags
+    return value[_latest(value, flags)[1] + size :], flags & ~HAS_LATEST
+
+
+def _latest(value: bytes, flags: int) -> tuple[int | None, int]:
+    """When it is too late, and where the headers begin."""
+    if not flags & HAS_LATEST:
+        return None, _HEAD.size
+    if len(value) < _HEAD.size + _LATEST.size:
+        raise BodyError(_UNREADABLE)
+    return _whole(_LATEST.unpack_from(value, _HEAD.size)[0]), _HEAD.size + _LATEST.size
 
 
 def unpack_run(run: bytes | None) -> Run:

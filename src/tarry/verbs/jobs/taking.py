@@ -23,6 +23,7 @@ MOST = 1000
 """One script hands out no more; a larger ``pop_many`` is refused, for it would hold the server up."""
 NOBODY = b""
 _FIELDS = 5
+PUT_IN_ORDER, FIRE = 1, 2
 
 RawJob = tuple[bytes, bytes, int, int, int]
 """id, head and body, attempt, due, TTR in µs."""
@@ -38,15 +39,20 @@ class Taken:
     """Microseconds until the alarm, for a consumer that stays."""
     seat: int
     """1, 2 or 0: which seat of the watch the consumer took."""
-    ask_again: bool
-    """Nothing came, but something was put in order: look again at once."""
+    todo: int
+    """What to do at once: 0 nothing, ``PUT_IN_ORDER`` or ``FIRE``."""
     jobs: list[RawJob]
+
+    @property
+    def ask_again(self) -> bool:
+        """Nothing came, but something was put in order, or is to be: look again at once."""
+        return self.todo > 0
 
 
 def _taken(reply: Reply) -> Taken:
     flat: list[Any] = reply
     jobs = list(zip(*[iter(flat[5:])] * _FIELDS, strict=True))
-    return Taken(flat[0], flat[1], flat[2], flat[3], bool(flat[4]), jobs)
+    return Taken(flat[0], flat[1], flat[2], flat[3], flat[4], jobs)
 
 
 def pop(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, me: bytes = NOBODY) -> Call[Taken]:

@@ -1,0 +1,8 @@
+-- All that `settle` is told: the end of the pause, the next schedule, and the limits' gates.
+local function read_gates()
+  if not redis.call('HGET', meta, 'ruled') then return 0, nil, 0, false end
+  local set = redis.call('HMGET', meta, 'paused', 'fires', 'limited')
+  local paused, fires = tonumber(set[1] or 0), tonumber(set[2])
+  if not set[3] then return paused, fires, 0, false end
+  return paused, fires, read_limits().gates()
+end

@@ -1,0 +1,133 @@
+"""What a topic looks like as a whole: the data of its numbers and its rules. All of it frozen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from tarry.words.durations import as_timedelta
+from tarry.words.rates import Rate
+
+Why = Literal["pause", "rate", "concurrency"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late jobs were handed out since the topic began; percentiles are right to within a fifth.
+
+    ``buckets`` counts them: bucket k holds latenesses whose successor lies from 2^(k/4) to 2^((k+1)/4) µs.
+    """
+
+    count: int
+    p50: timedelta
+    p99: timedelta
+    max: timedelta
+    buckets: Mapping[int, int] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, buckets: Mapping[int, int]) -> Lateness:
+        """From counts by bucket. A percentile is the upper end of its bucket."""
+        ordered = sorted(buckets.items())
+        total = sum(buckets.values())
+
+        def at(share: float) -> timedelta:
+            seen = 0
+            for bucket, n in ordered:
+                seen += n
+                if seen >= share * total:
+                    return as_timedelta(math.ceil(2 ** ((bucket + 1) / 4)) - 2)
+            return timedelta(0)
+
+        return cls(total, at(0.5), at(0.99), at(1.0), dict(ordered))
+
+    def since(self, earlier: Lateness) -> Lateness:
+        """What was handed out after an earlier look."""
+        gained = {bucket: n - earlier.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
+        return Lateness.of({bucket: n for bucket, n in gained.items() if n > 0})
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """Why ready jobs are not handed out, and until when that is so for certain; ``None``: until somebody resumes."""
+
+    why: Why
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a topic looks like at one moment. A reservation whose TTR is over counts as ready.
+
+    ``limited`` tells that ready jobs wait for a pause or a limit: they are not late. ``lateness`` leaves such waiting out.
+    """
+
+    topic: str
+    now: datetime
+    delayed: int
+    ready: int
+    reserved: int
+    dead: int
+    next_due: datetime | None
+    oldest_ready: datetime | None
+    paused_until: datetime | None
+    limited: Limited | None
+    watching: int
+    added: int
+    popped: int
+    finished: int
+    released: int
+    timed_out: int
+    died: int
+    kicked: int
+    deleted: int
+    replaced: int
+    stale: int
+    repeated: int
+    lost: int
+    swept: int
+    lateness: Lateness
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many jobs are due when. Bucket i spans ``start + i × width``."""
+
+    now: datetime
+    start: datetime
+    width: timedelta
+    before: int
+    counts: tuple[int, ...]
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What holds for a topic: for its jobs that say nothing else, and for all of them together.
+
+    ``max_attempts=None``: no limit; ``keep=None``: dead jobs stay for ever. ``rate``, ``burst`` (how many may go at once
+    after a quiet time), ``concurrency`` (how many may be reserved at a time) and ``max_lateness`` are ``None`` where there
+    is no such limit.
+    """
+
+    ttr: timedelta
+    max_attempts: int | None
+    keep: timedelta | None
+    rate: Rate | None
+    burst: int | None
+    concurrency: int | None
+    max_lateness: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What ``check`` found: nothing, when all is well."""
+
+    looked_at: int
+    faults: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not self.faults

@@ -1,0 +1,55 @@
+"""Rates, as they come in and go out: so many in so long.
+
+In: ``"100/1m"``, ``"5/s"``, ``(100, "1m")``, or a number a second. Out: a ``Rate``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tarry.errors import BadInput
+from tarry.words.durations import DAY, MILLISECOND, Duration, as_text, as_timedelta, microseconds
+
+RateLike = int | str | tuple[int, Duration]
+"""What a user may write for a rate."""
+
+MOST, LONGEST_US = 1_000_000, 366 * DAY
+_TEXT = re.compile(r"(\d+)\s*/\s*(\S.*)")
+_HINT = 'write "100/1m", (100, "1m"), or a number for so many a second'
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many jobs in so long."""
+
+    count: int
+    per: timedelta
+
+    def __str__(self) -> str:
+        return f"{self.count}/{as_text(self.per // timedelta(microseconds=1))}"
+
+
+def rate(value: object) -> tuple[int, int]:
+    """How many, and in how many microseconds. Raises ``BadInput``."""
+    count: object = value
+    span: Duration = 1
+    if isinstance(value, str) and (found := _TEXT.fullmatch(value.strip())):
+        count, span = int(found[1][:12]), found[2] if found[2][:1].isdigit() or found[2][:1] == "P" else "1" + found[2]
+    elif isinstance(value, tuple) and len(value) == 2:
+        count, span = value
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise BadInput(f"rate: {value!r}; {_HINT}.")
+    if not 1 <= count <= MOST:
+        raise BadInput(
+            f"rate: {count} jobs; it is a whole number from 1 to {MOST:,}. To hand out nothing, pause the topic."
+        )
+    us = microseconds(span, "rate", least=MILLISECOND)
+    if us > LONGEST_US:
+        raise BadInput("rate: it spans more than a year.")
+    return count, us
+
+
+def as_rate(count: int, span_us: int) -> Rate:
+    return Rate(count, as_timedelta(span_us))

@@ -1,0 +1,409 @@
+"""The story, continued: topics that must not go too fast. A model that knows no buckets says what is too fast."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+from itertools import combinations, pairwise
+from typing import Any
+
+import pytest
+import redis
+
+from story.faces import Face
+from story.test_putting_in import US, now
+from tarry import BadInput, Limited, NewJob, Rate
+from tarry.clients.testing import Clock, TestClient
+from tarry.words.durations import SECOND
+
+MINUTE = timedelta(minutes=1)
+
+
+async def drain(topic: Any, clock: Clock, span: Any, n: int = 1, finish: bool = True) -> list[int]:
+    """Takes whatever there is for so long; answers when each job was handed out."""
+    end, moments = clock.us + round(span.total_seconds() * SECOND), []
+    while clock.us < end:
+        jobs = await topic.pop_many(n, wait=(end - clock.us) / SECOND)
+        moments += [clock.us] * len(jobs)
+        if finish:
+            await topic.finish_many(jobs)
+    return moments
+
+
+def never_above(moments: list[int], count: int, per: timedelta, burst: int) -> bool:
+    """Between any two hand-outs, both counted, lie no more than the burst and what the rate lets through meanwhile."""
+    span = per // US
+    return all((j - i + 1 - burst) * span <= (b - a) * count for (i, a), (j, b) in combinations(enumerate(moments), 2))
+
+
+# ── rate ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_rate_spreads_jobs_evenly(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="10/m")
+    await topic.add_many(range(30))
+    moments = await drain(topic, clock, 2 * MINUTE)
+    assert {b - a for a, b in pairwise(moments)} == {6 * SECOND}
+    assert len(moments) in (19, 20)
+
+
+async def test_a_burst_goes_at_once_after_a_quiet_time(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate=(60, "1m"), burst=5)
+    clock.advance("1h")
+    await topic.add_many(range(30))
+    assert len(await topic.pop_many(30)) == 5
+    assert await topic.pop() is None
+    clock.advance(1)
+    assert len(await topic.pop_many(30)) == 1
+    clock.advance("2.5s")
+    assert len(await topic.pop_many(30)) == 2
+    clock.advance("0.5s")
+    assert len(await topic.pop_many(30)) == 1
+
+
+@pytest.mark.parametrize(
+    ("rate", "burst"), [("1/s", None), ("7/s", 3), ("1000/s", None), ("100/m", 1), ("999/37s", 10), ("3/1m", None)]
+)
+async def test_never_above_and_hardly_below(face: Face, topic: Any, clock: Clock, rate: str, burst: int | None) -> None:
+    """Consumers come with batches of any size, now and then a little late; there is always work."""
+    defaults = await topic.configure(rate=rate, burst=burst)
+    luck = random.Random(rate)
+    interval = defaults.rate.per / defaults.rate.count
+    await topic.add_many(range(300))
+    began, moments = clock.us, []
+    while len(moments) < 240:
+        jobs = await topic.pop_many(luck.choice([1, 2, 7, 40]), wait="10h")
+        moments += [clock.us] * len(jobs)
+        await topic.finish_many(jobs)
+        if defaults.burst > 1 and luck.random() < 0.2:
+            clock.advance(interval / 3)  # what comes late is made up for, as far as the burst reaches
+    assert never_above(moments, defaults.rate.count, defaults.rate.per, defaults.burst)
+    possible = (moments[-1] - began) * US / interval
+    assert len(moments) >= 0.95 * possible
+
+
+async def test_who_waits_for_a_rate_sleeps_until_it_allows_the_next(
+    face: Face, topic: Any, clock: Clock, valkey_url: str
+) -> None:
+    """No look in between: the moment is known."""
+    await topic.configure(rate="1/500ms")
+    await topic.add_many(range(3))
+    with redis.Redis.from_url(valkey_url) as server:
+        before = server.info("commandstats")["cmdstat_evalsha"]["calls"]
+        for _ in range(3):
+            assert await topic.pop(wait="1m") is not None
+        assert server.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 6
+
+
+async def test_changing_the_rate_never_lets_more_through(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add_many(range(200))
+    await topic.configure(rate="1/s", burst=1)
+    clock.advance("1h")
+    assert len(await topic.pop_many(9)) == 1
+    await topic.configure(rate="2/s", burst=5)
+    assert await topic.pop() is None
+    clock.advance("0.5s")
+    assert len(await topic.pop_many(9)) == 1
+    await topic.configure(rate="2/s")  # what holds already changes nothing
+    clock.advance("1h")
+    assert len(await topic.pop_many(9)) == 5
+    await topic.configure(rate=None)
+    assert len(await topic.pop_many(9)) == 9
+
+
+# ── concurrency ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_cap_holds_over_all_consumers(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(concurrency=3)
+    await topic.add_many(range(10))
+    jobs = [*await topic.pop_many(2), *await topic.pop_many(5)]
+    assert [job.body for job in jobs] == [0, 1, 2]
+    assert await topic.pop() is None
+    await topic.finish(jobs[0])
+    assert (await topic.pop()).body == 3
+    await topic.release(jobs[1], 60)
+    await topic.bury(jobs[2])
+    assert [job.body for job in await topic.pop_many(9)] == [4, 5]
+
+
+async def test_a_reservation_that_runs_out_frees_its_place(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(concurrency=1)
+    await topic.add_many(list("ab"))
+    lost = await topic.pop(ttr=30)
+    job = await topic.pop(wait="1h")
+    assert now(clock) == lost.due + timedelta(seconds=30, microseconds=2)
+    assert (job.body, job.attempt) == ("b", 1)
+
+
+async def test_a_live_change_holds_at_once(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add_many(range(10))
+    assert len(await topic.pop_many(4)) == 4
+    await topic.configure(concurrency=2)
+    assert await topic.pop() is None
+    await topic.configure(concurrency=6)
+    assert len(await topic.pop_many(9)) == 2
+    await topic.configure(concurrency=None)
+    assert len(await topic.pop_many(9)) == 4
+
+
+async def finish_it(topic: Any, job: Any) -> None:
+    await topic.finish(job)
+
+
+async def release_it(topic: Any, job: Any) -> None:
+    await topic.release(job, 60)
+
+
+async def bury_it(topic: Any, job: Any) -> None:
+    await topic.bury(job)
+
+
+async def delete_it(topic: Any, job: Any) -> None:
+    await topic.delete(job.id)
+
+
+async def replace_it(topic: Any, job: Any) -> None:
+    await topic.add("new", id=job.id, if_exists="replace", delay=60)
+
+
+async def give_it_back(topic: Any, _: Any) -> None:
+    await topic.release_holder("web-1")
+
+
+async def purge_reserved(topic: Any, _: Any) -> None:
+    await topic.purge("reserved")
+
+
+async def raise_the_cap(topic: Any, _: Any) -> None:
+    await topic.configure(concurrency=2)
+
+
+async def lift_the_cap(topic: Any, _: Any) -> None:
+    await topic.configure(concurrency=None)
+
+
+WAYS = [
+    finish_it,
+    release_it,
+    bury_it,
+    delete_it,
+    replace_it,
+    give_it_back,
+    purge_reserved,
+    raise_the_cap,
+    lift_the_cap,
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_whatever_frees_a_place_calls_one_who_waits(face: Face, topic: Any, clock: Clock, way: Any) -> None:
+    await topic.configure(concurrency=1)
+    await topic.add_many(["held", "waits"])
+    topic.verbs.holder = b"web-1"
+    job = await topic.pop(ttr="1h")
+    await face.run(_empty_look(topic))
+    wake = topic.verbs.keys.wake
+    assert await face.run(_length(wake)) == 0, "the cap is reached: nothing can be done before the reservation ends"
+    await way(topic, job)
+    assert await face.run(_length(wake)) == 1
+
+
+def _empty_look(topic: Any) -> Any:
+    from tarry.verbs.jobs import taking
+
+    return taking.pop(topic.verbs.keys, 1, ttr=b"0", holder=b"", need=1, me=b"me")
+
+
+def _length(key: bytes) -> Any:
+    from tarry.idea.calls import Command
+
+    return Command((b"LLEN", key), int)
+
+
+async def test_without_a_cap_a_finish_tells_nobody(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add_many(list("ab"))
+    a, b = await topic.pop_many(2)
+    await topic.finish(a)
+    assert await face.run(_length(topic.verbs.keys.wake)) == 0
+    await topic.configure(concurrency=5)
+    await topic.finish(b)
+    assert await face.run(_length(topic.verbs.keys.wake)) == 0, "places were not scarce"
+
+
+async def test_rate_and_cap_hold_together(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="10/s", burst=10, concurrency=4)
+    clock.advance(60)
+    await topic.add_many(range(50))
+    assert len(await topic.pop_many(50)) == 4
+    assert (await topic.stats()).limited.why == "concurrency"
+    await topic.purge("reserved")
+    assert len(await topic.pop_many(50)) == 4
+    await topic.purge("reserved")
+    assert len(await topic.pop_many(50)) == 2
+    assert (await topic.stats()).limited == Limited("rate", now(clock) + timedelta(milliseconds=100))
+
+
+# ── what waits ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_waits_for_a_limit_keeps_its_order_and_its_attempts(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="1/s", concurrency=2)
+    await topic.add_many([NewJob(n, id=str(n)) for n in range(6)])
+    seen = []
+    while (await topic.stats()).ready:
+        if job := await topic.pop(wait=0.3):
+            seen.append((job.body, job.attempt))
+            await topic.finish(job)
+    assert seen == [(n, 1) for n in range(6)]
+
+
+async def test_stats_tell_what_ready_jobs_wait_for(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="1/10s")
+    assert (await topic.stats()).limited is None, "nothing waits"
+    await topic.add_many(range(3))
+    await topic.pop(wait="1m")
+    assert (await topic.stats()).limited == Limited("rate", now(clock) + timedelta(seconds=10))
+    await topic.pause("1m")
+    assert (await topic.stats()).limited == Limited("pause", now(clock) + MINUTE)
+    await topic.pause()
+    assert (await topic.stats()).limited == Limited("pause", None)
+    await topic.resume()
+    await topic.configure(rate=None, concurrency=1)
+    held = (await topic.list("reserved")).jobs[0]
+    assert (await topic.stats()).limited == Limited("concurrency", held.reserved_until)
+    await topic.configure(concurrency=None)
+    assert (await topic.stats()).limited is None
+
+
+async def test_waiting_for_a_limit_is_not_lateness(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="1/10s")
+    await topic.add_many(range(4))
+    await drain(topic, clock, timedelta(seconds=45))
+    await topic.configure(rate=None, concurrency=1)
+    await topic.add_many(range(3))
+    while job := await topic.pop(wait="1h"):
+        clock.advance(20)
+        await topic.finish(job)
+        if not (await topic.stats()).ready:
+            break
+    await topic.add("paused")
+    await topic.pause()
+    clock.advance("1h")
+    await topic.resume()
+    await topic.finish(await topic.pop())
+    assert (await topic.stats()).lateness.max < timedelta(milliseconds=1)
+    await topic.add("late")
+    clock.advance(5)
+    await topic.pop()
+    assert (await topic.stats()).lateness.max > timedelta(seconds=5)
+
+
+# ── max_lateness ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_would_come_too_late_is_dead_as_stale(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(max_lateness="5m")
+    await topic.add("old", id="old")
+    clock.advance("1m")
+    await topic.add("new", id="new")
+    clock.advance("4m0.001s")
+    job = await topic.pop()
+    assert job.id == "new"
+    info = await topic.get("old")
+    assert (info.state, info.reason, info.attempts) == ("dead", "stale", 0)
+    assert (await topic.stats()).died == 1
+    assert await topic.kick("old") == "dead"
+    assert (await topic.pop()).id == "old", "kicked, it is due anew"
+
+
+async def test_a_jobs_own_max_lateness_wins(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("a", id="a", max_lateness=1, headers={"k": "v"})
+    await topic.add_many([NewJob(b"raw", id="b", max_lateness="1h"), NewJob("c", id="c")], max_lateness=2)
+    await topic.configure(max_lateness=10)
+    await topic.add("d", id="d")
+    clock.advance(1)
+    clock.advance(1)
+    a = await topic.get("a")
+    assert (a.body, a.headers, a.head.latest) == ("a", {"k": "v"}, SECOND)
+    clock.advance(30)
+    job = await topic.pop()
+    assert (job.id, job.body) == ("b", b"raw")
+    assert await topic.pop() is None
+    assert [info.reason for info in await topic.get_many(["a", "c", "d"])] == ["stale"] * 3
+
+
+async def test_many_that_are_too_late_do_not_hold_up_the_rest(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add_many(range(450), max_lateness=1)
+    clock.advance(2)
+    await topic.add("fresh")
+    assert (await topic.pop()).body == "fresh"
+    assert (await topic.stats()).dead == 450
+
+
+async def test_a_job_that_waited_for_a_limit_too_long_is_stale_too(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="1/10s", max_lateness=15)
+    await topic.add_many([NewJob(n, id=str(n)) for n in range(4)])
+    assert len(await drain(topic, clock, MINUTE)) == 1
+    assert (await topic.get("3")).reason == "stale"
+
+
+# ── saying it ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_is_configured_is_told(face: Face, topic: Any) -> None:
+    usual = await topic.configure()
+    assert (usual.rate, usual.burst, usual.concurrency, usual.max_lateness) == (None, None, None, None)
+    own = await topic.configure(rate="100/1m", concurrency=7, max_lateness="1h")
+    assert own.rate == Rate(100, MINUTE)
+    assert str(own.rate) == "100/1m"
+    assert (own.burst, own.concurrency, own.max_lateness) == (1, 7, timedelta(hours=1))
+    assert (await topic.configure(rate=500)).burst == 50
+    assert (await topic.configure(burst=3)).rate == Rate(500, timedelta(seconds=1))
+    assert await topic.configure(rate=None, burst=None, concurrency=None, max_lateness=None) == usual
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({"rate": 0}, "whole number from 1"),
+        ({"rate": 1.5}, "100/1m"),
+        ({"rate": "fast"}, "100/1m"),
+        ({"rate": "5/never"}, "duration"),
+        ({"rate": "5/1us"}, "too short"),
+        ({"rate": "1/10000d"}, "year"),
+        ({"rate": (True, 1)}, "100/1m"),
+        ({"burst": 0}, "burst"),
+        ({"concurrency": 0}, "concurrency"),
+        ({"concurrency": 2.0}, "concurrency"),
+        ({"max_lateness": 0}, "too short"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(face: Face, topic: Any, named: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        await topic.configure(**named)
+    assert (await topic.configure()).rate is None
+
+
+def test_many_clients_share_one_rate_and_one_cap(valkey_url: str, namespace: str) -> None:
+    """Fifty, each with its own connection; one clock, and luck says whose turn it is."""
+    clock, luck = Clock(), random.Random(8)
+    crew = [TestClient(valkey_url, clock, namespace=namespace) for _ in range(50)]
+    topics = [client.topic("t") for client in crew]
+    topics[0].configure(rate="50/s", burst=4, concurrency=10)
+    topics[0].add_many(range(400))
+    moments, held = list[int](), list[tuple[Any, Any]]()
+    while len(moments) < 400:
+        topic = luck.choice(topics)
+        if held and luck.random() < 0.6:
+            where, job = held.pop(luck.randrange(len(held)))
+            where.finish(job)
+        jobs = topic.pop_many(luck.choice([1, 3, 20]))
+        moments += [clock.us] * len(jobs)
+        held += [(topic, job) for job in jobs]
+        assert len(held) <= 10
+        if not jobs:
+            clock.advance("7ms")
+    assert never_above(moments, 50, timedelta(seconds=1), 4)
+    for client in crew:
+        client.close()
