@@ -10,6 +10,7 @@ from bench.rows.add_tasks import add_tasks
 from bench.rows.burst import burst
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
+from bench.rows.limited import limited
 from bench.rows.memory import memory
 from bench.rows.noise import noise
 from bench.rows.pop import pop
@@ -29,6 +30,7 @@ ROWS: dict[str, Row] = {
     "idle": idle,
     "memory": memory,
     "pop": pop,
+    "limited": limited,
     "worker": worker,
     "queue_drain": queue_drain,
     "queue_movers": queue_movers,

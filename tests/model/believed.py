@@ -30,6 +30,8 @@ class Topic:
     now: int = 0
     last: int = 0
     paused: int = 0
+    cap: int = 10**9
+    latest: int = 10**18
     added: int = 0
 
     def state(self, id: str) -> str | None:
@@ -61,7 +63,15 @@ class Topic:
         self.put_back()
         for id, _ in self.in_place("dead", self.now - KEEP)[:SWEEP]:
             del self.jobs[id]
-        ready = [] if self.paused > self.now else self.in_place("due", self.now)[:n]
+        room = max(self.cap - len(self.in_place("reserved", 10**18)), 0)
+        ready = []
+        for id, job in [] if self.paused > self.now or not room else self.in_place("due", self.now):
+            if len(ready) == min(n, room):
+                break
+            if self.now - job.at > self.latest:
+                job.place, job.at = "dead", self.now
+            else:
+                ready.append((id, job))
         receipt = max(self.last + 1, self.now)
         for k, (_, job) in enumerate(ready):
             job.place, job.at = "reserved", self.now + (job.own_ttr or ttr) + k

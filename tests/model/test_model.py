@@ -218,6 +218,13 @@ class Game(RuleBasedStateMachine):
         self.topic.pause(us(span) if span else None)
         self.believed.paused = self.believed.now + (span or 10**15)
 
+    @rule(cap=st.none() | st.sampled_from([1, 2, 3]), latest=st.none() | WAITS, really=st.sampled_from([False, True]))
+    def limit(self, cap: int | None, latest: int | None, really: bool) -> None:
+        if not really:
+            return
+        self.topic.configure(concurrency=cap, max_lateness=us(latest) if latest else None)
+        self.believed.cap, self.believed.latest = cap or 10**9, latest or 10**18
+
     @rule()
     def resume(self) -> None:
         self.topic.resume()

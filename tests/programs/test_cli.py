@@ -76,6 +76,23 @@ def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> No
     assert "body" not in job
 
 
+def test_a_topic_is_limited_and_let_go(answers: Answers, cli: Cli) -> None:
+    none = {"topic": "orders", "rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
+    assert answers("limit", "orders") == [none]
+    [limits] = answers("limit", "orders", "--rate", "100/1m", "--burst", "5", "--concurrency", "2")
+    assert limits == {**none, "rate": "100/1m", "burst": 5, "concurrency": 2}
+    [limits] = answers("limit", "orders", "--max-lateness", "10m", "--burst", "none", "--rate", "1/1h")
+    assert limits == {**none, "rate": "1/1h", "burst": 1, "concurrency": 2, "max_lateness_ms": 600_000}
+    answers("add", "orders", "1")
+    assert answers("pop", "orders") == []
+    [stats] = answers("stats", "orders")
+    assert stats["limited"]["why"] == "rate"
+    assert "held back by its rate" in cli("stats", "orders").stdout
+    assert cli("limit", "orders").stdout == "orders  rate 1/1h  burst 1  concurrency 2  max lateness 600000\n"
+    assert answers("limit", "orders", "--rate", "none", "--concurrency", "none", "--max-lateness", "none") == [none]
+    assert cli("limit", "orders", "--concurrency", "many").returncode == 2
+
+
 def test_a_topic_is_paused_and_goes_on(answers: Answers) -> None:
     answers("add", "orders", "1")
     [paused] = answers("pause", "orders", "--for", "1h")

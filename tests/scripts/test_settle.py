@@ -99,10 +99,9 @@ class Table:
     def rule(self, paused: Any, opens: Any, full: bool, fires: Any) -> None:
         """What holds the topic back; by a rate, the next job goes one interval after the moment its burst was spent."""
         rules: dict[str, Any] = {"paused": paused and NOW + paused, "fires": fires and NOW + fires}
-        if opens is not None:
-            rules |= {"rate": f"1 {opens}", "burst": 1, "spent": f"{NOW} 1", "limited": 1}
-        if full:
-            rules |= {"concurrency": 1, "limited": 1}
+        if opens is not None or full:
+            rate = "0 0 0" if opens is None else f"1 {opens} 1"
+            rules |= {"limited": f"{rate} {int(full)} 0", "spent": f"{NOW} 1"}
         rules = {name: value for name, value in rules.items() if value is not None}
         if rules:
             self.server.hset(self.keys.meta, mapping={**rules, "ruled": 1})

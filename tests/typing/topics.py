@@ -29,6 +29,12 @@ def blocking() -> None:
         assert_type(added.state, tarry.State)
         assert_type(orders.add_many([Order(7), tarry.NewJob(Order(8), delay=timedelta(1))]), list[tarry.Added])
 
+        rules = orders.configure(rate=(100, timedelta(minutes=1)), burst=5, concurrency=None, max_lateness="1h")
+        assert_type(rules, tarry.Defaults)
+        assert_type(orders.configure(rate="5/s").rate, tarry.Rate | None)
+        assert_type(orders.stats().limited, tarry.Limited | None)
+        assert_type(orders.add(Order(9), max_lateness=60), tarry.Added)
+
         job = orders.pop(wait=1)
         assert_type(job, tarry.Job[Order] | None)
         if job is not None:

@@ -5,7 +5,7 @@
     tarry:{NAMESPACE/TOPIC}:dead       sorted set   id → when it died, server µs            jobs set aside
     tarry:{NAMESPACE/TOPIC}:jobs       hash         id → head + body                        written once
     tarry:{NAMESPACE/TOPIC}:runs       hash         id → attempt, receipt, holder, fault    only once handed out
-    tarry:{NAMESPACE/TOPIC}:meta       hash         format, last receipt, pause, defaults, counters, lateness
+    tarry:{NAMESPACE/TOPIC}:meta       hash         last receipt, pause, defaults, limits, counters, lateness
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → when it promised to look     the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: nobody has promised to look in time
     tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one has, but there is no second

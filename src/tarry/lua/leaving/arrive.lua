@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- Jobs come from another topic, as they were: due times, attempts and faults are kept, receipts are not.
 -- Answers for each 1, or 0 where another job has the id, or this one is about to leave: then this topic is the one it
 -- comes from, by another URL. The same job again is there already: its answer was lost.
--- include clock job watch
+-- include clock job limits gates watch
 
 local FIRST, STRIDE = 2, 4
 local SETS, answers = {due = due, dead = dead}, {}
@@ -25,5 +25,5 @@ for i = FIRST, #ARGV, STRIDE do
     answers[#answers + 1] = redis.call('HGET', jobs, id) == value and 1 or 0
   end
 end
-settle('', false)
+settle('', false, read_gates())
 return answers

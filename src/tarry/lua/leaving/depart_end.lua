@@ -3,7 +3,7 @@ local clock = unpack(ARGV)
 -- each: id, arrived = unpack(ARGV, i, i + 1)
 --
 -- What became of jobs that left: arrived ("1"), they are gone here; else they are back in their places.
--- include clock job watch
+-- include clock job limits gates watch
 
 local FIRST, STRIDE = 2, 2
 local SETS, gone, back = {due = due, dead = dead}, 0, false
@@ -23,5 +23,5 @@ for i = FIRST, #ARGV, STRIDE do
   end
 end
 count('deleted', gone)
-if back then settle('', false) end
+if back then settle('', false, read_gates()) end
 return gone

@@ -1,8 +1,8 @@
--- All that `settle` is told: the end of the pause, the next schedule, and the limits' gates.
+-- All that `settle` is told: the end of the pause, the next schedule, when the rate lets a job go, whether the cap is reached.
 local function read_gates()
   if not redis.call('HGET', meta, 'ruled') then return 0, nil, 0, false end
-  local set = redis.call('HMGET', meta, 'paused', 'fires', 'limited')
+  local set = redis.call('HMGET', meta, 'paused', 'fires', 'limited', 'spent', 'opened')
   local paused, fires = tonumber(set[1] or 0), tonumber(set[2])
   if not set[3] then return paused, fires, 0, false end
-  return paused, fires, read_limits().gates()
+  return paused, fires, read_limits(set[3], set[4], set[5]).gates()
 end

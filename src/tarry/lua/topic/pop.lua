@@ -17,7 +17,8 @@ local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 if me ~= '' then redis.call('ZREM', watch, me) end  -- the first write is a removal: works with a full memory too
 local set = redis.call('HMGET', meta, 'last', 'ruled')
-local rules = set[2] and redis.call('HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited') or {}
+local rules = set[2] and redis.call(
+  'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited', 'spent', 'opened') or {}
 local returned = put_back()
 local keep = tonumber(rules[4] or DEFAULT_KEEP)
 if keep > 0 then
@@ -30,7 +31,7 @@ if keep > 0 then
   end
 end
 
-local paused, fires, limits = tonumber(rules[1] or 0), tonumber(rules[5]), rules[6] and read_limits()
+local paused, fires, limits = tonumber(rules[1] or 0), tonumber(rules[5]), rules[6] and read_limits(unpack(rules, 6, 8))
 local newest = fires and math.min(now, fires) or now
 local opened = limits and math.max(paused, returned > 0 and now or limits.opened) or paused
 
@@ -55,7 +56,7 @@ local function set_aside(id, value)
 end
 
 local function is_stale(id, at, flags, value, run)
-  local latest = limits and limits.stale
+  local latest = limits and limits.latest
   if flags >= HAS_LATEST and #value >= HEAD_SIZE + 8 then latest = struct.unpack('<d', value, HEAD_SIZE + 1) end
   if not latest or now - at <= latest then return false end
   local attempt, limit, receipt_was, first, holder = unpack_run(run or '')
@@ -121,8 +122,11 @@ if paused <= now then
     if step < 1 then step = 1 end
   end
   if handed > 0 then
-    redis.call('HSET', meta, 'last', text(receipt))
-    if limits then limits.spend(handed) end
+    if limits then
+      redis.call('HSET', meta, 'last', text(receipt), 'spent', limits.spend(handed))
+    else
+      redis.call('HSET', meta, 'last', text(receipt))
+    end
     write_lateness()
   end
 end

@@ -12,7 +12,7 @@ from tarry.errors import BodyError
 from tarry.words.durations import as_text
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.pictures import Histogram, Stats
+    from tarry.verbs.jobs.pictures import Defaults, Histogram, Stats
     from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo, Stored
     from tarry.verbs.workers import WorkerInfo
 
@@ -82,13 +82,28 @@ def info(job: JobInfo[Any]) -> dict[str, Any]:
 def stats(now: Stats) -> dict[str, Any]:
     from dataclasses import fields
 
-    said: dict[str, Any] = {field.name: getattr(now, field.name) for field in fields(now) if field.name != "lateness"}
-    lateness = now.lateness
+    apart = ("lateness", "limited")
+    said: dict[str, Any] = {field.name: getattr(now, field.name) for field in fields(now) if field.name not in apart}
+    lateness, limited = now.lateness, now.limited
     return {
         **{name: rfc3339(value) if isinstance(value, datetime) else value for name, value in said.items()},
+        "limited": None if limited is None else {"why": limited.why, "until": rfc3339(limited.until)},
         "lateness_p50_ms": exact_ms(lateness.p50),
         "lateness_p99_ms": exact_ms(lateness.p99),
         "lateness_max_ms": exact_ms(lateness.max),
+    }
+
+
+def defaults(now: Defaults) -> dict[str, Any]:
+    """What holds for a topic."""
+    return {
+        "ttr_ms": ms(now.ttr),
+        "max_attempts": now.max_attempts,
+        "keep_ms": ms(now.keep),
+        "rate": None if now.rate is None else str(now.rate),
+        "burst": now.burst,
+        "concurrency": now.concurrency,
+        "max_lateness_ms": ms(now.max_lateness),
     }
 
 

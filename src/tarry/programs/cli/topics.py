@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.shapes import State
 
 
+LIFTED = "none"
+LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms")
+
+
 @verb()
 def stats(session: Session, topics: AnyTopics = None) -> None:
     """Counts by state, what is due next, and lateness."""
@@ -39,6 +43,8 @@ def in_words(found: Stats) -> str:
         words.append(f"next in {as_text(max(moment(found.next_due) - moment(found.now), 0))}")
     if found.paused_until is not None:
         words.append("paused")
+    elif found.limited is not None:
+        words.append(f"held back by its {found.limited.why}")
     if found.lateness.count:
         late = found.lateness
         words.append(f"late p50 {answers.late(late.p50)}, p99 {answers.late(late.p99)}")
@@ -89,6 +95,33 @@ def pause(
     """Hands out nothing for a time."""
     end = answers.rfc3339(session.topic(topic).pause(for_))
     session.tell({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
+
+
+@verb()
+def limit(
+    session: Session,
+    topic: TopicName,
+    rate: Annotated[str | None, typer.Option(help="100/1m, 5/s; none lifts it.", show_default=False)] = None,
+    burst: Annotated[str | None, typer.Option(help="How many at once after a quiet time.", show_default=False)] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(help="How many reserved at a time; none lifts it.", show_default=False)
+    ] = None,
+    max_lateness: Annotated[
+        str | None, typer.Option(help="What is later is dead as stale; none lifts it.", show_default=False)
+    ] = None,
+) -> None:
+    """Sets how fast a topic may go, for all workers and at once; without options it only tells."""
+    given: dict[str, Any] = {}
+    for name, value in (("rate", rate), ("max_lateness", max_lateness)):
+        if value is not None:
+            given[name] = None if value == LIFTED else value
+    for name, value in (("burst", burst), ("concurrency", concurrency)):
+        if value is not None:
+            given[name] = None if value == LIFTED else int(value) if value.isdecimal() else value
+    now = session.topic(topic).configure(**given)
+    said = {name: value for name, value in answers.defaults(now).items() if name in LIMITS}
+    words = [f"{name.removesuffix('_ms').replace('_', ' ')} {said[name]}" for name in LIMITS if said[name] is not None]
+    session.tell({"topic": topic, **said}, f"{topic}  {'  '.join(words) or 'no limits'}")
 
 
 @verb()

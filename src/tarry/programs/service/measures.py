@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from tarry.idea.calls import Command
-from tarry.verbs.jobs.shapes import Stats
+from tarry.verbs.jobs.pictures import Stats
 
 if TYPE_CHECKING:
     from tarry.programs.service.clients import Clients

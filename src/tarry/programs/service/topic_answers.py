@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tarry.programs.service.answers import Answer, Milliseconds, ms
 from tarry.programs.service.models import Moment
-from tarry.verbs.jobs.shapes import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 
 
 class TopicNames(Answer):

@@ -16,7 +16,7 @@ from tarry.errors import BadInput
 from tarry.idea.calls import Call, Request
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs import looking
-from tarry.verbs.jobs.shapes import Stats
+from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words.keys import TOPIC_PARTS, TopicKeys, departing_key
 
