@@ -118,15 +118,11 @@ if paused <= now then
   local step = 4
   while handed < want and aside < 100 and take(math.min(want - handed, step)) do
     if bytes >= ENOUGH then break end
-    step = math.min(math.floor((ENOUGH - bytes) * (handed + 1) / (2 * bytes + 1)), 500)
-    if step < 1 then step = 1 end
+    step = math.max(math.min(math.floor((ENOUGH - bytes) * (handed + 1) / (2 * bytes + 1)), 500), 1)
   end
   if handed > 0 then
-    if limits then
-      redis.call('HSET', meta, 'last', text(receipt), 'spent', limits.spend(handed))
-    else
-      redis.call('HSET', meta, 'last', text(receipt))
-    end
+    if limits then redis.call('HSET', meta, 'spent', limits.spend(handed), 'last', text(receipt)) end
+    if not limits then redis.call('HSET', meta, 'last', text(receipt)) end
     write_lateness()
   end
 end
