@@ -133,12 +133,13 @@ class Parent:
             code = await child.process.wait()
             child.forget()
             del self._children[number]
-            given_back = await self._give_back(child, counts=code < 0 and not self._stopping.is_set())
+            crashed = code < 0 and not self._stopping.is_set()
+            given_back = await self._give_back(child, counts=crashed)
             if code in (WRONG, NO_SERVER):  # another one would end like this one
                 self._codes.append(code)
                 self.stop()
-            elif self._stopping.is_set():
-                self._codes.append(code if code >= 0 else GIVEN_BACK if given_back else CLEAN)
+            elif self._stopping.is_set():  # what a crash gave back, a moment before, says nothing of how it stopped
+                self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else CLEAN)
             else:
                 pause = FIRST_PAUSE_S if time.monotonic() - child.began > SETTLED_S else min(2 * pause, LONGEST_PAUSE_S)
                 _tell_death(child, code, given_back, pause)
