@@ -53,7 +53,20 @@ def manage(project: Path, client: tarry.Client, tarry_url: str) -> Iterator[Mana
 def test_the_project_s_own_tests(project: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "shop.settings")
-    words = ("-p", "no:asyncio", "-W", "error", "-c", os.devnull, "--rootdir", str(project))
+    words = (
+        "-p",
+        "no:asyncio",
+        "-p",
+        "no:schemathesis",
+        "-p",
+        "no:hypothesispytest",
+        "-W",
+        "error",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(project),
+    )
     pytester.runpytest_subprocess(*words, str(project)).assert_outcomes(passed=5)
 
 

@@ -212,6 +212,38 @@ def test_a_worker_that_dies_beside_an_application_says_so_at_once(
     assert caplog.messages[0].startswith("✗ The worker has ended, no job is handled any more: ")
 
 
+def test_an_application_that_is_in_a_hurry_gives_back_what_runs(valkey_url: str, namespace: str) -> None:
+    """Its shutdown is cancelled while the worker waits for the end of a handler."""
+
+    async def play() -> None:
+        worker = tarry.Worker(valkey_url, namespace=namespace, grace="10h")
+        began, leaving = asyncio.Event(), asyncio.Event()
+
+        @worker.on("n")
+        async def stuck(job: Any) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        async def application() -> None:
+            async with worker:
+                await began.wait()
+                leaving.set()
+
+        running = asyncio.create_task(application())
+        await leaving.wait()
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        client.topic("n").add("x", id="7")
+        asyncio.run(play())
+        job = client.topic("n").get("7")
+        assert job is not None
+        assert (job.state, job.attempts) == ("ready", 0)
+
+
 async def print_nothing(job: Any) -> None: ...
 
 

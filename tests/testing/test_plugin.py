@@ -79,8 +79,10 @@ def test_a_loop_of_its_own(tarry_async_client):
     for _ in range(2):
         assert asyncio.run(play()) is not None
 """
+OTHERS = ("-p", "no:schemathesis", "-p", "no:hypothesispytest", "-p", "no:django")
+"""Installed here for tests of other things; they take a second to begin."""
 # what an unclosed connection says when it is thrown away is an error
-STRICT = ("-W", "error", "-o", "asyncio_default_fixture_loop_scope=function")
+STRICT = ("-W", "error", *OTHERS)
 
 
 @pytest.fixture
@@ -103,13 +105,14 @@ def test_user_tests_pass_with_and_without_plugins_for_async(
     shop: pytest.Pytester, text: str, words: tuple[str, ...], passed: int
 ) -> None:
     shop.makepyfile(test_shop=text)
-    options = STRICT if "no:asyncio" not in words else STRICT[:2]
-    shop.runpytest_subprocess(*options, *words).assert_outcomes(passed=passed)
+    if "no:asyncio" not in words:
+        words += ("-o", "asyncio_default_fixture_loop_scope=function")
+    shop.runpytest_subprocess(*STRICT, *words).assert_outcomes(passed=passed)
 
 
 def test_a_failing_test_leaves_nothing_behind_for_the_next(shop: pytest.Pytester) -> None:
     shop.makepyfile(test_shop=SYNC.replace('"closed"', '"paid"'))
-    done = shop.runpytest_subprocess(*STRICT)
+    done = shop.runpytest_subprocess(*STRICT, "-p", "no:asyncio")
     done.assert_outcomes(passed=1, failed=1)
     done.stdout.fnmatch_lines(["*assert 'closed' == 'paid'*"])
     assert "Captured" not in done.stdout.str(), "nothing of tarry's own in a failed test's log"
@@ -123,7 +126,7 @@ def test_a_run_that_does_not_use_it_imports_nothing_of_it(pytester: pytest.Pytes
             ours = {name for name in sys.modules if name.partition(".")[0] in ("tarry", "redis", "msgspec")}
             assert ours == {"tarry", "tarry.programs", "tarry.programs.testing", "tarry.programs.testing.plugin"}
     """)
-    done = pytester.runpytest_subprocess("-W", "error", "-p", "no:asyncio")
+    done = pytester.runpytest_subprocess(*STRICT, "-p", "no:asyncio")
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["plugins:*tarry*"])
 
@@ -141,7 +144,7 @@ def test_it(tarry_url):
 @pytest.mark.parametrize("end", ["by itself", "killed"])
 def test_the_server_ends_with_the_session(pytester: pytest.Pytester, end: str) -> None:
     pytester.makepyfile(PAUSED.format(rest="time.sleep(36_000)" if end == "killed" else ""))
-    words = [sys.executable, "-m", "pytest", "-p", "no:asyncio"]
+    words = [sys.executable, "-m", "pytest", *OTHERS, "-p", "no:asyncio"]
     process = pytester.popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
     url = pytester.path / "url"
     until(lambda: url.exists() and url.read_text(), "the server's address")

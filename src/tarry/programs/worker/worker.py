@@ -1,4 +1,4 @@
-"""A worker: lanes, one a topic, that start and stop together.
+"""A worker: what it is, how it is started and told to stop. What a run consists of is in running.py.
 
 first signal    no new jobs; what runs gets the grace period; what still runs then is given back, uncounted
 second signal   no grace
@@ -8,33 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
-from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.sync.client import Client
-from tarry.clients.sync.topic import Topic
 from tarry.errors import BadInput
 from tarry.programs.worker import twins
-from tarry.programs.worker.crew import Crew
-from tarry.programs.worker.lane import Lane
-from tarry.programs.worker.outage import Outage
-from tarry.programs.worker.picking import picker
-from tarry.programs.worker.presence import LONGEST_HOST, Presence
 from tarry.programs.worker.registry import Registry, Route, slots_of
-from tarry.programs.worker.renewal import Renewal
-from tarry.programs.worker.settling import Settler
-from tarry.programs.worker.sharing import Share
+from tarry.programs.worker.running import Run
 from tarry.programs.worker.signals import listen
-from tarry.programs.worker.taking import QueueLane, QueueRoute
+from tarry.programs.worker.taking import QueueRoute
 from tarry.programs.worker.targets import Middleware
 from tarry.verbs.jobs.taking import ttr_of
-from tarry.words import names
 from tarry.words.durations import MILLISECOND, SECOND, Duration, microseconds
 
 logger = logging.getLogger("tarry.worker")
@@ -70,9 +57,9 @@ class Worker(Registry):
         ttr_of(ttr)
         self.ttr = ttr
         self.grace_s = microseconds(grace, "grace") / SECOND
-        self._blocked_s = microseconds(blocked, "blocked", least=10 * MILLISECOND) / SECOND
+        self.blocked_s = microseconds(blocked, "blocked", least=10 * MILLISECOND) / SECOND
         self._only: frozenset[str] | None = None
-        self._moving: tuple[str, ...] = ()
+        self.moving: tuple[str, ...] = ()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._run: asyncio.Task[int] | None = None
@@ -148,7 +135,7 @@ class Worker(Registry):
 
     def keep_moving(self, *queues: str) -> None:
         """Moves what falls due in these queues too while it works, for consumers in Java (see ``Client.keep_moving``)."""
-        self._moving = (*self._moving, *queues)
+        self.moving = (*self.moving, *queues)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -172,88 +159,25 @@ class Worker(Registry):
         return await self._work(signals=False, idle_s=0)
 
     async def _work(self, *, signals: bool, idle_s: float | None) -> int:
-        clients, outage = self._clients, Outage()
-        awaited, blocking = clients.fresh()
-        lanes = self._made_lanes(awaited, blocking, outage, idle_s)
-        queues = self._made_queue_lanes(awaited, outage, idle_s)
-        renewal = self._made_renewal(twins.blocking(awaited, patience=1), lanes, outage)
-        renewal.beat = self.beat
+        clients = self._clients
+        run = Run(self, clients, idle_s)
         forget: Callable[[], None] = lambda: None  # noqa: E731  # nothing to forget
         if signals:
             forget = listen(self.stop, self._stopping.is_set, is_child=self.is_child)
-        stopped = asyncio.ensure_future(self._stopping.wait())
-        renewal.start()
-        crew = Crew([*lanes, *queues])
         try:
-            if self._moving:
-                await awaited.keep_moving(*self._moving)
-            await crew.until_over(stopped)
-            renewal.tell_of_stopping()
-            return await crew.end(self.grace_s, self._hurry)
+            return await run.through(self._stopping, self._hurry)
         finally:
-            stopped.cancel()
-            crew.dismiss()
             forget()
-            await renewal.stop()
             self._stopping, self._hurry = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
-            await awaited.close()
-            blocking.close()
             await clients.close(given=False)
-
-    def _made_lanes(self, client: AsyncClient, blocking: Client, outage: Outage, idle_s: float | None) -> list[Lane]:
-        routes = self.routes()
-        if not routes and not self.queue_routes():
-            raise BadInput(
-                "worker: it has no handler; decorate a function with @worker.on(topic), @worker.task or @worker.on_queue(queue)."
-            )
-        self.holder = self.holder or f"{socket.gethostname()[:LONGEST_HOST]}:{os.getpid()}:".encode() + names.word(
-            os.urandom
-        )
-        share = None if self.slots is None else Share(self.slots)
-        lanes: list[Lane] = []
-        for route in routes:
-            kind: Any = route.type
-            topics = client.topic(route.topic, type=kind), blocking.topic(route.topic, type=kind)
-            lanes.append(lane := self._made_lane(route, *topics, outage, share))
-            lane.idle_s = idle_s
-            logger.info("▶ %s, %d slots", lane.topic.name, lane.slots)
-        return lanes
-
-    def _made_queue_lanes(self, client: AsyncClient, outage: Outage, idle_s: float | None) -> list[QueueLane]:
-        lanes: list[QueueLane] = []
-        for route in self.queue_routes():
-            queue = client.blocking_queue(route.queue, codec=route.codec)
-            lanes.append(QueueLane(route, queue, outage, idle_s))
-            logger.info("▶ queue %s, %d slots", route.queue, route.slots)
-        return lanes
-
-    def _made_lane(
-        self, route: Route, topic: AsyncTopic[Any], blocking: Topic[Any], outage: Outage, share: Share | None
-    ) -> Lane:
-        topic.verbs.holder = blocking.verbs.holder = self.holder
-        settler = Settler(topic, blocking, outage)
-        return Lane(
-            settler,
-            picker(route, settler),
-            slots=min(route.slots, self.slots or route.slots),
-            weight=route.weight,
-            ttr=self.ttr if route.ttr is None else route.ttr,
-            outage=outage,
-            share=share,
-        )
-
-    def _made_renewal(self, client: Client, lanes: list[Lane], outage: Outage) -> Renewal:
-        handlers = {route.topic: tuple(target.name for target in route.targets) for route in self.routes()}
-        presence = Presence(client, self.holder, lanes, handlers, self.slots)
-        return Renewal(client, lanes, outage, presence, self._blocked_s)
 
     # ── beside an application ────────────────────────────────────────────────────────────────────────────────────────
 
     async def __aenter__(self) -> Worker:
         """Works beside what is in the block, in the same loop; signals are left to the application.
 
-        Leaving the block is ``stop``, and waits for what runs. What ended the worker before is logged then and there,
-        and raised when the block is left.
+        Leaving the block is ``stop``, and waits for what runs; cancelling that wait gives it no more time. What ended the
+        worker before is logged then and there, and raised when the block is left.
         """
         if self._rests:
             return self
@@ -268,10 +192,17 @@ class Worker(Registry):
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         run, self._run = self._run, None
-        if run is not None:
+        if run is None:
+            return
+        if not run.done():
+            self.stop()
+        try:
+            await asyncio.shield(run)
+        except asyncio.CancelledError:
             if not run.done():
-                self.stop()
-            await run
+                self.stop()  # the second time: what runs is given back now
+                await run
+            raise
 
 
 def _tell_death(run: asyncio.Task[int]) -> None:
