@@ -11,6 +11,7 @@ from bench.rows.burst import burst
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
+from bench.rows.map_cache import map_cache
 from bench.rows.memory import memory
 from bench.rows.noise import noise
 from bench.rows.pop import pop
@@ -34,4 +35,5 @@ ROWS: dict[str, Row] = {
     "worker": worker,
     "queue_drain": queue_drain,
     "queue_movers": queue_movers,
+    "map_cache": map_cache,
 }

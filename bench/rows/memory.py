@@ -13,7 +13,7 @@ from bench.harness import BODY, DAY_S, RAW_BODY, Bench
 from bench.reading import Reach, Reading, Result
 
 
-def _used(bench: Bench) -> float:
+def used(bench: Bench) -> float:
     bench.settle()
     about = bench.info("memory")
     return float(about["used_memory"]) - float(about["mem_aof_buffer"]) - float(about["mem_clients_normal"])
@@ -25,19 +25,19 @@ def memory(bench: Bench) -> list[Result]:
         topic = client.topic("orders")
         topic.add_many([BODY] * 10, delay=DAY_S)
         bench.flush()
-        before = _used(bench)
+        before = used(bench)
         added = topic.add_many([BODY] * count, delay=DAY_S)
-        ours = (_used(bench) - before) / count
+        ours = (used(bench) - before) / count
         details: dict[str, float | str] = {}
         for part, key in {"jobs": topic.verbs.keys.jobs, "due": topic.verbs.keys.due}.items():
             details[part] = float(redis.memory_usage(key, samples=1000) or 0) / count
         bench.flush()
-        before = _used(bench)
+        before = used(bench)
         for at in range(0, count, 1000):
             some = added[at : at + 1000]
             redis.zadd("bare:due", {one.id: one.due.timestamp() * 1e6 for one in some})
             redis.hset("bare:jobs", mapping=dict.fromkeys([one.id for one in some], RAW_BODY))
-        bare = (_used(bench) - before) / count
+        bare = (used(bench) - before) / count
     return [
         Result(
             "memory",

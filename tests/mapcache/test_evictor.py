@@ -236,8 +236,8 @@ def test_what_waits_is_drained_in_bounded_steps(maps: Maps, name: str, clock: Cl
     """No step of it holds the server up: each does what one may, and says that there is more."""
     if isinstance(maps.client, TestClient):
         cache = maps.client.map_cache(name, codec="string", policy=None)
-        cache.put_all({f"k{i}": "" for i in range(1200)}, ttl=1)
+        cache.put_all({f"k{i}": "" for i in range(500)}, ttl=1)
         clock.advance(1)
         steps = [step(maps.client, name, b"me") for _ in range(3)]
-        assert [(found.evicted, found.more) for found in steps] == [(500, 1), (500, 1), (200, 0)]
+        assert [(found.evicted, found.more) for found in steps] == [(200, 1), (200, 1), (100, 0)]
         assert [found.wait for found in steps] == [0, 0, 5_000_000]

@@ -109,7 +109,7 @@ class AsyncMapCache(AsyncDictFace[K, V]):
         max_idle: Duration | None = None,
         keep_ttl: bool = False,
     ) -> None:
-        """Puts many entries, in one round trip for each 500 or 1 MB."""
+        """Puts many entries, in one round trip for each 200 or 1 MB."""
         await self._run(self._verbs.put_all(entries, ttl, max_idle, keep_ttl))
 
     @overload

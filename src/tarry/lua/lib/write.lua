@@ -11,7 +11,7 @@ local function write(key, value, was_idle, was, lease, ttl, idle, keep)
   else
     redis.call('ZREM', timeouts, key)
   end
-  if idle <= 0 then redis.call('ZREM', idles, key) end
+  if idle <= 0 and was_idle ~= 0 then redis.call('ZREM', idles, key) end  -- where there was none, there is nothing
   touch(key, idle)
   redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))
   if was then

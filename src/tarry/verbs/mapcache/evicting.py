@@ -20,8 +20,8 @@ EVICT = Script("mapcache/evict", args=("sharded", "most", "me", "stays"), keys=M
 TRIM = Script("mapcache/trim", args=("sharded", "cursor", "limit"), keys=MAP_PARTS)
 SWEEP = Script("mapcache/sweep", args=("sharded", "amount", "held"), keys=(*MAP_PARTS, "latch"))
 
-MOST = b"500"
-"""Of each kind, in one script: some 3 ms."""
+MOST = b"200"
+"""Of each kind, in one script: a millisecond or two."""
 SEEDED = b"1000"
 NOBODY = b""
 EVICTOR, DEPUTY = 1, 2

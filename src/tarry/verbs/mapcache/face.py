@@ -84,7 +84,7 @@ class MapVerbs(Generic[K, V]):
     def put_all(
         self, entries: Mapping[K, V], ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
     ) -> Flow[None]:
-        """Everything is checked before the first script goes; then one script for each 500 entries or 1 MB."""
+        """Everything is checked before the first script goes; then one script for each 200 entries or 1 MB."""
         span = span_of(ttl, max_idle, keep_ttl)
         chunks: list[list[tuple[bytes, bytes]]] = []
         size = 0

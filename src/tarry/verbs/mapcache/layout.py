@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from tarry.errors import BadInput
 from tarry.idea.calls import FIRST_TIME, Call, Command, Flow, Reply, ask
@@ -92,17 +92,11 @@ def ms_of(us: int) -> int:
 
 
 def then(request: Call[T], read: Callable[[T], U]) -> Call[U]:
-    """The same call with another answer."""
+    """The call, which was made for this, with another answer."""
     decode = request.decode
-    return Call(
-        request.script,
-        request.keys,
-        request.args,
-        lambda reply: read(decode(reply)),
-        items=request.items,
-        lead=request.lead,
-        alone=request.alone,
-    )
+    other = cast("Call[U]", request)
+    other.decode = lambda reply: read(decode(reply))
+    return other
 
 
 def written(reply: Reply) -> list[Written]:

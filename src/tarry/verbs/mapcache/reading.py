@@ -13,7 +13,7 @@ from tarry.verbs.mapcache.layout import CREATED, Written
 from tarry.words.durations import as_timedelta
 
 V = TypeVar("V")
-CHUNK, CHUNK_BYTES = 500, 1_000_000
+CHUNK, CHUNK_BYTES = 200, 1_000_000
 """One script takes no more: it must not hold the server up."""
 
 
