@@ -142,3 +142,16 @@ def time_line(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]
         ],
         "later": stretches[-1].after,
     }
+
+
+def value(body: Any) -> dict[str, Any]:
+    """A value that Java knows, as JSON data; bytes, and what JSON has no word for, as ``value_base64``."""
+    import msgspec
+
+    if isinstance(body, (bytes, bytearray)):
+        return {"value_base64": b64encode(body).decode()}
+    try:
+        msgspec.json.encode(body)
+    except TypeError:
+        return {"value": repr(body)}
+    return {"value": body}

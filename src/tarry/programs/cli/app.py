@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tarry.programs.cli import jobs, minding, topics, health, shows, workers, working, moving, queues, serving  # isort: skip  # the order of the help
+from tarry.programs.cli import jobs, minding, topics, health, shows, workers, working, moving, queues, maps, serving  # isort: skip  # the order of the help
 from tarry.programs.cli.register import app
 
-__all__ = ["app", "health", "jobs", "minding", "moving", "queues", "serving", "shows", "topics", "workers", "working"]
+__all__ = [
+    "app",
+    "health",
+    "jobs",
+    "maps",
+    "minding",
+    "moving",
+    "queues",
+    "serving",
+    "shows",
+    "topics",
+    "workers",
+    "working",
+]

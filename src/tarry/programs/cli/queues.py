@@ -83,24 +83,13 @@ def _list(
     while at < limit:
         page, size = session.client.engine.run(leaving.look_at(place.verbs.desk, at, claimed=False))
         for element in page[: limit - at]:
-            value, due = _value(element.body), answers.rfc3339(as_datetime(element.due_ms * MILLISECOND))
+            value, due = answers.value(element.body), answers.rfc3339(as_datetime(element.due_ms * MILLISECOND))
             session.tell({"due": due, **value}, f"{due}  {dumps(next(iter(value.values())))}")
         at += size
         if size < leaving.CLAIMED:
             return
     if place.size() > limit:
         session.note(f"there are more; --limit {limit * 10} shows them")
-
-
-def _value(body: Any) -> dict[str, Any]:
-    """As JSON data; bytes, and what JSON has no word for, as ``value_base64``."""
-    if isinstance(body, (bytes, bytearray)):
-        return {"value_base64": b64encode(body).decode()}
-    try:
-        dumps(body)
-    except TypeError:
-        return {"value": repr(body)}
-    return {"value": body}
 
 
 @verb(within=QUEUES)
