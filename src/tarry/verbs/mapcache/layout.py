@@ -95,7 +95,11 @@ def then(request: Call[T], read: Callable[[T], U]) -> Call[U]:
     """The call, which was made for this, with another answer."""
     decode = request.decode
     other = cast("Call[U]", request)
-    other.decode = lambda reply: read(decode(reply))
+
+    def read_on(reply: Reply) -> U:
+        return read(decode(reply))
+
+    other.decode = read_on
     return other
 
 
