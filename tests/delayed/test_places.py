@@ -85,3 +85,28 @@ def test_others_may_offer_meanwhile(client: TestClient, mixed: list[int], server
     drive(client, offer)
     assert moved(server) == mixed
     assert client_two.read_all() == offered
+
+
+def test_others_may_remove_from_the_middle_and_offer_so_that_the_length_stays(
+    client: TestClient, mixed: list[int], server: Any, clock: Clock
+) -> None:
+    """Java's remove and offer between two of our scripts: places are wrong, and nothing says so but the anchors."""
+    removed: list[int] = []
+
+    def meddle() -> None:
+        length = server.llen(KEYS.order)
+        element = server.lindex(KEYS.order, length // 2)
+        if element is not None and server.zscore(KEYS.timeouts, element) <= clock.us // 1000:
+            server.zrem(KEYS.timeouts, element)
+            server.lrem(KEYS.order, 1, element)
+            removed.append(int(element[17:]))
+            late = pack(b"-%d" % len(removed), len(removed).to_bytes(8, "little"))
+            server.rpush(KEYS.order, late)
+            server.zadd(KEYS.timeouts, {late: clock.us // 1000 + 10**6})
+
+    drive(client, meddle)
+    assert len(removed) > 1
+    assert moved(server) == [i for i in mixed if i not in set(removed)]
+    left = server.lrange(KEYS.order, 0, -1)
+    assert [element[17:] for element in left] == [b"-%d" % (i + 1) for i in range(len(removed))]
+    assert set(left) == set(server.zrange(KEYS.timeouts, 0, -1))

@@ -1,0 +1,150 @@
+"""The same on other servers: delivery by a mover, very many at once, and the way into a topic; and a mover that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.redisson.elements import pack
+
+PATIENCE_S = 30
+MANY = 3000
+KINDS = [
+    "valkey_url",
+    pytest.param("redis6_url", marks=pytest.mark.otherserver),
+    pytest.param("redis7_url", marks=pytest.mark.otherserver),
+    pytest.param("cluster", marks=pytest.mark.otherserver),
+]
+
+
+@pytest.fixture(params=KINDS)
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "cluster":
+        (host, port), *_ = request.getfixturevalue("cluster_nodes")
+        return f"redis+cluster://{host}:{port}"
+    found: str = request.getfixturevalue(request.param)
+    return found
+
+
+def test_what_is_offered_is_delivered(url: str, name: str) -> None:
+    names = [f"{name}-{number}" for number in range(3)]  # in a Cluster on several nodes, heard on one line
+    with tarry.Client(url) as client:
+        queues = [client.blocking_queue(each, codec="string") for each in names]
+        client.keep_moving(*names)
+        for each in names:
+            client.delayed_queue(each, codec="string").offer_many([each, each], "20ms")
+        for each, queue in zip(names, queues, strict=True):
+            assert [queue.poll(wait=PATIENCE_S), queue.take()] == [each, each]
+        assert {queue.stats().waiting for queue in queues} == {0}
+
+
+def test_what_is_offered_is_delivered_awaited(url: str, name: str) -> None:
+    async def story() -> None:
+        async with tarry.AsyncClient(url) as client:
+            names = [f"{name}-{number}" for number in range(3)]
+            await client.keep_moving(*names)
+            for each in names:
+                await client.delayed_queue(each, codec="string").offer(each, "20ms")
+            taken = [client.blocking_queue(each, codec="string").poll(wait=PATIENCE_S) for each in names]
+            assert await asyncio.gather(*taken) == names
+
+    asyncio.run(story())
+
+
+def test_very_many_are_moved_by_due_time_and_the_rest_goes_into_a_topic(url: str, name: str) -> None:
+    with tarry.Client(url, namespace=name) as client:
+        delayed = client.delayed_queue(name, codec="string")
+        for share in range(10):  # the last offered is the first due
+            values = [str(number) for number in range(MANY) if number % 10 == 9 - share]
+            delayed.offer_many(values, f"{10 - share}ms")
+        delayed.offer("later", "1h")
+        time.sleep(0.02)
+        ready = client.blocking_queue(name, codec="string")
+        taken: list[Any] = []
+        while len(taken) < MANY:
+            assert ready.drain_to(taken)
+        assert sorted(taken, key=int) == [str(number) for number in range(MANY)]
+        assert client.move_to_topic(delayed, "orders").moved == 1
+        assert client.topic("orders").stats().delayed == 1
+
+
+MOVER = """
+import sys, threading
+import tarry
+client = tarry.Client(sys.argv[1])
+client.keep_moving(sys.argv[2])
+threading.Event().wait()
+"""
+
+
+@contextmanager
+def mover(url: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that moves, and dies as processes do."""
+    with subprocess.Popen([sys.executable, "-c", MOVER, url, name]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_mover_that_is_killed_is_followed_by_its_deputy(valkey_url: str, server: Any, name: str) -> None:
+    keys = keys_of(name)
+
+    def seats(want: int) -> list[bytes]:
+        until(lambda: server.zcard(keys.movers) >= want)
+        found: list[bytes] = server.zrange(keys.movers, 0, -1)
+        return found
+
+    with mover(valkey_url, name) as first:
+        [one] = seats(1)
+        with mover(valkey_url, name):
+            (other,) = (seat for seat in seats(2) if seat != one)
+            assert other.startswith(b"~")
+            os.kill(first.pid, signal.SIGKILL)
+            element = pack(b"tea", b"12345678")  # nobody is told of it
+            server.zadd(keys.timeouts, {element: 1})
+            server.rpush(keys.order, element)
+            assert server.blpop(name, PATIENCE_S) == (name.encode(), b"tea")
+            until(lambda: server.zrange(keys.movers, 0, -1) == [other[1:]])
+
+
+def test_a_consumer_is_killed_and_only_what_it_held_is_gone(valkey_url: str, name: str) -> None:
+    script = (
+        "import sys, tarry\n"
+        "queue = tarry.Client(sys.argv[1]).blocking_queue(sys.argv[2], codec='string')\n"
+        "print(queue.take(), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with tarry.Client(valkey_url) as client:
+        client.delayed_queue(name, codec="string").offer_many(["a", "b"], "5ms")
+        words = [sys.executable, "-c", script, valkey_url, name]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "a\n"
+            process.send_signal(signal.SIGKILL)
+        assert client.blocking_queue(name, codec="string").poll(wait=PATIENCE_S) == "b"
+
+
+@pytest.mark.otherserver
+def test_a_cluster_refuses_names_whose_keys_lie_apart(cluster_nodes: list[tuple[str, int]]) -> None:
+    (host, port), *_ = cluster_nodes
+    with tarry.Client(f"redis+cluster://{host}:{port}") as client, pytest.raises(tarry.BadInput, match="several slots"):
+        client.delayed_queue("a{b")
