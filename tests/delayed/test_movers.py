@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 
+import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.delayed.desk import keys_of
 from tarry.verbs.delayed.keeping import Keeper
@@ -146,17 +147,19 @@ def world(valkey_url: str, clock: Clock, name: str) -> Iterator[World]:
 
 
 def test_a_dead_mover_is_followed_within_a_second_again_and_again(world: World) -> None:
-    for _ in range(6):
-        world.come()
-    world.pass_time(2)
+    far = pack(b"far", b"12345678")  # so that nobody looks because of it
+    world.raw.zadd(world.queues[0].timeouts, {far: world.clock.us // 1000 + 10**6})
+    world.raw.rpush(world.queues[0].order, far)
     for _ in range(4):
+        world.come()
+    for _ in range(40):
+        world.pass_time(1 + world.luck.random())  # at any moment between two looks
+        world.with_seat(DEPUTY)  # the last one has a successor by now
         world.with_seat(MOVER).die()
-        world.offer(0.01)
+        world.come()
+        world.offer(0.01, told=world.luck.random() < 0.5)
         world.pass_time(BOUND_S)
         assert world.latest() <= BOUND_S
-        world.with_seat(MOVER)
-    world.pass_time(BOUND_S)
-    world.with_seat(DEPUTY)
 
 
 def test_a_dead_deputy_has_a_successor(world: World) -> None:
@@ -273,3 +276,39 @@ def test_whatever_happens_all_is_moved_in_time_by_one_mover(
     world.pass_time(3)
     assert world.latest() <= BOUND_S
     world.close()
+
+
+def test_after_an_error_it_tries_again_within_five_seconds_and_at_once_when_it_hears_again(name: str) -> None:
+    keys, now = keys_of(name), 0.0
+    keeper = Keeper(b"me")
+    keeper.add(keys)
+    pauses: list[float] = []
+    for _ in range(12):
+        [kept] = keeper.requests(now)
+        keeper.answered(kept, tarry.Unavailable(), now)
+        pauses.append(keeper.until() - now)
+        now = keeper.until()
+    assert pauses == sorted(pauses)
+    assert (round(pauses[0], 6), round(pauses[-1], 6)) == (0.1, 5.0)
+    keeper.told([b"subscribe", keys.movers, 1])
+    assert keeper.until() <= now
+
+
+@pytest.mark.parametrize(
+    "noise", [b"PONG", [b"pong", b""], [b"message", b"elsewhere", b"1"], [b"unsubscribe", b"x", 0], None]
+)
+def test_what_means_nothing_on_the_line_changes_nothing(name: str, noise: Any) -> None:
+    keeper = Keeper(b"me")
+    keeper.add(keys_of(name))
+    [kept] = keeper.requests(0)
+    keeper.answered(kept, tarry.Unavailable(), 0)
+    before = keeper.until()
+    keeper.told(noise)
+    assert keeper.until() == before
+
+
+def test_a_head_that_is_no_number_is_looked_at(world: World) -> None:
+    process = world.come()
+    world.pass_time(2)
+    process.keeper.told([b"message", world.queues[0].channel, b"soon"])
+    assert process.keeper.until() <= world.clock.seconds()
