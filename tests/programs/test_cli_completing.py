@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tarry
+from programs.until import until
 from tarry.links.embedded import share
 
 Offered = Callable[..., list[str]]
@@ -47,12 +48,15 @@ def offered(valkey_url: str, namespace: str) -> Offered:
 def test_topics_are_offered_by_name(client: tarry.Client, offered: Offered, valkey_url: str, namespace: str) -> None:
     for name in ("orders", "order/late", "测试", "two words"):
         client.topic(name).add(1)
-    assert offered("tarry stats ") == ["order/late", "orders", "测试"]
-    assert offered("tarry list or") == ["order/late", "orders"]
-    assert offered("tarry check orders or") == ["order/late"]
+    everything = ["order/late", "orders", "测试"]
+    until(lambda: offered("tarry stats ") == everything, "a second is enough for the server's answer")
+    until(lambda: offered("tarry list or") == ["order/late", "orders"], "those that begin so")
+    until(lambda: offered("tarry check orders or") == ["order/late"], "those not on the line")
     assert offered("tarry stats --namespace other ") == []
     elsewhere = f"tarry --namespace {namespace} --url {valkey_url} add o"
-    assert offered(elsewhere, url="redis://127.0.0.1:1") == ["order/late", "orders"]
+    until(
+        lambda: offered(elsewhere, url="redis://127.0.0.1:1") == ["order/late", "orders"], "by options before the verb"
+    )
 
 
 def test_the_words_of_an_option_are_offered(offered: Offered) -> None:
@@ -77,4 +81,4 @@ def test_no_embedded_server_is_started_for_it(offered: Offered, tmp_path: Path) 
     with share.join(tmp_path / "server", linger_s=0):
         with tarry.Client(url, namespace=os.environ.get("TARRY_NAMESPACE", "default")) as client:
             client.topic("orders").add(1)
-        assert offered("tarry stats --namespace default ", url=url) == ["orders"]
+        until(lambda: offered("tarry stats --namespace default ", url=url) == ["orders"], "it runs now")

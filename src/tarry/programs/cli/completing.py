@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import typer
 
-SOON_S = 0.5
+SOON_S = 1.0
 
 
 def words(*known: str) -> Callable[[], list[str]]:
@@ -23,6 +23,8 @@ def words(*known: str) -> Callable[[], list[str]]:
 
 def topics(context: typer.Context) -> list[str]:
     """The known topics; those that stand on the line already are left out."""
+    from tarry.clients.sync import client  # noqa: F401  # takes its time, and cannot hang: the second is the server's
+
     found: list[str] = []
     asking = threading.Thread(target=_ask, args=(context, found), daemon=True)
     asking.start()
