@@ -146,7 +146,6 @@ def test_a_worker_that_may_not_say_so_works_and_tells_it_once(
 
 
 def test_workers_are_listed_on_the_command_line(client: tarry.Client, hire: Hire, cli: Any, answers: Any) -> None:
-    assert cli("workers").stderr == "no worker is known\n"
     client.topic("orders").add("x", id="7")
     hired = hire("stuck")
     until(hired.taken, "it has taken the job")
@@ -158,8 +157,7 @@ def test_workers_are_listed_on_the_command_line(client: tarry.Client, hire: Hire
     shown = cli("workers").stdout
     assert f"pid {hired.process.pid}" in shown
     assert "orders" in shown
-    assert answers("workers", "mail") == []
-    assert len(answers("workers", "orders")) == 1
+    assert cli("workers", "mail").stderr == "no worker is known for mail\n"
     [seen] = answers("top", "orders")
     assert (seen["workers"], seen["slots"]) == (1, 8)
     assert f"pid {hired.process.pid}" in cli("top", "--once").stdout

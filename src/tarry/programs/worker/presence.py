@@ -1,4 +1,4 @@
-"""A worker keeps itself known: every ten seconds it says what it is and what it has in hand (``tarry workers``).
+"""A worker keeps itself known: every ten seconds, and soon after it began, it says what it is and what it has in hand (``tarry workers``).
 
 Called by the thread that renews (renewal.py), over its connection, after what is urgent. Nothing rests on it: a report
 that fails is left out, and the next one tells.
@@ -20,6 +20,8 @@ from tarry.verbs.workers import EVERY_S, LONGEST_HELD, Held, Report, WorkerTopic
 
 logger = logging.getLogger("tarry.worker")
 LONGEST_HOST = 60
+FIRST_S = 2.0
+"""After the first report, when it had nothing in hand yet."""
 LATER_S = 60.0
 """After a report that failed: its server may take long to refuse, and renewals wait behind it."""
 
@@ -44,6 +46,7 @@ class Presence:
         self._handlers = handlers
         self._slots = sum(lane.slots for lane in lanes) if slots is None else slots
         self._next = 0.0
+        self._pause = FIRST_S
         self._since: int | None = None
         self._known = self._told = False
         self.stopping = False
@@ -56,7 +59,7 @@ class Presence:
         """Says it when it is time; ``now`` is monotonic."""
         if now < self._next:
             return
-        self._next = now + EVERY_S
+        self._next, self._pause = now + min(self._pause, EVERY_S), EVERY_S
         self._known = False
         try:
             self._since = self._client.engine.run(
