@@ -10,8 +10,12 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from tarry.clients.sync.client import Client
 
 SOON_S = 1.0
 
@@ -23,18 +27,17 @@ def words(*known: str) -> Callable[[], list[str]]:
 
 def topics(context: typer.Context) -> list[str]:
     """The known topics; those that stand on the line already are left out."""
-    from tarry.clients.sync import client  # noqa: F401  # takes its time, and cannot hang: the second is the server's
+    from tarry.clients.sync.client import Client  # takes its time, and cannot hang: the second is the server's
 
     found: list[str] = []
-    asking = threading.Thread(target=_ask, args=(context, found), daemon=True)
+    asking = threading.Thread(target=_ask, args=(Client, context, found), daemon=True)
     asking.start()
     asking.join(SOON_S)
     given = context.params.get("topics") or ()
     return [name for name in found if name not in given and not any(letter.isspace() for letter in name)]
 
 
-def _ask(context: typer.Context, found: list[str]) -> None:
-    from tarry.clients.sync.client import Client
+def _ask(kind: type[Client], context: typer.Context, found: list[str]) -> None:
     from tarry.errors import TarryError
 
     logging.disable(logging.CRITICAL)  # what would be said here would run through the line
@@ -42,7 +45,7 @@ def _ask(context: typer.Context, found: list[str]) -> None:
         url = _running(_said(context, "url") or None)
         namespace = _said(context, "namespace") or os.environ.get("TARRY_NAMESPACE") or "default"
         if url is not None:
-            with Client(url, namespace=namespace, patience=0) as client:
+            with kind(url, namespace=namespace, patience=0) as client:
                 found += client.topics()
     except TarryError:
         pass
