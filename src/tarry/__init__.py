@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tarry.clients.aio.blocking import AsyncSubscription as AsyncSubscription
     from tarry.clients.aio.client import AsyncClient as AsyncClient
     from tarry.clients.aio.delayed import AsyncDelayedQueue as AsyncDelayedQueue
+    from tarry.clients.aio.guarded import AsyncGuard as AsyncGuard
+    from tarry.clients.aio.guarded import AsyncGuardedQueue as AsyncGuardedQueue
     from tarry.clients.aio.job import AsyncJob as AsyncJob
     from tarry.clients.aio.listening import AsyncMapListener as AsyncMapListener
     from tarry.clients.aio.locks import AsyncGrant as AsyncGrant
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from tarry.clients.sync.blocking import Subscription as Subscription
     from tarry.clients.sync.client import Client as Client
     from tarry.clients.sync.delayed import DelayedQueue as DelayedQueue
+    from tarry.clients.sync.guarded import Guard as Guard
+    from tarry.clients.sync.guarded import GuardedQueue as GuardedQueue
     from tarry.clients.sync.job import Job as Job
     from tarry.clients.sync.listening import MapListener as MapListener
     from tarry.clients.sync.locks import Grant as Grant
@@ -62,6 +66,8 @@ if TYPE_CHECKING:
     from tarry.verbs.codecs import Codec as Codec
     from tarry.verbs.delayed.moving import SetAside as SetAside
     from tarry.verbs.delayed.telling import QueueStats as QueueStats
+    from tarry.verbs.guarded.desk import GuardedStats as GuardedStats
+    from tarry.verbs.guarded.desk import Item as Item
     from tarry.verbs.jobs.leaving import Migrated as Migrated
     from tarry.verbs.jobs.pictures import Check as Check
     from tarry.verbs.jobs.pictures import Defaults as Defaults
@@ -90,6 +96,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "clients.aio.client": "AsyncClient",
+    "clients.aio.guarded": "AsyncGuard AsyncGuardedQueue",
     "clients.aio.locks": "AsyncGrant AsyncLock AsyncLost",
     "clients.aio.blocking": "AsyncBlockingQueue AsyncSubscription",
     "clients.aio.delayed": "AsyncDelayedQueue",
@@ -100,6 +107,7 @@ _HOMES = {
     "clients.migrating": "MovedOver",
     "verbs.jobs.leaving": "Migrated",
     "clients.sync.client": "Client",
+    "clients.sync.guarded": "Guard GuardedQueue",
     "clients.sync.locks": "Grant Lock Lost",
     "clients.sync.job": "Job",
     "clients.sync.topic": "Topic",
@@ -115,6 +123,9 @@ _HOMES = {
     "verbs.delayed.telling": "QueueStats",
     "verbs.jobs.pictures": "Check Defaults Histogram Lateness Limited Stats",
     "verbs.jobs.shapes": "Added HandedOut Holding IfExists JobInfo NewJob Page Reservation State",
+    "verbs.guarded.desk": "GuardedStats Item",
+    "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
+    "Reservation State Stats",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.shapes": "LockState",
     "clients.aio.listening": "AsyncMapListener",

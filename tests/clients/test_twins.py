@@ -25,6 +25,7 @@ PAIRS = [
     (tarry.MapCache, tarry.AsyncMapCache),
     (tarry.MapListener, tarry.AsyncMapListener),
     (DictFace, AsyncDictFace),
+    (tarry.GuardedQueue, tarry.AsyncGuardedQueue),
     (zookeeper.Client, zookeeper.AsyncClient),
 ]
 AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
@@ -39,7 +40,7 @@ def face(kind: type) -> dict[str, object]:
 def plain(text: object) -> str:
     text = re.sub(r"Awaitable\[(.*?)\]", r"\1", str(text))  # a handler's answer
     return re.sub(
-        r"\bAsync(?=Client|Topic|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Lost|Generator|Map|Iterator|DictFace)",
+        r"\bAsync(?=Client|Topic|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Guard|Lost|Generator|Map|Iterator|DictFace)",
         "",
         text,
     )

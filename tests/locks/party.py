@@ -106,6 +106,15 @@ async def _task(work: Any) -> asyncio.Task[Any]:
     return asyncio.ensure_future(work)
 
 
+async def _end_tasks() -> None:
+    """As ``asyncio.run`` ends."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0.01)
+
+
 class Party:
     """Clients of one face, and hands that use them."""
 
@@ -141,6 +150,7 @@ class Party:
         for hand in self._hands:
             hand.ended.wait(LONG_S)
         if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop).result(LONG_S)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()

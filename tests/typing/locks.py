@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import assert_type
 
 import tarry
@@ -49,3 +49,19 @@ def on_zookeeper() -> None:
 async def on_zookeeper_awaited(client: zookeeper.AsyncClient) -> None:
     assert_type(client.lock("stock"), tarry.AsyncLock)
     assert_type(await client.locks(), list[str])
+
+
+def guarded(client: tarry.Client, locks: zookeeper.Client) -> None:
+    queue = client.guarded_queue("orders", guard=locks.lock("orders"), max_lateness="5s", on_late=print)
+    assert_type(queue.push({"tea": "10m"}), list[datetime])
+    queue.push([("tea", 10), ("tea", timedelta(minutes=1))])
+    for item in queue.poll(wait=None, count=10):
+        assert_type(item.due, datetime)
+        assert_type(item.lateness, timedelta)
+    assert_type(queue.stats(), tarry.GuardedStats)
+
+
+async def guarded_awaited(client: tarry.AsyncClient) -> None:
+    queue = client.guarded_queue("orders", guard=client.lock("orders"))
+    assert_type(await queue.push({"tea": "10m"}), list[datetime])
+    client.guarded_queue("orders", guard=tarry.Client().lock("x"))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -45,9 +45,13 @@ class Origin:
 
     def verbs(self, topic: str, kind: Any) -> TopicVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""
-        bodies = kind if isinstance(kind, Bodies) else Bodies(kind, self._max_body)
+        bodies = self.bodies(kind)
         desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
         return TopicVerbs(desk, self.name, random.random)
+
+    def bodies(self, kind: Any) -> Bodies[Any]:
+        """The codec of a kind, with this client's limit."""
+        return kind if isinstance(kind, Bodies) else Bodies(kind, self._max_body)
 
     def redisson_name(self, name: str) -> str:
         """What Java's NameMapper makes of the name of a queue, map or lock; ``BadInput`` if that is no name."""

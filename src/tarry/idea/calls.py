@@ -104,6 +104,28 @@ class Command(Generic[T]):
         self.decode = decode
 
 
+class Transaction(Generic[T]):
+    """Plain commands on one connection, where no scripts run: what ``begin`` answers decides what is done at once.
+
+    ``decide`` may watch what it has seen: then nothing is done if that has changed, and it begins anew. Answering no
+    commands, or raising, it does nothing. Safe to repeat.
+    """
+
+    __slots__ = ("begin", "decide", "decode", "key")
+
+    def __init__(
+        self,
+        key: bytes,
+        begin: Sequence[tuple[bytes, ...]],
+        decide: Callable[[list[Reply]], Sequence[tuple[bytes, ...]]],
+        decode: Callable[[list[Reply]], T],
+    ) -> None:
+        self.key = key
+        self.begin = begin
+        self.decide = decide
+        self.decode = decode
+
+
 Request = Call[Any] | Command[Any]
 Flow = Generator[Request, Any, T]
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import redis.exceptions as driver
 
+from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
-from tarry.links.blocking import WAIT_S, Replies, Words, pack
-from tarry.links.faults import Fault, Lost, meaning
+from tarry.links.blocking import WAIT_S, Replies, T, Words, closing, pack, sound
+from tarry.links.faults import TROUBLES, Fault, Lost, meaning
 
 
 class Server:
@@ -59,6 +60,25 @@ class Server:
                 raise
             replies += [self._meaning(error)] * (len(commands) - len(replies))
         return replies
+
+    async def transact(self, transaction: Transaction[T]) -> T:
+        """Performs a transaction, again while what it watches changes. Raises a ``Fault``."""
+        connection = await self.connect()  # what it watches is a connection's own, and the other is everybody's
+        try:
+            while True:
+                words = transaction.decide(await self._talk(connection, transaction.begin))
+                answers = (await self._talk(connection, closing(words)))[-1]
+                if answers is not None:
+                    return transaction.decode(answers if words else [])
+        except (TimeoutError, *TROUBLES) as error:
+            raise self._meaning(error) from error
+        finally:
+            await connection.disconnect(nowait=True)
+
+    async def _talk(self, connection: Any, commands: Sequence[Words]) -> Replies:
+        async with asyncio.timeout(self.answer_s):
+            await connection.send_packed_command(list(map(pack, commands)), check_health=False)
+            return sound([await _read(connection) for _ in commands])
 
     async def connect(self) -> Any:
         """A connection of one's own."""

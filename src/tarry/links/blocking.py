@@ -10,14 +10,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import redis.exceptions as driver
 from hiredis import pack_command as _pack
 
+from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
-from tarry.links.faults import TROUBLES, Lost, meaning
+from tarry.links.faults import TROUBLES, Fault, Lost, meaning
 
+T = TypeVar("T")
 Words = tuple[bytes, ...]
 Replies = list[Any]
 """One for each command: a value, or a ``Fault``."""
@@ -66,6 +68,23 @@ class Server:
         self._free.append(connection)
         return replies
 
+    def transact(self, transaction: Transaction[T]) -> T:
+        """Performs a transaction, again while what it watches changes. Raises a ``Fault``."""
+        connection = self._take()
+        try:
+            while True:
+                words = transaction.decide(_talk(connection, transaction.begin))
+                answers = _talk(connection, closing(words))[-1]
+                if answers is not None:
+                    break
+        except BaseException as error:
+            connection.disconnect()  # and it watches nothing any more
+            if isinstance(error, TROUBLES):
+                raise meaning(error) from error
+            raise
+        self._free.append(connection)
+        return transaction.decode(answers if words else [])
+
     def connect(self) -> Any:
         """A connection of one's own."""
         connection = self._class(**self._arguments)
@@ -96,6 +115,25 @@ class Server:
     def _drop(self, connection: Any) -> None:
         connection.disconnect()
         self.close()
+
+
+def closing(words: Sequence[Words]) -> Sequence[Words]:
+    return ((b"MULTI",), *words, (b"EXEC",)) if words else ((b"UNWATCH",),)
+
+
+def _talk(connection: Any, commands: Sequence[Words]) -> Replies:
+    """Raises whatever is no answer, and an answer that is an error."""
+    connection.send_packed_command(list(map(pack, commands)), check_health=False)
+    replies = [_read(connection) for _ in commands]
+    return sound(replies)
+
+
+def sound(replies: Replies) -> Replies:
+    """The replies, if none of them is an error."""
+    for reply in replies:
+        if isinstance(reply, Fault):
+            raise reply
+    return replies
 
 
 def _read(connection: Any) -> Any:

@@ -49,9 +49,10 @@ def judge(info: dict[str, str], save: str | None, scripting: str | None, *, clus
     return verdict
 
 
-def check(replies: list[object], shown: str, *, cluster: bool = False) -> None:
-    """Raises ``ServerUnfit`` or logs warnings, from the answers to ``PROBE``; a ``Fault`` when it cannot be judged yet."""
-    verdict = judge(*read(replies), cluster=cluster)
+def check(replies: list[object], shown: str, *, cluster: bool = False, scripts: bool = True) -> None:
+    """``scripts=False``: for a use that needs none. Raises ``ServerUnfit`` or logs warnings, from the answers to ``PROBE``; a ``Fault`` when it cannot be judged yet."""
+    info, save, scripting = read(replies)
+    verdict = judge(info, save, scripting if scripts else None, cluster=cluster)
     if verdict.refusals:
         raise ServerUnfit(f"The server at {shown} cannot be used: {'; '.join(verdict.refusals)}.")
     for warning in verdict.warnings:

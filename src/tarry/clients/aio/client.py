@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from tarry.clients.aio.blocking import AsyncBlockingQueue
 from tarry.clients.aio.delayed import AsyncDelayedQueue
 from tarry.clients.aio.engine import Engine
+from tarry.clients.aio.guarded import AsyncGuard, AsyncGuardedQueue
 from tarry.clients.aio.job import AsyncJob
 from tarry.clients.aio.locks import AsyncLock, RedisLocks
 from tarry.clients.aio.mapcache import AsyncMapCache
 from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.guarding import guarded_desk
 from tarry.clients.locking import Terms
 from tarry.clients.mapping import Policy, verbs_of
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
@@ -97,7 +100,28 @@ class AsyncClient:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself; ``None`` renews
         it as long as this process lives (for 30 s, every 10 s). Who waits is not served in order.
         """
-        return AsyncLock(lambda: self.engine.part(RedisLocks), name, Terms(wait, lease))
+        return AsyncLock(lambda: self.engine.part(RedisLocks), name, Terms(wait, lease), kept_in="redis")
+
+    def guarded_queue(
+        self,
+        name: str,
+        *,
+        guard: AsyncGuard | None = None,
+        layout: str = "tarry",
+        type: Any = None,
+        max_lateness: Duration | None = None,
+        on_late: Callable[[timedelta], object] | None = None,
+    ) -> AsyncGuardedQueue[Any]:
+        """Article 002's delay queue: a sorted set of values by their due times.
+
+        ``guard=None``: each verb is one atomic script; no lock is needed. ``guard=`` a lock, of this client or of
+        ``tarry.zookeeper``: plain commands under the lock, for a server on which scripts are switched off; its fencing
+        token is presented, and one that comes late is refused. ``layout="article"`` is the article's own ``d_q_p:NAME``.
+        ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
+        ``type``: as that of a topic.
+        """
+        desk = guarded_desk(self.engine.origin, name, layout, type, max_lateness, on_late)
+        return AsyncGuardedQueue(self.engine, desk, guard, on_late)
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -109,7 +109,7 @@ class AsyncClient:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself, and is taken away
         from a process that does not notice; ``None`` lasts as long as this process and its connection.
         """
-        return AsyncLock(self._part, name, Terms(wait, lease))
+        return AsyncLock(self._part, name, Terms(wait, lease), kept_in="zookeeper")
 
     async def locks(self) -> list[str]:
         """The names that were locked below the namespace, held or not."""

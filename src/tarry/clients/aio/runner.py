@@ -19,8 +19,9 @@ from typing import Any, TypeVar, cast
 from tarry.clients.aio.parcels import Errand, Parcel, fail, packed
 from tarry.clients.aio.way import Way
 from tarry.clients.answers import confirm, given_up, key_of, shares, spelled_out, tell_of_patience, words_of
+from tarry.clients.sync.runner import PLAIN
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Confirmation, Flow
+from tarry.idea.calls import Call, Command, Confirmation, Flow, Transaction
 from tarry.idea.patience import Patience
 from tarry.links.address import Address
 from tarry.links.blocking import Replies
@@ -58,6 +59,28 @@ class Runner(Way):
             if future.done() and not future.cancelled() and future.exception() is None:
                 self.unwanted(request, future.result())  # it came in the very turn in which its caller was cancelled
             raise
+
+    async def transact(self, transaction: Transaction[T]) -> T:
+        """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
+        loop = asyncio.get_running_loop()
+        tries, began = 0, loop.time()
+        await self.ready()
+        while True:
+            try:
+                url = self._topology.url_of(transaction.key)
+                server = self._servers.get(url) or self._servers.get(PLAIN + url)
+                server = server or await self._meet(url, scripts=False)
+                return await server.transact(transaction)
+            except Fault as fault:
+                spent = loop.time() - began
+                may = isinstance(fault, (Lost, Later))
+                pause = self._patience.pause(tries, spent, random.random()) if may else None
+                if pause is None:
+                    raise given_up(fault, self._topology.shown, spent) from fault
+                tries += 1
+                await asyncio.sleep(pause)
+                with suppress(Unavailable, Fault):  # still nobody there: patience decides
+                    await self.refresh()
 
     async def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests in one pipeline a server, once; each is answered by its value, or by its error."""

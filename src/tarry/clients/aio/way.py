@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from tarry.clients.answers import given_up, tell_of_patience
-from tarry.clients.sync.runner import announce
+from tarry.clients.sync.runner import PLAIN, announce
 from tarry.errors import BadInput
 from tarry.idea.patience import Patience
 from tarry.links import fitness
@@ -92,15 +92,16 @@ class Way:
             server = await asyncio.shield(meeting)
         return server
 
-    async def _meet(self, url: str) -> Server:
+    async def _meet(self, url: str, *, scripts: bool = True) -> Server:
         server = Server(url)
         cluster = self._topology.address.kind == "cluster"
         try:
-            fitness.check(await server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
+            replies = await server.exchange(fitness.PROBE)
+            fitness.check(replies, self._topology.shown, cluster=cluster, scripts=scripts)
         except BaseException:
             await server.close()
             raise
-        self._servers[url] = server
+        self._servers[url if scripts else PLAIN + url] = server
         return server
 
     def _apart(self, url: str) -> Server:

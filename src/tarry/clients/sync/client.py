@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
+from tarry.clients.guarding import guarded_desk
 from tarry.clients.locking import Terms
 from tarry.clients.mapping import Policy, verbs_of
 from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
@@ -14,6 +16,7 @@ from tarry.clients.queueing import desk_of, origin_keys
 from tarry.clients.sync.blocking import BlockingQueue
 from tarry.clients.sync.delayed import DelayedQueue
 from tarry.clients.sync.engine import Engine
+from tarry.clients.sync.guarded import Guard, GuardedQueue
 from tarry.clients.sync.job import Job
 from tarry.clients.sync.locks import Lock, RedisLocks
 from tarry.clients.sync.mapcache import MapCache
@@ -100,7 +103,28 @@ class Client:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself; ``None`` renews
         it as long as this process lives (for 30 s, every 10 s). Who waits is not served in order.
         """
-        return Lock(lambda: self.engine.part(RedisLocks), name, Terms(wait, lease))
+        return Lock(lambda: self.engine.part(RedisLocks), name, Terms(wait, lease), kept_in="redis")
+
+    def guarded_queue(
+        self,
+        name: str,
+        *,
+        guard: Guard | None = None,
+        layout: str = "tarry",
+        type: Any = None,
+        max_lateness: Duration | None = None,
+        on_late: Callable[[timedelta], object] | None = None,
+    ) -> GuardedQueue[Any]:
+        """Article 002's delay queue: a sorted set of values by their due times.
+
+        ``guard=None``: each verb is one atomic script; no lock is needed. ``guard=`` a lock, of this client or of
+        ``tarry.zookeeper``: plain commands under the lock, for a server on which scripts are switched off; its fencing
+        token is presented, and one that comes late is refused. ``layout="article"`` is the article's own ``d_q_p:NAME``.
+        ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
+        ``type``: as that of a topic.
+        """
+        desk = guarded_desk(self.engine.origin, name, layout, type, max_lateness, on_late)
+        return GuardedQueue(self.engine, desk, guard, on_late)
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 

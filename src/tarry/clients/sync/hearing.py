@@ -147,7 +147,8 @@ class _Line:
             try:
                 self._call()
                 failures = 0
-                self._listen()
+                if not self._closed.is_set():  # closed while it called, it was not told
+                    self._listen()
             except TROUBLES as fault:
                 self._hang_up()
                 if not self._closed.is_set():

@@ -166,9 +166,10 @@ class Lock:
     holds it may acquire it again, and gives it back as often.
     """
 
-    def __init__(self, locks: Callable[[], Timekeeper], name: str, terms: Terms) -> None:
+    def __init__(self, locks: Callable[[], Timekeeper], name: str, terms: Terms, *, kept_in: str) -> None:
         self._locks = locks
         self._terms = terms
+        self.kept_in = kept_in
         self._entered = threading.local()
         self.name = name
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tarry.clients.answers import confirm, first_in_full, given_up, key_of, spelled_out, tell_of_patience, words_of
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Flow, Request
+from tarry.idea.calls import Call, Command, Flow, Request, Transaction
 from tarry.idea.patience import Patience
 from tarry.links import fitness
 from tarry.links.address import Address
@@ -22,6 +22,8 @@ from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript
 from tarry.links.topology import Topology
 
 T = TypeVar("T")
+PLAIN = "plain "
+"""Before the URL of a server that was met for plain commands, and may run no scripts."""
 logger = logging.getLogger("tarry")
 
 
@@ -61,6 +63,19 @@ class Runner:
                 tries += 1
                 if isinstance(fault, Lost) and isinstance(request, Call):
                     request = request.repeated()
+
+    def transact(self, transaction: Transaction[T]) -> T:
+        """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
+        tries, began = 0, time.monotonic()
+        while True:
+            try:
+                self._begin()
+                url = self._topology.url_of(transaction.key)
+                server = self._servers.get(url) or self._servers.get(PLAIN + url) or self._meet(url, scripts=False)
+                return server.transact(transaction)
+            except Fault as fault:
+                self._hold_on(fault, tries, began)
+                tries += 1
 
     def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests in one pipeline a server, once; each is answered by its value, or by its error."""
@@ -181,12 +196,12 @@ class Runner:
                 self._open = True
                 announce(self._topology)
 
-    def _meet(self, url: str) -> Server:
+    def _meet(self, url: str, *, scripts: bool = True) -> Server:
         server = Server(url)
         cluster = self._topology.address.kind == "cluster"
         try:
-            fitness.check(server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster)
-            met = self._servers.setdefault(url, server)
+            fitness.check(server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster, scripts=scripts)
+            met = self._servers.setdefault(url if scripts else PLAIN + url, server)
         except BaseException:
             server.close()
             raise

@@ -1,0 +1,63 @@
+"""What the guarded queues of both clients have in common before they talk."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from tarry.clients.origin import Origin
+from tarry.errors import BadInput
+from tarry.verbs.guarded.desk import GuardedDesk, Item, keys_of
+from tarry.words.durations import Duration, as_timedelta, microseconds
+
+
+def guarded_desk(
+    origin: Origin, name: str, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
+) -> GuardedDesk[Any]:
+    """The desk of a queue; ``BadInput`` for what cannot be."""
+    if on_late is not None and max_lateness is None:
+        raise BadInput("on_late: it is called when max_lateness is exceeded; give that too.")
+    keys = keys_of(origin.namespace, name, layout, cluster=origin.address.kind == "cluster")
+    bound = None if max_lateness is None else microseconds(max_lateness, "max_lateness")
+    return GuardedDesk(name, keys, origin.bodies(kind), os.urandom, layout == "article", bound)
+
+
+def refusing(desk: GuardedDesk[Any], on_late: object) -> GuardedDesk[Any]:
+    """With a callback nothing is refused."""
+    return desk if on_late is None else desk.without_bound()
+
+
+def domain_of(guard: Any) -> bytes:
+    """Whose tokens are compared with one another: those of one lock."""
+    kind = getattr(guard, "kept_in", type(guard).__qualname__)
+    return f"{kind} {getattr(guard, 'name', '')}".encode()
+
+
+def tell_lateness(items: list[Item[Any]], on_late: Callable[[timedelta], object] | None, bound_us: int | None) -> None:
+    """Calls back when the first of what was taken is later than it may be."""
+    if on_late is not None and bound_us is not None and items[0].lateness > as_timedelta(bound_us):
+        on_late(items[0].lateness)
+
+
+class Pollers:
+    """Names for polls that are on their way: one for each at a time, so that a repeated one finds its own last answer."""
+
+    def __init__(self, new: Callable[[], bytes]) -> None:
+        self._new = new
+        self._free: deque[bytes] = deque()
+        self._pid = os.getpid()
+
+    @contextmanager
+    def one(self) -> Generator[bytes]:
+        if self._pid != os.getpid():
+            self._pid, self._free = os.getpid(), deque()  # they are the parent's
+        try:
+            name = self._free.pop()
+        except IndexError:
+            name = self._new()
+        yield name
+        self._free.append(name)  # not after a failure: its answer may be told to nobody

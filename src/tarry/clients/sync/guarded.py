@@ -1,0 +1,146 @@
+"""Guarded queues, blocking: the names of their verbs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Generic, Protocol, TypeVar
+
+from tarry.clients.guarding import Pollers, domain_of, refusing, tell_lateness
+from tarry.clients.origin import seconds_of
+from tarry.clients.sync.engine import Engine
+from tarry.clients.sync.hearing import Hearing
+from tarry.clients.sync.timekeeper import Bell
+from tarry.errors import LockLost, ServerUnfit
+from tarry.verbs.guarded import plain, scripted
+from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item, Polled, chunks, want_of
+from tarry.words.durations import SECOND, Duration, as_datetime
+
+T = TypeVar("T")
+LOOK_AROUND_S = 1.0
+"""Who waits looks so often, for others (Java, for one) put items in and tell nobody."""
+
+
+class Held(Protocol):
+    """What a guard gives: a token that rises, and a way to give it back."""
+
+    @property
+    def token(self) -> int: ...
+    def release(self) -> None: ...
+
+
+class Guard(Protocol):
+    """What keeps others away from a queue: a lock of ours, or anything that is acquired like one."""
+
+    def acquire(self, *, wait: Duration | None) -> Held | None: ...
+
+
+class GuardedQueue(Generic[T]):
+    """Article 002's delay queue: values go in with a delay, and come out when they are due, in order, with their lateness.
+
+    Made by ``client.guarded_queue(name)``. What was polled is out of the queue: a consumer that dies loses it. Topics keep
+    jobs until they are finished.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        desk: GuardedDesk[T],
+        guard: Guard | None,
+        on_late: Callable[[timedelta], object] | None,
+    ) -> None:
+        self.engine = engine
+        self._bound_us = desk.bound_us
+        self._desk = refusing(desk, on_late)
+        self._guard = guard
+        self._pollers = Pollers(engine.origin.watcher)
+        self._on_late = on_late
+        self.name = desk.name
+
+    def __repr__(self) -> str:
+        return f"<GuardedQueue {self.name}>"
+
+    def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
+        """Puts values in, each to be handed out after its delay: ``{value: delay}``, or pairs. Answers when each is due.
+
+        Equal values are different items, but in the article's layout, where the last push decides. Raises ``BadInput``
+        before anything is written, also for a value or a delay that is ``None``.
+        """
+        members = self._desk.members(items)
+        if self._guard is None:
+            scores = self.engine.run(scripted.push(self._desk, members)) if members else []
+        else:
+            scores = [
+                s for chunk in chunks(members) for s in self.engine.runner.transact(plain.push(self._desk, chunk))
+            ]
+        return [as_datetime(score * self._desk.unit) for score in scores]
+
+    def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
+        """Takes out up to ``count`` items that are due, the first first; none if none is due within ``wait``.
+
+        ``wait`` holds for the guard and for items together; 0 tries once, ``None`` waits for ever. Raises
+        ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` to one who comes with an
+        old token: nothing was taken then.
+        """
+        want, until = want_of(count), time.monotonic() + seconds_of(wait)
+        with self._listening(until) as bell:
+            while True:
+                polled = self._poll(want, until)
+                if polled is not None and polled.members:
+                    items = [self._desk.item(member, score, polled.now) for member, score in polled.members]
+                    tell_lateness(items, self._on_late, self._bound_us)
+                    return items
+                left = until - time.monotonic()
+                if left <= 0:
+                    return []
+                ahead = None if polled is None or polled.next_due is None else (polled.next_due - polled.now) / SECOND
+                bell.wait(min(left, LOOK_AROUND_S if ahead is None else max(min(ahead, LOOK_AROUND_S), 0)))
+
+    def _poll(self, want: int, until: float) -> Polled | None:
+        if self._guard is None:
+            with self._pollers.one() as who:
+                return self.engine.run(scripted.poll(self._desk, want, who))
+        left = max(until - time.monotonic(), 0)
+        held = self._guard.acquire(wait=None if left == float("inf") else left)
+        if held is None:
+            return None
+        try:
+            with self._pollers.one() as who:
+                poll = plain.poll(self._desk, want, who, domain_of(self._guard), held.token)
+                return self.engine.runner.transact(poll)
+        finally:
+            try:
+                held.release()
+            except LockLost:
+                pass  # what was removed was removed under a token that nobody had overtaken
+
+    @contextmanager
+    def _listening(self, until: float) -> Generator[Bell]:
+        """A bell that rings when somebody puts in what is due first, while there is time to wait."""
+        bell, ear = Bell(), None
+        hearing = self.engine.part(Hearing)
+        channel = self._desk.keys.channel
+        if until > time.monotonic():
+            try:
+                ear = hearing.hear(channel, (channel,), lambda _, __: bell.ring(), wait=False)
+            except ServerUnfit:
+                pass  # a server without scripts: looking around must do
+        try:
+            yield bell
+        finally:
+            if ear is not None:
+                hearing.close_ear(ear)
+
+    def stats(self) -> GuardedStats:
+        """How many items there are, how many are due, and how late the first is. Changes nothing."""
+        return self.engine.runner.transact(plain.stats(self._desk))
+
+    def size(self) -> int:
+        """How many items there are, due or not."""
+        return self.stats().size
+
+    def clear(self) -> bool:
+        """Takes out everything. Answers whether there was something."""
+        return self.engine.runner.transact(plain.clear(self._desk))

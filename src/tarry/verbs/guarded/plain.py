@@ -1,0 +1,124 @@
+"""The same with plain commands, for servers on which scripts are switched off: under a guard, which keeps others away.
+
+    WATCH fence   TIME   HGET fence   ZRANGE items        what is due, and is somebody ahead of me?
+    MULTI  HSET fence token   ZREM each   EXEC            done only if nobody has presented a token meanwhile
+
+Two things are certain whatever the guard is worth: what EXEC's ZREM did not remove was another's and is not delivered; and
+who comes with a lower token than the queue has seen is refused, and removes nothing. Tokens of different guards are not
+compared: each guard has its own field.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarry.errors import LockLost
+from tarry.idea.calls import Reply, Transaction
+from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Polled
+from tarry.words.durations import SECOND, as_datetime, as_timedelta
+
+KEPT_S = b"60"
+NONCE_BYTES = 8
+
+
+def push(desk: GuardedDesk[Any], members: list[tuple[bytes, int]]) -> Transaction[list[int]]:
+    keys = desk.keys
+    scores: list[int] = []
+
+    def decide(replies: list[Reply]) -> list[tuple[bytes, ...]]:
+        now = _micros(replies[0])
+        scores[:] = [desk.score(now, delay, i, len(members)) for i, (_, delay) in enumerate(members)]
+        pairs = [word for (member, _), score in zip(members, scores, strict=True) for word in (b"%d" % score, member)]
+        first = replies[1]
+        words: list[tuple[bytes, ...]] = [(b"ZADD", keys.items, *pairs)]
+        if not first or min(scores) < float(first[1]):
+            words.append((b"PUBLISH", keys.channel, b"1"))
+        return words
+
+    begin = ((b"TIME",), (b"ZRANGE", keys.items, b"0", b"0", b"WITHSCORES"))
+    return Transaction(keys.items, begin, decide, lambda _: scores)
+
+
+def poll(desk: GuardedDesk[Any], want: int, who: bytes, domain: bytes, token: int) -> Transaction[Polled]:
+    keys, nonce = desk.keys, desk.random(NONCE_BYTES)
+    begin = (
+        (b"WATCH", keys.fence),
+        (b"TIME",),
+        (b"HMGET", keys.fence, domain),
+        (b"HGET", keys.polled, who),
+        (b"ZRANGE", keys.items, b"0", b"%d" % want, b"WITHSCORES"),
+    )
+    due: list[tuple[bytes, int]] = []
+    seen: dict[str, Any] = {"now": 0, "next": None, "done": False}
+
+    def decide(replies: list[Reply]) -> list[tuple[bytes, ...]]:
+        _, time, (highest,), mine, flat = replies
+        if mine == nonce:  # the answer to EXEC was lost: it was done, under the guard, and they are ours
+            seen["done"] = True
+            return []
+        now = seen["now"] = _micros(time)
+        if highest is not None and int(highest) > token:
+            raise LockLost(
+                f"The queue {desk.name} has seen the token {int(highest)}, and this one is {token}: another holds the "
+                f"guard. Nothing was taken.",
+                name=desk.name,
+                token=token,
+                reason="another holds it",
+            )
+        found = [(member, int(float(score))) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+        due[:] = [(member, score) for member, score in found[:want] if score * desk.unit <= now]
+        seen["next"] = next((score * desk.unit for _, score in found[len(due) :]), None)
+        if due:
+            desk.refuse_lateness(now - due[0][1] * desk.unit)
+        removals = [(b"ZREM", keys.items, member) for member, _ in due]
+        if not removals:
+            return []
+        return [
+            *removals,
+            (b"HSET", keys.fence, domain, b"%d" % token),
+            (b"HSET", keys.polled, who, nonce),
+            (b"EXPIRE", keys.polled, KEPT_S),
+        ]
+
+    def decode(answers: list[Reply]) -> Polled:
+        removed = due if seen["done"] else [one for one, gone in zip(due, answers, strict=False) if gone == 1]
+        return Polled(list(removed), seen["now"], seen["next"])
+
+    return Transaction(keys.items, begin, decide, decode)
+
+
+def give_back(desk: GuardedDesk[Any], polled: Polled) -> Transaction[None]:
+    """Items that nobody took over are in the queue again, with their due times."""
+    words = [word for member, score in polled.members for word in (b"%d" % score, member)]
+    return Transaction(desk.keys.items, ((b"TIME",),), lambda _: [(b"ZADD", desk.keys.items, *words)], lambda _: None)
+
+
+def stats(desk: GuardedDesk[Any]) -> Transaction[GuardedStats]:
+    """How the queue is. Changes nothing."""
+    keys = desk.keys
+    seen: list[Any] = []
+
+    def decide(replies: list[Reply]) -> list[tuple[bytes, ...]]:
+        seen[:] = replies
+        last = _micros(replies[0]) // desk.unit
+        return [(b"ZCOUNT", keys.items, b"-inf", b"%d" % last)]
+
+    def decode(answers: list[Reply]) -> GuardedStats:
+        time, size, first = seen
+        due = int(float(first[1])) * desk.unit if first else None
+        late = max(_micros(time) - due, 0) if due is not None else 0
+        return GuardedStats(size, answers[0], as_datetime(due) if due is not None else None, as_timedelta(late))
+
+    begin = ((b"TIME",), (b"ZCARD", keys.items), (b"ZRANGE", keys.items, b"0", b"0", b"WITHSCORES"))
+    return Transaction(keys.items, begin, decide, decode)
+
+
+def clear(desk: GuardedDesk[Any]) -> Transaction[bool]:
+    def decide(_: list[Reply]) -> list[tuple[bytes, ...]]:
+        return [(b"DEL", desk.keys.items)]
+
+    return Transaction(desk.keys.items, ((b"EXISTS", desk.keys.items),), decide, lambda answers: answers[0] > 0)
+
+
+def _micros(time: Reply) -> int:
+    return int(time[0]) * SECOND + int(time[1])

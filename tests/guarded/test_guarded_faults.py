@@ -1,0 +1,139 @@
+"""Guarded queues when something breaks, and on servers without scripts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import servers
+from faults.proxy import CUTS, DONE, Proxy
+from guarded.conftest import Everyone, EveryoneAwaited
+from locks.conftest import redis_client, zookeeper_client
+from locks.party import Party
+from tarry.errors import ServerUnfit
+from tarry.links.embedded.launch import Running
+from zookeepers import ZooKeeper
+
+
+@pytest.fixture
+def line(valkey_url: str) -> Iterator[Proxy]:
+    with servers.short_folder() as folder:
+        proxy = Proxy(folder, valkey_url.removeprefix("unix://"))
+        yield proxy
+        proxy.close()
+
+
+@pytest.fixture(params=["script", "plain"])
+def guard(request: pytest.FixtureRequest, party: Party) -> Any:
+    if request.param == "script":
+        return None
+    return Everyone() if party.face == "sync" else EveryoneAwaited()
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_push_whose_line_is_cut_is_there_once(line: Proxy, party: Party, name: str, guard: Any, cut: str) -> None:
+    hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
+    hand.do(queue.size)
+    line.arm(cut, at=b"body of tea")
+    hand.do(queue.push, [("body of tea", 0)])
+    assert line.struck == 1
+    assert [item.value for item in hand.do(queue.poll, count=10)] == ["body of tea"]
+
+
+@pytest.mark.parametrize("cut", CUTS)
+def test_a_poll_whose_line_is_cut_loses_nothing(line: Proxy, party: Party, name: str, guard: Any, cut: str) -> None:
+    hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
+    hand.do(queue.push, [(f"tea {i}", 0) for i in range(5)])
+    assert [item.value for item in hand.do(queue.poll)] == ["tea 0"]
+    line.arm(cut, at=b"EVALSHA" if guard is None else b"EXEC")
+    assert [item.value for item in hand.do(queue.poll, count=3)] == ["tea 1", "tea 2", "tea 3"]
+    assert line.struck == 1
+    assert [item.value for item in hand.do(queue.poll, count=3)] == ["tea 4"]
+
+
+def test_polls_that_are_cut_again_and_again_lose_nothing(line: Proxy, party: Party, name: str, guard: Any) -> None:
+    hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
+    hand.do(queue.push, [(i, 0) for i in range(40)])
+    got: list[int] = []
+    for _ in range(4):
+        line.arm(*DONE[:2], at=b"EVALSHA" if guard is None else b"EXEC")
+        got += [item.value for item in hand.do(queue.poll, count=10)]
+    assert got == list(range(40))
+    assert line.struck >= 4  # with plain commands the second try only looks
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_a_server_without_scripts(
+    own_server: Callable[..., Running], zookeeper: ZooKeeper, name: str, face: str
+) -> None:
+    words = [word for command in ("EVAL", "EVALSHA", "SCRIPT") for word in ("--rename-command", command, "")]
+    party = Party(face, redis_client(own_server(*words).url))
+    keepers = Party(face, zookeeper_client(zookeeper.hosts))
+    try:
+        hand, client = party.hand(), party.client()
+        queue = client.guarded_queue(name, guard=keepers.client().lock(name))
+        hand.do(queue.push, [("a", 0), ("b", 0.1)])
+        assert [item.value for item in hand.do(queue.poll)] == ["a"]
+        assert [item.value for item in hand.do(queue.poll, wait=20)] == ["b"]
+        assert hand.do(queue.size) == 0
+        with pytest.raises(ServerUnfit, match="it runs no scripts"):
+            hand.do(client.guarded_queue(name).push, [("c", 0)])
+    finally:
+        party.close()
+        keepers.close()
+
+
+@pytest.mark.parametrize("face", ["async"])
+def test_a_cancelled_poll_gives_back_what_it_took(valkey_url: str, name: str, face: str, guard: Any) -> None:
+    import asyncio
+
+    import tarry
+
+    async def story() -> None:
+        async with tarry.AsyncClient(valkey_url) as client:
+            queue = client.guarded_queue(name, guard=guard)
+            await queue.push([(i, 0) for i in range(50)])
+            got: list[int] = []
+            for turn in range(60):
+                task = asyncio.ensure_future(queue.poll(count=2))
+                for _ in range(turn % 12):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait({task})
+                if not task.cancelled():
+                    got += [item.value for item in task.result()]
+            for _ in range(100):
+                if not (left := await queue.poll(count=100, wait=0.05)) and len(got) == 50:
+                    break
+                got += [item.value for item in left]
+            assert sorted(got) == list(range(50))
+
+    if isinstance(guard, Everyone) and not isinstance(guard, EveryoneAwaited):
+        guard = EveryoneAwaited()
+    asyncio.run(story())
+
+
+@pytest.mark.otherserver
+@pytest.mark.parametrize("face", ["sync", "async"])
+@pytest.mark.parametrize("layout", ["tarry", "article"])
+def test_on_a_cluster_and_on_older_servers(
+    cluster_nodes: list[tuple[str, int]], redis6_url: str, redis7_url: str, name: str, face: str, layout: str
+) -> None:
+    everywhere = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
+    for url in (everywhere, redis6_url, redis7_url):
+        party = Party(face, redis_client(url))
+        try:
+            hand, client = party.hand(), party.client()
+            for keeper in (None, client.lock("guard of " + name)):
+                queue = client.guarded_queue(name, guard=keeper, layout=layout)
+                hand.do(queue.push, [("a", 0), ("b", 0.05)])
+                got = hand.do(queue.poll, wait=5)
+                while len(got) < 2:
+                    got += hand.do(queue.poll, wait=5)
+                assert [item.value for item in got] == ["a", "b"]
+        finally:
+            party.close()
+            time.sleep(0)
