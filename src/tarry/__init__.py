@@ -124,8 +124,6 @@ _HOMES = {
     "verbs.jobs.pictures": "Check Defaults Histogram Lateness Limited Stats",
     "verbs.jobs.shapes": "Added HandedOut Holding IfExists JobInfo NewJob Page Reservation State",
     "verbs.guarded.desk": "GuardedStats Item",
-    "verbs.jobs.shapes": "Added Check Defaults HandedOut Histogram Holding IfExists JobInfo Lateness NewJob Page "
-    "Reservation State Stats",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.shapes": "LockState",
     "clients.aio.listening": "AsyncMapListener",

@@ -152,3 +152,10 @@ def test_a_name_that_fits_no_cluster_is_refused_there() -> None:
     keys_of("a{b")
     with pytest.raises(BadInput, match="rename it"):
         keys_of("a{b", cluster=True)
+
+
+def test_a_name_mapper_names_locks_as_in_java(party: Party, raw: Any, name: str) -> None:
+    hand, client = party.hand(), party.client(name_mapper="shop:")
+    hand.do(client.lock(name).acquire)
+    assert raw.exists(f"shop:{name}", f"redisson_lock_token:{{shop:{name}}}") == 2
+    assert hand.do(client.lock(name).state).name == name

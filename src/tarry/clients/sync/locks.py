@@ -33,7 +33,12 @@ class RedisLocks(Timekeeper):
         self._engine = engine
         self._ears = Ears()
         cluster = engine.origin.address.kind == "cluster"
-        super().__init__(lambda house: RedisKeeper(house, self._ears.leave, cluster=cluster), self._ask)
+        mapped = engine.origin.redisson_name
+
+        def keep(house: House) -> RedisKeeper:
+            return RedisKeeper(house, self._ears.leave, mapped, cluster=cluster)
+
+        super().__init__(keep, self._ask)
 
     def _ask(self, step: Any) -> Any:
         if isinstance(step, Listen):

@@ -8,6 +8,7 @@ Every script is safe to repeat: how many times somebody holds the lock is said, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +38,11 @@ class Answer:
     wait_ms: int = UNKNOWN_MS
 
 
-def keys_of(name: str, *, cluster: bool = False) -> LockKeys:
+def keys_of(name: str, mapped: Callable[[str], str] = str, *, cluster: bool = False) -> LockKeys:
     """Redisson's names of the lock; ``BadInput`` for a name that cannot be one, or not in a Cluster."""
     if not isinstance(name, str) or not name:
         raise BadInput(f"lock: {name!r}; its name is a text that is not empty.")
+    name = mapped(name)
     if cluster and not names.fits_cluster(name):
         raise BadInput(f"lock: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
     theirs = names.lock(name)

@@ -42,8 +42,11 @@ class Together:
 class RedisKeeper:
     """Keeps locks in Redis."""
 
-    def __init__(self, house: House, leave: Callable[[bytes, Ring], None], *, cluster: bool) -> None:
-        """``leave`` ends what ``Listen`` began."""
+    def __init__(
+        self, house: House, leave: Callable[[bytes, Ring], None], mapped: Callable[[str], str], *, cluster: bool
+    ) -> None:
+        """``leave`` ends what ``Listen`` began; ``mapped`` names locks as Java's ``NameMapper`` does."""
+        self._mapped = mapped
         self._house = house
         self._leave = leave
         self._cluster = cluster
@@ -51,7 +54,7 @@ class RedisKeeper:
         self._joined: set[Order] = set()
 
     def keys_of(self, name: str) -> LockKeys:
-        return asking.keys_of(name, cluster=self._cluster)
+        return asking.keys_of(name, self._mapped, cluster=self._cluster)
 
     def order(self, order: Order) -> None:
         order.place = self.keys_of(order.name)
