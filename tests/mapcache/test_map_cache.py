@@ -352,3 +352,15 @@ async def test_an_idle_time_beyond_all_reason_is_none(cache: Any, server: Any, n
         assert await cache.get("k") == "v"
         clock.advance("1d")
     assert await cache.evict() == 0
+
+
+async def test_many_large_values_are_taken_in_several_steps(maps: Maps, name: str, clock: Clock) -> None:
+    cache = maps.map(name, codec="bytes", key_codec="string")
+    large = {f"k{i}": bytes([i]) * 1_500_000 for i in range(8)}
+    await cache.put_all(large, max_idle=5)
+    assert await cache.get_all(large) == large
+    assert await cache.expire_entries(large, max_idle=10) == 8
+    clock.advance(10)
+    assert await cache.size() == 0
+    await cache.put_all(large)
+    assert await cache.fast_remove(*large) == 8

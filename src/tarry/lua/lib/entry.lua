@@ -40,15 +40,16 @@ local function see_options()
   max_size, lfu, listened = tonumber(found[1] or 0) or 0, found[2] == 'LFU', found[3]
 end
 
--- An access: the idle time begins anew, and who is seldom asked for is known.
+-- An access: the idle time begins anew, and who is seldom asked for is known. Refused or not, where memory is full: who
+-- only reads must not fail.
 local function touch(key, idle)
-  if idle > 0 then redis.call('ZADD', idles, text(math.ceil(today + idle)), key) end
+  if idle > 0 then redis.pcall('ZADD', idles, text(math.ceil(today + idle)), key) end
   see_options()
   if max_size > 0 then
     if lfu then
-      redis.call('ZINCRBY', accesses, 1, key)
+      redis.pcall('ZINCRBY', accesses, 1, key)
     else
-      redis.call('ZADD', accesses, string.format('%.3f', today), key)
+      redis.pcall('ZADD', accesses, string.format('%.3f', today), key)
     end
   end
 end

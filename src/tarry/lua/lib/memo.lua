@@ -1,9 +1,10 @@
--- Where the answer cannot be told from what lies there, it is kept for a while: a repeated call answers the same.
+-- Where the answer cannot be told from what lies there, it is kept for a while: a repeated call answers the same. A full
+-- memory keeps none where nothing was written.
 
 local KEPT = 30000
 
 local function remember(answers)
-  redis.call('SET', memo, cmsgpack.pack(answers), 'PX', KEPT)
+  redis.pcall('SET', memo, cmsgpack.pack(answers), 'PX', KEPT)
   return answers
 end
 

@@ -2,18 +2,19 @@
 -- deadlines; else they are `ttl` µs and `idle` ms from now, 0 for none. A lease on the key is over, and room is made.
 
 local function write(key, value, was_idle, was, lease, ttl, idle, keep)
-  local ends = NEVER
-  if keep and was then
-    idle = was_idle
-  elseif ttl > 0 then
-    ends = math.ceil((now + ttl) / 1000)
-    redis.call('ZADD', timeouts, text(ends), key)
-  else
-    redis.call('ZREM', timeouts, key)
+  local ends, keeps = NEVER, keep and was
+  if keeps then idle = was_idle end
+  redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))  -- first: it is what a full memory refuses
+  if not keeps then
+    if ttl > 0 then
+      ends = math.ceil((now + ttl) / 1000)
+      redis.call('ZADD', timeouts, text(ends), key)
+    else
+      redis.call('ZREM', timeouts, key)
+    end
   end
   if idle <= 0 and was_idle ~= 0 then redis.call('ZREM', idles, key) end  -- where there was none, there is nothing
   touch(key, idle)
-  redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))
   if was then
     tell(updated, key, value, was)
   else

@@ -3,18 +3,21 @@ local clock, sharded, ttl, idle, if_not_set, again = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- Gives living entries new deadlines: `ttl` µs and `idle` ms from now, 0 for none; or only those that have none. Answers
--- for each 1 or 0.
+-- for each 1 or 0; fewer answers than keys, where values are large: give the rest again.
 -- include clock entry event memo hasten
 
-local FIRST = 7
+local FIRST, MOST_BYTES = 7, 4000000
+local bytes = 0
 ttl, idle = tonumber(ttl), tonumber(idle)
 local ends = ttl > 0 and math.ceil((now + ttl) / 1000) or NEVER
 local answers = {}
 for i = FIRST, #ARGV do
+  if bytes > MOST_BYTES then break end
   local key = ARGV[i]
   local was_idle, value = living(key)
   local does = value and not (if_not_set == '1' and ends_at(key, was_idle) < NEVER)
   if does then
+    redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))
     if ttl > 0 then
       redis.call('ZADD', timeouts, text(ends), key)
     else
@@ -22,9 +25,9 @@ for i = FIRST, #ARGV do
     end
     if idle <= 0 then redis.call('ZREM', idles, key) end
     touch(key, idle)
-    redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))
     hasten(math.min(ends, idle > 0 and math.ceil(today + idle) or NEVER))
   end
+  bytes = bytes + (value and #value or 0)
   answers[#answers + 1] = does and 1 or 0
 end
 return if_not_set == '1' and remember(answers) or answers

@@ -3,12 +3,15 @@ local clock, sharded, when, proof, want, again = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- Takes living entries out: `any`, or only those `equal` to the proof. The leases' keys follow, one for each. What has
--- expired is left to the evictor, which tells of it. Answers for each: 1 or 0, then the value if it is wanted.
+-- expired is left to the evictor, which tells of it. Answers for each: 1 or 0, then the value if it is wanted;
+-- fewer answers than keys, where values are large: give the rest again.
 -- include clock entry event memo
 
 local FIRST, LEASES = 7, #KEYS - (#ARGV - 6)
-local answers = {}
+local MOST_BYTES = 4000000
+local answers, bytes = {}, 0
 for i = FIRST, #ARGV do
+  if bytes > MOST_BYTES then break end
   local key, lease = ARGV[i], KEYS[LEASES + i - FIRST + 1]
   local _, was = living(key)
   local does = was and (when == 'any' or was == proof)
@@ -17,6 +20,7 @@ for i = FIRST, #ARGV do
     tell(removed, key, was)
   end
   if (does or when == 'any') and redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
+  bytes = bytes + (was and #was or 0)
   answers[#answers + 1] = does and 1 or 0
   answers[#answers + 1] = does and want == '1' and was or false
 end

@@ -1,10 +1,12 @@
 local entries, timeouts, idles, accesses, options, evictors = unpack(KEYS)
 local clock, limit = unpack(ARGV)
 --
--- Counts. Changes nothing. Answers: now, entries that are stored, expired ones among them (-1: more than `limit`, so not
+-- Counts. Changes nothing. Answers: now, entries that are stored, expired ones among them (-1: more than `limit`, or large, so not
 -- counted one by one), the next deadline in ms (0: none), the maximum size, 1 for LFU, 1 if somebody listens or listened,
 -- how many keep the map.
 -- include clock entry
+
+local MOST_BYTES = 4000000
 
 local function over(set)
   return redis.call('ZRANGE', set, '-inf', text(math.floor(today)), 'BYSCORE', 'LIMIT', 0, limit + 1)
@@ -20,9 +22,15 @@ if #ended + #tired > tonumber(limit) then
   expired = -1
 else
   for _, key in ipairs(ended) do expired = expired + redis.call('HEXISTS', entries, key) end
+  local bytes = 0
   for _, key in ipairs(tired) do
     local packed = ends_at(key, 0) > today and redis.call('HGET', entries, key)
     if packed and read_entry(packed) > 0 then expired = expired + 1 end
+    bytes = bytes + (packed and #packed or 0)
+    if bytes > MOST_BYTES then
+      expired = -1
+      break
+    end
   end
 end
 see_options()

@@ -12,6 +12,7 @@ from tarry.verbs.mapcache import evicting, loading
 from tarry.verbs.mapcache.desk import MapDesk
 from tarry.verbs.mapcache.layout import (
     ABSENT,
+    ALL,
     ALWAYS,
     ANY,
     EQUAL,
@@ -32,7 +33,6 @@ from tarry.verbs.mapcache.native import Native, refuse
 from tarry.verbs.mapcache.reading import (
     CHUNK,
     CHUNK_BYTES,
-    chunks,
     created,
     number,
     present,
@@ -141,8 +141,10 @@ class MapVerbs(Generic[K, V]):
 
     def _get_all(self, named: dict[bytes, K]) -> Flow[dict[K, V]]:
         found: dict[K, V] = {}
-        for chunk in chunks(named):
-            values = yield from ask(self._layout.get(chunk, GETS))
+        rest = list(named)
+        while rest:
+            values = yield from ask(self._layout.get(rest[:CHUNK], ALL))
+            chunk, rest = rest[: len(values)], rest[len(values) :]
             found.update(
                 (named[raw], self.desk.read(value))
                 for raw, value in zip(chunk, values, strict=True)
@@ -201,9 +203,11 @@ class MapVerbs(Generic[K, V]):
 
     def _fast_remove(self, keys: dict[bytes, None]) -> Flow[int]:
         count = 0
-        for chunk in chunks(keys):
-            taken = yield from ask(self._layout.remove(chunk, ANY))
+        rest = list(keys)
+        while rest:
+            taken = yield from ask(self._layout.remove(rest[:CHUNK], ANY))
             count += sum(did for did, _ in taken)
+            rest = rest[len(taken) :]
         return count
 
     def expire_entries(
@@ -214,8 +218,11 @@ class MapVerbs(Generic[K, V]):
 
     def _expire_entries(self, keys: dict[bytes, None], span: Span, if_not_set: bool) -> Flow[int]:
         count = 0
-        for chunk in chunks(keys):
-            count += sum((yield from ask(self._layout.expire_entries(chunk, span, if_not_set))))
+        rest = list(keys)
+        while rest:
+            done = yield from ask(self._layout.expire_entries(rest[:CHUNK], span, if_not_set))
+            count += sum(done)
+            rest = rest[len(done) :]
         return count
 
     def clear(self) -> Command[bool]:

@@ -51,7 +51,7 @@ LEASE = Script("mapcache/lease", args=("sharded", "token", "lasts", "key"), keys
 
 PAGE, COUNTED = b"100", b"1000"
 ALWAYS, ABSENT, PRESENT, EQUAL, LEASED, ANY = b"always", b"absent", b"present", b"equal", b"leased", b"any"
-GETS, HAS, LOOKS, TTL_ONLY = b"get", b"has", b"look", b"ttl"
+GETS, HAS, ALL, TTL_ONLY = b"get", b"has", b"all", b"ttl"
 REFUSED, UPDATED, CREATED = 0, 1, 2
 
 
@@ -148,7 +148,7 @@ class Shared:
         return Call(PUT, keys, args, written, items=[word for pair in pairs for word in pair], alone=True)
 
     def get(self, keys: Sequence[bytes], how: bytes) -> Call[list[Any]]:
-        return Call(GET, self.desk.keys[:5], (how,), list, items=keys)
+        return Call(GET, self.desk.keys[:5], (how,), list, items=keys, alone=how == ALL)
 
     def remove(
         self, keys: Sequence[bytes], when: bytes, *, proof: bytes = b"", want: bool = False

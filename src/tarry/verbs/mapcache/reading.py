@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from datetime import timedelta
-from itertools import islice
 from typing import Any, TypeVar
 
 from tarry.idea.calls import Reply
@@ -51,9 +50,3 @@ def writes_numbers(codec: Any) -> bool:
         except (TypeError, ValueError):
             continue
     return False
-
-
-def chunks(keys: Mapping[bytes, Any]) -> Iterator[list[bytes]]:
-    rest = iter(keys)
-    while chunk := list(islice(rest, CHUNK)):
-        yield chunk

@@ -1,0 +1,60 @@
+"""A server whose memory is full: what reads or frees memory works; what needs more is refused, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tarry.clients.testing import Clock, TestClient
+from tarry.errors import Unavailable
+from tarry.links.embedded.launch import Running
+
+
+@pytest.fixture
+def full(own_server: Callable[..., Running]) -> Iterator[tuple[Any, Clock]]:
+    running, clock = own_server(), Clock()
+    with TestClient(running.url, clock) as client:
+        cache = client.map_cache("m", codec="string", policy=None)
+        cache.set_max_size(50)
+        cache.put_all({f"k{i}": "7" for i in range(20)}, ttl=10, max_idle=5)
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        yield cache, clock
+
+
+def test_writing_is_refused_and_changes_nothing(full: tuple[Any, Clock]) -> None:
+    cache, _ = full
+    for ask in (
+        lambda: cache.put("k1", "8"),
+        lambda: cache.put("new", "8", ttl=5),
+        lambda: cache.replace("k1", "8"),
+        lambda: cache.add_and_get("k1", 1),
+        lambda: cache.put_if_absent("new", "8"),
+        lambda: cache.expire_entry("k1"),
+        lambda: cache.compute_if_absent("new", lambda _: "8"),
+    ):
+        with pytest.raises(Unavailable, match="memory is full"):
+            ask()
+    assert cache.remaining_ttl("k1") == timedelta(seconds=5)
+    assert dict(cache.items()) == {f"k{i}": "7" for i in range(20)}
+
+
+def test_reading_and_removing_work(full: tuple[Any, Clock]) -> None:
+    cache, _ = full
+    assert cache.get("k1") == "7"
+    assert "k2" in cache
+    assert cache.get_all(["k3", "none"]) == {"k3": "7"}
+    assert cache.put_if_absent("k4", "8") == "7"
+    assert cache.replace("k4", "9", "8") is False
+    assert cache.remove("k4") == "7"
+    assert cache.fast_remove("k5", "k6") == 2
+    assert cache.stats().size == cache.size() == 17
+    assert cache.clear() is True
+
+
+def test_evicting_works(full: tuple[Any, Clock]) -> None:
+    cache, clock = full
+    clock.advance(5)
+    assert cache.evict() == 20
