@@ -185,6 +185,22 @@ class QueueSize(Struct):
     ready: int
 
 
+class MapSize(Struct):
+    """``size``: entries that live; ``expired``: those that wait for the evictor, unseen; ``max_size`` ``null``: unlimited.
+
+    ``mode``: what goes when it is full, ``LRU`` or ``LFU``; ``keepers``: the evictor and its deputy.
+    """
+
+    now: Moment
+    size: int
+    expired: int
+    next_expiry: Moment | None
+    max_size: int | None
+    mode: str
+    listened: bool
+    keepers: int
+
+
 class Elements(Struct):
     """``bytes`` elements, and what the codec cannot read, as base64 text."""
 

@@ -26,6 +26,7 @@ _KINDS: dict[str, Any] = {
     "topic": Name,
     "id": Name,
     "queue": Name,
+    "map": Name,
     "holder": Name,
 }
 
