@@ -78,7 +78,7 @@ def test_broken_off_anywhere_it_goes_on(two: Any, clock: Clock, steps: int) -> N
     fill(old, clock)
     before = seen(old)
     mine, theirs = old.topic("orders"), new.topic("orders")
-    journey, answer = leaving.migrate(mine.verbs.desk, theirs.verbs.desk, dry_run=False, progress=None), None
+    journey, answer = leaving.migrate([mine.verbs._plain], [theirs.verbs._plain], dry_run=False, progress=None), None
     for step in range(steps):
         side, request = journey.send(answer)
         answer = (old, new)[side].engine.run(request)

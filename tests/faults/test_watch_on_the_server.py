@@ -81,7 +81,7 @@ class World:
     def wish(self, consumer: Consumer) -> None:
         caller = Caller(self.want, FOREVER, lambda: None)
         consumer.callers.append(caller)
-        consumer.watch.enter(caller, [self.topic.verbs.post("1h")])
+        consumer.watch.enter(caller, [self.topic.verbs._plain.post("1h")])
         consumer.rests_until = None
 
     def stop(self, consumer: Consumer) -> None:

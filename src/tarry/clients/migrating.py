@@ -10,7 +10,8 @@ from tarry.errors import BadInput
 from tarry.idea.calls import Flow, ask
 from tarry.verbs.delayed import leaving, moving
 from tarry.verbs.delayed.desk import QueueDesk
-from tarry.verbs.jobs.face import TOPICS_OWN, TopicVerbs
+from tarry.verbs.jobs.face import TOPICS_OWN
+from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.shapes import NewJob
 from tarry.words.durations import MILLISECOND, as_datetime
 
@@ -25,7 +26,7 @@ class MovedOver:
 
 
 def move_to_topic(
-    desk: QueueDesk[Any], topic: TopicVerbs[Any], progress: Callable[[int], object] | None = None
+    desk: QueueDesk[Any], topic: RoutedVerbs[Any], progress: Callable[[int], object] | None = None
 ) -> Flow[MovedOver]:
     """Everything that is not due yet. Broken off anywhere, it goes on where it was."""
     moved = aside = 0
@@ -43,7 +44,7 @@ def move_to_topic(
     return MovedOver(moved, aside)
 
 
-def rehearse(desk: QueueDesk[Any], topic: TopicVerbs[Any]) -> Flow[MovedOver]:
+def rehearse(desk: QueueDesk[Any], topic: RoutedVerbs[Any]) -> Flow[MovedOver]:
     """What ``move_to_topic`` would do now; changes nothing."""
     moved = aside = 0
     for claimed in (True, False):
@@ -58,7 +59,7 @@ def rehearse(desk: QueueDesk[Any], topic: TopicVerbs[Any]) -> Flow[MovedOver]:
 
 
 def _sorted(
-    claimed: list[leaving.Leaving], topic: TopicVerbs[Any]
+    claimed: list[leaving.Leaving], topic: RoutedVerbs[Any]
 ) -> tuple[list[leaving.Leaving], list[tuple[leaving.Leaving, str]]]:
     fit: list[leaving.Leaving] = []
     unfit: list[tuple[leaving.Leaving, str]] = []

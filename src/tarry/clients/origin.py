@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tarry.errors import BadInput
@@ -13,6 +14,7 @@ from tarry.idea.patience import Patience
 from tarry.links.address import Address, find
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs.face import TopicVerbs
+from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words import keys, names
 from tarry.words.durations import SECOND, Duration, microseconds
@@ -41,13 +43,15 @@ class Origin:
         self.patience = Patience(microseconds(patience, "patience") / SECOND)
         self.name = names.word(os.urandom)
         self._max_body = max_body
+        self._known: dict[str, int] = {}
         self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
 
-    def verbs(self, topic: str, kind: Any) -> TopicVerbs[Any]:
+    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> RoutedVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""
         bodies = self.bodies(kind)
         desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
-        return TopicVerbs(desk, self.name, random.random)
+        plain = TopicVerbs(desk, self.name, random.random)
+        return RoutedVerbs(plain, partial(keys.topic_keys, self.namespace, topic), self._known, partitions)
 
     def bodies(self, kind: Any) -> Bodies[Any]:
         """The codec of a kind, with this client's limit."""

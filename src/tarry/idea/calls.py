@@ -136,6 +136,13 @@ def ask(request: Call[T] | Command[T]) -> Flow[T]:
     return answer
 
 
+def flow_of(operation: Call[T] | Command[T] | Flow[T]) -> Flow[T]:
+    """Whatever it is, as a flow."""
+    if isinstance(operation, (Call, Command)):
+        return (yield from ask(operation))
+    return (yield from operation)
+
+
 def refusal(words: str) -> TarryError | None:
     """The error that a script's refusal means, by its first word; ``None`` for words that are not ours."""
     first, _, rest = words.partition(" ")

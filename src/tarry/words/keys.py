@@ -15,7 +15,8 @@
     tarry:{NAMESPACE}:heard            sorted set   worker → when it was last heard, server µs  for half a minute it lives
     tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot
 
-The braces are the hash tag: all keys of a topic live in one slot of a Cluster.
+The braces are the hash tag: all keys of a topic live in one slot of a Cluster. Partition 3 of a topic has its keys under
+``tarry:{NAMESPACE/TOPIC{3}:``, in a slot of their own; the topic's ``meta`` and ``jobs`` are then texts, how many there are.
 
 A queue that is shared with Java applications has Redisson's keys (tarry.verbs.redisson.names), and beside them ours:
 
@@ -141,8 +142,10 @@ class MapKeys(NamedTuple):
     hints: bytes
 
 
-def topic_keys(namespace: str, topic: str) -> TopicKeys:
-    tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(topic, "topic") + b"}:"
+def topic_keys(namespace: str, topic: str, partition: int | None = None) -> TopicKeys:
+    """The keys of a topic, or of one of its partitions."""
+    number = b"{%d" % partition if partition is not None else b""
+    tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(topic, "topic") + number + b"}:"
     return TopicKeys(*[tag + part.encode() for part in TOPIC_PARTS])
 
 

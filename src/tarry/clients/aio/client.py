@@ -67,13 +67,16 @@ class AsyncClient:
     # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @overload
-    def topic(self, name: str, *, type: type[T] | Codec[T]) -> AsyncTopic[T]: ...
+    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> AsyncTopic[T]: ...
     @overload
-    def topic(self, name: str, *, type: None = None) -> AsyncTopic[Any]: ...
-    def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> AsyncTopic[Any]:
+    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> AsyncTopic[Any]: ...
+    def topic(
+        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
+    ) -> AsyncTopic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
-        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own."""
-        return AsyncTopic(self.engine, self.engine.origin.verbs(name, type))
+        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` makes it so many
+        topics behind one name, each in a slot of its own; once made it stays so, and need not be said again."""
+        return AsyncTopic(self.engine, self.engine.origin.verbs(name, type, partitions))
 
     async def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -182,10 +185,11 @@ class AsyncClient:
         mine: Any = self.topic(topic) if isinstance(topic, str) else topic
         same = mine.engine.origin.address == to.engine.origin.address
         leaving.refuse_itself(same, mine.verbs.desk, to.verbs.desk)
+        here, there = await self.engine.run(mine.verbs.parts()), await to.engine.run(to.verbs.parts())
         if not dry_run:
             await to.engine.introduce(to.name)
         journey, engines = (
-            leaving.migrate(mine.verbs.desk, to.verbs.desk, dry_run=dry_run, progress=progress),
+            leaving.migrate(here, there, dry_run=dry_run, progress=progress),
             (mine.engine, to.engine),
         )
         try:

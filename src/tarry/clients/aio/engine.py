@@ -13,11 +13,12 @@ from tarry.clients.aio.runner import Runner
 from tarry.clients.aio.takers import Pair, Takers
 from tarry.clients.aio.waiter import Waiter
 from tarry.clients.origin import Origin, seconds_of
-from tarry.errors import BadInput
+from tarry.errors import BadInput, Unavailable
 from tarry.idea.calls import Call, Command, Flow
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.jobs import taking
+from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.waiting import PostAddress
 from tarry.words.durations import Duration
 from tarry.words.keys import QueueKeys
@@ -98,24 +99,52 @@ class Engine:
         """Up to ``n`` jobs of the first topic that has any, waiting for them."""
         if not topics:
             raise BadInput("pop: name a topic at least.")
-        want = taking.want_of(n)
-        seconds = seconds_of(wait)
-        if seconds and len({self.runner.group_of(topic.verbs.keys.due) for topic in topics}) == 1:
-            return await self._wait(topics, want, seconds, ttr)
-        for topic in topics:  # over several slots of a Cluster, first without waiting: in order, and each alone
-            taken = await self.run(topic.verbs.pop(want, ttr))
-            if taken.jobs:
-                return topic._handed(taken, taken.jobs)
-        return await self._wait(topics, want, seconds, ttr) if seconds else []
+        want, seconds = taking.want_of(n), seconds_of(wait)
+        places = [(topic, await self._places(topic)) for topic in topics]
+        slots = {self.runner.group_of(verbs.keys.due) for _, some in places for verbs in some}
+        if not seconds or len(slots) > 1:  # over several slots of a Cluster, first without waiting: in order
+            for topic, some in places:
+                jobs = await self._take_now(topic, some, want, ttr)
+                if jobs:
+                    return jobs
+        return await self._wait(places, want, seconds, ttr) if seconds else []
+
+    async def _places(self, topic: AsyncTopic[T]) -> Sequence[TopicVerbs[T]]:
+        only = topic.verbs.only
+        return [only] if only is not None else await self.run(topic.verbs.in_turn())
+
+    async def _take_now(
+        self, topic: AsyncTopic[T], places: Sequence[TopicVerbs[T]], want: int, ttr: Duration | None
+    ) -> list[AsyncJob[T]]:
+        """What is ready in the partitions of a topic, one after the other until there are enough."""
+        found: list[tuple[TopicVerbs[T], taking.Taken]] = []
+        try:
+            for verbs in places:
+                if want:
+                    found.append((verbs, await self.run(verbs.pop(want, ttr))))
+                    want -= len(found[-1][1].jobs)
+        except Unavailable:
+            if not any(taken.jobs for _, taken in found):
+                raise
+        except BaseException:
+            for verbs, taken in found:
+                self.runner.later(taking.give_back(verbs.keys, taken.receipt, taken.jobs))
+            raise
+        return [job for _, taken in found for job in topic._handed(taken, taken.jobs)]
 
     async def _wait(
-        self, topics: Sequence[AsyncTopic[T]], want: int, seconds: float, ttr: Duration | None
+        self,
+        places: Sequence[tuple[AsyncTopic[T], Sequence[TopicVerbs[T]]]],
+        want: int,
+        seconds: float,
+        ttr: Duration | None,
     ) -> list[AsyncJob[T]]:
-        caller = await self.wait(want, seconds, [topic.verbs.post(ttr) for topic in topics])
+        caller = await self.wait(want, seconds, [verbs.post(ttr) for _, some in places for verbs in some])
         if caller.found is None:
             return []
         post, taken, jobs = caller.found
-        return next(topic for topic in topics if topic.verbs.keys == post.keys)._handed(taken, jobs)
+        keys = post.keys
+        return next(topic for topic, some in places if any(verbs.keys == keys for verbs in some))._handed(taken, jobs)
 
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Queues a caller at its posts, behind those who wait already."""

@@ -71,13 +71,16 @@ class Client:
     # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @overload
-    def topic(self, name: str, *, type: type[T] | Codec[T]) -> Topic[T]: ...
+    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> Topic[T]: ...
     @overload
-    def topic(self, name: str, *, type: None = None) -> Topic[Any]: ...
-    def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> Topic[Any]:
+    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> Topic[Any]: ...
+    def topic(
+        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
+    ) -> Topic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
-        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own."""
-        return Topic(self.engine, self.engine.origin.verbs(name, type))
+        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` makes it so many
+        topics behind one name, each in a slot of its own; once made it stays so, and need not be said again."""
+        return Topic(self.engine, self.engine.origin.verbs(name, type, partitions))
 
     def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -185,10 +188,11 @@ class Client:
         mine: Any = self.topic(topic) if isinstance(topic, str) else topic
         same = mine.engine.origin.address == to.engine.origin.address
         leaving.refuse_itself(same, mine.verbs.desk, to.verbs.desk)
+        here, there = self.engine.run(mine.verbs.parts()), to.engine.run(to.verbs.parts())
         if not dry_run:
             to.engine.introduce(to.name)
         journey, engines = (
-            leaving.migrate(mine.verbs.desk, to.verbs.desk, dry_run=dry_run, progress=progress),
+            leaving.migrate(here, there, dry_run=dry_run, progress=progress),
             (mine.engine, to.engine),
         )
         try:

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.sync.job import Job
-from tarry.verbs.jobs.durable import Durability, all_confirmed, confirmed
-from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs
+from tarry.verbs.jobs.durable import Durability, confirmed
+from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.shapes import Added, HandedOut, Holding, IfExists, JobInfo, NewJob, Page, State
 from tarry.verbs.jobs.taking import RawJob
 from tarry.words.durations import Duration
@@ -24,7 +25,7 @@ T = TypeVar("T")
 class Topic(Generic[T]):
     """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
 
-    def __init__(self, engine: Engine, verbs: TopicVerbs[T]) -> None:
+    def __init__(self, engine: Engine, verbs: RoutedVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.desk.name
@@ -90,8 +91,8 @@ class Topic(Generic[T]):
         nothing; ``JobExists`` and ``Unavailable`` carry ``done``, how many went in before. ``atomic=True`` refuses more
         than one script takes.
         """
-        flow = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic, max_lateness)
-        flow = all_confirmed(flow, durability)
+        every = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic, max_lateness)
+        flow = confirmed(every, durability)
         self.engine.introduce(self.name)
         return self.engine.run(flow)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from tarry.idea.calls import flow_of
 from tarry.programs.cli import answers
 from tarry.programs.cli.choosing import STEP, Limit, StateName, listed
 from tarry.programs.cli.progress import progress, watched
@@ -72,7 +73,7 @@ def purge(
         session.tell({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
         with progress(f"{topic}: deleting") as more:
-            count = session.client.engine.run(watched(place.verbs.purge(cast("State | None", state)), more))
+            count = session.client.engine.run(watched(flow_of(place.verbs.purge(cast("State | None", state))), more))
         session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
 
 
@@ -134,7 +135,7 @@ def resume(session: Session, topic: TopicName) -> None:
 def looked_through(place: Topic[Any]) -> Check:
     """``check``, with its progress."""
     with progress(f"{place.name}: checking") as more:
-        return place.engine.run(watched(place.verbs.check(), lambda step: more(step[1])))
+        return place.engine.run(watched(flow_of(place.verbs.check()), lambda step: more(step[1])))
 
 
 @verb()

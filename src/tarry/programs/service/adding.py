@@ -8,7 +8,6 @@ many            each job's nonce and id are made of the key and its place in the
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from msgspec import UNSET
 
 from tarry.errors import BadInput
 from tarry.programs.service import bodies, models
-from tarry.verbs.jobs import options, putting
+from tarry.verbs.jobs import options
 from tarry.verbs.jobs.shapes import Added, NewJob
 from tarry.words.names import Ids
 
@@ -66,22 +65,20 @@ def add_one(
     said: models.Add | models.AddQuery,
     headers: Any,
     keyed: KeyedIds | None,
-) -> Call[Added]:
-    """The call that adds a job. Raises ``BadInput``."""
-    desk, id = topic.verbs.desk, said.id
+) -> Call[Added] | Flow[Added]:
+    """What adds a job. Raises ``BadInput``."""
+    verbs, id = topic.verbs, said.id
     if keyed is not None:
-        desk, id = replace(desk, ids=keyed), id if id is not None else keyed.id(0)
-    return putting.add(desk, body, _options(said, said.if_exists, headers), id)
+        verbs, id = verbs.like(ids=keyed), id if id is not None else keyed.id(0)
+    return verbs.put(body, _options(said, said.if_exists, headers), id)
 
 
 def add_many(topic: AsyncTopic[bodies.Body], said: models.AddMany, keyed: KeyedIds | None) -> Flow[list[Added]]:
     """The flow that adds many. Raises ``BadInput``."""
-    desk = topic.verbs.desk
-    if keyed is not None:
-        desk = replace(desk, ids=keyed)
+    verbs = topic.verbs if keyed is None else topic.verbs.like(ids=keyed)
     jobs = [_new_job(job, keyed, index) for index, job in enumerate(said.jobs)]
     opts = _options(said, said.if_exists, said.headers)
-    return putting.add_many(desk, jobs, opts, atomic=said.atomic)
+    return verbs.put_many(jobs, opts, atomic=said.atomic)
 
 
 def _new_job(job: models.OneOfMany, keyed: KeyedIds | None, index: int) -> Any:

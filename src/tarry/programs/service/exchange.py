@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl
 
 from tarry.errors import BadInput
 from tarry.programs.service.problems import Draining, TooLarge
-from tarry.verbs.jobs import taking
 from tarry.words.durations import moment
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class Exchange:
         """Back with them, to where they were, the attempts not counted."""
         topic = self.another(jobs[0].topic)
         raw = [(job.id.encode(), b"", 0, moment(job.due), 0) for job in jobs]
-        await topic.engine.run(taking.give_back(topic.verbs.keys, jobs[0].receipt, raw))
+        await topic.engine.run(topic.verbs.give_back(jobs[0].receipt, raw))
 
     async def held(self, work: Coroutine[Any, Any, R]) -> R:
         """Performs something long, as long as the client is there and the service does not drain. Else it is cancelled."""

@@ -13,13 +13,12 @@ from typing import Any
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.sync.topic import Topic
 from tarry.errors import StaleReceipt, TarryError, Unavailable
-from tarry.idea.calls import Call
+from tarry.idea.calls import Call, Flow
 from tarry.programs.worker import lines
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, judge
-from tarry.verbs.jobs import settling
 from tarry.verbs.jobs.shapes import HandedOut
 
 Job = HandedOut[Any]
@@ -108,14 +107,10 @@ class Settler:
         if self.failed_here(job, target, fault):
             raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def _call(self, job: Job, verdict: Verdict) -> Call[bool]:
-        return settling.fail(
-            self.topic.verbs.keys,
-            job,
-            None if verdict.delay_us is None else b"%d" % verdict.delay_us,
-            f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason,
-            count=verdict.counts,
-        )
+    def _call(self, job: Job, verdict: Verdict) -> Call[bool] | Flow[bool]:
+        when = None if verdict.delay_us is None else b"%d" % verdict.delay_us
+        said = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
+        return self.topic.verbs.fail(job, when, said, verdict.counts)
 
     def _told(self, job: Job, verdict: Verdict, dead: bool) -> bool:
         job.settled = True

@@ -23,18 +23,14 @@ WITHIN_MS = 2000
 MOST_REPLICAS = 100
 
 
-def confirmed(call: Call[T], durability: Durability) -> Call[T]:
-    """The same call, answered when what it wrote is where it should be."""
-    if durability is not None:
-        call.then = confirmation(durability)
-    return call
-
-
-def all_confirmed(flow: Flow[T], durability: Durability) -> Flow[T]:
-    """The same flow, each of its calls confirmed."""
+def confirmed(operation: Call[T] | Flow[T], durability: Durability) -> Call[T] | Flow[T]:
+    """The same, answered when what it wrote is where it should be."""
     if durability is None:
-        return flow
-    return _all_confirmed(flow, confirmation(durability))
+        return operation
+    if isinstance(operation, Call):
+        operation.then = confirmation(durability)
+        return operation
+    return _all_confirmed(operation, confirmation(durability))
 
 
 def _all_confirmed(flow: Flow[T], then: Confirmation) -> Flow[T]:

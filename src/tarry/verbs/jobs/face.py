@@ -30,7 +30,7 @@ class TopicVerbs(Generic[T]):
         self.desk = desk
         self.keys = desk.keys
         self.holder = holder
-        self._luck = luck
+        self.luck = luck
 
     def add(
         self,
@@ -59,7 +59,7 @@ class TopicVerbs(Generic[T]):
         atomic: bool,
         max_lateness: Duration | None = None,
     ) -> Flow[list[Added]]:
-        _refuse_one(bodies, "bodies")
+        refuse_one(bodies, "bodies")
         opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
         return putting.add_many(self.desk, bodies, opts, atomic=atomic)
 
@@ -79,12 +79,15 @@ class TopicVerbs(Generic[T]):
         elif not count:
             whens = [b"0"] * len(jobs)
         else:
-            whens = [b"%d" % settling.back_off(_attempt(job), self._luck()) for job in jobs]
+            whens = [b"%d" % settling.back_off(_attempt(job), self.luck()) for job in jobs]
         parts = zip(_parts(jobs), _parts(whens), strict=True)
         return settled([settling.release(self.keys, *part, count=count, fault=reason) for part in parts])
 
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
         return settled([settling.bury(self.keys, part, reason, error) for part in _parts(jobs)])
+
+    def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> Call[bool]:
+        return settling.fail(self.keys, job, when, fault, count=count)
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Flow[int]:
         return holding.release_holder(self.keys, holder, count=count, limit=limit)
@@ -93,19 +96,19 @@ class TopicVerbs(Generic[T]):
         return holding.touch_holder(self.keys, holder, ttr)
 
     def kick(self, ids: Sequence[str]) -> Call[list[State | None]]:
-        _refuse_one(ids, "ids")
+        refuse_one(ids, "ids")
         return minding.kick(self.keys, ids)
 
     def delete(self, ids: Sequence[str]) -> Call[list[State | None]]:
-        _refuse_one(ids, "ids")
+        refuse_one(ids, "ids")
         return minding.delete(self.keys, ids)
 
     def reschedule(self, ids: Sequence[str], delay: Duration | None, at: datetime | None) -> Call[list[State | None]]:
-        _refuse_one(ids, "ids")
+        refuse_one(ids, "ids")
         return minding.reschedule(self.keys, ids, delay, at)
 
     def get(self, ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:
-        _refuse_one(ids, "ids")
+        refuse_one(ids, "ids")
         return looking.get(self.desk, ids)
 
     def list(
@@ -117,7 +120,7 @@ class TopicVerbs(Generic[T]):
         cursor: str | None,
     ) -> Flow[Page[T]]:
         return looking.list_jobs(
-            self.desk, state, due_after=due_after, due_before=due_before, limit=limit, cursor=cursor
+            [self.desk], state, due_after=due_after, due_before=due_before, limit=limit, cursor=cursor
         )
 
     def stats(self) -> Call[Stats]:
@@ -179,13 +182,16 @@ def _attempt(job: Any) -> int:
     return int(attempt)
 
 
-def way_out(verbs: TopicVerbs[Any], job: Any, fault: BaseException | None) -> Flow[None]:
+def way_out(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
     """What leaving ``with job:`` does: finish, release with back-off, or release at once and uncounted."""
+    way: Flow[None]
     if fault is None:
-        return verbs.finish([job])
-    if isinstance(fault, Exception):
-        return verbs.release([job], None, True, in_a_line(fault))
-    return verbs.release([job], 0, False)
+        way = verbs.finish([job])
+    elif isinstance(fault, Exception):
+        way = verbs.release([job], None, True, in_a_line(fault))
+    else:
+        way = verbs.release([job], 0, False)
+    return way
 
 
 def in_a_line(fault: BaseException) -> str:
@@ -194,7 +200,7 @@ def in_a_line(fault: BaseException) -> str:
     return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
 
 
-def _refuse_one(several: object, what: str) -> None:
+def refuse_one(several: object, what: str) -> None:
     """Text is a sequence of letters, and a map one of its keys: hardly ever what was meant."""
     if isinstance(several, (str, bytes, bytearray, Mapping)):
         raise BadInput(f"{what}: {type(several).__name__} given; put it into a list.")

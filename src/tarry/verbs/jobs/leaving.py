@@ -16,6 +16,8 @@ from tarry.errors import BadInput
 from tarry.idea.calls import Call, Request
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs import looking
+from tarry.verbs.jobs.face import TopicVerbs
+from tarry.verbs.jobs.parting import place_of
 from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words.keys import TOPIC_PARTS, TopicKeys, departing_key
@@ -61,27 +63,39 @@ def depart_end(keys: TopicKeys, rows: Sequence[Row], arrived: Sequence[bool]) ->
 
 
 def migrate(
-    here: TopicDesk[Any], there: TopicDesk[Any], *, dry_run: bool, progress: Callable[[int], object] | None
+    here: Sequence[TopicVerbs[Any]],
+    there: Sequence[TopicVerbs[Any]],
+    *,
+    dry_run: bool,
+    progress: Callable[[int], object] | None,
 ) -> Journey:
-    """Everything that waits, and the dead. A job refused over there ends the journey after its step: it would leave
-    again."""
+    """Everything that waits, and the dead, of each partition. A job refused over there ends the journey after its step:
+    it would leave again."""
     moved = refused = 0
-    while not dry_run:
-        rows: list[Row] = yield HERE, depart(here.keys)
-        if not rows:
-            break
-        arrived: list[bool] = yield THERE, arrive(there.keys, rows)
-        yield HERE, depart_end(here.keys, rows, arrived)
-        moved += sum(arrived)
-        refused += len(rows) - sum(arrived)
-        if progress is not None:
-            progress(moved)
-        if refused:
-            break
-    left: Stats = yield HERE, looking.stats(here)
-    if dry_run:
-        moved = left.delayed + left.ready + left.dead
-    return Migrated(moved, refused, left.reserved)
+    for one in here:
+        while not dry_run and not refused:
+            rows: list[Row] = yield HERE, depart(one.keys)
+            if not rows:
+                break
+            arrived = [False] * len(rows)
+            for index, other in enumerate(there):
+                mine = [at for at, row in enumerate(rows) if place_of(row[0], len(there)) == index]
+                if mine:
+                    answers: list[bool] = yield THERE, arrive(other.keys, [rows[at] for at in mine])
+                    for at, answer in zip(mine, answers, strict=True):
+                        arrived[at] = answer
+            yield HERE, depart_end(one.keys, rows, arrived)
+            moved += sum(arrived)
+            refused += len(rows) - sum(arrived)
+            if progress is not None:
+                progress(moved)
+    reserved = 0
+    for one in here:
+        left: Stats = yield HERE, looking.stats(one.desk)
+        reserved += left.reserved
+        if dry_run:
+            moved += left.delayed + left.ready + left.dead
+    return Migrated(moved, refused, reserved)
 
 
 def refuse_itself(same_server: bool, here: TopicDesk[Any], there: TopicDesk[Any]) -> None:

@@ -6,7 +6,7 @@ import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow, Reply, ask
@@ -40,7 +40,7 @@ def get(desk: TopicDesk[T], ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]
 
 
 def list_jobs(
-    desk: TopicDesk[T],
+    desks: Sequence[TopicDesk[T]],
     state: State | None = None,
     *,
     due_after: datetime | None = None,
@@ -48,7 +48,7 @@ def list_jobs(
     limit: int = 100,
     cursor: str | None = None,
 ) -> Flow[Page[T]]:
-    """One page, in order of the moment that each place knows: due, end of TTR, death."""
+    """One page, in order of the moment that each place knows: due, end of TTR, death. Partitions are as one topic."""
     if not isinstance(limit, int) or not 1 <= limit <= 1000:
         raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to 1000.")
     places = places_of(state)
@@ -62,16 +62,38 @@ def list_jobs(
     index, since, past = _read_cursor(cursor, len(places))
     found: list[JobInfo[T]] = []
     while True:
-        args = (*places[index], since or after, before, past, b"%d" % (limit - len(found)))
-        _, more, *rows = yield from ask(Call(LIST, desk.keys, args, list))
-        found += [JobInfo(desk.name, desk.bodies, row) for row in rows if row[1] is not None and row[3]]
+        args = (*places[index], since or after, before, past)
+        rows, more = yield from _stretch(desks, args, limit - len(found))
+        found += [JobInfo(desk.name, desk.bodies, row) for desk, row in rows if row[1] is not None and row[3]]
         if more and rows:
-            return Page(tuple(found), _write_cursor(index, rows[-1][2], rows[-1][0]))
+            return Page(tuple(found), _write_cursor(index, *_position(rows[-1][1])))
         index, since, past = index + 1, b"", b""
         if index == len(places):
             return Page(tuple(found), None)
         if len(found) >= limit:
             return Page(tuple(found), _write_cursor(index, None, b""))
+
+
+def _stretch(
+    desks: Sequence[TopicDesk[T]], args: tuple[bytes, ...], limit: int
+) -> Flow[tuple[list[tuple[TopicDesk[T], list[Any]]], bool]]:
+    """The next rows of one place, in order, and whether there are more. One that answers less than it has (bodies are
+    large) holds up the others: theirs beyond its last one come with the next page."""
+    rows: list[tuple[TopicDesk[T], list[Any]]] = []
+    ends: list[tuple[int, bytes]] = []
+    for desk in desks:
+        _, more, *some = yield from ask(Call(LIST, desk.keys, (*args, b"%d" % limit), list))
+        rows += [(desk, row) for row in some]
+        if more and some:
+            ends.append(_position(some[-1]))
+    if len(desks) > 1:
+        rows.sort(key=lambda row: _position(row[1]))
+        rows = [row for row in rows if not ends or _position(row[1]) <= min(ends)]
+    return rows[:limit], bool(ends) or len(rows) > limit
+
+
+def _position(row: list[Any]) -> tuple[int, bytes]:
+    return row[2], row[0]
 
 
 def _write_cursor(index: int, at: int | None, id: bytes) -> str:

@@ -24,10 +24,13 @@ MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 """One script takes no more: it must not hold the server up."""
 
 
-def add(desk: TopicDesk[T], body: T, opts: Options = PLAIN, id: str | None = None) -> Call[Added]:
+def add(
+    desk: TopicDesk[T], body: T, opts: Options = PLAIN, id: str | None = None, fresh: bytes | None = None
+) -> Call[Added]:
+    """``fresh`` is an id that tarry made before, for who must know it first."""
     raw, flags = desk.bodies.encode(body)
     if id is None:
-        key, when, head = desk.ids.new(), NEW + opts.when, opts.head(flags, stored.NO_NONCE)
+        key, when, head = fresh or desk.ids.new(), NEW + opts.when, opts.head(flags, stored.NO_NONCE)
     else:
         key, when, head = names.name(id, "id"), opts.mark + opts.when, opts.head(flags, desk.ids.nonce())
 
@@ -66,10 +69,15 @@ class _Chunk(Generic[T]):
 
 
 def add_many(
-    desk: TopicDesk[T], bodies: Iterable[T | NewJob[T]], opts: Options = PLAIN, *, atomic: bool = False
+    desk: TopicDesk[T],
+    bodies: Iterable[T | NewJob[T]],
+    opts: Options = PLAIN,
+    *,
+    atomic: bool = False,
+    fresh: Sequence[bytes] | None = None,
 ) -> Flow[list[Added]]:
     """Everything is checked before the first script goes; then one script for each 1,000 jobs or 1 MB."""
-    chunks = _chunks(desk, list(bodies), opts)
+    chunks = _chunks(desk, list(bodies), opts, fresh)
     if atomic and len(chunks) > 1:
         raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
     return _add_chunks(desk, chunks)
@@ -99,8 +107,10 @@ def _add_chunk(desk: TopicDesk[T], chunk: _Chunk[T]) -> Call[list[Added]]:
     return Call(ADD, desk.keys, ALL, decode, items=chunk.items, lead=1, alone=True)
 
 
-def _chunks(desk: TopicDesk[T], bodies: Sequence[T | NewJob[T]], opts: Options) -> list[_Chunk[T]]:
-    fresh = iter(desk.ids.many(len(bodies)))
+def _chunks(
+    desk: TopicDesk[T], bodies: Sequence[T | NewJob[T]], opts: Options, given_ids: Sequence[bytes] | None = None
+) -> list[_Chunk[T]]:
+    fresh = iter(given_ids if given_ids is not None else desk.ids.many(len(bodies)))
     given: set[bytes] = set()
     chunks: list[_Chunk[T]] = []
     chunk: _Chunk[T] = _Chunk([], [])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,6 @@ from tarry.programs.service.problems import UnknownJob, WrongMedia
 from tarry.programs.service.replies import Answered, Plain
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.shapes import Reservation
 from tarry.words import names
 from tarry.words.durations import SECOND, Duration, microseconds
@@ -115,7 +113,7 @@ def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopi
     """The same topic in the name of whoever takes."""
     if holder is None:
         return topic
-    return AsyncTopic(topic.engine, TopicVerbs(topic.verbs.desk, names.name(holder, "holder"), random.random))
+    return AsyncTopic(topic.engine, topic.verbs.like(holder=names.name(holder, "holder")))
 
 
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,85 @@
+"""The answers of several partitions as that of one topic."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from tarry.errors import JobExists, StaleReceipt, Unavailable
+from tarry.idea.calls import Flow
+from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Stats
+from tarry.verbs.jobs.shapes import Added
+
+
+class Refusals:
+    """What several partitions refused, told as one."""
+
+    def __init__(self) -> None:
+        self._first: StaleReceipt | None = None
+        self._ids: list[str] = []
+
+    def gather(self, flow: Flow[None]) -> Flow[None]:
+        try:
+            yield from flow
+        except StaleReceipt as fault:
+            self._first = self._first or fault
+            self._ids += fault.ids
+
+    def tell(self) -> None:
+        if self._first is not None:
+            self._first.ids = tuple(self._ids)
+            raise self._first
+
+
+def added(number: int, flows: Sequence[tuple[list[int], Flow[list[Added]]]]) -> Flow[list[Added]]:
+    """The jobs of each partition in the order in which they were given. ``done`` of an error counts all of them."""
+    answers: list[Any] = [None] * number
+    done = 0
+    for places, flow in flows:
+        try:
+            found = yield from flow
+        except (Unavailable, JobExists) as fault:
+            fault.done += done
+            raise
+        done += len(found)
+        for at, answer in zip(places, found, strict=True):
+            answers[at] = answer
+    return answers
+
+
+def stats(parts: list[Stats]) -> Stats:
+    """Counts are added up; moments are the nearest."""
+    first = parts[0]
+    sums = {
+        field.name: sum(getattr(part, field.name) for part in parts)
+        for field in fields(Stats)
+        if isinstance(getattr(first, field.name), int)
+    }
+    late: Counter[int] = Counter()
+    for part in parts:
+        late.update(part.lateness.buckets)
+    return replace(
+        first,
+        **sums,
+        next_due=_earliest(part.next_due for part in parts),
+        oldest_ready=_earliest(part.oldest_ready for part in parts),
+        lateness=Lateness.of(late),
+    )
+
+
+def _earliest(moments: Any) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def histogram(parts: list[Histogram]) -> Histogram:
+    """Of the same buckets."""
+    counts = tuple(map(sum, zip(*[part.counts for part in parts], strict=True)))
+    before, after = sum(part.before for part in parts), sum(part.after for part in parts)
+    return replace(parts[0], before=before, counts=counts, after=after)
+
+
+def checks(parts: list[Check]) -> Check:
+    return Check(sum(part.looked_at for part in parts), tuple(fault for part in parts for fault in part.faults))
