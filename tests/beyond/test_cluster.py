@@ -227,3 +227,13 @@ async def stop_waiting(url: str) -> None:
         assert {job.attempt for job in found} == {1}
         for job in found:
             await client.topic(job.topic).finish(job)
+
+
+def test_who_waits_for_a_topic_with_partitions_is_served_from_any(six: BigCluster) -> None:
+    with tarry.Client(six.url) as client:
+        topic = client.topic("parted", partitions=6)
+        topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(12)], delay="300ms")
+        with tarry.Client(six.url) as other:
+            jobs = [other.pop("parted", wait=60) for _ in range(12)]
+        assert sorted(job.body for job in jobs if job is not None) == list(range(12))
+        assert {job.attempt for job in jobs if job is not None} == {1}

@@ -1,0 +1,239 @@
+"""A topic of many places is used like any other: on one server and on a Cluster, blocking and awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from redis.crc import key_slot
+
+import tarry
+from story import faces
+from tarry.clients.testing import Clock, TestAsyncClient
+from tarry.errors import BadInput
+from tarry.verbs.jobs.parting import place_of
+from tarry.words.keys import topic_keys
+
+SERVERS = ["valkey", pytest.param("cluster", marks=pytest.mark.otherserver)]
+PARTS = 5
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    return f"parts-{abs(hash(request.node.nodeid))}"
+
+
+@pytest.fixture(params=SERVERS)
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "valkey":
+        return str(request.getfixturevalue("valkey_url"))
+    nodes = request.getfixturevalue("cluster_nodes")
+    return "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in nodes)
+
+
+@pytest.fixture(params=["sync", "async"])
+def face(request: pytest.FixtureRequest, url: str, clock: Clock, namespace: str) -> Iterator[Any]:
+    made = faces.imaginary(request.param, url, clock, namespace)
+    yield made
+    faces.end(made)
+
+
+@pytest.fixture
+def topic(face: Any) -> Any:
+    return face.topic("orders", partitions=PARTS)
+
+
+def told(face: Any, story: Any) -> Any:
+    return face.perform(story)
+
+
+def test_jobs_lie_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        added = await topic.add_many([tarry.NewJob(n, id=f"job-{n}") for n in range(50)], delay="1h")
+        assert [one.id for one in added] == [f"job-{n}" for n in range(50)]
+        made = await topic.add_many(range(50), delay="2h")
+        one = await topic.add("one", delay="3h")
+        ids = [*(job.id for job in added), *(job.id for job in made), one.id]
+        counts = Counter(place_of(id, PARTS) for id in ids)
+        parts = await face.run(topic.verbs.parts())
+        sizes = [(await face.run(part.stats())).delayed for part in parts]
+        assert sizes == [counts[n] for n in range(PARTS)]
+        assert min(sizes) > 0
+
+    told(face, story())
+
+
+def test_the_slots_are_different() -> None:
+    slots = {key_slot(topic_keys("default", "orders", n).due) for n in range(8)}
+    assert len(slots) == 8
+    assert len({key_slot(key) for key in topic_keys("default", "orders", 3)}) == 1
+
+
+def test_every_verb_works_as_on_a_plain_topic(face: Any, topic: Any, clock: Clock) -> None:
+    async def story() -> None:
+        await topic.add_many([tarry.NewJob(n, id=f"{n}", delay=n) for n in range(40)])
+        assert [job.id for job in await topic.list("delayed", limit=1000)] == [str(n) for n in range(1, 40)]
+        found, page = [], await topic.list(limit=7)
+        while True:
+            found += [job.id for job in page]
+            if page.cursor is None:
+                break
+            page = await topic.list(limit=7, cursor=page.cursor)
+        assert found == [str(n) for n in range(40)]
+        assert [job and job.body for job in await topic.get_many(["3", "nobody", "4"])] == [3, None, 4]
+        assert await topic.delete_many(["39", "nobody", "38"]) == ["delayed", None, "delayed"]
+        assert await topic.reschedule("37", delay="1h") == "delayed"
+        assert (await topic.histogram(span=40, buckets=4)).counts == (9, 10, 10, 7)
+        clock.advance(60)
+        jobs = []
+        while some := await topic.pop_many(10, ttr=30):
+            jobs += some
+        assert sorted(job.body for job in jobs) == list(range(37))
+        await topic.touch_many(jobs[:4])
+        await topic.release_many(jobs[:2], "10m")
+        await topic.bury_many(jobs[2:4], "cold")
+        await topic.finish_many(jobs[4:])
+        stats = await topic.stats()
+        assert (stats.delayed, stats.dead, stats.finished, stats.added, stats.popped) == (3, 2, 33, 40, 37)
+        assert stats.next_due == stats.now + timedelta(minutes=10)
+        assert await topic.kick_many([job.id for job in jobs[2:4]]) == ["dead", "dead"]
+        assert (await topic.pause("1h")) is not None
+        assert await topic.pop() is None
+        await topic.resume()
+        held = await topic.pop()
+        with pytest.raises(tarry.StaleReceipt) as refused:
+            await topic.finish_many([held, *jobs[:2], jobs[10]])
+        assert set(refused.value.ids) == {job.id for job in (*jobs[:2], jobs[10])}
+        assert (await topic.configure(max_attempts=3)).max_attempts == 3
+        assert (await topic.check()).ok
+        assert await topic.purge() == 4
+
+    told(face, story())
+
+
+def test_who_waits_is_served_from_whatever_partition(face: Any, topic: Any, clock: Clock) -> None:
+    async def story() -> None:
+        for n in range(12):
+            await topic.add(n, delay="5s", id=f"wait-{n}")
+        assert {place_of(f"wait-{n}", PARTS) for n in range(12)} == set(range(PARTS))
+        jobs = [await topic.pop(wait="10s") for _ in range(12)]
+        assert sorted(job.body for job in jobs) == list(range(12))
+        assert {job.attempt for job in jobs} == {1}
+        await topic.finish_many(jobs)
+        assert await topic.pop(wait="10s") is None
+
+    if face.client.engine.origin.address.kind == "server":  # over several slots a wait is a race, in real time
+        told(face, story())
+
+
+def test_partitions_are_drained_alike(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(1000)])
+        jobs = [job for _ in range(20) for job in await topic.pop_many(10)]
+        counts = Counter(place_of(job.id, PARTS) for job in jobs)
+        assert counts == dict.fromkeys(range(PARTS), 40)
+        await topic.finish_many(jobs)
+
+    told(face, story())
+
+
+def test_their_number_is_found_and_stays(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add("tea", id="tea", delay="1h")
+        again = face.topic("orders")
+        assert (await again.get("tea")).body == "tea"
+        other = type(face.client)(face.client.engine.origin.address.url, namespace=face.client.namespace)
+        if face.client.engine.origin.address.kind == "server":
+            found = other.topic("orders").stats()
+            assert (found if not asyncio.iscoroutine(found) else await found).delayed == 1
+            closing = other.close()
+            if closing is not None:
+                await closing
+        with pytest.raises(BadInput, match="has 5, and not 4"):
+            await wrong(face, "orders", 4).stats()
+        await face.topic("plain").add("tea", delay="1h")
+        with pytest.raises(BadInput, match="plain topic with jobs"):
+            await wrong(face, "plain", 2).stats()
+        with pytest.raises(BadInput, match="reach them all"):
+            await topic.add_many([1, 2], atomic=True)
+        with pytest.raises(BadInput, match="has partitions"):
+            await topic.configure(concurrency=3)
+
+    told(face, story())
+
+
+def wrong(face: Any, name: str, partitions: int) -> Any:
+    """A handle that nobody checks at the end."""
+    made = face.topic(name, partitions=partitions)
+    face.topics_made.remove(made)
+    return made
+
+
+def test_whoever_takes_it_for_a_plain_topic_is_refused(face: Any, topic: Any) -> None:
+    """A process that asked before there were partitions."""
+
+    async def story() -> None:
+        stale = face.topic("orders", type=dict)
+        await topic.add("tea", delay="1h")
+        plain = stale.verbs._plain
+        for verb in (plain.add({}, 0, None, None, "error", None, -1, None), plain.stats(), plain.pop(1, None)):
+            with pytest.raises(tarry.ServerUnfit, match="WRONGTYPE"):
+                await face.run(verb)
+        assert (await topic.stats()).added == 1
+
+    told(face, story())
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1025, True, "8", 2.0])
+def test_what_is_no_number_of_partitions_is_refused(face: Any, wrong: Any) -> None:
+    with pytest.raises(BadInput, match="partitions"):
+        face.topic("orders", partitions=wrong)
+
+
+def test_a_plain_topic_moves_into_one_with_partitions(face: Any, clock: Clock) -> None:
+    async def story() -> None:
+        old, new = face.topic("old"), face.topic("new", partitions=3)
+        await old.add_many([tarry.NewJob(n, id=f"{n}", delay=60 + n) for n in range(300)])
+        target = getattr(new, "plain", new)
+        done = face.client.migrate("old", target)
+        assert (done if isinstance(done, tarry.Migrated) else await done) == tarry.Migrated(300, 0, 0)
+        assert [job.id for job in await new.list(limit=1000)] == [str(n) for n in range(300)]
+        sizes = [(await face.run(part.stats())).delayed for part in await face.run(new.verbs.parts())]
+        assert sum(sizes) == 300
+        assert min(sizes) > 50
+
+    told(face, story())
+
+
+def test_a_worker_finds_the_partitions(url: str, clock: Clock, namespace: str) -> None:
+    done: list[Any] = []
+
+    async def story() -> None:
+        async with TestAsyncClient(url, clock, namespace=namespace) as client:
+            topic = client.topic("orders", partitions=PARTS)
+            await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(60)])
+            worker = tarry.Worker(client)
+
+            @worker.on("orders", max_attempts=2, retry={ValueError: "1s"})
+            async def close(order: int) -> None:
+                if order % 10 == 3:
+                    raise ValueError(order)
+                done.append(order)
+
+            await worker.run_until_idle()
+            clock.advance("1m")
+            await worker.run_until_idle()
+            stats = await topic.stats()
+            assert (stats.finished, stats.dead, stats.reserved, stats.ready) == (54, 6, 0, 0)
+
+    asyncio.run(story())
+    assert sorted(done) == [n for n in range(60) if n % 10 != 3]
