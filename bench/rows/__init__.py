@@ -8,6 +8,7 @@ from bench.rows.add import add
 from bench.rows.add_many import add_many
 from bench.rows.add_tasks import add_tasks
 from bench.rows.burst import burst
+from bench.rows.cluster import cluster
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
@@ -36,4 +37,5 @@ ROWS: dict[str, Row] = {
     "queue_drain": queue_drain,
     "queue_movers": queue_movers,
     "map_cache": map_cache,
+    "cluster": cluster,
 }

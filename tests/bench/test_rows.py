@@ -35,5 +35,5 @@ def test_a_ratio_is_one_of_medians_and_the_reach_says_of_what():
 def test_the_table_replaces_what_stands_between_the_markers(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"above\n{table.BEGIN}\nold\n{table.END}\nbelow\n", "utf-8")
-    table.write(page, "new")
+    table.write(page, table.BEGIN, table.END, "new")
     assert page.read_text("utf-8") == f"above\n{table.BEGIN}\nnew\n{table.END}\nbelow\n"
