@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import redis
 
 import tarry
 from tarry.verbs.delayed.desk import keys_of
@@ -148,3 +149,29 @@ def test_a_cluster_refuses_names_whose_keys_lie_apart(cluster_nodes: list[tuple[
     (host, port), *_ = cluster_nodes
     with tarry.Client(f"redis+cluster://{host}:{port}") as client, pytest.raises(tarry.BadInput, match="several slots"):
         client.delayed_queue("a{b")
+
+
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_who_may_not_listen_to_channels_moves_all_the_same(own_server: Any, name: str, awaited: bool) -> None:
+    running = own_server(port=True)
+    running.ask("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
+    host, port = running.address
+    url = f"redis://deaf:secret@{host}:{port}"
+
+    def connections() -> int:
+        with redis.Redis(host=host, port=port) as raw:
+            return int(raw.info("stats")["total_connections_received"])
+
+    async def story() -> str:
+        async with tarry.AsyncClient(url) as client:
+            await client.delayed_queue(name, codec="string").offer("tea", "1500ms")
+            value: str = await client.blocking_queue(name, codec="string").take()
+            return value
+
+    if awaited:
+        assert asyncio.run(story()) == "tea"
+    else:
+        with tarry.Client(url) as client:
+            client.delayed_queue(name, codec="string").offer("tea", "1500ms")
+            assert client.blocking_queue(name, codec="string").take() == "tea"
+    assert connections() < 30  # it tries to listen now and then, not all the time

@@ -31,6 +31,7 @@ class Mover:
         self._loop = asyncio.get_running_loop()
         self._line: Any = None
         self._heard: set[bytes] = set()
+        self._called = 0.0
         self._message: asyncio.Task[Any] | None = None
         self._poke = asyncio.Event()
         self._closed = False
@@ -101,6 +102,8 @@ class Mover:
                 wait = 0
         except TROUBLES:
             await self._hang_up()
+            if self._loop.time() - self._called < UNHEARD_S:  # perhaps nobody may listen here: looking goes on
+                await self._pause(min(self._left(), UNHEARD_S))
 
     async def _message_within(self, seconds: float) -> bool:
         """Whether one is there; a poke ends the waiting for it."""
@@ -126,7 +129,7 @@ class Mover:
             self._line = await (await self._runner.server_of(self._keeper.somewhere)).connect()
         except (TarryError, *TROUBLES):
             return False
-        self._heard = set()
+        self._heard, self._called = set(), self._loop.time()
         return True
 
     async def _hang_up(self) -> None:

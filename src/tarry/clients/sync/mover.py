@@ -31,6 +31,7 @@ class Mover:
         self._lock = threading.Lock()
         self._line: Any = None
         self._heard: set[bytes] = set()
+        self._called = 0.0
         self._poke = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -74,8 +75,10 @@ class Mover:
                 tell_of_trouble("A queue", fault)
                 self._hang_up()
                 self._pause(UNHEARD_S)
+        with self._lock:
+            farewells = self._keeper.farewells()
         with suppress(TarryError, *TROUBLES):
-            self._runner.perform_all(self._keeper.farewells())
+            self._runner.perform_all(farewells)
         self._hang_up()
 
     def _look(self) -> None:
@@ -107,6 +110,8 @@ class Mover:
                 wait = 0
         except TROUBLES:
             self._hang_up()
+            if time.monotonic() - self._called < UNHEARD_S:  # perhaps nobody may listen here: looking goes on
+                self._pause(min(self._left(), UNHEARD_S))
 
     def _left(self) -> float:
         with self._lock:
@@ -123,7 +128,7 @@ class Mover:
         except (TarryError, *TROUBLES):
             return False
         with self._lock:
-            self._line, self._heard = line, set()
+            self._line, self._heard, self._called = line, set(), time.monotonic()
         return True
 
     def _hang_up(self) -> None:
