@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from tarry.programs.cli import jobs, minding, topics, health, shows, workers, working, moving, queues, maps, serving  # isort: skip  # the order of the help
+from tarry.programs.cli import jobs, minding, topics, health, shows, workers, working  # isort: skip  # the order of the help
+from tarry.programs.cli import moving, queues, maps, locks, guarded, serving  # isort: skip
 from tarry.programs.cli.register import app
 
 __all__ = [
     "app",
+    "guarded",
     "health",
     "jobs",
+    "locks",
     "maps",
     "minding",
     "moving",

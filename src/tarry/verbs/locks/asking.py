@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from tarry.errors import BadInput
 from tarry.idea.calls import FIRST_TIME, Call, Command, Flow, Reply, ask
@@ -88,16 +87,15 @@ def state(name: str, keys: LockKeys) -> Flow[LockState]:
     return LockState(seen.name, seen.held, seen.holder, seen.depth, seen.token, seen.remaining, count)
 
 
-def known() -> Flow[list[str]]:
-    """The locks that were had in the last week, by what is left of their tokens. Looks at all keys of the server."""
-    found: set[str] = set()
-    cursor = b"0"
-    while True:
-        words = (b"SCAN", cursor, b"MATCH", b"redisson_lock_token:*", b"COUNT", PAGE)
-        cursor, keys = yield from ask(Command(words, list[Any]))
-        found.update(key.decode("utf-8", "replace").partition(":")[2] for key in keys)
-        if cursor == b"0":
-            return sorted(name[1:-1] if name.startswith("{") and name.endswith("}") else name for name in found)
+def scan(cursor: bytes) -> tuple[bytes, ...]:
+    """One look at some keys of a server: those that the locks of the last week have left."""
+    return (b"SCAN", cursor, b"MATCH", b"redisson_lock_token:*", b"COUNT", PAGE)
+
+
+def name_of(token: bytes) -> str:
+    """The lock that a token's key belongs to."""
+    name = token.decode("utf-8", "replace").partition(":")[2]
+    return name[1:-1] if name.startswith("{") and name.endswith("}") else name
 
 
 def _state(name: str, reply: Reply) -> LockState:

@@ -1,0 +1,114 @@
+"""Locks: ``tarry lock …``, on Redis, or with ``--zookeeper`` there."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tarry.programs.cli import answers
+from tarry.programs.cli.register import group, verb
+from tarry.programs.cli.session import Session
+
+if TYPE_CHECKING:
+    from tarry.links.blocking import Server
+    from tarry.verbs.locks.shapes import LockState
+
+LOCKS = group("lock", "Locks across machines: who has them, and taking them away.")
+LockName = Annotated[str, typer.Argument(metavar="LOCK", help="The lock.", show_default=False)]
+LockNames = Annotated[list[str], typer.Argument(metavar="LOCK...", help="The locks.", show_default=False)]
+Hosts = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper",
+        metavar="HOSTS",
+        help="The locks in this ZooKeeper, host:port,…; its namespace is tarry if --namespace says nothing.",
+        show_default=False,
+    ),
+]
+
+
+@contextmanager
+def _place(session: Session, hosts: str | None) -> Generator[Any]:
+    """Whoever gives locks."""
+    if hosts is None:
+        yield session.client
+        return
+    from tarry.clients.sync.ensembles import Client
+
+    with Client(hosts, namespace=session.given_namespace or "tarry", patience=session.usual_patience) as client:
+        yield client
+
+
+@verb(name="list", within=LOCKS)
+def _list(
+    session: Session,
+    zookeeper: Hosts = None,
+    all: Annotated[bool, typer.Option("--all", help="Those that are free, too.")] = False,
+) -> None:
+    """Shows the locks that are held. On Redis: of those that were had through tarry in the last week."""
+    with _place(session, zookeeper) as place:
+        for name in place.locks() if zookeeper is not None else _known(session):
+            state = place.lock(name).state()
+            if state.held or all:
+                _tell(session, state)
+
+
+def _known(session: Session) -> list[str]:
+    from tarry.links.blocking import sound
+    from tarry.verbs.locks import asking
+
+    def names(server: Server) -> set[str]:
+        found: set[str] = set()
+        cursor = b"0"
+        while True:
+            ((cursor, keys),) = sound(server.exchange([asking.scan(cursor)]))
+            found.update(map(asking.name_of, keys))
+            if cursor == b"0":
+                return found
+
+    return sorted(set().union(*session.client.engine.runner.each(names).values()))
+
+
+@verb(within=LOCKS)
+def show(session: Session, locks: LockNames, zookeeper: Hosts = None) -> None:
+    """Shows who holds a lock, for how long, its fencing token, and how many wait."""
+    with _place(session, zookeeper) as place:
+        for name in locks:
+            _tell(session, place.lock(name).state())
+
+
+@verb(name="force-release", within=LOCKS)
+def force_release(session: Session, lock: LockName, zookeeper: Hosts = None) -> None:
+    """Takes a lock away from whoever holds it. Its holder learns it when he looks next: he may still be working."""
+    with _place(session, zookeeper) as place:
+        before = place.lock(lock).state()
+        released = place.lock(lock).force_release()
+    said = {"lock": lock, "released": released, "holder": before.holder if released else None}
+    session.tell(said, f"{lock}  taken from {before.holder}" if released else f"{lock}  nobody had it")
+
+
+def _tell(session: Session, state: LockState) -> None:
+    remaining = answers.ms(state.remaining) if state.remaining is not None else None
+    said = {
+        "lock": state.name,
+        "held": state.held,
+        "holder": state.holder,
+        "depth": state.depth,
+        "token": state.token,
+        "remaining_ms": remaining,
+        "waiting": state.waiting,
+    }
+    if not state.held:
+        session.tell(said, f"{state.name}  free")
+        return
+    words = [f"{state.name}  held by {state.holder}", f"token {state.token}"]
+    if state.depth > 1:
+        words.append(f"{state.depth} times")
+    if remaining is not None:
+        words.append(f"ends in {remaining / 1000:.1f} s if nobody renews it")
+    if state.waiting:
+        words.append(f"{state.waiting} waiting")
+    session.tell(said, "  ".join(words))

@@ -1,0 +1,80 @@
+"""``tarry lock …`` and ``tarry guarded-queue …``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.errors import LockLost
+
+Cli = Callable[..., Any]
+
+
+def answers(cli: Cli, *words: str) -> list[Any]:
+    done = cli(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_lock_is_listed_shown_and_taken_away(cli: Cli, client: tarry.Client, namespace: str) -> None:
+    name = f"stock of {namespace}"
+    grant = client.lock(name, lease=60).acquire()
+    assert grant is not None
+    (listed,) = [row for row in answers(cli, "lock", "list") if row["lock"] == name]
+    assert listed["token"] == grant.token
+    (shown,) = answers(cli, "lock", "show", name)
+    assert (shown["held"], shown["depth"], shown["waiting"]) == (True, 1, 0)
+    assert 0 < shown["remaining_ms"] <= 60_000
+    words = cli("lock", "show", name).stdout
+    assert words.startswith(f"{name}  held by {shown['holder']}  token {grant.token}  ends in ")
+    (taken,) = answers(cli, "lock", "force-release", name)
+    assert taken == {"lock": name, "released": True, "holder": shown["holder"]}
+    with pytest.raises(LockLost):
+        grant.check()
+    assert cli("lock", "force-release", name).stdout == f"{name}  nobody had it\n"
+    assert cli("lock", "show", name).stdout == f"{name}  free\n"
+    assert name not in cli("lock", "list").stdout
+    assert name in cli("lock", "list", "--all").stdout
+
+
+def test_locks_on_zookeeper(cli: Cli, zookeeper: Any, namespace: str) -> None:
+    from tarry import zookeeper as on_zookeeper
+
+    with on_zookeeper.Client(zookeeper.hosts, namespace=namespace, session_timeout=4) as client:
+        grant = client.lock("stock").acquire()
+        assert grant is not None
+        (listed,) = answers(cli, "lock", "list", "--zookeeper", zookeeper.hosts, "--namespace", namespace)
+        assert (listed["lock"], listed["token"], listed["waiting"]) == ("stock", grant.token, 0)
+        (taken,) = answers(cli, "lock", "force-release", "stock", "--zookeeper", zookeeper.hosts)
+        assert taken["released"]
+        with pytest.raises(LockLost):
+            grant.check()
+
+
+@pytest.mark.parametrize("layout", ["article"])
+def test_a_guarded_queue_by_hand(cli: Cli, namespace: str, layout: str) -> None:
+    queue = f"orders of {namespace}"
+    where = (queue, "--layout", layout)
+    dues = answers(cli, "guarded-queue", "push", *where, '{"order": 7}', '"b"')
+    assert len(dues) == 2
+    answers(cli, "guarded-queue", "push", *where, "text", "--raw", "--delay", "1h")
+    (now,) = answers(cli, "guarded-queue", "stats", *where)
+    assert (now["size"], now["overdue"]) == (3, 2)
+    assert now["lateness_ms"] > 0
+    (first,) = answers(cli, "guarded-queue", "poll", *where, "--guard", f"guard of {queue}")
+    rest = answers(cli, "guarded-queue", "poll", *where, "--count", "5", "--wait", "10ms")
+    assert sorted(map(str, [first["value"], *(item["value"] for item in rest)])) == ["b", "{'order': 7}"]
+    assert first["lateness_ms"] > 0
+    assert cli("guarded-queue", "poll", *where).stdout == ""
+    assert cli("guarded-queue", "clear", *where).stdout == f"{queue}  cleared\n"
+    assert cli("guarded-queue", "clear", *where).stdout == f"{queue}  was empty\n"
+
+
+def test_what_cannot_be_is_told(cli: Cli) -> None:
+    done = cli("guarded-queue", "push", "q", "1", "--layout", "java")
+    assert done.returncode != 0
+    assert "layout" in done.stderr
