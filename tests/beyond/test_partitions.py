@@ -15,6 +15,7 @@ import tarry
 from story import faces
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.errors import BadInput
+from tarry.verbs.jobs import putting
 from tarry.verbs.jobs.parting import place_of
 from tarry.words.keys import topic_keys
 
@@ -185,7 +186,7 @@ def test_whoever_takes_it_for_a_plain_topic_is_refused(face: Any, topic: Any) ->
         stale = face.topic("orders", type=dict)
         await topic.add("tea", delay="1h")
         plain = stale.verbs._plain
-        for verb in (plain.add({}, 0, None, None, "error", None, -1, None), plain.stats(), plain.pop(1, None)):
+        for verb in (putting.add(plain.desk, {}), plain.stats(), plain.pop(1, None)):
             with pytest.raises(tarry.ServerUnfit, match="WRONGTYPE"):
                 await face.run(verb)
         assert (await topic.stats()).added == 1

@@ -1,19 +1,16 @@
-"""The verbs of one topic as a user calls them: each answers what to do, and nothing here does it.
-
-The blocking and the awaiting topic have the same methods, and all that these say is the name of one of these.
-"""
+"""The verbs of one place, a topic or a partition of one: each answers what to do, and nothing here does it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, ask
-from tarry.verbs.jobs import holding, looking, minding, options, putting, ruling, settling, taking
+from tarry.verbs.jobs import holding, looking, minding, options, ruling, settling, taking
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
-from tarry.verbs.jobs.shapes import Added, Holding, IfExists, JobInfo, NewJob, Page, State
+from tarry.verbs.jobs.shapes import Holding, JobInfo, Page, State
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words.durations import Duration, microseconds
 from tarry.words.rates import RateLike
@@ -24,44 +21,13 @@ AS_IT_IS = ruling.AS_IT_IS
 
 
 class TopicVerbs(Generic[T]):
-    """One topic's verbs. ``luck`` gives numbers from 0 to 1, for the jitter of back-off."""
+    """One place's verbs. ``luck`` gives numbers from 0 to 1, for the jitter of back-off."""
 
     def __init__(self, desk: TopicDesk[T], holder: bytes, luck: Callable[[], float]) -> None:
         self.desk = desk
         self.keys = desk.keys
         self.holder = holder
         self.luck = luck
-
-    def add(
-        self,
-        body: T,
-        delay: Duration,
-        at: datetime | None,
-        id: str | None,
-        if_exists: IfExists,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        headers: Mapping[str, str] | None,
-        max_lateness: Duration | None = None,
-    ) -> Call[Added]:
-        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
-        return putting.add(self.desk, body, opts, id)
-
-    def add_many(
-        self,
-        bodies: Iterable[T | NewJob[T]],
-        delay: Duration,
-        at: datetime | None,
-        if_exists: IfExists,
-        ttr: Duration | None,
-        max_attempts: int | None,
-        headers: Mapping[str, str] | None,
-        atomic: bool,
-        max_lateness: Duration | None = None,
-    ) -> Flow[list[Added]]:
-        refuse_one(bodies, "bodies")
-        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
-        return putting.add_many(self.desk, bodies, opts, atomic=atomic)
 
     def pop(self, n: int, ttr: Duration | None) -> Flow[taking.Taken]:
         return taking.pop_now(self.keys, taking.want_of(n), ttr=taking.ttr_of(ttr), holder=self.holder)

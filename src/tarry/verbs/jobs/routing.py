@@ -1,4 +1,7 @@
-"""A topic's verbs as its handles call them, whether it is one place or many."""
+"""A topic's verbs as its handles call them, whether it is one place or many.
+
+The blocking and the awaiting topic have the same methods, and all that these say is the name of one of these.
+"""
 
 from __future__ import annotations
 
