@@ -15,7 +15,7 @@ from tarry.programs.cli.topics import looked_through
 if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
     from tarry.links.blocking import Server
-    from tarry.programs.cli.nodes import Node
+    from tarry.programs.nodes import Node
 
 LATE_S = 60.0
 """What has been ready for so long while nobody waits for it is worth a word."""

@@ -1,73 +1,30 @@
-"""The servers behind a client, looked at one by one: version, what may be lost, memory, clock, how soon they answer."""
+"""The servers behind a client, asked one by one, and told in a line each."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tarry.links import fitness
 from tarry.links.faults import Fault
+from tarry.programs.nodes import Node, judged
 
 if TYPE_CHECKING:
     from tarry.links.blocking import Server
 
 PINGS = 5
-SLOW_MS, SKEWED_MS, FULL = 20.0, 1000.0, 0.9
-"""Worth a word: an answer that takes so long, a clock so far from this machine's, so much of the memory that it may have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One server. ``clock_ms``: so far is its clock ahead of this machine's."""
-
-    version: str
-    policy: str | None
-    persistence: str | None
-    memory: int | None
-    max_memory: int | None
-    answer_ms: float
-    clock_ms: float | None
-    notes: tuple[str, ...]
 
 
 def look(server: Server, *, cluster: bool) -> Node:
     """Asks one server. Raises a ``Fault`` when it does not answer."""
     info, save, scripting = fitness.read(server.exchange(fitness.PROBE))
-    verdict = fitness.judge(info, save, scripting, cluster=cluster)
     spans: list[float] = []
     for _ in range(PINGS):
         began = time.perf_counter()
         server.exchange(((b"PING",),))
         spans.append((time.perf_counter() - began) * 1000)
-    clock_ms = _clock(server)
-    answer_ms = median(spans)
-    memory, most = _number(info, "used_memory"), _number(info, "maxmemory")
-    notes = [*verdict.refusals, *verdict.warnings]
-    if info.get("role") == "slave":
-        notes.append("it is a replica, and takes no jobs")
-    if "err" in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status")):
-        notes.append("it could not write its data to disk the last time; its log says why")
-    if memory and most and memory > FULL * most:
-        notes.append(f"{memory / most:.0%} of its maxmemory are used; soon it refuses new jobs")
-    if answer_ms > SLOW_MS:
-        notes.append(f"it takes {answer_ms:.0f} ms to answer")
-    if clock_ms is not None and abs(clock_ms) > SKEWED_MS:
-        notes.append(
-            f"its clock is {abs(clock_ms) / 1000:.1f} s {'ahead of' if clock_ms > 0 else 'behind'} this machine's; "
-            "due times are by its clock"
-        )
-    return Node(
-        version=_version(info),
-        policy=info.get("maxmemory_policy"),
-        persistence=_persistence(info, save),
-        memory=memory,
-        max_memory=most or None,
-        answer_ms=round(answer_ms, 3),
-        clock_ms=clock_ms,
-        notes=tuple(notes),
-    )
+    return judged(info, save, scripting, cluster=cluster, answer_ms=median(spans), clock_ms=_clock(server))
 
 
 def in_words(node: Node) -> str:
@@ -87,20 +44,3 @@ def _clock(server: Server) -> float | None:
         return None
     its: Any = int(reply[0]) + int(reply[1]) / 1e6
     return round(float(its - (before + after) / 2) * 1000, 3)
-
-
-def _version(info: dict[str, str]) -> str:
-    if "valkey_version" in info:
-        return f"Valkey {info['valkey_version']}"
-    return f"Redis {info['redis_version']}" if "redis_version" in info else ""
-
-
-def _persistence(info: dict[str, str], save: str | None) -> str | None:
-    if info.get("aof_enabled") == "1":
-        return "append-only file"
-    return "snapshots" if save else None if save is None else "no persistence"
-
-
-def _number(info: dict[str, str], name: str) -> int | None:
-    text = info.get(name, "")
-    return int(text) if text.isdigit() else None

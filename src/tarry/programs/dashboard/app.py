@@ -1,0 +1,284 @@
+"""The ASGI application: a section for each path, pages or a stream of them, and what each kind of trouble looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Collection
+from functools import partial
+from hashlib import sha256
+from importlib.resources import files
+from types import TracebackType
+from typing import Any, TypeVar
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from tarry.clients.aio.client import AsyncClient
+from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
+from tarry.programs.dashboard import acting, live, saying
+from tarry.programs.dashboard.asking import Missing, Visit
+from tarry.programs.dashboard.drawing import time_line
+from tarry.programs.dashboard.gate import HEADERS, Gate, Judge, Role, TokenJudge, same_origin
+from tarry.programs.dashboard.sampler import Sampler
+from tarry.programs.dashboard.sections import Section, actions, sections
+from tarry.programs.dashboard.signing import sign_in, sign_out
+
+logger = logging.getLogger("tarry")
+ANSWER_S = 3.0
+"""A page does not wait longer for the server: it says that there is none, and looks again."""
+KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+NOTES = 1000
+P = TypeVar("P")
+LOST = (Unavailable, ServerUnfit, TimeoutError)
+
+
+class Dashboard:
+    """The dashboard of one namespace as an ASGI application: run it, or mount it anywhere.
+
+    ``allow`` says who may do what: ``"viewer"`` (everybody looks), ``"admin"`` (everybody acts), or a function that is given
+    the ASGI scope and answers one of the two, or ``None``. ``tokens`` asks each browser to sign in instead: a function from a
+    token to the same. ``hosts`` are the host names it answers to; ``None``: all, for a mount in an application that looks
+    after them itself. It needs ``tarry[http]``.
+
+        app.mount("/tarry", Dashboard(client, allow=lambda scope: "admin" if scope["user"].is_staff else None))
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        *,
+        allow: Role | Judge = "viewer",
+        tokens: TokenJudge | None = None,
+        hosts: Collection[str] | None = None,
+    ) -> None:
+        self.client = client
+        self.gate = Gate(allow, tokens, hosts)
+        self.sampler = Sampler(client)
+        self.sections = sections()
+        self.actions = actions()
+        self.looks = live.Looks()
+        self.closing = asyncio.Event()
+        self._notes: dict[str, str] = {}
+        self._parts: dict[Any, Any] = {}
+        self._assets = _assets()
+        self.version = sha256(b"".join(text for _, text in self._assets.values())).hexdigest()[:12]
+        self.templates = Environment(
+            loader=PackageLoader("tarry.programs.dashboard"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.templates.filters.update(saying.FILTERS)
+        self.templates.globals.update(moved=time_line.moved, wider=time_line.wider, rows_of=time_line.rows)
+        self._router = Router(
+            [
+                *[
+                    Route(part.path, self._guarded(partial(self._show, part)), methods=["GET"])
+                    for part in self.sections
+                ],
+                Route("/act", self._guarded(partial(acting.act, self), act=True), methods=["POST"]),
+                Route("/sign-in", partial(sign_in, self), methods=["GET", "POST"]),
+                Route("/sign-out", partial(sign_out, self), methods=["POST"]),
+                Route("/assets/{name}", self._asset, methods=["GET"]),
+            ],
+            default=_nowhere,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            self.sampler.start()
+            await self._answer(scope, receive, _with_headers(send))
+
+    async def __aenter__(self) -> Dashboard:
+        self.sampler.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the streams and the sampling. The client is yours."""
+        self.closing.set()
+        await self.sampler.stop()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        self.sampler.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    # ── a request ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if not self.gate.knows_host(request.headers):
+            response = self.trouble(
+                request, 421, "This is not the host that was asked for", "Use the address it is at."
+            )
+        else:
+            try:
+                await self._router(scope, receive, send)
+                return
+            except HTTPException as fault:
+                what = {404: "There is no such page", 405: "That cannot be done here"}.get(fault.status_code, "No")
+                response = self.trouble(request, fault.status_code, what, "")
+            except Exception as fault:
+                logger.exception("The dashboard failed.")
+                response = self.trouble(request, 500, "The dashboard failed", f"{type(fault).__name__}; see its log.")
+        await response(scope, receive, send)
+
+    def _guarded(self, endpoint: Callable[[Request, Visit], Any], *, act: bool = False) -> Callable[[Request], Any]:
+        async def guarded(request: Request) -> Response:
+            if act and not same_origin(request.headers):
+                return self.trouble(
+                    request, 403, "Another site sent this", "Actions are taken from the dashboard only."
+                )
+            role = await self.gate.role(request.scope, request.cookies)
+            if role is None:
+                if not self.gate.asks_for_tokens or live.is_stream(request):
+                    return self.trouble(request, 403, "You may not look at this", "Ask who runs it.")
+                return RedirectResponse(self.root(request) + "/sign-in", 303)
+            if act and role != "admin":
+                return self.trouble(request, 403, "You may look, and not act", "Sign in with a token that may.")
+            visit = Visit(self, self.root(request), request.query_params, role)
+            response: Response = await endpoint(request, visit)
+            return response
+
+        return guarded
+
+    async def _show(self, part: Section, request: Request, visit: Visit) -> Response:
+        if live.is_stream(request):
+            return live.stream(self, part, visit, request)
+        try:
+            data = await self.look(part, visit)
+        except Missing as fault:
+            return self.trouble(request, 404, "That is not there", str(fault), visit)
+        except BadInput as fault:
+            return self.trouble(request, 400, "That cannot be looked for", str(fault), visit)
+        except LOST as fault:
+            return self.trouble(request, 503, "The server does not answer", self.lost(fault), visit, part)
+        if isinstance(data.get("redirect"), str):
+            return RedirectResponse(data["redirect"], 303)
+        return self.page(visit, part.template, data, part)
+
+    async def look(self, part: Section, visit: Visit) -> dict[str, Any]:
+        """What a section shows now; readers of the same page share one look."""
+        return await self.looks.shared(part, visit, ANSWER_S)
+
+    # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def root(self, request: Request) -> str:
+        """The path that the dashboard is mounted at."""
+        return str(request.scope.get("root_path", "")).rstrip("/")
+
+    def known(self, visit: Visit | None, root: str, part: Section | None = None) -> dict[str, Any]:
+        """What every template knows."""
+        address = self.client.engine.origin.address.shown
+        return {
+            "visit": visit,
+            "root": root,
+            "version": self.version,
+            "navigation": [part for part in self.sections if part.title] if visit else [],
+            "namespace": self.client.namespace,
+            "server": address,
+            "said": self._notes.get(visit.asked.get("said", ""), "") if visit else "",
+            "signs_in": self.gate.asks_for_tokens,
+            "here": part.path if part else "",
+            "live": part.every_s if part else 0,
+        }
+
+    def page(self, visit: Visit, template: str, data: dict[str, Any], part: Section | None = None) -> Response:
+        """A whole page."""
+        text = self.templates.get_template(template).render(**self.known(visit, visit.root, part), **data)
+        return Response(text, media_type="text/html", headers={"vary": "accept, cookie"})
+
+    def view(self, visit: Visit, template: str, data: dict[str, Any]) -> str:
+        """What changes of a page."""
+        found = self.templates.get_template(template)
+        context = found.new_context({**self.known(visit, visit.root), **data})
+        return "".join(found.blocks["view"](context))
+
+    def trouble(
+        self,
+        request: Request,
+        status: int,
+        what: str,
+        why: str,
+        visit: Visit | None = None,
+        part: Section | None = None,
+    ) -> Response:
+        """A page that says what is wrong. With the section that it stands for, it comes back by itself."""
+        root = self.root(request)
+        text = self.templates.get_template("trouble.html").render(
+            **self.known(visit, root, part), what=what, why=why, lost=part is not None, status=status
+        )
+        return Response(text, status, media_type="text/html")
+
+    def part(self, kind: Callable[[Dashboard], P]) -> P:
+        """What a section remembers from look to look: made when it is first asked for."""
+        found: P = self._parts.setdefault(kind, kind(self)) if kind not in self._parts else self._parts[kind]
+        return found
+
+    def lost(self, fault: BaseException) -> str:
+        """Why there is no answer, in words."""
+        if isinstance(fault, TarryError) and str(fault):
+            return str(fault)
+        return f"The server at {self.client.engine.origin.address.shown} did not answer within {ANSWER_S:g} s."
+
+    def note(self, text: str) -> str:
+        """Keeps what happened for the page that comes next; the address carries only a number."""
+        while len(self._notes) >= NOTES:
+            del self._notes[next(iter(self._notes))]
+        name = secrets.token_urlsafe(9)
+        self._notes[name] = text
+        return name
+
+    async def _asset(self, request: Request) -> Response:
+        found = self._assets.get(request.path_params["name"])
+        if found is None:
+            raise HTTPException(404)
+        kind, text = found
+        fresh = request.query_params.get("v") == self.version
+        return Response(
+            text, media_type=kind, headers={"cache-control": "max-age=31536000, immutable" if fresh else "no-cache"}
+        )
+
+
+def _assets() -> dict[str, tuple[str, bytes]]:
+    folder = files("tarry.programs.dashboard").joinpath("assets")
+    found = {}
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        kind = KINDS.get(entry.name.rpartition(".")[2])
+        if kind is not None:
+            found[entry.name] = (kind, entry.read_bytes())
+    return found
+
+
+def _with_headers(send: Send) -> Send:
+    """Every answer says what a browser may do with it."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name for name, _ in message["headers"]}
+            more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in given]
+            message = {**message, "headers": [*message["headers"], *more]}
+        await send(message)
+
+    return sending
+
+
+async def _nowhere(*_: object) -> None:
+    raise HTTPException(404)

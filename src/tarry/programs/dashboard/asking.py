@@ -1,0 +1,98 @@
+"""What a browser asks for: words of a query, times as people write them, addresses that lead back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, get_args
+from urllib.parse import urlencode
+
+from tarry.errors import BadInput
+from tarry.verbs.jobs.shapes import State
+from tarry.words.durations import microseconds
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.aio.topic import AsyncTopic
+    from tarry.programs.dashboard.app import Dashboard
+    from tarry.programs.dashboard.gate import Role
+
+STATES: tuple[State, ...] = get_args(State)
+_RELATIVE = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
+
+
+class Missing(Exception):
+    """What was asked for is not there; the message says so."""
+
+
+class Visit:
+    """One look by one reader: what it asks, and what it may use."""
+
+    def __init__(self, dashboard: Dashboard, root: str, asked: Mapping[str, str], role: Role) -> None:
+        self.dashboard = dashboard
+        self.root = root
+        self.asked = asked
+        self.role = role
+
+    @property
+    def client(self) -> AsyncClient:
+        return self.dashboard.client
+
+    @property
+    def acts(self) -> bool:
+        """Whether this reader may change anything."""
+        return self.role == "admin"
+
+    def word(self, name: str, default: str = "") -> str:
+        return self.asked.get(name, "").strip() or default
+
+    def topic(self) -> AsyncTopic[Any]:
+        """The topic that is asked for. Raises ``BadInput``."""
+        return self.client.topic(self.asked.get("topic", ""))
+
+    def state(self) -> State | None:
+        word = self.word("state")
+        if word and word not in STATES:
+            raise BadInput(f"state: {word!r} is unknown; it is one of {', '.join(STATES)}.")
+        return next((state for state in STATES if state == word), None)
+
+    def url(self, path: str, **query: object) -> str:
+        """An address inside of the dashboard. What is ``None`` or empty is left out."""
+        given = {name: str(value) for name, value in query.items() if value not in (None, "")}
+        return self.root + path + (f"?{urlencode(given)}" if given else "")
+
+    def again(self, path: str, **changes: object) -> str:
+        """This page with other words in its query."""
+        kept: dict[str, object] = {name: value for name, value in self.asked.items() if name != "said"}
+        return self.url(path, **{**kept, **changes})
+
+
+def moment(text: str, now: datetime, what: str) -> datetime | None:
+    """A moment as people write it: ``now``, ``10m ago``, ``in 1h``, ``-10m``, ``+1h``, ISO 8601, milliseconds since 1970."""
+    text = text.strip()
+    if not text:
+        return None
+    if text == "now":
+        return now
+    if re.fullmatch(r"\d{12,15}", text):
+        return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=int(text))
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    else:
+        return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)
+    found = _RELATIVE.fullmatch(text)
+    assert found is not None
+    us = microseconds(found["span"].strip(), what)
+    try:
+        return now - timedelta(microseconds=us) if found["past"] or found["ago"] else now + timedelta(microseconds=us)
+    except OverflowError:
+        raise BadInput(f"{what}: {text[:40]!r} lies before the year 1 or beyond 9999.") from None
+
+
+def way_back(root: str, path: str) -> str:
+    """Where a form leads back to: a path inside of the dashboard, whatever it asks for."""
+    inside = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return root + path if inside else root + "/"

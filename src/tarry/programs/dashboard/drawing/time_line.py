@@ -1,0 +1,221 @@
+"""The time line of due jobs: the picture of the project.
+
+    whole   │ older, past hour │● next minute │ next hour │ next day │ later       heights logarithmic, one scale for all
+    zoomed  │        past      │●   one stretch, bars of whole seconds, minutes or hours    │    heights linear
+
+Bars come from ``histogram``, which counts and reads no job: a million cost what three cost. A bar is one step in a path, in
+units of the plot; the browser stretches it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tarry.programs.dashboard.drawing import scales
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.shapes import Histogram
+    from tarry.words.durations import Duration
+
+HEIGHT = 100
+BARS = 140
+GAP = 0.16
+NARROWEST = timedelta(milliseconds=200)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A word under the plot, ``at`` a share of its width."""
+
+    at: float
+    text: str
+    moment: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One stretch of time. ``late`` and ``due`` are paths, ``cut`` is the share of the width that is past."""
+
+    name: str
+    look: str
+    start: datetime
+    step_s: float
+    counts: tuple[int, ...]
+    late: str
+    due: str
+    total: int
+    marks: tuple[Mark, ...] = ()
+    now: float | None = None
+    style: str = ""
+
+    @property
+    def end(self) -> datetime:
+        return self.start + timedelta(seconds=self.step_s * len(self.counts))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """What is drawn; ``before`` and ``after`` lie outside of it. ``top`` is the highest bar."""
+
+    now: datetime
+    plots: tuple[Plot, ...]
+    before: int
+    after: int
+    top: int
+
+    @property
+    def total(self) -> int:
+        return self.before + sum(plot.total for plot in self.plots) + self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch that can be looked at: seconds before now and after it."""
+
+    look: str
+    name: str
+    past_s: float
+    ahead_s: float
+
+
+WINDOWS = {
+    window.look: window
+    for window in (
+        Window("past", "the past hour", 3600, 60),
+        Window("minute", "next minute", 6, 60),
+        Window("hour", "next hour", 300, 3600),
+        Window("day", "next day", 3600, 86400),
+        Window("week", "next week", 43200, 7 * 86400),
+        Window("month", "next month", 2 * 86400, 31 * 86400),
+        Window("year", "next year", 14 * 86400, 366 * 86400),
+    )
+}
+WHOLE = (
+    ("past", "past hour", -3600.0, 3600.0, 24, ((0.0, "1 h ago"), (0.5, "30 m"))),
+    ("minute", "next minute", 0.0, 60.0, 30, ((0.5, "30 s"),)),
+    ("hour", "next hour", 60.0, 3540.0, 30, ((0.0, "1 m"), (0.492, "30 m"))),
+    ("day", "next day", 3600.0, 82800.0, 24, ((0.0, "1 h"), (0.478, "12 h"))),
+)
+"""Look, name, from when on, how long, bars, words under it."""
+LATER = ("month", "later")
+
+
+class Countable(Protocol):
+    """Whatever counts what is due when: a topic, or a shared queue."""
+
+    async def histogram(
+        self, *, start: Duration | datetime = ..., span: Duration = ..., buckets: int = ..., past: Duration = ...
+    ) -> Histogram: ...
+
+
+async def whole(topic: Countable, *, parts: int = 1) -> TimeLine:
+    """All of it, from what is late to what is due in a year. ``parts``: bars are so many times as wide."""
+    asked = []
+    for _, _, start, seconds, bars, _ in WHOLE:
+        when = {"start": start} if start >= 0 else {"past": -start}
+        asked.append(topic.histogram(**when, span=seconds, buckets=bars // parts))
+    found = await asyncio.gather(*asked)
+    before, after = found[0].before, found[-1].after
+    top = max([before, after, *(count for part in found for count in part.counts)])
+
+    def height(n: int) -> float:
+        return _log(n, top)
+
+    plots = []
+    for (look, name, _, seconds, _, words), part in zip(WHOLE, found, strict=True):
+        counts = part.counts if look != "past" else (before, *part.counts)
+        path = bars_path(counts, height)
+        late = look == "past"
+        marks = tuple(Mark(at, text) for at, text in words)
+        begin = part.start if not late else part.start - part.width
+        step_s = seconds / len(part.counts)
+        plots.append(
+            Plot(name, look, begin, step_s, counts, path if late else "", "" if late else path, sum(counts), marks)
+        )
+    now, last = found[0].now, found[-1]
+    later = bars_path((after,), height)
+    end = last.start + last.width * len(last.counts)
+    plots.append(Plot(LATER[1], LATER[0], end, 86400.0 * 30, (after,), "", later, after, (Mark(0.0, "1 d"),)))
+    return TimeLine(now, tuple(plots), 0, 0, top)
+
+
+async def zoomed(topic: Countable, start: datetime, end: datetime, *, name: str = "", look: str = "") -> TimeLine:
+    """One stretch, in whole steps."""
+    span_s = max((end - start).total_seconds(), 0.01)
+    step_s = scales.step_of(span_s, BARS)
+    first = max(scales.floor(start, step_s), scales.EPOCH)
+    bars = max(math.ceil(((end - first).total_seconds()) / step_s), 1)
+    part = await topic.histogram(start=first, span=step_s * bars, buckets=bars)
+    return _linear(part, step_s, name, look)
+
+
+async def window(topic: Countable, look: str, now: datetime) -> TimeLine:
+    """A stretch that goes with the time."""
+    chosen = WINDOWS[look]
+    start, end = now - timedelta(seconds=chosen.past_s), now + timedelta(seconds=chosen.ahead_s)
+    return await zoomed(topic, start, end, name=chosen.name, look=look)
+
+
+def _linear(part: Histogram, step_s: float, name: str, look: str) -> TimeLine:
+    counts, top = part.counts, max(part.counts)
+    span_s = step_s * len(counts)
+    end = part.start + timedelta(seconds=span_s)
+    now = (part.now - part.start).total_seconds() / span_s
+    past = min(max(math.ceil(now * len(counts) - 1e-9), 0), len(counts))
+
+    def height(n: int) -> float:
+        return max(n / top, 0.015) if n else 0.0
+
+    late = bars_path(counts[:past], height)
+    due = bars_path(counts[past:], height, past)
+    marks = tuple(
+        Mark((at - part.start).total_seconds() / span_s, scales.told(at, span_s), at)
+        for at in scales.marks(part.start, end, 7)
+    )
+    here = now if 0 <= now <= 1 else None
+    plot = Plot(name, look, part.start, step_s, counts, late, due, sum(counts), marks, here, scales.style(span_s))
+    return TimeLine(part.now, (plot,), part.before, part.after, top)
+
+
+def moved(plot: Plot, by: float) -> dict[str, str]:
+    """The words of an address for the stretch beside this one; ``by`` is a share of it."""
+    length = (plot.end - plot.start) * by
+    return _stretch(plot.start + length, plot.end + length)
+
+
+def wider(plot: Plot, by: float) -> dict[str, str]:
+    """The same for a stretch with the same middle: so much of it on each side."""
+    middle, half = plot.start + (plot.end - plot.start) / 2, max((plot.end - plot.start) * by, NARROWEST / 2)
+    return _stretch(middle - half, middle + half)
+
+
+def _stretch(start: datetime, end: datetime) -> dict[str, str]:
+    ms = timedelta(milliseconds=1)
+    first = max((start - scales.EPOCH) // ms, 100_000_000_000)
+    return {"from": str(first), "to": str((end - scales.EPOCH) // ms)}
+
+
+def rows(plot: Plot) -> list[tuple[datetime, int]]:
+    """What the bars say, those that are there."""
+    step = timedelta(seconds=plot.step_s)
+    return [(plot.start + i * step, n) for i, n in enumerate(plot.counts) if n]
+
+
+def _log(n: int, top: int) -> float:
+    """One job is seen, and ten times as many is a step."""
+    return 0.06 + 0.94 * math.log1p(n) / math.log1p(top) if n else 0.0
+
+
+def bars_path(counts: Sequence[int], height: Any, first: int = 0) -> str:
+    """Bars of one unit's width standing on HEIGHT, as one path."""
+    parts = []
+    for i, n in enumerate(counts):
+        if n:
+            tall = max(height(n) * HEIGHT, 1.0)
+            parts.append(f"M{first + i + GAP / 2:g} {HEIGHT}v{-tall:.1f}h{1 - GAP:g}v{tall:.1f}z")
+    return "".join(parts)

@@ -1,0 +1,139 @@
+"""What was counted lately: one record a sample in which anything moved, 24 h of them, packed.
+
+    steps   ┌ end d ┬ seconds f ┬ added … died I×6 ┐ ┌ bucket B ┬ jobs I ┐ ┌ bucket …       about 90 bytes each
+
+A topic in which nothing moves costs nothing, one that never rests about 1 MB; all topics together are held to a bound,
+and the oldest go first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from struct import Struct
+from typing import NamedTuple
+
+from tarry.verbs.jobs.shapes import Lateness, Stats
+
+KEPT_S = 24 * 3600
+COUNTERS = ("added", "popped", "finished", "released", "timed_out", "died")
+_FIXED = Struct(f"<df{len(COUNTERS)}I")
+_PAIR = Struct("<BI")
+_MOST = 2**32 - 1
+OVERHEAD = 60
+"""Bytes that Python needs besides, for each."""
+
+
+class Step(NamedTuple):
+    """What moved in the ``seconds`` before ``end`` (seconds since 1970, by the server's clock)."""
+
+    end: float
+    seconds: float
+    added: int
+    popped: int
+    finished: int
+    released: int
+    timed_out: int
+    died: int
+    late: dict[int, int]
+
+
+class History:
+    """One topic's last 24 h."""
+
+    __slots__ = ("_last", "_steps", "bytes", "first")
+
+    def __init__(self) -> None:
+        self._steps: deque[bytes] = deque()
+        self._last: Stats | None = None
+        self.first = 0.0
+        self.bytes = 0
+
+    def take(self, now: Stats) -> None:
+        """Notes what has moved since the last look."""
+        last, self._last = self._last, now
+        at = now.now.timestamp()
+        if last is None or now.popped < last.popped or now.now <= last.now:  # new here, or the server began anew
+            self.first = self.first or at
+            return
+        moved = [min(max(getattr(now, name) - getattr(last, name), 0), _MOST) for name in COUNTERS]
+        if any(moved):
+            late = now.lateness.since(last.lateness).buckets
+            step = _FIXED.pack(at, at - last.now.timestamp(), *moved) + b"".join(
+                _PAIR.pack(min(bucket, 255), min(n, _MOST)) for bucket, n in late.items()
+            )
+            self._steps.append(step)
+            self.bytes += len(step) + OVERHEAD
+        while self._steps and _end(self._steps[0]) < at - KEPT_S:
+            self.forget_one()
+        self.first = max(self.first, at - KEPT_S)
+
+    def forget_one(self) -> None:
+        """The oldest goes; what is told begins after it."""
+        self.first = max(self.first, _end(self._steps[0]))
+        self.bytes -= len(self._steps.popleft()) + OVERHEAD
+
+    def since(self, moment: float) -> Iterator[Step]:
+        """Steps that ended after a moment, the newest first."""
+        for packed in reversed(self._steps):
+            if _end(packed) <= moment:
+                return
+            yield _unpacked(packed)
+
+    def rate(self, counter: str, seconds: float) -> float | None:
+        """So many a second, over the last so many seconds; ``None`` before anything was sampled twice."""
+        if self._last is None:
+            return None
+        now = self._last.now.timestamp()
+        span = min(seconds, now - self.first)
+        if span <= 0:
+            return None
+        return float(sum(getattr(step, counter) for step in self.since(now - span))) / span
+
+    def lateness(self, seconds: float) -> Lateness:
+        """How late jobs were handed out, lately."""
+        late: dict[int, int] = {}
+        if self._last is not None:
+            for step in self.since(self._last.now.timestamp() - seconds):
+                _merge(late, step.late)
+        return Lateness.of(late)
+
+    def columns(self, seconds: float, columns: int) -> list[dict[int, int]]:
+        """Lateness by bucket in each of so many columns of time, the oldest first."""
+        found: list[dict[int, int]] = [{} for _ in range(columns)]
+        if self._last is not None:
+            now = self._last.now.timestamp()
+            for step in self.since(now - seconds):
+                at = int((step.end - (now - seconds)) / seconds * columns)
+                _merge(found[min(max(at, 0), columns - 1)], step.late)
+        return found
+
+    def best_minute(self, seconds: float) -> float | None:
+        """The most that was finished in a minute, in jobs a minute; ``None`` when nothing was, or too little is known."""
+        if self._last is None:
+            return None
+        now = self._last.now.timestamp()
+        if now - self.first < 60:
+            return None
+        minutes: dict[int, list[float]] = {}
+        for step in self.since(now - seconds):
+            told = minutes.setdefault(int((now - step.end) / 60), [0.0, 0.0])
+            told[0] += step.finished
+            told[1] += step.seconds
+        best = max((60 * done / max(spent, 60.0) for done, spent in minutes.values()), default=0.0)
+        return best or None
+
+
+def _end(packed: bytes) -> float:
+    end: float = _FIXED.unpack_from(packed)[0]
+    return end
+
+
+def _unpacked(packed: bytes) -> Step:
+    late = dict(_PAIR.iter_unpack(memoryview(packed)[_FIXED.size :]))
+    return Step._make((*_FIXED.unpack_from(packed), late))
+
+
+def _merge(into: dict[int, int], more: Mapping[int, int]) -> None:
+    for bucket, n in more.items():
+        into[bucket] = into.get(bucket, 0) + n

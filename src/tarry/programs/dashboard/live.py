@@ -1,0 +1,109 @@
+"""The same page again and again: what changes of it, as server-sent events, at the page's own address.
+
+    hello   the version of what the browser has loaded          lost   the server does not answer, in words
+    view    what changes, whenever it has changed               beat   it has not
+
+A stream that breaks is opened again by the browser; nothing is remembered of it here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tarry.errors import BadInput, ServerUnfit, Unavailable
+from tarry.programs.dashboard.asking import Missing, Visit
+
+if TYPE_CHECKING:
+    from tarry.programs.dashboard.app import Dashboard
+    from tarry.programs.dashboard.sections import Section
+
+MOST_STREAMS = 200
+RETRY_MS = 1000
+FRESH = 0.8
+"""A look is shared for this share of a page's pace."""
+
+
+def is_stream(request: Request) -> bool:
+    """Whether a browser's EventSource asks."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+class Looks:
+    """Looks that readers of the same page share: a hundred of them cost the server what one does."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], tuple[float, asyncio.Task[dict[str, Any]]]] = {}
+        self.streams = 0
+
+    async def shared(self, part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        words = {name: word for name, word in visit.asked.items() if name != "said"}
+        key = (loop, part.path, visit.root, visit.role, tuple(sorted(words.items())))
+        self._found = {name: one for name, one in self._found.items() if one[0] > now}
+        known = self._found.get(key)
+        if known is None:
+            task = asyncio.ensure_future(_bounded(part, visit, patience_s))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            known = self._found[key] = (now + part.every_s * FRESH, task)
+        try:
+            return await asyncio.shield(known[1])
+        except Exception:
+            self._found.pop(key, None)
+            raise
+
+    def forget(self) -> None:
+        """Something was done: the next look is a new one."""
+        self._found = {}
+
+
+async def _bounded(part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
+    async with asyncio.timeout(patience_s):
+        return await part.view(visit)
+
+
+def stream(dashboard: Dashboard, part: Section, visit: Visit, request: Request) -> Response:
+    """The page, again and again."""
+    if dashboard.looks.streams >= MOST_STREAMS:
+        return Response("Too many are watching.", 503, headers={"retry-after": "10"})
+    return StreamingResponse(
+        _events(dashboard, part, visit, request), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+    )
+
+
+async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Request) -> AsyncIterator[str]:
+    dashboard.looks.streams += 1
+    try:
+        yield f"retry: {RETRY_MS}\n{_event('hello', dashboard.version)}"
+        last = ""
+        while not dashboard.closing.is_set():
+            if await dashboard.gate.role(request.scope, request.cookies) != visit.role:
+                return  # signed out, or the token was revoked
+            try:
+                data = await dashboard.look(part, visit)
+                text = dashboard.view(visit, part.template, data)
+            except (Unavailable, ServerUnfit, TimeoutError) as fault:
+                last = ""
+                yield _event("lost", dashboard.lost(fault))
+            except (Missing, BadInput) as fault:
+                last = ""
+                yield _event("gone", str(fault))
+            else:
+                yield _event("view", text) if text != last else _event("beat", "")
+                last = text
+            with suppress(TimeoutError):
+                await asyncio.wait_for(dashboard.closing.wait(), part.every_s)
+    finally:
+        dashboard.looks.streams -= 1
+
+
+def _event(kind: str, data: str) -> str:
+    """JSON has no line breaks, so one line of data holds everything."""
+    return f"event: {kind}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

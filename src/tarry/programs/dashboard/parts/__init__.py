@@ -1,0 +1,1 @@
+"""The parts: each module holds the views and the actions of one."""

@@ -1,0 +1,260 @@
+"""What can be done with jobs and topics. Jobs are named by their ids, or by a filter: a state and a window of due times.
+
+A filter is done in rounds of at most ROUND jobs, each a script of its own, and what is left is told: a round that dies
+half-way leaves every job either as it was or done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tarry.errors import BadInput, StaleReceipt
+from tarry.programs.dashboard import saying
+from tarry.programs.dashboard.acting import Form, Plan
+from tarry.programs.dashboard.asking import STATES, Missing, Visit, moment
+from tarry.programs.dashboard.life import allowed, states_of
+from tarry.programs.dashboard.sections import Action
+from tarry.verbs.jobs import surveying
+from tarry.verbs.jobs.shapes import JobInfo, Reservation, State, Stats
+
+ROUND, STEP = 10_000, 500
+WORDS = {"run-now": "run now", "reschedule": "reschedule", "delete": "delete", "bury": "bury", "kick": "kick"}
+DONE = {"run-now": "due now", "reschedule": "rescheduled", "delete": "deleted", "bury": "buried", "kick": "kicked"}
+REASON = "buried from the dashboard"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Jobs by state and window, as the form names them."""
+
+    state: State | None
+    after: datetime | None
+    before: datetime | None
+    stats: Stats
+
+    @property
+    def windowed(self) -> bool:
+        return self.after is not None or self.before is not None
+
+    def __str__(self) -> str:
+        parts = [self.state or "", "jobs"]
+        if self.after is not None:
+            parts.append(f"due from {saying.iso(self.after)}")
+        if self.before is not None:
+            parts.append(f"due before {saying.iso(self.before)}")
+        return " ".join(part for part in parts if part)
+
+
+def _topic(visit: Visit, form: Form) -> Any:
+    return visit.client.topic(form.word("topic"))
+
+
+async def _filter(visit: Visit, form: Form, action: str) -> Filter:
+    stats = await _topic(visit, form).stats()
+    word = form.word("state")
+    possible = states_of(action)
+    if word and word not in STATES:
+        raise BadInput(f"state: {word[:40]!r} is unknown.")
+    state = next((one for one in STATES if one == word), None)
+    if state is None and len(possible) == 1:
+        state = possible[0]
+    if state is not None and state not in possible:
+        raise BadInput(f"{WORDS[action]}: {state} jobs are not for that; it takes {' and '.join(possible)} ones.")
+    after, before = (moment(form.word(name), stats.now, name) for name in ("after", "before"))
+    return Filter(state, after, before, stats)
+
+
+async def _count(visit: Visit, form: Form, chosen: Filter) -> int:
+    if not chosen.windowed:
+        return sum(getattr(chosen.stats, state) for state in ([chosen.state] if chosen.state else STATES))
+    desk = _topic(visit, form).verbs.desk
+    return await visit.client.engine.run(
+        surveying.due_between(desk, chosen.stats.now, chosen.state, chosen.after, chosen.before)
+    )
+
+
+async def _known(visit: Visit, form: Form) -> list[JobInfo[Any]]:
+    return [job for job in await _topic(visit, form).get_many(form.ids) if job is not None]
+
+
+def _due(form: Form) -> dict[str, Any]:
+    """The new due time of a form. Raises ``BadInput``."""
+    if form.word("delay"):
+        return {"delay": form.word("delay")}
+    at = form.word("at")
+    if not at:
+        raise BadInput("reschedule: say when, such as 10m or 2026-02-03T04:05:06Z.")
+    try:
+        when = datetime.fromisoformat(at)
+    except ValueError:
+        raise BadInput(f"at: {at[:40]!r} is no moment, such as 2026-02-03T04:05:06Z.") from None
+    return {"at": when}
+
+
+def _plans(action: str) -> Callable[[Visit, Form], Awaitable[Plan]]:
+    word = WORDS[action]
+
+    async def plan(visit: Visit, form: Form) -> Plan:
+        if action == "reschedule":
+            _due(form)
+        name = saying.plain(form.word("topic"))
+        if form.word("all"):
+            chosen = await _filter(visit, form, action)
+            n = await _count(visit, form, chosen)
+            note = ""
+            if n > ROUND and (action == "reschedule" or chosen.windowed):
+                note = f"The first {ROUND:,} of them are done at once; then you are told how many are left."
+            if action == "reschedule" and n > ROUND:
+                raise BadInput(f"reschedule: {n:,} jobs; choose a window that holds at most {ROUND:,}.")
+            says = f"{word.capitalize()} all {n:,} {chosen} of {name}?" if n else f"There are no {chosen} in {name}."
+            return Plan(says, f"{word.capitalize()} {saying.jobs(n)}", note, many=True, none=not n)
+        if not form.ids:
+            return Plan("No job was chosen.", "", none=True)
+        jobs = await _known(visit, form)
+        fit = [job for job in jobs if allowed(job.state, action)]
+        if not fit:
+            gone = len(form.ids) - len(jobs)
+            why = "gone by now" if gone == len(form.ids) else f"{jobs[0].state}, and {word} is not for that"
+            return Plan(f"Nothing was done: {saying.jobs(len(form.ids))}, {why}.", "", none=True)
+        which = f"{saying.jobs(len(fit))} of {name}" if len(form.ids) > 1 else f"{saying.plain(fit[0].id)} of {name}"
+        return Plan(
+            f"{word.capitalize()} {which}?",
+            f"{word.capitalize()} {saying.jobs(len(fit))}",
+            _rest(form, jobs, fit, action),
+            len(form.ids) > 1,
+        )
+
+    return plan
+
+
+def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action: str) -> str:
+    notes = []
+    if len(jobs) < len(form.ids):
+        notes.append(f"{len(form.ids) - len(jobs)} of those chosen are gone by now.")
+    if len(fit) < len(jobs):
+        states = sorted({job.state for job in jobs if not allowed(job.state, action)})
+        notes.append(f"{len(jobs) - len(fit)} stay as they are: {' and '.join(states)}.")
+    if action in ("delete", "bury") and any(job.state == "reserved" for job in fit):
+        notes.append("Whoever works on a reserved one is told when it settles it.")
+    return " ".join(notes)
+
+
+def _does(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
+    async def do(visit: Visit, form: Form) -> str:
+        topic = _topic(visit, form)
+        if not form.word("all"):
+            jobs = [job for job in await _known(visit, form) if allowed(job.state, action)]
+            done = await _perform(topic, action, jobs, form)
+            return _told(action, done)
+        chosen = await _filter(visit, form, action)
+        if action == "delete" and not chosen.windowed:
+            return _told(action, await topic.purge(chosen.state))
+        done = await _perform(topic, action, await _first(topic, chosen, action), form)
+        left = await _count(visit, form, await _filter(visit, form, action)) if action != "reschedule" else 0
+        return _told(action, done, left)
+
+    return do
+
+
+async def _first(topic: Any, chosen: Filter, action: str) -> list[JobInfo[Any]]:
+    """The first jobs of a filter, each once."""
+    found: dict[str, JobInfo[Any]] = {}
+    cursor = None
+    while len(found) < ROUND:
+        page = await topic.list(
+            chosen.state, due_after=chosen.after, due_before=chosen.before, limit=STEP, cursor=cursor
+        )
+        found.update({job.id: job for job in page if allowed(job.state, action)})
+        cursor = page.cursor
+        if cursor is None:
+            break
+    return list(found.values())[:ROUND]
+
+
+async def _perform(topic: Any, action: str, jobs: list[JobInfo[Any]], form: Form) -> int:
+    done = 0
+    for at in range(0, len(jobs), STEP):
+        some = jobs[at : at + STEP]
+        ids = [job.id for job in some]
+        if action == "bury":
+            done += await _bury(topic, some, form.word("reason") or REASON)
+        elif action == "kick":
+            done += (await topic.kick_many(ids)).count("dead")
+        elif action == "delete":
+            done += sum(state is not None for state in await topic.delete_many(ids))
+        else:
+            when = {"delay": 0} if action == "run-now" else _due(form)
+            states = await topic.reschedule_many(ids, **when)
+            done += sum(state in ("delayed", "ready") for state in states)
+    return done
+
+
+async def _bury(topic: Any, jobs: list[JobInfo[Any]], reason: str) -> int:
+    """By the receipts they have: a job that was handed out again meanwhile stays with its holder."""
+    held = [Reservation(job.id, job.receipt) for job in jobs if job.receipt is not None]
+    try:
+        await topic.bury_many(held, reason)
+    except StaleReceipt as fault:
+        return len(held) - len(fault.ids)
+    return len(held)
+
+
+def _told(action: str, done: int, left: int = 0) -> str:
+    text = f"{saying.jobs(done)} {DONE[action]}."
+    if not done:
+        text = "Nothing was done: by then the jobs were elsewhere."
+    return text + (f" {left:,} are left: do it again for the next {ROUND:,}." if left else "")
+
+
+# ── a topic as a whole ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _plan_pause(_: Visit, form: Form) -> Plan:
+    return Plan(f"Pause {saying.plain(form.word('topic'))}?", "Pause")
+
+
+async def _pause(visit: Visit, form: Form) -> str:
+    topic = _topic(visit, form)
+    until = await topic.pause(form.word("for") or None)
+    return f"{saying.plain(topic.name)} is paused {'until ' + saying.iso(until) if until else 'until somebody resumes it'}."
+
+
+async def _plan_resume(_: Visit, form: Form) -> Plan:
+    return Plan(f"Resume {saying.plain(form.word('topic'))}?", "Resume")
+
+
+async def _resume(visit: Visit, form: Form) -> str:
+    topic = _topic(visit, form)
+    await topic.resume()
+    return f"{saying.plain(topic.name)} is handed out again."
+
+
+async def _plan_purge(visit: Visit, form: Form) -> Plan:
+    topic = _topic(visit, form)
+    if topic.name not in await visit.client.topics():
+        raise Missing(f"There is no topic {saying.plain(topic.name)}.")
+    stats = await topic.stats()
+    n = sum(getattr(stats, state) for state in STATES)
+    parts = ", ".join(f"{getattr(stats, state):,} {state}" for state in STATES if getattr(stats, state))
+    says = (
+        f"Delete everything in {saying.plain(topic.name)}: {saying.jobs(n)} ({parts})?" if n else "It is empty already."
+    )
+    return Plan(says, f"Delete {saying.jobs(n)}", "This cannot be undone.", many=True, none=not n)
+
+
+async def _purge(visit: Visit, form: Form) -> str:
+    return f"{saying.jobs(await _topic(visit, form).purge())} deleted."
+
+
+ACTIONS = (
+    *[
+        Action(name, word.capitalize(), _plans(name), _does(name), destroys=name in ("delete", "bury"))
+        for name, word in WORDS.items()
+    ],
+    Action("pause", "Pause", _plan_pause, _pause),
+    Action("resume", "Resume", _plan_resume, _resume),
+    Action("purge", "Delete everything", _plan_purge, _purge, destroys=True),
+)

@@ -1,0 +1,151 @@
+"""One job: its body and headers, its life so far, and why it is where it is."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tarry.errors import BodyError
+from tarry.idea.calls import Command
+from tarry.programs.dashboard.asking import Missing, Visit
+from tarry.programs.dashboard.life import LIFE
+from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard.why import Known, why
+from tarry.verbs.codecs import RAW
+from tarry.verbs.jobs import surveying
+from tarry.verbs.jobs.shapes import JobInfo
+
+MOST_TEXT, MOST_BYTES, WIDTH = 64 << 10, 4 << 10, 16
+LATELY_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body as it is shown: ``kind`` is JSON, text, bytes or nothing."""
+
+    kind: str
+    text: str
+    size: int
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, or will."""
+
+    at: datetime | None
+    what: str
+    kind: str = ""
+
+
+async def view(visit: Visit) -> dict[str, Any]:
+    topic, id = visit.topic(), visit.asked.get("id", "")
+    job, stats, defaults, workers, held = await asyncio.gather(
+        topic.get(id),
+        topic.stats(),
+        topic.configure(),
+        visit.client.workers(),
+        visit.client.engine.run(
+            Command((b"ZSCORE", topic.verbs.keys.reserved, id.encode("utf-8", "replace")), bytes_of)
+        ),
+    )
+    if job is None:
+        raise Missing(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
+    ahead = 0
+    if job.state == "ready" and not held and job.due is not None:
+        ahead = await visit.client.engine.run(
+            surveying.due_between(topic.verbs.desk, stats.now, "ready", None, job.due)
+        )
+    pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
+    known = Known(job, stats, defaults, workers, bool(held) and job.state == "ready", ahead, pace)
+    return {
+        "topic": topic.name,
+        "job": job,
+        "stats": stats,
+        "defaults": defaults,
+        "why": why(known),
+        "limit": known.limit,
+        "life": life(known),
+        "body": body(job),
+        "headers": _headers(job),
+        "created": _created(job),
+        "actions": LIFE[job.state],
+    }
+
+
+def bytes_of(reply: Any) -> bytes | None:
+    found: bytes | None = reply
+    return found
+
+
+def life(known: Known) -> list[Event]:
+    """What is known of its life, in order: what is not kept is not told."""
+    job = known.job
+    found = [Event(_created(job), "added")]
+    if job.first_failure is not None:
+        found.append(Event(job.first_failure, "failed for the first time", "late"))
+    if job.attempts:
+        times = "once" if job.attempts == 1 else f"{job.attempts} times"
+        found.append(Event(None, f"handed out {times}, last to {job.holder or 'somebody'}"))
+    if job.state == "reserved":
+        found.append(Event(job.reserved_until, "its time to run ends", "reserved"))
+    elif job.state == "dead":
+        found.append(Event(job.died, f"set aside: {job.reason or 'no reason was given'}", "dead"))
+    elif known.ran_out:
+        found.append(Event(job.due, "its time to run was over", "late"))
+    else:
+        found.append(Event(job.due, "due" if job.state == "delayed" else "became ready", job.state))
+    return found
+
+
+def body(job: JobInfo[Any]) -> Body:
+    """JSON set out in lines, other text as it is, bytes as hex."""
+    try:
+        raw, flags = job.raw, job.head.flags
+    except BodyError as fault:
+        return Body("unreadable", str(fault), 0, cut=False)
+    if flags != RAW:
+        try:
+            text = msgspec.json.format(raw, indent=2).decode()
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass
+        else:
+            return Body("JSON", text[:MOST_TEXT], len(raw), len(text) > MOST_TEXT)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return Body("bytes", dump(raw[:MOST_BYTES]), len(raw), len(raw) > MOST_BYTES)
+    if any(not sign.isprintable() and sign not in "\r\n\t" for sign in text[:MOST_BYTES]):
+        return Body("bytes", dump(raw[:MOST_BYTES]), len(raw), len(raw) > MOST_BYTES)
+    return Body("text", text[:MOST_TEXT], len(raw), len(text) > MOST_TEXT)
+
+
+def dump(raw: bytes) -> str:
+    """Hex, sixteen a line, with what can be read beside it."""
+    rows = []
+    for at in range(0, len(raw), WIDTH):
+        part = raw[at : at + WIDTH]
+        seen = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in part)
+        rows.append(f"{at:08x}  {part[:8].hex(' '):<23}  {part[8:].hex(' '):<23}  {seen}")
+    return "\n".join(rows)
+
+
+def _headers(job: JobInfo[Any]) -> dict[str, str]:
+    try:
+        return job.headers
+    except (BodyError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+
+
+def _created(job: JobInfo[Any]) -> datetime | None:
+    try:
+        return job.created
+    except (BodyError, OverflowError):
+        return None
+
+
+SECTIONS = (Section("/job", "job.html", view, every_s=1.0),)

@@ -1,0 +1,74 @@
+"""The jobs of a topic, by state and window of due times, a page at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tarry.errors import BadInput, BodyError
+from tarry.programs.dashboard.asking import STATES, Visit, moment
+from tarry.programs.dashboard.life import LIFE
+from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard.why import last_line
+from tarry.verbs.jobs import surveying
+from tarry.verbs.jobs.shapes import JobInfo
+
+SHOWN = 50
+PREVIEW = 120
+
+
+async def view(visit: Visit) -> dict[str, Any]:
+    topic, state = visit.topic(), visit.state()
+    stats = await topic.stats()
+    after, before = moment(visit.word("after"), stats.now, "after"), moment(visit.word("before"), stats.now, "before")
+    windowed = after is not None or before is not None
+    if windowed and state in ("reserved", "dead"):
+        raise BadInput("after, before: reserved and dead jobs are not due; leave the window empty.")
+    page = await topic.list(state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.word("cursor") or None)
+    if windowed:
+        count = await visit.client.engine.run(surveying.due_between(topic.verbs.desk, stats.now, state, after, before))
+    else:
+        count = sum(getattr(stats, name) for name in ([state] if state else STATES))
+    bulk = sorted({action for name in ([state] if state else STATES) for action in LIFE[name]})
+    if windowed and state is None:
+        bulk = ["delete", "reschedule"]
+    return {
+        "topic": topic.name,
+        "stats": stats,
+        "state": state or "",
+        "states": STATES,
+        "after": visit.word("after"),
+        "before": visit.word("before"),
+        "after_at": after,
+        "before_at": before,
+        "count": count,
+        "jobs": page.jobs,
+        "preview": preview,
+        "fault": fault,
+        "cursor": page.cursor,
+        "bulk": bulk,
+    }
+
+
+def fault(job: JobInfo[Any]) -> str:
+    """What its last failure was, in a line."""
+    if job.reason == "attempts exhausted" and (last := last_line(job)):
+        return last
+    return job.reason or ""
+
+
+def preview(job: JobInfo[Any]) -> str:
+    """The beginning of a body."""
+    try:
+        raw = job.raw[:PREVIEW]
+    except BodyError:
+        return "(damaged, or of a newer version)"
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as fault:
+        if fault.start < len(raw) - 3:
+            return raw[: PREVIEW // 4].hex(" ")
+        text = raw[: fault.start].decode()
+    return text + "…" if len(job.raw) > PREVIEW else text
+
+
+SECTIONS = (Section("/jobs", "jobs.html", view, every_s=3.0),)

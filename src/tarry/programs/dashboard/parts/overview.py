@@ -1,0 +1,128 @@
+"""All topics at a glance: is everything on time, and if not, what is late, by how much?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tarry.programs.dashboard import saying
+from tarry.programs.dashboard.asking import Visit
+from tarry.programs.dashboard.drawing import time_line
+from tarry.programs.dashboard.drawing.time_line import TimeLine
+from tarry.programs.dashboard.parts.server import health
+from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard.why import slots_of
+from tarry.verbs.jobs.shapes import Lateness, Stats
+from tarry.verbs.workers import WorkerInfo
+
+SHOWN = 50
+LATE = timedelta(seconds=5)
+"""A job that has been ready for so long is late: somebody should have had it."""
+LATELY_S, RATES_S = 600.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One topic."""
+
+    stats: Stats
+    line: TimeLine
+    lately: Lateness
+    coming: float | None
+    going: float | None
+    overdue: timedelta | None
+    late: bool
+    worked: bool
+    """Whether anybody works on it: a worker, one who waits, or one who has popped in the last minute."""
+
+
+def overdue(stats: Stats) -> timedelta | None:
+    """How long the oldest ready job has waited."""
+    return stats.now - stats.oldest_ready if stats.oldest_ready is not None else None
+
+
+def is_late(stats: Stats) -> bool:
+    waits = overdue(stats)
+    return waits is not None and waits > LATE
+
+
+async def view(visit: Visit) -> dict[str, Any]:
+    client = visit.client
+    names, workers, server = await asyncio.gather(client.topics(), client.workers(), health(visit))
+    found = await asyncio.gather(*[client.topic(name).stats() for name in names])
+    ordered = sorted(found, key=_trouble)
+    first = max(min(_number(visit.word("from")), len(ordered) - 1), 0)
+    shown = ordered[first : first + SHOWN]
+    lines = await asyncio.gather(*[time_line.whole(client.topic(stats.topic), parts=2) for stats in shown])
+    rows = [_row(visit, stats, line, workers) for stats, line in zip(shown, lines, strict=True)]
+    return {
+        "rows": rows,
+        "first": first,
+        "shown": SHOWN,
+        "topics": len(ordered),
+        "workers": workers,
+        "slots": sum(worker.slots for worker in workers),
+        "busy": sum(worker.busy for worker in workers),
+        "totals": {
+            state: sum(getattr(stats, state) for stats in found) for state in ("delayed", "ready", "reserved", "dead")
+        },
+        "next_due": min((stats.next_due - stats.now for stats in found if stats.next_due is not None), default=None),
+        "verdict": verdict(found, any(is_worked(visit, stats, workers) for stats in found)),
+        "health": server,
+    }
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 7 else 0
+
+
+def _trouble(stats: Stats) -> tuple[Any, ...]:
+    """What is late comes first, the latest of all on top; then what is paused; then by name."""
+    late = is_late(stats)
+    return (
+        not late,
+        -(overdue(stats) or timedelta()).total_seconds() if late else 0,
+        stats.paused_until is None,
+        stats.topic,
+    )
+
+
+def _row(visit: Visit, stats: Stats, line: TimeLine, workers: Sequence[WorkerInfo]) -> Row:
+    history = visit.dashboard.sampler.of(stats.topic)
+    lately = history.lateness(LATELY_S)
+    coming, going = history.rate("added", RATES_S), history.rate("finished", RATES_S)
+    waits = bool(stats.delayed or stats.ready or stats.reserved)
+    worked = not waits or is_worked(visit, stats, workers)
+    return Row(stats, line, lately, coming, going, overdue(stats), is_late(stats), worked)
+
+
+def is_worked(visit: Visit, stats: Stats, workers: Sequence[WorkerInfo]) -> bool:
+    """Whether a worker serves it, somebody waits for its jobs, or has popped one in the last minute."""
+    popped = visit.dashboard.sampler.of(stats.topic).rate("popped", RATES_S)
+    return bool(slots_of(workers, stats.topic)[0] or stats.watching or popped)
+
+
+def verdict(found: Sequence[Stats], worked: bool) -> tuple[str, str]:
+    """How it is, in one sentence: ``good``, ``bad`` or ``calm``, and the sentence."""
+    late = sorted((stats for stats in found if is_late(stats)), key=_trouble)
+    if late:
+        worst = late[0]
+        by = saying.span(overdue(worst))
+        paused = all(stats.paused_until is not None for stats in late)
+        if len(late) == 1:
+            return (
+                "calm" if paused else "bad"
+            ), f"{saying.plain(worst.topic)} is {by} late{', it is paused' if paused else ''}."
+        return "bad", f"{len(late)} topics are late, {saying.plain(worst.topic)} by {by}."
+    if not found:
+        return "calm", "Nothing has been added yet."
+    waiting = any(stats.delayed for stats in found)
+    if waiting and not worked:
+        return "calm", "All is on time, and nobody works."
+    return "good", "All is on time."
+
+
+SECTIONS = (Section("/", "overview.html", view, title="Topics"),)

@@ -1,0 +1,210 @@
+"""Delayed queues that are shared with Java: what is due when, what may be taken, what could not be read.
+
+No list of them is kept anywhere, by Redisson neither: they are found by walking through the server's keys, a few steps at each
+look, and known from then on. One that is not found yet can be asked for by its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Command
+from tarry.programs.dashboard import saying
+from tarry.programs.dashboard.acting import Form, Plan
+from tarry.programs.dashboard.app import Dashboard
+from tarry.programs.dashboard.asking import Missing, Visit
+from tarry.programs.dashboard.drawing import time_line
+from tarry.programs.dashboard.drawing.time_line import TimeLine
+from tarry.programs.dashboard.parts.job import MOST_BYTES, dump
+from tarry.programs.dashboard.sections import Action, Section
+from tarry.verbs.delayed.moving import SetAside
+from tarry.verbs.jobs.shapes import Histogram
+from tarry.verbs.redisson.elements import Element, unpack
+from tarry.words.durations import MILLISECOND, Duration, as_datetime, microseconds, moment
+from tarry.words.keys import QueueKeys
+
+STEP, STEPS, MOST = 1000, 10, 500
+DUE = "redisson_delay_queue_timeout:"
+SHOWN, PREVIEW = 50, 160
+POISON_SHOWN = 1000
+
+
+class Finder:
+    """Walks through the keys, a bounded stretch at each call; names that are gone are forgotten after a whole walk."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._engine = dashboard.client.engine
+        self._cursor = b"0"
+        self._found: set[str] = set()
+        self.known: set[str] = set()
+        self.walked = False
+
+    @property
+    def possible(self) -> bool:
+        """A Cluster's nodes would all have to be walked."""
+        return self._engine.origin.address.kind != "cluster"
+
+    async def walk(self) -> None:
+        if not self.possible:
+            return
+        for _ in range(STEPS):
+            words = (b"SCAN", self._cursor, b"MATCH", DUE.encode() + b"*", b"COUNT", b"%d" % STEP)
+            self._cursor, keys = await self._engine.run(Command(words, tuple))
+            self._found.update(_name_of(key) for key in keys)
+            self.known |= self._found
+            if self._cursor == b"0":
+                self.known, self._found, self.walked = self._found, set(), True
+                return
+
+
+def _name_of(key: bytes) -> str:
+    name = key.decode("utf-8", "replace").removeprefix(DUE)
+    return name[1:-1] if name.startswith("{") and name.endswith("}") and "{" not in name[1:] else name
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """One of them, now. ``late``: how long the first that is due has not been moved."""
+
+    name: str
+    delayed: int
+    ready: int
+    poison: int
+    movers: int
+    next_due: timedelta | None
+    late: timedelta | None
+
+
+class Due:
+    """A queue's due times, counted as a topic counts them."""
+
+    def __init__(self, visit: Visit, keys: QueueKeys, now: datetime) -> None:
+        self._engine, self._keys, self._now = visit.client.engine, keys, now
+
+    async def histogram(
+        self, *, start: Duration | datetime = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
+    ) -> Histogram:
+        now = moment(self._now)
+        first = moment(start) if isinstance(start, datetime) else now + microseconds(start) - microseconds(past)
+        width = microseconds(span) // buckets
+        edges = [b"%d" % ((first + i * width) // MILLISECOND) for i in range(buckets + 1)]
+        pairs = [
+            (b"-inf", b"(" + edges[0]),
+            *zip(edges, [b"(" + edge for edge in edges[1:]], strict=False),
+            (edges[-1], b"+inf"),
+        ]
+        asked = [self._engine.run(Command((b"ZCOUNT", self._keys.timeouts, *pair), int)) for pair in pairs]
+        before, *counts, after = await asyncio.gather(*asked)
+        return Histogram(self._now, as_datetime(first), timedelta(microseconds=width), before, tuple(counts), after)
+
+
+async def _now(visit: Visit) -> datetime:
+    """The server's time; a shared queue's due times are milliseconds, so a sample of it is exact enough."""
+    told = await visit.client.engine.run(Command((b"INFO", b"server"), bytes))
+    at = told.partition(b"server_time_usec:")[2].split(b"\r")[0]
+    return as_datetime(int(at))
+
+
+async def _queue(visit: Visit, name: str, now: datetime) -> Queue:
+    keys = visit.client.delayed_queue(name, codec="bytes").verbs.keys
+    run = visit.client.engine.run
+    delayed, ready, poison, movers, first = await asyncio.gather(
+        run(Command((b"ZCARD", keys.timeouts), int)),
+        run(Command((b"LLEN", keys.ready), int)),
+        run(Command((b"HLEN", keys.poison), int)),
+        run(Command((b"ZCARD", keys.movers), int)),
+        run(Command((b"ZRANGE", keys.timeouts, b"0", b"0", b"WITHSCORES"), list)),
+    )
+    due = as_datetime(int(float(first[1])) * MILLISECOND) - now if first else None
+    late = -due if due is not None and due < timedelta(0) else None
+    return Queue(name, delayed, ready, poison, movers, due if late is None else None, late)
+
+
+async def view(visit: Visit) -> dict[str, Any]:
+    """All that are known."""
+    finder = visit.dashboard.part(Finder)
+    await finder.walk()
+    now = await _now(visit)
+    names = sorted(finder.known)[:MOST]
+    found = await asyncio.gather(*[_queue(visit, name, now) for name in names], return_exceptions=True)
+    queues = [queue for queue in found if isinstance(queue, Queue)]
+    return {"queues": queues, "walked": finder.walked, "possible": finder.possible, "known": len(finder.known)}
+
+
+async def one(visit: Visit) -> dict[str, Any]:
+    """One queue: its time line and what is due next."""
+    name = visit.asked.get("name", "")
+    now = await _now(visit)
+    handle = visit.client.delayed_queue(name, codec="bytes")
+    keys = handle.verbs.keys
+    queue = await _queue(visit, name, now)
+    if not (queue.delayed or queue.ready or queue.poison):
+        raise Missing(f"There is nothing in a queue {saying.plain(name)}.")
+    line, rows, poison = await asyncio.gather(
+        _line(visit, Due(visit, keys, now), now),
+        visit.client.engine.run(Command((b"ZRANGE", keys.timeouts, b"0", b"%d" % (SHOWN - 1), b"WITHSCORES"), list)),
+        handle.poison() if queue.poison <= POISON_SHOWN else _nothing(),
+    )
+    return {
+        "queue": queue,
+        "line": line,
+        "windows": time_line.WINDOWS.values(),
+        "now": now,
+        "elements": [
+            (as_datetime(int(float(at)) * MILLISECOND), _payload(raw))
+            for raw, at in zip(rows[::2], rows[1::2], strict=True)
+        ],
+        "poison": [(entry.reason, _text(entry.raw)) for entry in poison[:SHOWN]],
+    }
+
+
+async def _nothing() -> list[SetAside]:
+    return []
+
+
+async def _line(visit: Visit, due: Due, now: datetime) -> TimeLine:
+    look = visit.word("look")
+    return await time_line.window(due, look, now) if look in time_line.WINDOWS else await time_line.whole(due)
+
+
+def _payload(raw: bytes) -> str:
+    found = unpack(raw)
+    return _text(found.payload) if isinstance(found, Element) else f"not readable: {found.reason}"
+
+
+def _text(raw: bytes) -> str:
+    """Text when it is text, else hex: which codec the Java application uses is not known here."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return dump(raw[: min(PREVIEW, MOST_BYTES)])
+    return text[:PREVIEW] + ("…" if len(text) > PREVIEW else "")
+
+
+async def _plan_clear(visit: Visit, form: Form) -> Plan:
+    name = form.word("name")
+    queue = await _queue(visit, name, await _now(visit))
+    says = f"Take everything out of {saying.plain(name)} that is not due yet: {queue.delayed:,} elements?"
+    note = f"They will never be delivered. The {queue.ready:,} that may be taken already stay."
+    if not queue.delayed:
+        return Plan("Nothing waits in it.", "", none=True)
+    return Plan(says, f"Clear {queue.delayed:,}", note, many=True)
+
+
+async def _clear(visit: Visit, form: Form) -> str:
+    name = form.word("name")
+    if not name:
+        raise BadInput("name: which queue?")
+    await visit.client.delayed_queue(name, codec="bytes").clear()
+    return f"{saying.plain(name)} is clear."
+
+
+SECTIONS = (
+    Section("/queues", "queues.html", view, title="Delayed queues", every_s=3.0),
+    Section("/queue", "queue.html", one),
+)
+ACTIONS = (Action("clear-queue", "Clear", _plan_clear, _clear, destroys=True),)

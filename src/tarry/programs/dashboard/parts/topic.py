@@ -1,0 +1,99 @@
+"""One topic: when its jobs are due, whether the next hour can be managed, how late it was, why its dead are dead."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+from tarry.errors import BadInput
+from tarry.programs.dashboard import saying
+from tarry.programs.dashboard.asking import Visit, moment
+from tarry.programs.dashboard.drawing import time_line
+from tarry.programs.dashboard.drawing.forecast import MINUTES, forecast
+from tarry.programs.dashboard.drawing.heat import heat
+from tarry.programs.dashboard.drawing.time_line import WINDOWS, TimeLine
+from tarry.programs.dashboard.parts.overview import LATELY_S, RATES_S, is_late, is_worked, overdue
+from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard.why import slots_of
+from tarry.verbs.jobs import surveying
+from tarry.verbs.jobs.shapes import Stats
+from tarry.verbs.workers import WorkerInfo
+
+SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
+SHORTEST, LONGEST = timedelta(milliseconds=100), timedelta(days=3660)
+
+
+async def view(visit: Visit) -> dict[str, Any]:
+    topic = visit.topic()
+    stats, defaults, workers, hour, causes = await asyncio.gather(
+        topic.stats(),
+        topic.configure(),
+        visit.client.workers(),
+        topic.histogram(start=0, span=3600, buckets=MINUTES),
+        visit.client.engine.run(surveying.causes(topic.verbs.keys)),
+    )
+    history = visit.dashboard.sampler.of(topic.name)
+    heat_s, columns = SPANS.get(visit.word("heat"), SPANS["hour"])
+    serving, slots, busy = slots_of(workers, topic.name)
+    return {
+        "topic": topic.name,
+        "stats": stats,
+        "defaults": defaults,
+        "serving": serving,
+        "slots": slots,
+        "busy": busy,
+        "workers": [worker for worker in workers if any(one.name == topic.name for one in worker.topics)],
+        "line": await _line(visit, stats.now),
+        "windows": WINDOWS.values(),
+        "forecast": forecast(hour.counts, stats.ready, history.best_minute(3600)),
+        "heat": heat(history.columns(heat_s, columns)),
+        "heat_s": heat_s,
+        "heat_span": "day" if heat_s > 3600 else "hour",
+        "sampled_s": stats.now.timestamp() - history.first if history.first else 0.0,
+        "lately": history.lateness(LATELY_S),
+        "rates": {name: history.rate(name, RATES_S) for name in ("added", "popped", "finished", "released", "died")},
+        "causes": causes,
+        "overdue": overdue(stats),
+        "verdict": verdict(stats, workers, is_worked(visit, stats, workers)),
+    }
+
+
+async def _line(visit: Visit, now: datetime) -> TimeLine:
+    """As the address asks: all of it, a stretch that goes with the time, or one that stands still."""
+    topic, look = visit.topic(), visit.word("look")
+    start, end = moment(visit.word("from"), now, "from"), moment(visit.word("to"), now, "to")
+    if start is not None and end is not None:
+        if not SHORTEST <= end - start <= LONGEST:
+            raise BadInput("from, to: the stretch is at least 100 ms and at most ten years long.")
+        return await time_line.zoomed(topic, start, end)
+    if look in WINDOWS:
+        return await time_line.window(topic, look, now)
+    return await time_line.whole(topic)
+
+
+def verdict(stats: Stats, workers: list[WorkerInfo], worked: bool) -> tuple[str, str]:
+    """How it is with one topic."""
+    _, slots, busy = slots_of(workers, stats.topic)
+    if stats.paused_until is not None:
+        until = (
+            "until somebody resumes it"
+            if stats.paused_until.year > 9000
+            else f"for {saying.span(stats.paused_until - stats.now)}"
+        )
+        return "calm", f"Paused {until}."
+    if is_late(stats):
+        by = saying.span(overdue(stats))
+        if not worked:
+            return "bad", f"{by} late: nobody works on it."
+        if slots and busy >= slots:
+            return "bad", f"{by} late: all {slots} slots are busy."
+        return "bad", f"{by} late."
+    if not stats.delayed and not stats.ready and not stats.reserved:
+        return "calm", "Empty."
+    if not worked:
+        return "calm", "On time, and nobody works on it."
+    return "good", "On time."
+
+
+SECTIONS = (Section("/topic", "topic.html", view, every_s=1.0),)

@@ -1,0 +1,84 @@
+"""Looks at every topic each ten seconds and remembers what moved: rates and lateness over time. Writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tarry.errors import TarryError
+from tarry.programs.dashboard.history import History
+from tarry.verbs.jobs.shapes import Stats
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.client import AsyncClient
+
+logger = logging.getLogger("tarry")
+EVERY_S = 10.0
+AT_ONCE = 100
+"""Topics that are asked in one pipeline."""
+MOST_BYTES = 64 << 20
+FORGOTTEN_AT_ONCE = 1000
+
+
+class Sampler:
+    """Runs in the background from the first look at the dashboard on. What it cannot read now, it reads the next time."""
+
+    def __init__(self, client: AsyncClient, every_s: float = EVERY_S, most_bytes: int = MOST_BYTES) -> None:
+        self._client = client
+        self._every_s = every_s
+        self._most_bytes = most_bytes
+        self._histories: dict[str, History] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def of(self, topic: str) -> History:
+        """What is remembered of a topic."""
+        return self._histories.get(topic) or History()
+
+    def start(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._run())
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def sample(self) -> None:
+        """Looks once."""
+        names = await self._client.topics()
+        for at in range(0, len(names), AT_ONCE):
+            asked = [self._client.topic(name).stats() for name in names[at : at + AT_ONCE]]
+            for found in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(found, Stats):
+                    self._histories.setdefault(found.topic, History()).take(found)
+        for name in self._histories.keys() - set(names):
+            del self._histories[name]
+        self._bound()
+
+    def _bound(self) -> None:
+        """The oldest go first, of the topics that have most."""
+        total = sum(history.bytes for history in self._histories.values())
+        while total > self._most_bytes:
+            largest = max(self._histories.values(), key=lambda history: history.bytes)
+            before = largest.bytes
+            for _ in range(FORGOTTEN_AT_ONCE):
+                if largest.bytes:
+                    largest.forget_one()
+            total -= before - largest.bytes
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                await self.sample()
+            except TarryError as fault:
+                logger.debug("The dashboard could not look: %s", fault)
+            except Exception:
+                logger.exception("The dashboard could not look.")
+            due = max(due + self._every_s, loop.time())
+            await asyncio.sleep(due - loop.time())

@@ -1,0 +1,56 @@
+"""Signing in: a token becomes a cookie that no script reads and no other site sends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from tarry.programs.dashboard.gate import COOKIE, LONGEST_TOKEN, SIGNED_IN_S, same_origin
+
+if TYPE_CHECKING:
+    from tarry.programs.dashboard.app import Dashboard
+
+LONGEST_FORM = 4 * LONGEST_TOKEN
+
+
+async def sign_in(dashboard: Dashboard, request: Request) -> Response:
+    """The page that asks, and what it sends."""
+    root = dashboard.root(request)
+    if not dashboard.gate.asks_for_tokens:
+        return RedirectResponse(root + "/", 303)
+    if request.method == "GET":
+        return _page(dashboard, root, "", 200)
+    if not same_origin(request.headers):
+        return dashboard.trouble(request, 403, "Another site sent this", "Sign in from the dashboard only.")
+    raw = b""
+    async for part in request.stream():
+        raw += part
+        if len(raw) > LONGEST_FORM:
+            return dashboard.trouble(request, 413, "That is too long", "A token is shorter.")
+    token = parse_qs(raw.decode("utf-8", "replace")).get("token", [""])[0].strip()
+    if not token.isascii() or await dashboard.gate.of_token(token) is None:
+        return _page(dashboard, root, "This token is not known, or may not look here.", 403)
+    response = RedirectResponse(root + "/", 303)
+    secure = request.url.scheme == "https"
+    response.set_cookie(
+        COOKIE, token, max_age=SIGNED_IN_S, path=root or "/", secure=secure, httponly=True, samesite="strict"
+    )
+    return response
+
+
+async def sign_out(dashboard: Dashboard, request: Request) -> Response:
+    """Forgets the token."""
+    if not same_origin(request.headers):
+        return dashboard.trouble(request, 403, "Another site sent this", "Sign out from the dashboard only.")
+    root = dashboard.root(request)
+    response = RedirectResponse(root + "/sign-in", 303)
+    response.delete_cookie(COOKIE, path=root or "/", httponly=True, samesite="strict")
+    return response
+
+
+def _page(dashboard: Dashboard, root: str, wrong: str, status: int) -> Response:
+    text = dashboard.templates.get_template("sign_in.html").render(**dashboard.known(None, root), wrong=wrong)
+    return Response(text, status, media_type="text/html")

@@ -1,0 +1,135 @@
+"""A dashboard behind a real HTTP server, and a real browser to look at it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+import uvicorn
+
+import servers
+import tarry
+from tarry.programs.dashboard import Dashboard
+
+numbers = count()
+
+
+class Site:
+    """A running dashboard; ``stop`` and ``start`` are a restart of the service."""
+
+    def __init__(self, url: str, namespace: str, options: dict[str, Any], root: str) -> None:
+        self._url, self._namespace, self._options, self._root = url, namespace, options, root
+        self.port = servers.free_ports(1)[0]
+        self.at = f"http://127.0.0.1:{self.port}{root}"
+        self.dashboard: Dashboard
+        self._loop: asyncio.AbstractEventLoop
+        self._server: uvicorn.Server
+        self._thread: threading.Thread
+
+    def start(self) -> Site:
+        ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)), daemon=True)
+        self._thread.start()
+        assert ready.wait(20)
+        return self
+
+    async def _serve(self, ready: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with tarry.AsyncClient(self._url, namespace=self._namespace, patience=1) as client:
+            self.dashboard = Dashboard(client, **self._options)
+            app: Any = self.dashboard
+            if self._root:
+                from starlette.applications import Starlette
+                from starlette.routing import Mount
+
+                app = Starlette(routes=[Mount(self._root, self.dashboard)])
+            listener = socket.create_server(("127.0.0.1", self.port))
+            with listener:
+                config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+                self._server = uvicorn.Server(config)
+                ready.set()
+                await self._server.serve([listener])
+            await self.dashboard.close()
+
+    def sample(self) -> None:
+        """The sampler looks now."""
+        asyncio.run_coroutine_threadsafe(self.dashboard.sampler.sample(), self._loop).result(10)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self.dashboard.closing.set)
+        self._server.should_exit = True
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def namespace() -> str:
+    return f"dashboard-{os.getpid()}-{next(numbers)}"
+
+
+@pytest.fixture
+def client(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
+    with tarry.Client(valkey_url, namespace=namespace) as client:
+        yield client
+
+
+@pytest.fixture
+def site_of(namespace: str) -> Iterator[Callable[..., Site]]:
+    """Start a dashboard: ``site_of(url, allow="admin", root="/mounted")``."""
+    with ExitStack() as stack:
+
+        def start(url: str, *, root: str = "", **options: Any) -> Site:
+            site = Site(url, namespace, options, root).start()
+            stack.callback(site.stop)
+            return site
+
+        yield start
+
+
+@pytest.fixture
+def site(valkey_url: str, site_of: Callable[..., Site]) -> Site:
+    """One in which everybody may act."""
+    return site_of(valkey_url, allow="admin")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Debian's Chromium, driven by playwright, which has no browser of its own here."""
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("needs chromium (apt install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page in which nothing may go wrong: an error in its console, or one that nobody caught, fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    page.wrong = []
+    page.on("console", lambda line: page.wrong.append(line.text) if line.type in ("error", "warning") else None)
+    page.on("pageerror", lambda fault: page.wrong.append(str(fault)))
+    yield page
+    wrong = list(page.wrong)
+    context.close()
+    assert not wrong

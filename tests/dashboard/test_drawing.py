@@ -1,0 +1,150 @@
+"""The pictures and the words, as pure functions."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from tarry.errors import BadInput
+from tarry.programs.dashboard import saying
+from tarry.programs.dashboard.asking import moment, way_back
+from tarry.programs.dashboard.drawing import scales
+from tarry.programs.dashboard.drawing.forecast import forecast
+from tarry.programs.dashboard.drawing.heat import EDGES_S, heat, row_of
+from tarry.programs.dashboard.drawing.time_line import bars_path
+
+NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "0 s"),
+        (0.00042, "0.42 ms"),
+        (0.012, "12 ms"),
+        (0.9, "900 ms"),
+        (0.9996, "1 s"),
+        (1.5, "1.5 s"),
+        (9.96, "10 s"),
+        (59.6, "1 m"),
+        (200, "3 m 20 s"),
+        (7500, "2 h 5 m"),
+        (7200, "2 h"),
+        (7201, "2 h"),
+        (86400 * 400, "1 y 35 d"),
+        (-5, "−5 s"),
+    ],
+)
+def test_spans_are_said_as_people_say_them(seconds: float, told: str) -> None:
+    assert saying.span(seconds) == told
+    assert saying.span(timedelta(seconds=seconds)) == told
+
+
+@pytest.mark.parametrize(
+    ("n", "told"), [(0, "0"), (99_999, "99,999"), (123_456, "123 k"), (1_234_567, "1.23 M"), (2.5e9, "2.5 G")]
+)
+def test_counts_are_short(n: int, told: str) -> None:
+    assert saying.count(n) == told
+
+
+@pytest.mark.parametrize(("rate", "told"), [(None, "–"), (0, "0/s"), (98, "98/s"), (0.5, "30/min"), (0.001, "3.6/h")])
+def test_rates_are_in_the_unit_that_fits(rate: float | None, told: str) -> None:
+    assert saying.rate(rate) == told
+
+
+def test_what_turns_or_hides_text_is_spelled_out() -> None:
+    assert saying.plain("a\u202eb") == "a⟨RIGHT-TO-LEFT OVERRIDE⟩b"
+    assert saying.plain("a\u200bb\x1b[31m\n") == "a⟨ZERO WIDTH SPACE⟩b⟨U+001B⟩[31m⟨U+000A⟩"
+    assert saying.lines("a\n\tb\x00") == "a\n\tb⟨U+0000⟩"
+    assert saying.plain("<测试> &") == "<测试> &"
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("now", NOW),
+        ("10m ago", NOW - timedelta(minutes=10)),
+        ("-10m", NOW - timedelta(minutes=10)),
+        ("in 1h", NOW + timedelta(hours=1)),
+        ("+1h30m", NOW + timedelta(hours=1.5)),
+        ("2027-01-15T08:00:00Z", NOW.replace(microsecond=0)),
+        ("2027-01-15T09:00:00+01:00", NOW.replace(microsecond=0)),
+        ("1800000000000", NOW.replace(microsecond=0)),
+        ("", None),
+    ],
+)
+def test_moments_are_read_as_people_write_them(text: str, at: datetime | None) -> None:
+    assert moment(text, NOW, "after") == at
+
+
+@pytest.mark.parametrize("text", ["soon", "9999999d ago", "in", "--5m", "<script>"])
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="after"):
+        moment(text, NOW, "after")
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example", "/\\evil.example", "https://evil.example", "", "topic", "/a\r\nset-cookie: x=1"]
+)
+def test_a_way_back_leads_nowhere_else(path: str) -> None:
+    assert way_back("/tarry", path) == "/tarry/"
+
+
+def test_a_way_back_stays_below_the_mount() -> None:
+    assert way_back("/tarry", "/topic?topic=a") == "/tarry/topic?topic=a"
+
+
+def test_bars_stand_still_while_time_goes_by() -> None:
+    for step in (0.5, 30.0, 900.0, 86400.0):
+        a, b = scales.floor(NOW, step), scales.floor(NOW + timedelta(microseconds=1), step)
+        assert a == b <= NOW < a + timedelta(seconds=step)
+    assert scales.step_of(3900, 140) == 30
+    assert scales.step_of(1e12, 140) > 364 * 86400
+
+
+def test_marks_are_whole_steps_inside_of_the_stretch() -> None:
+    found = scales.marks(NOW, NOW + timedelta(hours=1), 7)
+    assert [at.strftime("%H:%M:%S") for at in found] == [
+        "08:10:00",
+        "08:20:00",
+        "08:30:00",
+        "08:40:00",
+        "08:50:00",
+        "09:00:00",
+    ]
+
+
+def test_a_bar_is_one_step_of_a_path() -> None:
+    assert bars_path([0, 2, 0], lambda n: n / 2) == "M1.08 100v-100.0h0.84v100.0z"
+
+
+def test_the_forecast_says_how_late_it_gets() -> None:
+    found = forecast([60] * 10 + [0] * 50, 0, 30.0)
+    assert found.coming == 600
+    assert (found.worst_s, found.worst_at_s) == (600.0, 600.0), "300 wait after ten minutes, which takes ten more"
+    assert found.clear_s == 20 * 60
+    assert found.left == 0
+
+
+def test_without_a_pace_nothing_is_foretold() -> None:
+    found = forecast([1] * 60, 5, None)
+    assert (found.managed, found.line, found.worst_s, found.left) == (None, None, 0.0, 65)
+
+
+def test_a_pace_that_suffices_leaves_nobody_waiting() -> None:
+    found = forecast([10] * 60, 0, 10.0)
+    assert (found.waiting, found.worst_s, found.clear_s) == ("", 0.0, 60.0)
+
+
+def test_a_bucket_of_lateness_has_its_row() -> None:
+    assert [row_of(bucket) for bucket in (0, 38, 39)] == [0, 0, 1], "the last ends at 1022 µs"
+    assert row_of(200) == len(EDGES_S)
+
+
+def test_the_heat_map_is_as_dark_as_there_were_many() -> None:
+    found = heat([{}, {0: 1}, {0: 1000, 60: 3}])
+    assert (found.columns, found.total) == (3, 1004)
+    assert found.levels[0].startswith("M1.06 "), "one job: light, in the second column"
+    assert found.levels[-1].startswith("M2.06 ")
+    assert [sum(column) for column in found.counts] == [0, 1, 1003]

@@ -1,0 +1,213 @@
+"""Who may look and who may act; what other sites cannot do; what every answer forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import tarry
+from dashboard.conftest import Site
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+OURS = {"sec-fetch-site": "same-origin"}
+PAGES = (
+    "/",
+    "/topic?topic=orders",
+    "/jobs?topic=orders",
+    "/job?topic=orders&id=7",
+    "/find?q=x",
+    "/workers",
+    "/queues",
+    "/server",
+)
+
+
+@pytest.fixture
+def http() -> Iterator[httpx.Client]:
+    with httpx.Client(timeout=10) as http:
+        yield http
+
+
+def delete(http: httpx.Client, site: Site, headers: dict[str, str]) -> httpx.Response:
+    data = {"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"}
+    return http.post(site.at + "/act", data=data, headers=headers)
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/nowhere", "/job?topic=orders&id=none", "/jobs?topic=%00", "/sign-in"])
+def test_every_page_forbids_what_it_does_not_need(
+    site: Site, http: httpx.Client, client: tarry.Client, path: str
+) -> None:
+    client.topic("orders").add(0, delay="1h", id="7")
+    answer = http.get(site.at + path)
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "unsafe" not in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert "style=" not in answer.text
+    assert " on" not in "".join(part for part in answer.text.split("<script")[1:] if not part.startswith(" defer"))
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_works_below_a_mount(
+    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, path: str
+) -> None:
+    client.topic("orders").add(0, delay="1h", id="7")
+    site = site_of(valkey_url, root="/ops/tarry", allow="admin")
+    text = http.get(site.at + path).text
+    linked = [
+        part.split('"')[0] for part in text.replace('action="', 'href="').replace('src="', 'href="').split('href="')[1:]
+    ]
+    assert linked
+    assert all(link.startswith(("/ops/tarry/", "#")) for link in linked), linked
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "none"}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": "OURS"}, 403),
+        (OURS, 303),
+        ({"origin": "OURS"}, 303),
+    ],
+)
+def test_another_site_can_do_nothing(
+    site: Site, http: httpx.Client, client: tarry.Client, headers: dict[str, str], status: int
+) -> None:
+    client.topic("orders").add(0, id="7")
+    headers = {name: site.at if value == "OURS" else value for name, value in headers.items()}
+    assert delete(http, site, headers).status_code == status
+    assert (client.topic("orders").get("7") is None) == (status == 303)
+
+
+@pytest.mark.parametrize("allow", ["viewer", lambda scope: "viewer"])
+def test_who_may_look_may_not_act(
+    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, allow: Any
+) -> None:
+    site = site_of(valkey_url, allow=allow)
+    client.topic("orders").add(0, id="7")
+    assert delete(http, site, OURS).status_code == 403
+    assert client.topic("orders").get("7") is not None
+    for path in PAGES:
+        text = http.get(site.at + path).text
+        assert "/act" not in text, path
+
+
+@pytest.mark.parametrize("allow", [lambda scope: None, lambda scope: "root"])
+def test_who_may_not_look_sees_nothing(
+    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, allow: Any
+) -> None:
+    site = site_of(valkey_url, allow=allow)
+    client.topic("secret-topic").add(0)
+    for path in PAGES:
+        answer = http.get(site.at + path)
+        assert (answer.status_code, "secret-topic" in answer.text) == (403, False)
+
+
+async def judge(token: str) -> str | None:
+    return {"look": "viewer", "act": "admin"}.get(token)
+
+
+def test_a_browser_signs_in_with_a_token(
+    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client
+) -> None:
+    site = site_of(valkey_url, tokens=judge)
+    client.topic("orders").add(0, id="7")
+    assert http.get(site.at + "/").headers["location"] == "/sign-in"
+    assert http.get(site.at + "/", headers={"accept": "text/event-stream"}).status_code == 403
+    assert http.post(site.at + "/sign-in", data={"token": "look"}).status_code == 403, "sent by another site"
+    assert http.post(site.at + "/sign-in", data={"token": "wrong"}, headers=OURS).status_code == 403
+    assert not http.cookies
+
+    signed = http.post(site.at + "/sign-in", data={"token": "look"}, headers=OURS)
+    assert signed.status_code == 303
+    cookie = signed.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert http.get(site.at + "/").status_code == 200
+    assert delete(http, site, OURS).status_code == 403, "it may look, and not act"
+
+    http.post(site.at + "/sign-in", data={"token": "act"}, headers=OURS)
+    assert delete(http, site, OURS).status_code == 303
+    assert client.topic("orders").get("7") is None
+
+    http.post(site.at + "/sign-out", headers=OURS)
+    assert http.get(site.at + "/").status_code == 303
+
+
+def test_a_token_that_is_revoked_ends_its_stream(
+    site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client
+) -> None:
+    known = {"look"}
+    site = site_of(valkey_url, tokens=lambda token: "viewer" if token in known else None)
+    http.cookies.set("tarry-dashboard", "look", domain="127.0.0.1")
+    with http.stream("GET", site.at + "/topic?topic=orders", headers={"accept": "text/event-stream"}) as stream:
+        lines = stream.iter_lines()
+        while "event: view" not in next(lines):
+            pass
+        known.clear()
+        assert [line for line in lines if "event: view" in line] == [], "and it has an end"
+
+
+def test_only_its_own_hosts_are_answered(site_of: Callable[..., Site], valkey_url: str, http: httpx.Client) -> None:
+    site = site_of(valkey_url, allow="admin", hosts=["localhost", "127.0.0.1"])
+    assert http.get(site.at + "/").status_code == 200
+    answer = http.get(site.at + "/", headers={"host": "evil.example"})
+    assert answer.status_code == 421
+    assert delete(http, site, {"host": "evil.example", "origin": "http://evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "why"),
+    [
+        ("action=format-disk", FORM, "is unknown"),
+        ("action=delete&topic=%00&id=7&sure=1", FORM, "topic"),
+        ("action=reschedule&topic=orders&id=7&delay=soon", FORM, "duration"),
+        ("action=reschedule&topic=orders&id=7", FORM, "say when"),
+        ("action=kick&topic=orders&all=1&state=delayed", FORM, "not for that"),
+        ("action=delete&topic=orders&all=1&state=%3Cb%3E", FORM, "unknown"),
+        ("action=delete&topic=orders&" + "&".join(f"id={n}" for n in range(1001)), FORM, "at most 1000"),
+        ("x=" + "y" * 600_000, FORM, "more than"),
+        ('{"action": "delete"}', {"content-type": "application/json"}, "send application/x-www-form-urlencoded"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(
+    site: Site, http: httpx.Client, client: tarry.Client, data: str, headers: dict[str, str], why: str
+) -> None:
+    client.topic("orders").add(0, id="7", delay="1h")
+    answer = http.post(site.at + "/act", content=data, headers={**headers, **OURS})
+    assert answer.status_code == 400
+    assert why in answer.text
+    assert client.topic("orders").get("7") is not None
+
+
+def test_assets_are_kept_by_browsers_for_as_long_as_they_are_the_same(site: Site, http: httpx.Client) -> None:
+    version = site.dashboard.version
+    fresh = http.get(f"{site.at}/assets/dashboard.css?v={version}")
+    assert fresh.headers["cache-control"] == "max-age=31536000, immutable"
+    assert http.get(f"{site.at}/assets/dashboard.css?v=old").headers["cache-control"] == "no-cache"
+    assert http.get(f"{site.at}/assets/../app.py").status_code == 404
+    assert http.get(f"{site.at}/assets/idiomorph.LICENSE").status_code == 404
+
+
+def test_a_page_is_small(site: Site, http: httpx.Client, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    for n in range(10):
+        topic.add_many([{"order": i} for i in range(1000)], delay=n * 400 + 1)
+    for path in ("/", "/topic?topic=orders", "/topic?topic=orders&look=hour", "/jobs?topic=orders"):
+        page = http.get(site.at + path)
+        version = site.dashboard.version
+        assets = [
+            http.get(f"{site.at}/assets/{name}?v={version}")
+            for name in ("dashboard.css", "dashboard.js", "idiomorph.min.js", "icon.svg")
+        ]
+        assert len(page.content) + sum(len(asset.content) for asset in assets) < 150_000, path

@@ -1,0 +1,82 @@
+"""What is remembered for 24 h, and how much memory that may take."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import datetime, timedelta, timezone
+
+from tarry.programs.dashboard.history import KEPT_S, OVERHEAD, History
+from tarry.verbs.jobs.shapes import Lateness, Stats
+
+START = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
+
+
+def stats(at_s: float, late: dict[int, int] | None = None, **counts: int) -> Stats:
+    known = {field.name: 0 for field in fields(Stats)}
+    lateness = Lateness.of(late or {})
+    none = {"next_due": None, "oldest_ready": None, "paused_until": None}
+    told = {"topic": "orders", "now": START + timedelta(seconds=at_s), "lateness": lateness, "popped": lateness.count}
+    return Stats(**{**known, **none, **told, **counts})  # type: ignore[arg-type]
+
+
+def test_rates_are_what_moved() -> None:
+    history = History()
+    for n in range(7):
+        history.take(stats(10 * n, added=100 * n, finished=50 * n))
+    assert history.rate("added", 60) == 10
+    assert history.rate("finished", 20) == 5
+    assert history.rate("added", 3600) == 10, "only as far back as is known"
+
+
+def test_nothing_is_known_after_one_look() -> None:
+    history = History()
+    assert history.rate("added", 60) is None
+    history.take(stats(0, added=5))
+    assert history.rate("added", 60) is None
+    assert history.lateness(60).count == 0
+
+
+def test_lateness_is_of_the_time_that_is_asked_for() -> None:
+    history = History()
+    history.take(stats(0))
+    history.take(stats(10, {0: 5}))
+    history.take(stats(1000, {0: 5, 80: 2}))
+    assert history.lateness(2000).count == 7
+    assert history.lateness(60).buckets == {80: 2}
+    assert history.columns(1000, 10) == [{0: 5}, *[{}] * 8, {80: 2}]
+
+
+def test_the_best_minute_is_what_workers_have_managed() -> None:
+    history = History()
+    for n in range(30):
+        history.take(stats(10 * n, finished=20 * n if n < 12 else 240 + (n - 12)))
+    best = history.best_minute(3600)
+    assert best is not None
+    assert 100 <= best <= 121
+
+
+def test_a_topic_that_rests_costs_nothing() -> None:
+    history = History()
+    for n in range(1000):
+        history.take(stats(10 * n, {3: 7}, added=9))
+    assert history.bytes == 0
+
+
+def test_a_day_is_kept_and_a_busy_topic_costs_a_megabyte() -> None:
+    history = History()
+    for n in range(9000):
+        history.take(stats(10 * n, dict.fromkeys(range(30, 40), n), added=n))
+    steps = list(history.since(0))
+    assert steps[0].end - steps[-1].end <= KEPT_S
+    assert len(steps) in range(8639, 8642)
+    assert history.bytes == len(steps) * (36 + 5 * 10 + OVERHEAD) < 1_300_000
+    history.forget_one()
+    assert len(list(history.since(0))) == len(steps) - 1
+
+
+def test_a_server_that_began_anew_is_no_negative_rate() -> None:
+    history = History()
+    history.take(stats(0, {0: 100}, added=100, finished=90))
+    history.take(stats(10, added=1))
+    history.take(stats(20, added=3))
+    assert [step.added for step in history.since(0)] == [2]
