@@ -24,8 +24,8 @@ from tarry.idea.scripts import Script
 from tarry.words.durations import as_datetime
 from tarry.words.keys import tokens_key
 
-Scope = Literal["produce", "consume", "admin"]
-SCOPES: tuple[Scope, ...] = ("produce", "consume", "admin")
+Scope = Literal["view", "produce", "consume", "admin"]
+SCOPES: tuple[Scope, ...] = ("view", "produce", "consume", "admin")
 KEEP = Script("tokens/keep", args=("id", "record"), keys=("tokens",))
 VERSION = b"version"
 PREFIX = "tarry_"

@@ -91,12 +91,21 @@ class Dashboard:
             default=_nowhere,
         )
 
+        self._paths = {route.path for route in self._router.routes if isinstance(route, Route)}
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
             self.sampler.start()
             await self._answer(scope, receive, _with_headers(send))
+
+    def has(self, scope: Scope) -> bool:
+        """Whether a request is for a page of the dashboard, for an application that asks before it hands it over."""
+        if scope["type"] != "http":
+            return False
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        return path in self._paths or path.startswith("/assets/")
 
     async def __aenter__(self) -> Dashboard:
         self.sampler.start()

@@ -40,6 +40,11 @@ class Sampler:
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
 
+    def halt(self) -> None:
+        """Stops, without waiting for it."""
+        if self._task is not None:
+            self._task.cancel()
+
     async def stop(self) -> None:
         task, self._task = self._task, None
         if task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop():

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,6 +28,9 @@ from tarry.programs.service.replies import Answered, Pairs, Plain, Stream
 from tarry.programs.service.rows import rows_of
 from tarry.programs.service.settings import Settings
 from tarry.programs.service.table import Row, Way
+
+if TYPE_CHECKING:
+    from tarry.programs.service.board import Board
 
 JSON = b"application/json"
 GONE = 499
@@ -48,6 +51,8 @@ class Door:
         self.version = __version__
         self.parts: dict[type, Any] = {}
         """What rows keep for as long as the service lives; closed with it."""
+        self.board: Board | None = None
+        """The dashboard, from ``show_dashboard`` on."""
         self._way = Way(self.rows)
         self._held: set[asyncio.Future[Any]] = set()
 
@@ -59,6 +64,13 @@ class Door:
     def ask_for_tokens(self, asked: bool) -> None:
         """Whether a token must be shown; said once, before the first request."""
         self.settings = self.gate.settings = replace(self.settings, tokens=asked)
+
+    def show_dashboard(self) -> None:
+        """Answers its paths with the dashboard; said in the loop that serves, when it is known whether tokens are asked for."""
+        from tarry.programs.service.board import Board
+
+        self.board = self.part(Board)
+        self.board.start()
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,6 +117,8 @@ class Door:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return None
+        if self.board is not None and self.board.app.has(scope):
+            return await self.board.app(scope, receive, send)
         began, name, status = time.perf_counter(), "none", GONE
         try:
             row, found = self._find(scope)

@@ -106,8 +106,14 @@ class Gate:
 
     async def _pass_of(self, header: bytes) -> Pass:
         kind, _, text = header.decode("latin-1").partition(" ")
-        parts = tokens.parts_of(text.strip())
-        if kind.lower() != "bearer" or parts is None:
+        if kind.lower() != "bearer":
+            raise NoToken
+        return await self.pass_of(text.strip())
+
+    async def pass_of(self, text: str) -> Pass:
+        """What is known of a token. Raises ``NoToken``."""
+        parts = tokens.parts_of(text)
+        if parts is None:
             raise NoToken
         id, secret = parts
         found = None

@@ -109,6 +109,8 @@ async def serve(door: Door, listener: socket.socket, *, tls: Tls | None = None, 
         stopping.set()
 
     forget = listen(stop, stopping.is_set)
+    if door.settings.dashboard:
+        door.show_dashboard()
     try:
         running = asyncio.ensure_future(server.serve([listener]))
         leaving = asyncio.ensure_future(stopping.wait())
@@ -156,6 +158,7 @@ def banner(door: Door, shown: str, place: str) -> str:
     ):
         if where is not None:
             said.append(f"  dialect  {path} in {where}")
+    said.append(f"  {place}/ is the dashboard" if settings.dashboard else "  no dashboard")
     said.append(f"  {place}/openapi.json  {place}/metrics; Ctrl-C or SIGTERM drains it")
     return "\n".join(said)
 

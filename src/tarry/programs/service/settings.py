@@ -42,6 +42,8 @@ class Settings:
     max_request: int = MAX_REQUEST
     max_body: int = 1 << 20
     dialects: Dialects = field(default_factory=Dialects)
+    dashboard: bool = True
+    """Shown at ``/``."""
     drain_s: float = 1.0
     """How long new requests are still answered, with 503, before the port is closed."""
 

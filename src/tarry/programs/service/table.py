@@ -26,11 +26,11 @@ from tarry.errors import BadInput
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
 
-Scope = Literal["produce", "consume", "admin"]
+Scope = Literal["view", "produce", "consume", "admin"]
 PRODUCE: frozenset[Scope] = frozenset({"produce", "admin"})
 CONSUME: frozenset[Scope] = frozenset({"consume", "admin"})
 ADMIN: frozenset[Scope] = frozenset({"admin"})
-ANY: frozenset[Scope] = frozenset({"produce", "consume", "admin"})
+ANY: frozenset[Scope] = frozenset({"view", "produce", "consume", "admin"})
 """Any token will do."""
 OPEN: frozenset[Scope] = frozenset()
 """No token is asked for."""
