@@ -21,6 +21,9 @@ from tarry.verbs.jobs.shapes import Stats
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
+"""Seconds and columns of the heat map."""
+BEGINNING_S = (600.0, 1200.0, 3600.0)
+"""While less than the whole has been sampled, the first of these that holds it is shown."""
 SHORTEST, LONGEST = timedelta(milliseconds=100), timedelta(days=3660)
 
 
@@ -34,7 +37,10 @@ async def view(visit: Visit) -> dict[str, Any]:
         visit.client.engine.run(surveying.causes(topic.verbs.keys)),
     )
     history = visit.dashboard.sampler.of(topic.name)
-    heat_s, columns = SPANS.get(visit.word("heat"), SPANS["hour"])
+    heat_span = "day" if visit.word("heat") == "day" else "hour"
+    full_s, columns = SPANS[heat_span]
+    sampled_s = stats.now.timestamp() - history.first if history.first else 0.0
+    heat_s = min(next((span for span in BEGINNING_S if span >= sampled_s), full_s), full_s)
     serving, slots, busy = slots_of(workers, topic.name)
     return {
         "topic": topic.name,
@@ -49,8 +55,8 @@ async def view(visit: Visit) -> dict[str, Any]:
         "forecast": forecast(hour.counts, stats.ready, history.best_minute(3600)),
         "heat": heat(history.columns(heat_s, columns)),
         "heat_s": heat_s,
-        "heat_span": "day" if heat_s > 3600 else "hour",
-        "sampled_s": stats.now.timestamp() - history.first if history.first else 0.0,
+        "heat_span": heat_span,
+        "sampled_s": sampled_s,
         "lately": history.lateness(LATELY_S),
         "rates": {name: history.rate(name, RATES_S) for name in ("added", "popped", "finished", "released", "died")},
         "causes": causes,
