@@ -9,6 +9,7 @@ from bench.rows.add_many import add_many
 from bench.rows.add_tasks import add_tasks
 from bench.rows.burst import burst
 from bench.rows.cluster import cluster
+from bench.rows.dashboard import dashboard
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
@@ -38,4 +39,5 @@ ROWS: dict[str, Row] = {
     "queue_movers": queue_movers,
     "map_cache": map_cache,
     "cluster": cluster,
+    "dashboard": dashboard,
 }
