@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from tarry.programs.dashboard import saying
-from tarry.verbs.jobs.shapes import Defaults, JobInfo, Stats
+from tarry.verbs.jobs.pictures import Defaults, Stats
+from tarry.verbs.jobs.shapes import JobInfo
 from tarry.verbs.workers import WorkerInfo
 
 

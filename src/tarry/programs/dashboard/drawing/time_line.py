@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tarry.programs.dashboard.drawing import scales
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.shapes import Histogram
+    from tarry.verbs.jobs.pictures import Histogram
     from tarry.words.durations import Duration
 
 HEIGHT = 100

@@ -18,7 +18,8 @@ from tarry.programs.dashboard.asking import STATES, Missing, Visit, moment
 from tarry.programs.dashboard.life import allowed, states_of
 from tarry.programs.dashboard.sections import Action
 from tarry.verbs.jobs import surveying
-from tarry.verbs.jobs.shapes import JobInfo, Reservation, State, Stats
+from tarry.verbs.jobs.pictures import Stats
+from tarry.verbs.jobs.shapes import JobInfo, Reservation, State
 
 ROUND, STEP = 10_000, 500
 WORDS = {"run-now": "run now", "reschedule": "reschedule", "delete": "delete", "bury": "bury", "kick": "kick"}

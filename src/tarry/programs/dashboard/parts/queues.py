@@ -22,7 +22,7 @@ from tarry.programs.dashboard.drawing.time_line import TimeLine
 from tarry.programs.dashboard.parts.job import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.verbs.delayed.moving import SetAside
-from tarry.verbs.jobs.shapes import Histogram
+from tarry.verbs.jobs.pictures import Histogram
 from tarry.verbs.redisson.elements import Element, unpack
 from tarry.words.durations import MILLISECOND, Duration, as_datetime, microseconds, moment
 from tarry.words.keys import QueueKeys

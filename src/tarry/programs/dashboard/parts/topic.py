@@ -17,7 +17,7 @@ from tarry.programs.dashboard.parts.overview import LATELY_S, RATES_S, is_late, 
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.why import slots_of
 from tarry.verbs.jobs import surveying
-from tarry.verbs.jobs.shapes import Stats
+from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
