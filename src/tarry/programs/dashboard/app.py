@@ -76,7 +76,8 @@ class Dashboard:
             lstrip_blocks=True,
         )
         self.templates.filters.update(saying.FILTERS)
-        self.templates.globals.update(moved=time_line.moved, wider=time_line.wider, rows_of=time_line.rows)
+        helpers: dict[str, Any] = {"moved": time_line.moved, "wider": time_line.wider, "rows_of": time_line.rows}
+        self.templates.globals.update(helpers)
         self._router = Router(
             [
                 *[

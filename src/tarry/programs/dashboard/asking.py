@@ -52,10 +52,7 @@ class Visit:
         return self.client.topic(self.asked.get("topic", ""))
 
     def state(self) -> State | None:
-        word = self.word("state")
-        if word and word not in STATES:
-            raise BadInput(f"state: {word!r} is unknown; it is one of {', '.join(STATES)}.")
-        return next((state for state in STATES if state == word), None)
+        return state_of(self.word("state"))
 
     def url(self, path: str, **query: object) -> str:
         """An address inside of the dashboard. What is ``None`` or empty is left out."""
@@ -66,6 +63,14 @@ class Visit:
         """This page with other words in its query."""
         kept: dict[str, object] = {name: value for name, value in self.asked.items() if name != "said"}
         return self.url(path, **{**kept, **changes})
+
+
+def state_of(word: str) -> State | None:
+    """A state by its name; of nothing ``None``. Raises ``BadInput``."""
+    found = next((state for state in STATES if state == word), None)
+    if word and found is None:
+        raise BadInput(f"state: {word[:40]!r} is unknown; it is one of {', '.join(STATES)}.")
+    return found
 
 
 def moment(text: str, now: datetime, what: str) -> datetime | None:

@@ -64,7 +64,7 @@ class Gate:
         """What this request may do."""
         if self._tokens is not None:
             return await self.of_token(cookies.get(COOKIE, ""))
-        if not callable(self._allow):
+        if isinstance(self._allow, str):
             return self._allow
         return await _answer(self._allow(scope))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -69,8 +69,9 @@ class Door:
         """Answers its paths with the dashboard; said in the loop that serves, when it is known whether tokens are asked for."""
         from tarry.programs.service.board import Board
 
-        self.board = self.part(Board)
-        self.board.start()
+        board: Board = self.part(Board)
+        board.start()
+        self.board = board
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -93,7 +94,7 @@ class Door:
         return len(self._held)
 
     @contextmanager
-    def holding(self, work: asyncio.Future[Any]) -> Iterator[None]:
+    def holding(self, work: asyncio.Future[Any]) -> Generator[None]:
         """Work that ends when the service drains."""
         if self.draining:
             work.cancel()

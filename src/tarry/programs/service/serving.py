@@ -11,7 +11,7 @@ import contextlib
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,7 +73,7 @@ def server_of(door: Door, *, tls: Tls | None = None) -> uvicorn.Server:
 
     class Server(uvicorn.Server):
         @contextlib.contextmanager
-        def capture_signals(self) -> Iterator[None]:
+        def capture_signals(self) -> Generator[None]:
             yield
 
     config = uvicorn.Config(

@@ -16,6 +16,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
@@ -117,7 +118,7 @@ class Table:
             if takes is not None:
                 decoders["decode"] = msgspec.json.Decoder(takes).decode
             if asks is not None:
-                decoders["decode_query"] = lambda query: msgspec.convert(query, asks, strict=False)
+                decoders["decode_query"] = partial(msgspec.convert, type=asks, strict=False)
             self.rows.append(Row(self.tag, method, path, handler, may, **said, **decoders))
             return handler
 

@@ -14,7 +14,7 @@ from typing import Any
 from tarry.errors import BadInput, StaleReceipt
 from tarry.programs.dashboard import saying
 from tarry.programs.dashboard.acting import Form, Plan
-from tarry.programs.dashboard.asking import STATES, Missing, Visit, moment
+from tarry.programs.dashboard.asking import STATES, Missing, Visit, moment, state_of
 from tarry.programs.dashboard.life import allowed, states_of
 from tarry.programs.dashboard.sections import Action
 from tarry.verbs.jobs import surveying
@@ -55,11 +55,8 @@ def _topic(visit: Visit, form: Form) -> Any:
 
 async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     stats = await _topic(visit, form).stats()
-    word = form.word("state")
     possible = states_of(action)
-    if word and word not in STATES:
-        raise BadInput(f"state: {word[:40]!r} is unknown.")
-    state = next((one for one in STATES if one == word), None)
+    state = state_of(form.word("state"))
     if state is None and len(possible) == 1:
         state = possible[0]
     if state is not None and state not in possible:

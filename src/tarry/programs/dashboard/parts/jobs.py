@@ -18,6 +18,7 @@ PREVIEW = 120
 
 async def view(visit: Visit) -> dict[str, Any]:
     topic, state = visit.topic(), visit.state()
+    states = (state,) if state else STATES
     stats = await topic.stats()
     after, before = moment(visit.word("after"), stats.now, "after"), moment(visit.word("before"), stats.now, "before")
     windowed = after is not None or before is not None
@@ -27,8 +28,8 @@ async def view(visit: Visit) -> dict[str, Any]:
     if windowed:
         count = await visit.client.engine.run(surveying.due_between(topic.verbs.desk, stats.now, state, after, before))
     else:
-        count = sum(getattr(stats, name) for name in ([state] if state else STATES))
-    bulk = sorted({action for name in ([state] if state else STATES) for action in LIFE[name]})
+        count = sum(getattr(stats, name) for name in states)
+    bulk = sorted({action for name in states for action in LIFE[name]})
     if windowed and state is None:
         bulk = ["delete", "reschedule"]
     return {

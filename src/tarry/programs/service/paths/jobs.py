@@ -13,7 +13,7 @@ from tarry.errors import BadInput
 from tarry.programs.service import adding, answers, bodies, models
 from tarry.programs.service.problems import UnknownJob, WrongMedia
 from tarry.programs.service.replies import Answered, Plain
-from tarry.programs.service.table import ANY, CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.shapes import Reservation
 from tarry.words import names
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 table = Table("jobs")
 JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
+BOTH = PRODUCE | CONSUME
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)
 _JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"order": 7}'), "created": _DUE}
@@ -178,7 +179,7 @@ async def bury(x: Exchange) -> None:
 @table.row(
     "GET",
     JOB,
-    may=ANY,
+    may=BOTH,
     gives=answers.JobShown,
     refuses=("unknown_job",),
     example=Example(answer=answers.JobShown(**_JOB, state="delayed", attempts=0, due=_DUE), path=PATH),
@@ -191,7 +192,7 @@ async def get(x: Exchange) -> answers.JobShown:
     return answers.shown(job)
 
 
-@table.row("GET", JOB + "/body", may=ANY, gives=bytes, media="*/*", refuses=("unknown_job", "body_error"))
+@table.row("GET", JOB + "/body", may=BOTH, gives=bytes, media="*/*", refuses=("unknown_job", "body_error"))
 async def body(x: Exchange) -> Answered:
     """The job's body itself, with its type."""
     job = await x.topic.get(x.path["id"])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tarry.programs.service import adding, answers, models
-from tarry.programs.service.paths.jobs import _DUE, _POPPED, PATH, taking_from, waiting
-from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.paths.jobs import _DUE, _POPPED, BOTH, PATH, taking_from, waiting
+from tarry.programs.service.table import ADMIN, CONSUME, PRODUCE, Example, Table
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -140,7 +140,7 @@ async def bury(x: Exchange) -> None:
 @table.row(
     "POST",
     MANY + "/get",
-    may=ANY,
+    may=BOTH,
     takes=models.Several,
     gives=answers.JobsShown,
     example=Example(models.Several(["7"]), answers.JobsShown([None]), PATH),
