@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tarry.programs.dashboard.gate import Role
 
 STATES: tuple[State, ...] = get_args(State)
+_STATES: dict[str, State] = {state: state for state in STATES}
 _RELATIVE = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
 
 
@@ -67,7 +68,7 @@ class Visit:
 
 def state_of(word: str) -> State | None:
     """A state by its name; of nothing ``None``. Raises ``BadInput``."""
-    found = next((state for state in STATES if state == word), None)
+    found = _STATES.get(word)
     if word and found is None:
         raise BadInput(f"state: {word[:40]!r} is unknown; it is one of {', '.join(STATES)}.")
     return found

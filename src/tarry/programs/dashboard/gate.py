@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 Role = Literal["viewer", "admin"]
+ROLES: dict[object, Role] = {"viewer": "viewer", "admin": "admin"}
 Scope = MutableMapping[str, Any]
 Judge = Callable[[Scope], "Role | Awaitable[Role | None] | None"]
 """Who is it that asks? Given the ASGI scope, as your application's own authentication left it."""
@@ -64,9 +65,7 @@ class Gate:
         """What this request may do."""
         if self._tokens is not None:
             return await self.of_token(cookies.get(COOKIE, ""))
-        if isinstance(self._allow, str):
-            return self._allow
-        return await _answer(self._allow(scope))
+        return await _answer(self._allow(scope)) if callable(self._allow) else ROLES.get(self._allow)
 
     async def of_token(self, token: str) -> Role | None:
         if self._tokens is None or not token or len(token) > LONGEST_TOKEN:
@@ -92,4 +91,4 @@ def same_origin(headers: Mapping[str, str]) -> bool:
 
 async def _answer(found: Role | Awaitable[Role | None] | None) -> Role | None:
     answer = await found if inspect.isawaitable(found) else found
-    return cast("Role | None", answer) if answer in ("viewer", "admin") else None
+    return ROLES.get(answer)
