@@ -67,11 +67,13 @@ class Settler:
     async def give_back(self, jobs: Sequence[Job]) -> None:
         """At once, uncounted: as if they had not been handed out."""
         jobs = [job for job in jobs if not job.settled]
+        if not jobs:
+            return  # a server that cannot be used is not asked for nothing
         try:
             await self.topic.release_many(jobs, 0, count=False)
         except StaleReceipt as fault:
             lines.stale(self.topic.name, fault)
-        except Unavailable as fault:
+        except TarryError as fault:
             self._outage.tell(fault)  # they come back after their TTR
 
     # ── failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
