@@ -12,7 +12,7 @@ import servers
 import zookeepers
 from tarry.links.embedded.launch import Running
 
-pytest_plugins = ["plugin_time", "pytester"]
+pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tarry.clients.aio.locks import AsyncLost as AsyncLost
     from tarry.clients.aio.mapcache import AsyncMapCache as AsyncMapCache
     from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
+    from tarry.clients.http.aio import AsyncHTTPClient as AsyncHTTPClient
+    from tarry.clients.http.sync import HTTPClient as HTTPClient
     from tarry.clients.migrating import MovedOver as MovedOver
     from tarry.clients.sync.blocking import BlockingQueue as BlockingQueue
     from tarry.clients.sync.blocking import Subscription as Subscription
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from tarry.errors import JobExists as JobExists
     from tarry.errors import LockLost as LockLost
     from tarry.errors import NotAcquired as NotAcquired
+    from tarry.errors import NotAllowed as NotAllowed
     from tarry.errors import ServerUnfit as ServerUnfit
     from tarry.errors import StaleReceipt as StaleReceipt
     from tarry.errors import TarryError as TarryError
@@ -104,6 +107,8 @@ _HOMES = {
     "clients.sync.delayed": "DelayedQueue",
     "clients.aio.job": "AsyncJob",
     "clients.aio.topic": "AsyncTopic",
+    "clients.http.aio": "AsyncHTTPClient",
+    "clients.http.sync": "HTTPClient",
     "clients.migrating": "MovedOver",
     "verbs.jobs.leaving": "Migrated",
     "clients.sync.client": "Client",
@@ -111,7 +116,7 @@ _HOMES = {
     "clients.sync.locks": "Grant Lock Lost",
     "clients.sync.job": "Job",
     "clients.sync.topic": "Topic",
-    "errors": "BadInput BodyError FallenBehind JobExists LockLost NotAcquired ServerUnfit StaleReceipt TarryError "
+    "errors": "BadInput BodyError FallenBehind JobExists LockLost NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
     "Unavailable",
     "programs.worker.registry": "Registry",
     "programs.worker.targets": "current_job",

@@ -10,6 +10,7 @@ says what happened and what to do about it, and is a ``TarryError``:
     ├── BodyError                       a body does not decode as the topic's type
     ├── Unavailable (ConnectionError)   the server did not answer; safe to try again
     ├── ServerUnfit                     the server cannot be used as it is
+    ├── NotAllowed (PermissionError)    a service refuses the token, or what it may not do
     ├── NotAcquired                     a lock was not had in time
     ├── LockLost                        a lock was had, and is no longer
     └── FallenBehind                    a guarded queue is later than it may be
@@ -82,6 +83,12 @@ class ServerUnfit(TarryError):
     """The server cannot be used as it is. The message says what to change."""
 
     code = "server_unfit"
+
+
+class NotAllowed(TarryError, PermissionError):
+    """A service refused: the token is missing, was revoked, or has another scope or namespace. Ask for another token."""
+
+    code = "not_allowed"
 
 
 class NotAcquired(TarryError):

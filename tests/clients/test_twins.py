@@ -27,6 +27,7 @@ PAIRS = [
     (DictFace, AsyncDictFace),
     (tarry.GuardedQueue, tarry.AsyncGuardedQueue),
     (zookeeper.Client, zookeeper.AsyncClient),
+    (tarry.HTTPClient, tarry.AsyncHTTPClient),
 ]
 AWAITED = {"__enter__": "__aenter__", "__exit__": "__aexit__"}
 
@@ -40,7 +41,7 @@ def face(kind: type) -> dict[str, object]:
 def plain(text: object) -> str:
     text = re.sub(r"Awaitable\[(.*?)\]", r"\1", str(text))  # a handler's answer
     return re.sub(
-        r"\bAsync(?=Client|Topic|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Guard|Lost|Generator|Map|Iterator|DictFace)",
+        r"\bAsync(?=Client|HTTPClient|Topic|Job|DelayedQueue|BlockingQueue|Subscription|Lock|Grant|Guard|Lost|Generator|Map|Iterator|DictFace)",
         "",
         text,
     )
@@ -63,6 +64,6 @@ def test_a_verb_has_the_same_signature_and_words_in_both(blocking: type, awaitin
     assert (one.__doc__ or "").split() == (other.__doc__ or "").split() or name == "close"
 
 
-@pytest.mark.parametrize(("blocking", "awaiting"), PAIRS[:1])
+@pytest.mark.parametrize(("blocking", "awaiting"), [PAIRS[0], PAIRS[-1]])
 def test_both_are_made_with_the_same_options(blocking: type, awaiting: type) -> None:
     assert inspect.signature(blocking) == inspect.signature(awaiting)

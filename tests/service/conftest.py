@@ -7,16 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.served import Api, Served, serve
+from service.served import Api, Served
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
-
-
-@pytest.fixture(scope="session")
-def served(valkey_url: str) -> Iterator[Served]:
-    """By the server's own time, where nothing else is said."""
-    with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace)) as running:
-        yield running
 
 
 @pytest.fixture

@@ -275,9 +275,15 @@ def test_ruling_a_topic(api: Api, clock: Clock) -> None:
     api.post("/v1/topics/orders/resume", None, 204)
     assert api.post("/v1/topics/orders/pause", {}) == {"until": None}
     api.post("/v1/topics/orders/resume", {}, 204)
-    assert api.get("/v1/topics/orders/defaults") == {"ttr_ms": 60000, "max_attempts": 20, "keep_ms": 2592000000}
+    none = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
+    assert api.get("/v1/topics/orders/defaults") == none | {"ttr_ms": 60000, "max_attempts": 20, "keep_ms": 2592000000}
     changed = api("PATCH", "/v1/topics/orders/defaults", {"ttr": "30s", "max_attempts": None})
-    assert changed.json() == {"ttr_ms": 30000, "max_attempts": None, "keep_ms": 2592000000}
+    assert changed.json() == none | {"ttr_ms": 30000, "max_attempts": None, "keep_ms": 2592000000}
+    limited = api(
+        "PATCH", "/v1/topics/orders/defaults", {"rate": "100/m", "concurrency": 5, "max_lateness": "1h"}
+    ).json()
+    assert (limited["rate"], limited["concurrency"], limited["max_lateness_ms"]) == ("100/1m", 5, 3_600_000)
+    api("PATCH", "/v1/topics/orders/defaults", {"rate": None, "concurrency": None, "max_lateness": None})
     assert pop(api)["ttr_ms"] == 30000
     clock.advance(30)
     assert api.post("/v1/topics/orders/purge", {"state": "dead"}) == {"count": 0}

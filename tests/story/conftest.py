@@ -40,11 +40,16 @@ def namespace(request: pytest.FixtureRequest) -> str:
     return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
-@pytest.fixture(params=["sync", "async"])
+@pytest.fixture(params=["sync", "async", "http", pytest.param("async http", marks=pytest.mark.slow)])
 def face(request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str) -> Iterator[faces.Face]:
-    made = faces.imaginary(request.param, valkey_url, clock, namespace)
-    yield made
-    faces.end(made)
+    if "http" in request.param:
+        with faces.over_http(request.param, request.getfixturevalue("served"), valkey_url, clock, namespace) as made:
+            yield made
+            faces.end(made)
+    else:
+        made = faces.imaginary(request.param, valkey_url, clock, namespace)
+        yield made
+        faces.end(made)
 
 
 @pytest.fixture

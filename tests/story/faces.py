@@ -3,6 +3,7 @@
     story          async def …(topic): await topic.add(…)        one text
     SyncFace       a blocking client: its verbs answer at once, so the story never suspends
     AsyncFace      an awaited client, on a loop of its own
+    HTTP…          the same two as clients of a service, whose own client has the imaginary clock
 
 A face gives topics, ``pop`` over several of them, ``inside(job)`` (what ``with job:`` is there) and ``perform(story)``.
 """
@@ -10,8 +11,8 @@ A face gives topics, ``pop`` over several of them, ``inside(job)`` (what ``with 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import tarry
@@ -77,6 +78,18 @@ class SyncFace:
         self.client.close()
 
 
+class Seen:
+    """A topic of a service, and what a story must see of its inside: the keys and the scripts, by a client of its own."""
+
+    def __init__(self, outside: Any, inside: Any) -> None:
+        self._outside = outside
+        self.verbs = inside.verbs
+
+    def __getattr__(self, name: str) -> Any:
+        self._outside.verbs.holder = self.verbs.holder  # a story may say in whose name it takes
+        return getattr(self._outside, name)
+
+
 class AsyncFace:
     def __init__(self, client: tarry.AsyncClient) -> None:
         self.client = client
@@ -117,6 +130,46 @@ class AsyncFace:
         self._loop.close()
 
 
+class HTTPFace(SyncFace):
+    """A blocking client of a service; ``inside`` looks at what lies on the server."""
+
+    def __init__(self, client: tarry.HTTPClient, inside: tarry.Client) -> None:
+        super().__init__(client)  # type: ignore[arg-type]
+        self.inner = inside
+
+    def topic(self, name: str, **options: Any) -> Any:
+        made = Seen(super().topic(name, **options), self.inner.topic(name, **options))
+        self.topics_made[-1] = made
+        return made
+
+    async def run(self, operation: Any) -> Any:
+        return self.inner.engine.run(operation)
+
+    def close(self) -> None:
+        super().close()
+        self.inner.close()
+
+
+class AsyncHTTPFace(AsyncFace):
+    """An awaited one."""
+
+    def __init__(self, client: tarry.AsyncHTTPClient, inside: tarry.Client) -> None:
+        super().__init__(client)  # type: ignore[arg-type]
+        self.inner = inside
+
+    def topic(self, name: str, **options: Any) -> Any:
+        made = Seen(super().topic(name, **options), self.inner.topic(name, **options))
+        self.topics_made[-1] = made
+        return made
+
+    async def run(self, operation: Any) -> Any:
+        return self.inner.engine.run(operation)
+
+    def close(self) -> None:
+        super().close()
+        self.inner.close()
+
+
 Face = SyncFace | AsyncFace
 
 
@@ -125,6 +178,20 @@ def imaginary(kind: str, url: str, clock: Clock, namespace: str = "default", **o
     if kind == "sync":
         return SyncFace(TestClient(url, clock, namespace=namespace, **options))
     return AsyncFace(TestAsyncClient(url, clock, namespace=namespace, **options))
+
+
+@contextmanager
+def over_http(kind: str, served: Any, url: str, clock: Clock, namespace: str) -> Iterator[Face]:
+    """A face that reaches the server through a service only; there the clock is imaginary."""
+    served.call(served.door.clients.put, namespace, TestAsyncClient(url, clock, namespace=namespace))
+    inside = TestClient(url, clock, namespace=namespace)
+    try:
+        if kind == "http":
+            yield HTTPFace(tarry.HTTPClient(served.url, namespace=namespace), inside)
+        else:
+            yield AsyncHTTPFace(tarry.AsyncHTTPClient(served.url, namespace=namespace), inside)
+    finally:
+        served.run(served.door.clients.drop(namespace))
 
 
 def end(face: Face) -> None:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from tarry.clients.http import bodies, models
 from tarry.errors import BadInput
-from tarry.programs.service import bodies, models
 from tarry.verbs.jobs import options
 from tarry.verbs.jobs.shapes import Added, NewJob
 from tarry.words.names import Ids
@@ -96,6 +96,7 @@ def _new_job(job: models.OneOfMany, keyed: KeyedIds | None, index: int) -> Any:
         ttr=job.ttr,
         max_attempts=_attempts(job),
         headers=job.headers,
+        max_lateness=job.max_lateness,
     )
 
 
@@ -106,7 +107,7 @@ def _bare(job: models.OneOfMany) -> models.OneOfMany:
 
 def _options(said: Any, if_exists: Any, headers: Any) -> options.Options:
     delay = 0 if said.delay is None and said.at is None else said.delay
-    return options.options(delay, said.at, if_exists, said.ttr, _attempts(said), headers)
+    return options.options(delay, said.at, if_exists, said.ttr, _attempts(said), headers, said.max_lateness)
 
 
 def _attempts(said: Any) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.aio.topic import AsyncTopic
-from tarry.programs.service.bodies import Body, Passing
+from tarry.clients.http.bodies import Body, Passing
 from tarry.programs.service.problems import Forbidden
 
 MOST_TOPICS = 4096

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
+from tarry.clients.aio.topic import AsyncTopic
 from tarry.errors import BadInput
+from tarry.programs.service import again
 from tarry.programs.service.problems import Draining, TooLarge
 from tarry.words.durations import moment
 
 if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.aio.engine import Engine
     from tarry.clients.aio.job import AsyncJob
-    from tarry.clients.aio.topic import AsyncTopic
-    from tarry.programs.service.bodies import Body
+    from tarry.clients.http.bodies import Body
     from tarry.programs.service.door import Door
     from tarry.programs.service.gate import Pass
     from tarry.programs.service.table import Row
@@ -62,7 +64,10 @@ class Exchange:
     @property
     def topic(self) -> AsyncTopic[Body]:
         """The topic that the path names."""
-        return self.door.clients.topic(self.namespace, self.path["topic"])
+        found = self.door.clients.topic(self.namespace, self.path["topic"])
+        if again.HEADER in self.headers:
+            return AsyncTopic(cast("Engine", again.Repeating(found.engine)), found.verbs)
+        return found
 
     def another(self, topic: str) -> AsyncTopic[Body]:
         """A topic by its name."""

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from tarry import __version__
+from tarry.clients.http.models import Name
 from tarry.programs.service import problems
-from tarry.programs.service.models import Name
 from tarry.programs.service.problems import Problem
 from tarry.programs.service.table import Row
 

@@ -125,6 +125,21 @@ class Table:
         return register
 
 
+def one(_: Any) -> int:
+    """For ``jobs=``: the request is about one job."""
+    return 1
+
+
+def n_of(said: Any) -> int:
+    """It asks for ``n``."""
+    return int(said.n)
+
+
+def each(name: str) -> Callable[[Any], int]:
+    """It gives a list of them."""
+    return lambda said: len(getattr(said, name))
+
+
 class Node:
     """One step of the way from a path to its row."""
 

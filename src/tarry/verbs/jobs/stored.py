@@ -140,3 +140,18 @@ def unpack_run(run: bytes | None) -> Run:
 
 def _whole(number: float) -> int:
     return int(number) if isfinite(number) else 0
+
+
+def record(
+    created: int, flags: int, ttr_ms: int, max_attempts: int, headers: Mapping[str, str] | None, body: bytes
+) -> bytes:
+    """A job's whole record, as a script would have written it: for jobs that come another way."""
+    packed = pack_headers(headers)
+    return _HEAD.pack(FORMAT, created, flags, ttr_ms, max_attempts, NO_NONCE, len(packed)) + packed + body
+
+
+def run_record(run: Run) -> bytes:
+    """The same for what happened to it."""
+    holder = run.holder.encode()
+    head = _RUN.pack(run.attempt, run.limit, run.receipt, run.first_failure, len(holder))
+    return head + holder + run.fault.encode()

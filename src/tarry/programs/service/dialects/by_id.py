@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from tarry.clients.http.bodies import Body
 from tarry.errors import BadInput
-from tarry.programs.service.bodies import Body
 from tarry.verbs.codecs import JSON
 
 if TYPE_CHECKING:

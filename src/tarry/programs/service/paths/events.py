@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tarry.clients.http import topic_answers
 from tarry.errors import TarryError
-from tarry.programs.service import topic_answers
 from tarry.programs.service.problems import TooMany, problem_of
 from tarry.programs.service.replies import Stream
 from tarry.programs.service.table import ANY, Table

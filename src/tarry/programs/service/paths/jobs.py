@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.http import answers, bodies, models
 from tarry.errors import BadInput
-from tarry.programs.service import adding, answers, bodies, models
+from tarry.programs.service import adding
 from tarry.programs.service.problems import UnknownJob, WrongMedia
 from tarry.programs.service.replies import Answered, Plain
-from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table, one
 from tarry.verbs.codecs import JSON, RAW
+from tarry.verbs.jobs.holding import holder_of
 from tarry.verbs.jobs.shapes import Reservation
-from tarry.words import names
 from tarry.words.durations import SECOND, Duration, microseconds
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ async def add(x: Exchange) -> Answered:
     takes=models.Pop,
     gives=answers.PoppedJob,
     also={204: "None was due in time."},
-    jobs=lambda said: 1,
+    jobs=one,
     refuses=("too_large",),
     example=Example(models.Pop(wait="30s", ttr=60), _POPPED, PATH),
 )
@@ -113,7 +114,7 @@ def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopi
     """The same topic in the name of whoever takes."""
     if holder is None:
         return topic
-    return AsyncTopic(topic.engine, topic.verbs.like(holder=names.name(holder, "holder")))
+    return AsyncTopic(topic.engine, topic.verbs.like(holder=holder_of(holder)))
 
 
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +157,7 @@ async def touch(x: Exchange) -> None:
 async def release(x: Exchange) -> None:
     """Back with it, due again after a delay, or a back-off. The last attempt that counts makes it dead."""
     said = x.said
-    held = models.HeldJob(receipt=said.receipt, id=x.path["id"], attempt=said.attempt)
+    held = models.OneHeld(receipt=said.receipt, id=x.path["id"], attempt=said.attempt)
     await x.topic.release(held, said.delay, count=said.count, reason=said.reason)
 
 

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tarry.programs.service import adding, answers, models
+from tarry.clients.http import answers, models
+from tarry.programs.service import adding
 from tarry.programs.service.paths.jobs import _DUE, _POPPED, BOTH, PATH, taking_from, waiting
-from tarry.programs.service.table import ADMIN, CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.table import ADMIN, CONSUME, PRODUCE, Example, Table, each, n_of
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
 
 table = Table("many")
 MANY = "/v1/topics/{topic}/many"
-_HELD = [models.HeldJob(1800000000000000, "7")]
+_HELD = [models.OneHeld(1800000000000000, "7")]
 
 
 @table.row(
@@ -24,7 +25,7 @@ _HELD = [models.HeldJob(1800000000000000, "7")]
     may=PRODUCE,
     takes=models.AddMany,
     gives=answers.AddedJobs,
-    jobs=lambda said: len(said.jobs),
+    jobs=each("jobs"),
     refuses=("job_exists", "too_large"),
     example=Example(
         models.AddMany(
@@ -57,7 +58,7 @@ async def add(x: Exchange) -> answers.AddedJobs:
     may=CONSUME,
     takes=models.PopMany,
     gives=answers.PoppedJobs,
-    jobs=lambda said: said.n,
+    jobs=n_of,
     example=Example(models.PopMany(n=10, wait="30s"), answers.PoppedJobs([_POPPED]), PATH),
 )
 async def pop(x: Exchange) -> answers.PoppedJobs:
@@ -73,7 +74,7 @@ async def pop(x: Exchange) -> answers.PoppedJobs:
     may=CONSUME,
     takes=models.PopFromAny,
     gives=answers.PoppedJobs,
-    jobs=lambda said: said.n,
+    jobs=n_of,
     example=Example(models.PopFromAny(topics=["urgent", "orders"], wait="30s"), answers.PoppedJobs([_POPPED])),
 )
 async def pop_from_any(x: Exchange) -> answers.PoppedJobs:
@@ -207,7 +208,7 @@ _WHO = {"topic": "orders", "holder": "worker-3"}
 )
 async def release_holder(x: Exchange) -> answers.Count:
     """Gives back at once all jobs of a process that is certainly dead (`holder` is what `get` shows of a job)."""
-    return answers.Count(await x.topic.release_holder(x.path["holder"], count=x.said.count))
+    return answers.Count(await x.topic.release_holder(x.path["holder"], count=x.said.count, limit=x.said.limit))
 
 
 @table.row(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from tarry.clients.http import answers
 from tarry.errors import BadInput
-from tarry.programs.service import answers
 from tarry.programs.service.paths.queues import OURS
 from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table

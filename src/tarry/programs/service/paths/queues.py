@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.http import answers, models
 from tarry.errors import BadInput
-from tarry.programs.service import answers, models
 from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table, each
 
 if TYPE_CHECKING:
     from tarry.clients.aio.delayed import AsyncDelayedQueue
@@ -45,7 +45,7 @@ def open_queue(x: Exchange, name: str, codec: str, format: str | None = None) ->
     may=PRODUCE,
     takes=models.Offer,
     gives=answers.Offered,
-    jobs=lambda said: len(said.values),
+    jobs=each("values"),
     example=Example(models.Offer(values=["AAAA"], delay=20, codec="river"), answers.Offered([_DUE]), _PATH),
 )
 async def offer(x: Exchange) -> answers.Offered:

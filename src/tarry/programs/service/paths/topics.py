@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from tarry.programs.service import answers, models, topic_answers
+from tarry.clients.http import answers, models, topic_answers
 from tarry.programs.service.table import ADMIN, ANY, CONSUME, Example, Table
-from tarry.verbs.jobs.face import AS_IT_IS
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -20,7 +19,7 @@ _NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
 _PATH = {"topic": "orders"}
 _STATS = topic_answers.TopicStats(
     topic="orders", now=_NOW, delayed=12, ready=0, reserved=3, dead=0, next_due=_NOW + timedelta(minutes=4),
-    oldest_ready=None, paused_until=None, watching=2, added=1015, popped=1003, finished=998, released=2, timed_out=0,
+    oldest_ready=None, paused_until=None, limited=None, watching=2, added=1015, popped=1003, finished=998, released=2, timed_out=0,
     died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
     lateness=topic_answers.LatenessShown(1003, 0.31, 1.8, 4.1),
 )  # fmt: skip
@@ -37,6 +36,14 @@ EXAMPLE_STATS = _STATS
 async def names(x: Exchange) -> topic_answers.TopicNames:
     """The topics that have been added to, by name. A hint: a purged one stays in it."""
     return topic_answers.TopicNames(await x.client.topics())
+
+
+@table.row(
+    "GET", "/v1/workers", may=ANY, gives=topic_answers.Workers, example=Example(answer=topic_answers.Workers([]))
+)
+async def workers(x: Exchange) -> topic_answers.Workers:
+    """The worker processes that live, as each told of itself in the last half minute: what they work on, how busy they are."""
+    return topic_answers.Workers(await x.client.workers())
 
 
 @table.row("GET", TOPIC + "/stats", may=ANY, gives=topic_answers.TopicStats, example=Example(answer=_STATS, path=_PATH))
@@ -57,8 +64,16 @@ async def histogram(x: Exchange) -> topic_answers.TopicHistogram:
     """How many jobs are due when."""
     asked = x.asked
     return topic_answers.topic_histogram(
-        await x.topic.histogram(start=asked.start, span=asked.span, buckets=asked.buckets, past=asked.past)
+        await x.topic.histogram(start=start_of(asked.start), span=asked.span, buckets=asked.buckets, past=asked.past)
     )
+
+
+def start_of(text: str) -> str | datetime:
+    """A duration, or a moment; the library refuses what is neither."""
+    try:
+        return datetime.fromisoformat(text) if "-" in text else text
+    except ValueError:
+        return text
 
 
 @table.row(
@@ -129,7 +144,7 @@ async def purge(x: Exchange) -> answers.Count:
     return answers.Count(await x.topic.purge(x.said.state))
 
 
-_DEFAULTS = topic_answers.TopicDefaults(60_000, 20, 2_592_000_000)
+_DEFAULTS = topic_answers.TopicDefaults(60_000, 20, 2_592_000_000, None, None, None, None)
 
 
 @table.row(
@@ -155,5 +170,5 @@ async def defaults(x: Exchange) -> topic_answers.TopicDefaults:
 async def configure(x: Exchange) -> topic_answers.TopicDefaults:
     """Sets what holds for jobs that say nothing else, and answers what holds now. What is not named stays."""
     said = x.said
-    ttr, attempts, keep = [AS_IT_IS if value is UNSET else value for value in (said.ttr, said.max_attempts, said.keep)]
-    return topic_answers.topic_defaults(await x.topic.configure(ttr=ttr, max_attempts=attempts, keep=keep))
+    named = {name: value for name in said.__struct_fields__ if (value := getattr(said, name)) is not UNSET}
+    return topic_answers.topic_defaults(await x.topic.configure(**named))

@@ -32,6 +32,8 @@ Span = Annotated[
 Moment = Annotated[datetime, Meta(tz=True)]
 Receipt = Annotated[int, Meta(ge=1, le=2**53 - 1, description="what pop answered with the job")]
 Attempts = Annotated[int, Meta(ge=1, le=999_999)]
+WholeRate = Annotated[int, Meta(ge=1, le=1_000_000)]
+RateText = Annotated[str, Meta(extra_json_schema={"pattern": r"^[1-9]\d{0,5}/(s|m|h|d)$"})]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Ids = Annotated[list[Name], Meta(min_length=1, max_length=MOST_MANY)]
 Topics = Annotated[list[Name], Meta(min_length=1, max_length=100)]
@@ -54,6 +56,7 @@ class Options(Strict):
     at: Moment | None = None
     ttr: Span | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
+    max_lateness: Span | None = None
     headers: Headers | None = None
 
 
@@ -87,6 +90,7 @@ class AddQuery(Strict):
     at: Moment | None = None
     ttr: Words | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
+    max_lateness: Words | None = None
     id: Name | None = None
     if_exists: IfExists = "error"
 
@@ -146,14 +150,14 @@ class Bury(Held):
     reason: str = ""
 
 
-class HeldJob(Held):
+class OneHeld(Held):
     """One of many."""
 
     id: Name
     attempt: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
 
-HeldJobs = Annotated[list[HeldJob], Meta(min_length=1, max_length=MOST_MANY)]
+HeldJobs = Annotated[list[OneHeld], Meta(min_length=1, max_length=MOST_MANY)]
 
 
 class FinishMany(Strict):
@@ -189,9 +193,10 @@ class HolderTouch(Strict):
 
 
 class HolderRelease(Strict):
-    """``count``: the attempts stay counted."""
+    """``count``: the attempts stay counted; ``limit``: at most so many."""
 
     count: bool = False
+    limit: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
 
 # ── minding ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,9 +232,9 @@ class ListQuery(Strict):
 
 
 class HistogramQuery(Strict):
-    """``buckets`` over ``span``, from ``start`` after now, or ``past`` before it."""
+    """``buckets`` over ``span``, from ``start`` (after now, or a moment), or ``past`` before now."""
 
-    start: Words = "0"
+    start: str = "0"
     span: Words = "1h"
     buckets: Limit = 60
     past: Words = "0"
@@ -248,11 +253,18 @@ class Purge(Strict):
 
 
 class Configure(Strict):
-    """What is not named stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept for ever."""
+    """What is not named stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept for ever, no such limit.
+
+    ``rate``: jobs a second, or text such as ``"100/m"``.
+    """
 
     ttr: Span | UnsetType | None = UNSET
     max_attempts: Attempts | UnsetType | None = UNSET
     keep: Span | UnsetType | None = UNSET
+    rate: WholeRate | RateText | UnsetType | None = UNSET
+    burst: WholeRate | UnsetType | None = UNSET
+    concurrency: WholeRate | UnsetType | None = UNSET
+    max_lateness: Span | UnsetType | None = UNSET
 
 
 # ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tarry.programs.service.answers import Answer, Milliseconds, ms
-from tarry.programs.service.models import Moment
-from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
+from tarry.clients.http.answers import Answer, Milliseconds, ms
+from tarry.clients.http.models import Moment
+from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats, Why
+from tarry.verbs.workers import WorkerInfo
 
 
 class TopicNames(Answer):
     """By name. A hint: a purged topic stays in it."""
 
     topics: list[str]
+
+
+class Workers(Struct):
+    """By name. A killed one stays for half a minute."""
+
+    workers: list[WorkerInfo]
 
 
 class LatenessShown(Struct):
@@ -22,6 +29,15 @@ class LatenessShown(Struct):
     p50_ms: Milliseconds
     p99_ms: Milliseconds
     max_ms: Milliseconds
+    buckets: dict[str, int] = {}
+    """Bucket k holds latenesses from 2^(k/4) µs to 2^((k+1)/4) µs, less one."""
+
+
+class LimitedShown(Struct):
+    """``until`` null: until somebody resumes."""
+
+    why: Why
+    until: Moment | None
 
 
 class TopicStats(Struct):
@@ -36,6 +52,8 @@ class TopicStats(Struct):
     next_due: Moment | None
     oldest_ready: Moment | None
     paused_until: Moment | None
+    limited: LimitedShown | None
+    """Ready jobs wait for a pause or a limit, until this moment at least: they are not late."""
     watching: int
     added: int
     popped: int
@@ -70,6 +88,11 @@ class TopicDefaults(Struct):
     ttr_ms: Milliseconds
     max_attempts: int | None
     keep_ms: Milliseconds | None
+    rate: str | None
+    """So many in so long, such as ``100/1m``."""
+    burst: int | None
+    concurrency: int | None
+    max_lateness_ms: Milliseconds | None
 
 
 class TopicCheck(Struct):
@@ -87,8 +110,12 @@ class Paused(Struct):
 
 def topic_stats(now: Stats) -> TopicStats:
     late = now.lateness
-    fields = {name: getattr(now, name) for name in TopicStats.__struct_fields__ if name != "lateness"}
-    return TopicStats(**fields, lateness=LatenessShown(late.count, ms(late.p50), ms(late.p99), ms(late.max)))
+    fields = {name: getattr(now, name) for name in TopicStats.__struct_fields__ if name not in ("lateness", "limited")}
+    shown = LatenessShown(
+        late.count, ms(late.p50), ms(late.p99), ms(late.max), {str(bucket): n for bucket, n in late.buckets.items()}
+    )
+    limited = None if now.limited is None else LimitedShown(now.limited.why, now.limited.until)
+    return TopicStats(**fields, limited=limited, lateness=shown)
 
 
 def topic_histogram(found: Histogram) -> TopicHistogram:
@@ -98,7 +125,15 @@ def topic_histogram(found: Histogram) -> TopicHistogram:
 
 
 def topic_defaults(now: Defaults) -> TopicDefaults:
-    return TopicDefaults(ms(now.ttr), now.max_attempts, None if now.keep is None else ms(now.keep))
+    return TopicDefaults(
+        ms(now.ttr),
+        now.max_attempts,
+        None if now.keep is None else ms(now.keep),
+        None if now.rate is None else str(now.rate),
+        now.burst,
+        now.concurrency,
+        None if now.max_lateness is None else ms(now.max_lateness),
+    )
 
 
 def topic_check(found: Check) -> TopicCheck:

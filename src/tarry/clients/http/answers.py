@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from tarry.clients.http import bodies
+from tarry.clients.http.models import AnyJson, Base64, Moment
 from tarry.errors import BodyError
-from tarry.programs.service import bodies
-from tarry.programs.service.models import AnyJson, Base64, Moment
 from tarry.verbs.jobs.shapes import HandedOut, JobInfo, Page, State, Stored
 from tarry.verbs.redisson.values import Opaque
 
@@ -81,6 +81,8 @@ class JobShown(Job, kw_only=True):
     died: Moment | None = None
     max_attempts: int | None = None
     ttr_ms: Milliseconds | None = None
+    receipt: int | None = None
+    """Under which it was last handed out."""
     holder: str | None = None
     reason: str | None = None
     error: str | None = None
@@ -140,6 +142,7 @@ def shown(job: JobInfo[bodies.Body]) -> JobShown:
         due=job.due,
         reserved_until=job.reserved_until,
         died=job.died,
+        receipt=job.receipt,
         holder=job.holder,
         reason=job.reason,
         error=job.error,

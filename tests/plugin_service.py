@@ -1,0 +1,21 @@
+"""One service for all tests that need no other; a test puts its own namespaces and clients into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from service.served import Served
+
+
+@pytest.fixture(scope="session")
+def served(valkey_url: str) -> Iterator[Served]:
+    """By the server's own time, where nothing else is said."""
+    from service.served import serve
+    from tarry.clients.aio.client import AsyncClient
+
+    with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace)) as running:
+        yield running

@@ -1,0 +1,279 @@
+"""Tokens: who may do what, how much of it, and for how long after it was forbidden."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+import tarry
+from service.served import Api, Served, serve
+from service.test_gone import until
+from service.test_process import Start, start  # noqa: F401  # a fixture
+from tarry.clients.aio.client import AsyncClient
+from tarry.programs.service import gate
+from tarry.programs.service.settings import NO_DIALECTS, Settings
+from tarry.programs.service.table import ANY, OPEN
+from tarry.verbs import tokens
+
+Make = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def guarded(valkey_url: str) -> Iterator[Served]:
+    """A service that asks for tokens."""
+    settings = Settings(namespaces=("guarded", "other"), tokens=True, dialects=NO_DIALECTS)
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
+        yield running
+
+
+@pytest.fixture
+def make(valkey_url: str) -> Iterator[Make]:
+    """Makes a token; all are revoked afterwards."""
+    with tarry.Client(valkey_url) as client:
+        made: list[tuple[str, str]] = []
+
+        def making(*scopes: str, namespace: str = "guarded", **limits: Any) -> str:
+            text, id, record = tokens.make(os.urandom, scopes, **limits)
+            client.engine.run(tokens.keep(namespace, id, record))
+            made.append((namespace, id))
+            return text
+
+        yield making
+        for namespace, id in made:
+            client.engine.run(tokens.drop(namespace, id))
+
+
+def asking(served: Served, token: str | None) -> Api:
+    return Api(served.url, "guarded", **({"authorization": f"Bearer {token}"} if token else {}))
+
+
+def known(api: Api) -> None:
+    """A token that was made a moment ago is known within a second."""
+    until(lambda: api("GET", "/v1/topics").status_code == 200)
+
+
+@pytest.fixture
+def calls(guarded: Served, make: Make) -> Iterator[Callable[..., Api]]:
+    opened: list[Api] = []
+
+    def calling(*scopes: str, **more: Any) -> Api:
+        api = asking(guarded, make(*scopes, **more))
+        opened.append(api)
+        if more.get("namespace", "guarded") == "guarded":
+            known(api)
+        return api
+
+    yield calling
+    for api in opened:
+        api.http.close()
+
+
+def test_without_a_token_nothing_is_told_but_health(guarded: Served) -> None:
+    api = asking(guarded, None)
+    for row in guarded.door.rows:
+        path = row.path.replace("{", "").replace("}", "")
+        status = httpx.request(row.method, guarded.url + path).status_code
+        assert (status == 401) is (row.may != OPEN), row.path
+    answer = api("GET", "/v1/topics")
+    assert answer.headers["www-authenticate"] == 'Bearer realm="tarry"'
+    assert api.refused("GET", "/v1/topics") == (401, "not_allowed")
+    api.http.close()
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Basic dXNlcjpwYXNz", "Bearer tarry_", "Bearer tarry__", "Bearer tarry_0000000000000000_x",
+     "tarry_0000000000000000_x", "Bearer \xff"],
+)  # fmt: skip
+def test_what_is_no_token_opens_nothing(guarded: Served, header: str) -> None:
+    answer = httpx.get(f"{guarded.url}/v1/topics", headers={"authorization": header.encode("latin-1")})  # type: ignore[dict-item]
+    assert answer.status_code == 401
+
+
+def test_a_token_opens_what_its_scope_says_in_its_namespace(calls: Callable[..., Api]) -> None:
+    producer, consumer, admin = calls("produce"), calls("consume"), calls("admin")
+    producer.post("/v1/topics/orders/jobs", {"body": 1, "id": "7"}, 201)
+    assert producer.refused("POST", "/v1/topics/orders/pop", {}) == (403, "not_allowed")
+    assert producer.refused("GET", "/v1/topics/orders/jobs") == (403, "not_allowed"), "what others put in"
+    assert consumer.refused("POST", "/v1/topics/orders/jobs", {"body": 1}) == (403, "not_allowed")
+    assert consumer.refused("DELETE", "/v1/topics/orders/jobs/7") == (403, "not_allowed")
+    job = consumer.post("/v1/topics/orders/pop", {})
+    for api in (producer, consumer):
+        assert api.refused("POST", "/v1/topics/orders/purge", {}) == (403, "not_allowed")
+    consumer.post("/v1/topics/orders/jobs/7/finish", {"receipt": job["receipt"]}, 204)
+    assert admin.post("/v1/topics/orders/purge", {}) == {"count": 0}
+    elsewhere = {"params": {"namespace": "other"}}
+    assert admin.refused("GET", "/v1/topics", **elsewhere) == (403, "not_allowed")
+
+
+def test_every_row_says_who_may(guarded: Served) -> None:
+    """What changes something never takes any token at all."""
+    for row in guarded.door.rows:
+        assert row.method == "GET" or row.name == "many_get" or row.may not in (ANY, OPEN), row.path
+
+
+def test_a_token_says_the_namespace(guarded: Served, make: Make) -> None:
+    text = make("admin", namespace="other")
+    headers = {"authorization": f"bearer {text}"}
+    until(lambda: httpx.get(f"{guarded.url}/v1/topics", headers=headers).status_code == 200)
+    httpx.post(f"{guarded.url}/v1/topics/there/jobs", json={"body": 1}, headers=headers).raise_for_status()
+    assert httpx.get(f"{guarded.url}/v1/topics", headers=headers).json() == {"topics": ["there"]}
+    shown = httpx.get(f"{guarded.url}/metrics", headers=headers).text
+    assert 'namespace="other",topic="there"' in shown.replace('state="ready",', "")
+    assert 'namespace="guarded"' not in shown
+
+
+def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url: str, make: Make) -> None:
+    settings = Settings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
+    text = make("consume")
+
+    def opened(name: str) -> AsyncClient:
+        return AsyncClient(valkey_url, namespace=name)
+
+    with serve(opened, settings) as one, serve(opened, settings) as two, tarry.Client(valkey_url) as client:
+        apis = [asking(one, text), asking(two, text)]
+        for api in apis:
+            known(api)
+        parts = tokens.parts_of(text)
+        assert parts is not None
+        client.engine.run(tokens.drop("guarded", parts[0]))
+        ended = time.monotonic()
+        while any(api("GET", "/v1/topics").status_code == 200 for api in apis):
+            assert time.monotonic() - ended < 1 + gate.TRUSTED_S, "asked without a pause, both know it by now"
+        for api in apis:
+            api.http.close()
+
+
+def test_an_idle_service_asks_nothing_of_tokens(guarded: Served, calls: Callable[..., Api]) -> None:
+    """The version is looked at when a request comes, and not again for half a second."""
+    calls("consume")
+    engine = guarded.door.clients["guarded"].engine
+    asked: list[Any] = []
+    perform = engine.runner.perform
+
+    async def counting(request: Any) -> Any:
+        asked.append(request)
+        return await perform(request)
+
+    engine.runner.perform = counting  # type: ignore[method-assign]
+    try:
+        time.sleep(2 * gate.TRUSTED_S)
+        assert not asked
+    finally:
+        engine.runner.perform = perform  # type: ignore[method-assign]
+
+
+def test_what_is_stored_is_a_hash_and_the_comparison_takes_the_same_time(
+    valkey_url: str, make: Make, guarded: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import redis
+
+    text = make("consume")
+    _, secret = tokens.parts_of(text) or ("", "")
+    with redis.Redis.from_url(valkey_url) as server:
+        stored = server.hgetall("tarry:guarded:tokens")
+    assert secret.encode() not in b"".join([*stored, *stored.values()])
+    compared: list[tuple[str, str]] = []
+
+    def compare(a: str, b: str) -> bool:
+        compared.append((a, b))
+        return hmac.compare_digest(a, b)
+
+    monkeypatch.setattr(gate, "compare_digest", compare)
+    known(api := asking(guarded, text))
+    for wrong in (text[:-1] + ("a" if text[-1] != "a" else "b"), "tarry_0000000000000000_x"):
+        httpx.get(f"{guarded.url}/v1/topics", headers={"authorization": f"Bearer {wrong}"})
+    assert {len(a) for a, _ in compared} == {len(b) for _, b in compared} == {64}, "known id or not"
+    assert len(compared) >= 3
+    api.http.close()
+
+
+def test_limits_hold_for_calls_and_for_jobs(calls: Callable[..., Api]) -> None:
+    few = calls("produce", jobs=10)
+    said = {"jobs": [{"body": n} for n in range(25)]}
+    few.post("/v1/topics/limits/many/add", said)
+    answer = few("POST", "/v1/topics/limits/many/add", said)
+    assert (answer.status_code, answer.json()["code"]) == (429, "too_many")
+    assert int(answer.headers["retry-after"]) >= 1, "15 jobs are owed, at 10 a second"
+    few.get("/v1/topics/limits/stats")
+    slow = calls("consume", calls=0.01)
+    assert slow.refused("GET", "/v1/topics") == (429, "too_many")
+
+
+def test_a_budget_is_a_second_s_worth() -> None:
+    budget = gate.Budget(10)
+    now = time.monotonic()
+    assert [budget.take(1, now) for _ in range(10)] == [0] * 10
+    assert budget.take(1, now) > 0
+    assert budget.take(1, now + 0.2) == 0
+    assert budget.take(5, now + 60) == 0
+    assert budget.take(5, now + 60) == 0
+    assert budget.take(1, now + 60) > 0
+
+
+# ── no tokens: web pages are no way in ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"host": "evil.example:7070"},
+    ],
+)
+def test_a_web_page_of_another_origin_is_refused(real: Api, headers: dict[str, str]) -> None:
+    assert real.refused("POST", "/v1/topics/orders/pop", {}, headers=headers) == (403, "not_allowed")
+
+
+def test_a_page_of_its_own_is_not(real: Api, served: Served) -> None:
+    headers = {"origin": f"http://127.0.0.1:{served.port}", "sec-fetch-site": "same-origin"}
+    assert real("POST", "/v1/topics/orders/pop", {}, headers=headers).status_code == 204
+    assert real("POST", "/v1/topics/orders/pop", {}, headers={"host": "localhost"}).status_code == 204
+
+
+# ── the command line, and the process ────────────────────────────────────────────────────────────────────────────────
+
+
+def command(url: str, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TARRY_URL": url, "TARRY_NAMESPACE": "by-command"}
+    line = [sys.executable, "-m", "tarry", "token", *words]
+    return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+@pytest.mark.usefixtures("start")
+def test_tokens_are_made_listed_and_revoked_on_the_command_line(valkey_url: str, start: Start) -> None:  # noqa: F811
+    made = json.loads(
+        command(valkey_url, "create", "--scope", "consume", "--note", "shop", "--calls", "5", "--json").stdout
+    )
+    listed = command(valkey_url, "list").stdout
+    assert made["id"] in listed
+    assert "consume  5 calls/s  shop" in listed
+    assert made["token"] not in listed
+    running = start("--host", "0.0.0.0", "--namespace", "by-command")
+    url = running.url.replace("0.0.0.0", "127.0.0.1")
+    headers = {"authorization": f"Bearer {made['token']}"}
+    assert httpx.get(f"{url}/v1/topics").status_code == 401
+    assert httpx.get(f"{url}/v1/topics", headers=headers).status_code == 200
+    assert command(valkey_url, "revoke", made["id"]).returncode == 0
+    until(lambda: httpx.get(f"{url}/v1/topics", headers=headers).status_code == 401)
+    assert command(valkey_url, "revoke", made["id"]).returncode == 2
+    assert command(valkey_url, "create", "--scope", "fly").returncode == 2
+    assert command(valkey_url, "list", "--json").stdout == ""
+
+
+def test_another_address_may_be_had_without_tokens_when_that_is_said(start: Start) -> None:  # noqa: F811
+    running = start("--host", "0.0.0.0", "--without-tokens")
+    assert httpx.get(running.url.replace("0.0.0.0", "127.0.0.1") + "/v1/topics").status_code == 200
+    assert "not asked for" in running.said
