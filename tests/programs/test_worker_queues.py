@@ -193,6 +193,13 @@ def test_a_worker_moves_queues_that_only_java_takes_from(
     asyncio.run(story())
 
 
+def test_a_key_that_is_no_queue_ends_the_worker_in_words(worker: Worker, server: Any, name: str) -> None:
+    server.set(name, "something else")
+    worker.on_queue(name, codec="string")(as_kind("async", lambda value: None))
+    with pytest.raises(tarry.TarryError, match="WRONGTYPE"):
+        asyncio.run(worker.run(signals=False))
+
+
 def test_in_imaginary_time_a_worker_takes_what_is_due_by_then(valkey_url: str, name: str) -> None:
     seen: list[str] = []
     clock = Clock()

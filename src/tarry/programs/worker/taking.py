@@ -19,7 +19,7 @@ from typing import Any
 
 from tarry.clients.aio.blocking import AsyncBlockingQueue
 from tarry.clients.queueing import failure
-from tarry.errors import TarryError
+from tarry.errors import TarryError, Unavailable
 from tarry.programs.worker.calling import Callee
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
@@ -78,7 +78,7 @@ class QueueLane:
                 await self._changed()
             try:
                 taken = await self._next()
-            except TarryError as fault:
+            except Unavailable as fault:
                 await self._outage.hold_on(fault)
                 continue
             self._outage.over()
