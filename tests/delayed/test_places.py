@@ -47,7 +47,7 @@ def drive(client: TestClient, meddle: Callable[[], None]) -> int:
         while True:
             request = flow.send(answer)
             scripts += 1
-            if scripts % 25 == 0:
+            if scripts % 8 == 0:
                 meddle()
             answer = client.engine.runner.perform(request)
     except StopIteration:
