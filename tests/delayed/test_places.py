@@ -110,3 +110,28 @@ def test_others_may_remove_from_the_middle_and_offer_so_that_the_length_stays(
     left = server.lrange(KEYS.order, 0, -1)
     assert [element[17:] for element in left] == [b"-%d" % (i + 1) for i in range(len(removed))]
     assert set(left) == set(server.zrange(KEYS.timeouts, 0, -1))
+
+
+def test_others_may_offer_what_is_overdue_by_a_clock_that_is_late(
+    client: TestClient, mixed: list[int], server: Any, clock: Clock
+) -> None:
+    """It is due among those whose places were said: the list's ends stay, and one place belongs to another element."""
+    offered: list[int] = []
+    inconsistent: list[int] = []
+
+    def meddle() -> None:
+        middle = server.zrange(KEYS.timeouts, 200, 200, withscores=True)
+        if middle:
+            number = N + len(offered)
+            late = pack(b"%d" % number, number.to_bytes(8, "big"))
+            server.zadd(KEYS.timeouts, {late: middle[0][1]})
+            server.rpush(KEYS.order, late)
+            offered.append(number)
+        in_order = set(server.lrange(KEYS.order, 0, -1))
+        inconsistent.append(len(in_order ^ set(server.zrange(KEYS.timeouts, 0, -1))))
+
+    drive(client, meddle)
+    assert len(offered) > 1
+    assert not any(inconsistent)
+    assert sorted(moved(server)) == sorted([*mixed, *offered])
+    assert not server.exists(KEYS.order, KEYS.timeouts)

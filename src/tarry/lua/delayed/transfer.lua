@@ -5,7 +5,8 @@ local clock, most, want, me, stays, ahead, final, first, last = unpack(ARGV)
 -- Moves what is due, by due time, as far as the work of one script goes, and takes up to `want` payloads for the caller.
 -- `me` keeps the queue moving when it `stays`.
 -- `place` says where in `order` the next due element is; all those are taken out of it in one pass. It is believed while the
--- list begins with `first` and has `last` at the place `final`: offers come after it, whatever else happens moves one of them.
+-- list begins with `first` and has `last` at the place `final`: offers come after it, whatever else happens moves one of
+-- them. An offer that is overdue already moves the last of those that are due.
 -- Answers: now, µs until the next look, the seat (1 mover, 2 deputy, 0 none), how many are left that are due, were moved, were
 -- set aside; whether the places were believed; the next `ahead` of those left; with them final, first and last; payloads.
 -- include clock element unlist movers
@@ -22,7 +23,9 @@ local due = redis.call('ZRANGE', timeouts, '-inf', today, 'BYSCORE', 'LIMIT', 0,
 local function at(place) return redis.call('LINDEX', order, place) end
 
 local function places_hold()
-  return #due > 0 and #ARGV >= FIRST and at(0) == first and at(final) == last and at(ARGV[FIRST]) == due[1]
+  local said = math.min(#ARGV - FIRST + 1, #due)
+  if said < 1 or at(0) ~= first or at(final) ~= last then return false end
+  return at(ARGV[FIRST]) == due[1] and at(ARGV[FIRST + said - 1]) == due[said]  -- nobody else is due among them
 end
 
 -- What goes to `ready` of one element, or nothing and the reason.

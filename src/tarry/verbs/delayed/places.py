@@ -7,7 +7,8 @@ LREM compares from one end of the list on; where due times are mixed and the lis
 element. An element in the middle can be replaced in microseconds. So the mover says for each of the next due elements
 where it is, and the script takes all of them out in one pass. It believes the places while the list's first element and
 the last one that was read are where they were: offers come after that one, and whatever else happens in between moves
-it, for no element comes twice. What others do to the list meanwhile costs another reading, never changes what is moved.
+it, for no element comes twice. An offer that is overdue already, by a clock that is late, moves the last of those that
+are due, and is seen by that. What others do to the list meanwhile costs another reading, never changes what is moved.
 """
 
 from __future__ import annotations
