@@ -63,6 +63,16 @@ def test_a_dead_evictor_is_followed_by_its_deputy(valkey_url: str, name: str) ->
         assert (done.seat, done.evicted) == (EVICTOR, 1)
 
 
+def test_who_is_late_is_no_keeper(valkey_url: str, name: str, server: Any) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        step(client, name, b"me")
+        cache = client.map_cache(name, policy=None)
+        assert cache.stats().keepers == 1
+        client.clock.advance(7)
+        assert cache.stats().keepers == 0
+        assert 0 < server.pttl(f"tarry:{{{name}}}:evictors") <= 60_000
+
+
 def test_the_evictor_looks_when_the_next_entry_expires(valkey_url: str, name: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
         cache = client.map_cache(name, codec="string", policy=None)

@@ -138,6 +138,23 @@ async def test_a_cancelled_loader_gives_its_lease_back(valkey_url: str, name: st
         assert not server.exists(lease_of(name, "tea"))
 
 
+async def test_who_is_cancelled_before_loading_gives_the_lease_back(valkey_url: str, name: str, server: Any) -> None:
+    def scripts() -> int:
+        return int(server.info("commandstats")["cmdstat_evalsha"]["calls"])
+
+    async with tarry.AsyncClient(valkey_url) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+        await cache.get("tea")  # it is connected
+        before = scripts()
+        server.client_pause(100)
+        wish = asyncio.ensure_future(cache.compute_if_absent("tea", lambda _: asyncio.sleep(60, "late")))
+        await asyncio.sleep(0.03)  # it is sent, and not answered
+        wish.cancel()
+        await asyncio.wait({wish})
+        await asyncio.to_thread(until, lambda: scripts() >= before + 2, "taken, and given back")
+        assert not server.exists(lease_of(name, "tea"))
+
+
 def test_a_lease_is_a_time(valkey_url: str, name: str) -> None:
     with tarry.Client(valkey_url) as client, pytest.raises(BadInput, match="lease"):
         client.map_cache(name, policy=None).compute_if_absent("a", lambda _: "x", lease=0)

@@ -126,8 +126,14 @@ async def test_sums_stay_exact(maps: Maps, name: str) -> None:
     assert sorted(await maps.walk(await texts.keys() if hasattr(texts, "plain") else texts.keys())) == ["x", "y"]
     with pytest.raises(BadInput, match="as text"):
         await maps.map(name, codec="kryo5").add_and_get("n", 1)
-    with pytest.raises(BadInput, match="no number"):
-        await numbers.add_and_get("n", "1")
+    for bad in ("1", True, None):
+        with pytest.raises(BadInput, match="no number"):
+            await numbers.add_and_get("n", bad)
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises(BadInput, match="not finite"):
+            await numbers.add_and_get("n", bad)
+    with pytest.raises(BadInput, match="64 bits"):
+        await numbers.add_and_get("n", 2**64)
 
 
 async def test_a_sum_keeps_the_time_that_its_entry_has(cache: Any, clock: Clock) -> None:

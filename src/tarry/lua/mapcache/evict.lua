@@ -7,6 +7,7 @@ local clock, sharded, most, me, stays = unpack(ARGV)
 -- include clock entry event expire seats
 
 local TERM, GRACE, ROUND = 5000000, 1000000, 5000000
+local LEFT = 60000  -- ms: what dead ones leave behind is gone after that
 
 local evicted = expire_from(timeouts, most)
 evicted = evicted + expire_from(idles, most)
@@ -18,6 +19,7 @@ end
 local first = math.min(head(timeouts), head(idles))
 local due = first == NEVER and now + ROUND or math.max(first * 1000, now)
 local alarm, seat = sit(evictors, due, me, stays == '1', TERM, GRACE, ROUND)
+if seat > 0 then redis.call('PEXPIRE', evictors, LEFT) end
 
 see_options()
 local uneven = 0

@@ -3,10 +3,10 @@ local clock, limit = unpack(ARGV)
 --
 -- Counts. Changes nothing. Answers: now, entries that are stored, expired ones among them (-1: more than `limit`, or large, so not
 -- counted one by one), the next deadline in ms (0: none), the maximum size, 1 for LFU, 1 if somebody listens or listened,
--- how many keep the map.
+-- how many keep the map and are not late.
 -- include clock entry
 
-local MOST_BYTES = 4000000
+local MOST_BYTES, LATE = 4000000, 1000000
 
 local function over(set)
   return redis.call('ZRANGE', set, '-inf', text(math.floor(today)), 'BYSCORE', 'LIMIT', 0, limit + 1)
@@ -36,4 +36,4 @@ end
 see_options()
 local next = math.min(next_of(timeouts), next_of(idles))
 return {now, redis.call('HLEN', entries), expired, next < NEVER and next or 0, max_size, lfu and 1 or 0,
-  listened and 1 or 0, redis.call('ZCARD', evictors)}
+  listened and 1 or 0, redis.call('ZCOUNT', evictors, text(now - LATE), '+inf')}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -111,6 +112,8 @@ class MapVerbs(Generic[K, V]):
     def add_and_get(self, key: K, delta: float) -> Call[float]:
         if isinstance(delta, bool) or not isinstance(delta, (int, float)):
             raise BadInput(f"delta: {type(delta).__name__} is no number.")
+        if not math.isfinite(delta):
+            raise BadInput(f"delta: {delta!r} is not finite.")
         if not writes_numbers(self.desk.codec):
             raise BadInput("add_and_get: the codec must keep numbers as text: long, json or string.")
         request: Call[bytes] = self._layout.add(self.desk.key(key), repr(delta).encode())

@@ -36,6 +36,11 @@ class Load(Generic[V]):
 
     def begin(self) -> Call[Leave]:
         call: Call[Leave] = self.layout.lease(self.key, self.token, self.lease_ms)
+
+        def undo(leave: Leave) -> Call[bool] | None:
+            return self.give_up() if leave.mine else None
+
+        call.undo = undo  # nobody is there any more to load
         return call
 
     def read(self, raw: bytes) -> V:
