@@ -74,8 +74,10 @@ def _ready(known: Known) -> Iterator[str]:
     if stats.paused_until is not None:
         yield f"The topic is paused {_until(known)}: nothing is handed out."
         return
+    if stats.limited is not None:
+        yield _held_back(known)
     serving, slots, busy = slots_of(known.workers, job.topic)
-    if not serving and not stats.watching:
+    if not serving and not stats.watching and not known.pace:
         yield "Nobody works on this topic: no live worker has a handler for it, and nobody waits for its jobs."
         return
     if slots and busy >= slots:
@@ -89,6 +91,18 @@ def _ready(known: Known) -> Iterator[str]:
             else ""
         )
         yield f"{known.ahead:,} {'job is' if known.ahead == 1 else 'jobs are'} due before it.{turn}"
+
+
+def _held_back(known: Known) -> str:
+    """By a limit of the topic."""
+    limited, defaults = known.stats.limited, known.defaults
+    assert limited is not None
+    until = f", which lets the next go in {saying.span(limited.until - known.now)}" if limited.until else ""
+    if limited.why == "concurrency":
+        return (
+            f"The topic is capped at {defaults.concurrency} at a time, and {known.stats.reserved} are reserved{until}."
+        )
+    return f"The topic is capped at {defaults.rate}{until}."
 
 
 def _reserved(known: Known) -> Iterator[str]:

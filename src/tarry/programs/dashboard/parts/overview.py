@@ -45,8 +45,9 @@ def overdue(stats: Stats) -> timedelta | None:
 
 
 def is_late(stats: Stats) -> bool:
+    """Whether a job waits that somebody should have had: one that a pause or a limit holds back does not."""
     waits = overdue(stats)
-    return waits is not None and waits > LATE
+    return waits is not None and waits > LATE and stats.limited is None
 
 
 async def view(visit: Visit) -> dict[str, Any]:
@@ -111,11 +112,8 @@ def verdict(found: Sequence[Stats], worked: bool) -> tuple[str, str]:
     if late:
         worst = late[0]
         by = saying.span(overdue(worst))
-        paused = all(stats.paused_until is not None for stats in late)
         if len(late) == 1:
-            return (
-                "calm" if paused else "bad"
-            ), f"{saying.plain(worst.topic)} is {by} late{', it is paused' if paused else ''}."
+            return "bad", f"{saying.plain(worst.topic)} is {by} late."
         return "bad", f"{len(late)} topics are late, {saying.plain(worst.topic)} by {by}."
     if not found:
         return "calm", "Nothing has been added yet."

@@ -88,6 +88,9 @@ def verdict(stats: Stats, workers: list[WorkerInfo], worked: bool) -> tuple[str,
             else f"for {saying.span(stats.paused_until - stats.now)}"
         )
         return "calm", f"Paused {until}."
+    if stats.limited is not None:
+        until = f", the next in {saying.span(stats.limited.until - stats.now)}" if stats.limited.until else ""
+        return "calm", f"{saying.jobs(stats.ready)} held back by its {stats.limited.why}{until}."
     if is_late(stats):
         by = saying.span(overdue(stats))
         if not worked:

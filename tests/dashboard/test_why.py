@@ -1,0 +1,176 @@
+"""Why a job is where it is, by imaginary time: each sentence in the situation that it is about."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tarry.clients.testing import Clock, TestAsyncClient
+from tarry.programs.dashboard import Dashboard
+from tarry.programs.dashboard.asking import Visit
+from tarry.programs.dashboard.parts import job as job_part
+from tarry.programs.dashboard.parts import topic as topic_part
+
+numbers = count()
+Story = Callable[[Any, Clock], Awaitable[None]]
+
+
+def told(url: str, story: Story, *, samples: bool = False) -> tuple[str, tuple[str, str], list[str]]:
+    """What is said of the job ``x`` after a story: why, the topic's verdict, and its life."""
+
+    async def tell() -> tuple[str, tuple[str, str], list[str]]:
+        clock = Clock()
+        async with TestAsyncClient(url, clock, namespace=f"why-{os.getpid()}-{next(numbers)}") as client:
+            dashboard = Dashboard(client)
+            topic = client.topic("orders")
+            if samples:
+                await topic.add(0, id="before")
+                await dashboard.sampler.sample()
+            await story(topic, clock)
+            if samples:
+                await dashboard.sampler.sample()
+            asked = {"topic": "orders", "id": "x"}
+            seen = await job_part.view(Visit(dashboard, "", asked, "viewer"))
+            about = await topic_part.view(Visit(dashboard, "", asked, "viewer"))
+            return " ".join(seen["why"]), about["verdict"], [event.what for event in seen["life"]]
+
+    return asyncio.run(tell())
+
+
+async def delayed(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x", delay="4m")
+
+
+async def failed(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x")
+    await topic.release(await topic.pop(), "10m", reason="ValueError: no card")
+
+
+async def alone(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x")
+    clock.advance(12)
+
+
+async def paused(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x")
+    await topic.pause("1h")
+    clock.advance("10m")
+
+
+async def behind(topic: Any, clock: Clock) -> None:
+    await topic.add_many([1, 2])
+    clock.advance(1)
+    await topic.add(0, id="x")
+    clock.advance(30)
+    await topic.finish(await topic.pop())
+
+
+async def capped(topic: Any, clock: Clock) -> None:
+    await topic.configure(concurrency=1)
+    await topic.add(0, id="before-it")
+    await topic.add(0, id="x")
+    await topic.pop(ttr="10m")
+    clock.advance(60)
+
+
+async def rated(topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="1/1h", burst=1)
+    await topic.add_many([1, 2])
+    await topic.add(0, id="x")
+    clock.advance("1h")
+    await topic.finish(await topic.pop())
+    clock.advance(60)
+
+
+async def forgotten(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x")
+    await topic.pop(ttr=10)
+    clock.advance(20)
+
+
+async def held(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x", max_attempts=3)
+    await topic.release(await topic.pop(), 0, reason="ValueError: no card")
+    clock.advance(1)
+    await topic.pop(ttr=60)
+    clock.advance(18)
+
+
+async def dead(topic: Any, clock: Clock) -> None:
+    await topic.add(0, id="x", max_attempts=1)
+    await topic.release(await topic.pop(), 0, reason="ValueError: no card\nTraceback\nValueError: no card")
+    clock.advance("1d")
+
+
+@pytest.mark.parametrize(
+    ("story", "why", "verdict", "life"),
+    [
+        (delayed, "It is due in 4 m.", ("calm", "On time, and nobody works on it."), ["added", "due"]),
+        (
+            failed,
+            "It is due in 10 m. It was tried 1 attempt and waits for attempt 2 of 20: ValueError: no card.",
+            None,
+            ["added", "failed for the first time", "handed out once, last to ", "due"],
+        ),
+        (
+            alone,
+            "It has been ready for 12 s. Nobody works on this topic",
+            ("bad", "12 s late: nobody works on it."),
+            None,
+        ),
+        (
+            paused,
+            "It has been ready for 10 m. The topic is paused for 50 m: nothing is handed out.",
+            ("calm", "Paused for 50 m."),
+            None,
+        ),
+        (behind, "It has been ready for 30 s. 1 job is due before it.", None, None),
+        (
+            capped,
+            "The topic is capped at 1 at a time, and 1 are reserved",
+            ("calm", "1 job held back by its concurrency"),
+            None,
+        ),
+        (
+            rated,
+            "The topic is capped at 1/1h, which lets the next go in 59 m.",
+            ("calm", "2 jobs held back by its rate, the next in 59 m."),
+            None,
+        ),
+        (
+            forgotten,
+            "Its worker let the time to run pass 10 s ago",
+            ("bad", "late"),
+            ["added", "handed out once, last to ", "its time to run was over"],
+        ),
+        (
+            held,
+            "works on it: attempt 2 of 3. Unless it is settled or touched within 42 s, it is handed out again. It was handed out before: ValueError: no card.",
+            None,
+            None,
+        ),
+        (
+            dead,
+            "It was set aside after 1 attempt: attempts exhausted. Its last error: ValueError: no card It stays until it is kicked",
+            None,
+            ["added", "handed out once, last to ", "set aside: attempts exhausted"],
+        ),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_why_a_job_is_where_it_is(
+    valkey_url: str, story: Story, why: str, verdict: tuple[str, str] | None, life: list[str] | None
+) -> None:
+    said, about, events = told(valkey_url, story, samples=story is behind)
+    assert why in said
+    if verdict is not None:
+        assert about[0] == verdict[0]
+        assert verdict[1] in about[1]
+    if life is not None:
+        assert len(events) == len(life)
+        assert all(event.startswith(start) for event, start in zip(events, life, strict=True)), events
