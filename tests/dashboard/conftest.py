@@ -6,6 +6,8 @@ import asyncio
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -70,6 +72,42 @@ class Site:
         assert not self._thread.is_alive()
 
 
+class Service:
+    """``tarry serve`` as a process, always at the same port."""
+
+    def __init__(self, url: str, namespace: str) -> None:
+        self.port = servers.free_ports(1)[0]
+        self.at = f"http://127.0.0.1:{self.port}"
+        self._words = ["serve", "--port", str(self.port), "--url", url, "--namespace", namespace, "--no-dialects"]
+        self.process: subprocess.Popen[str]
+        self._started = False
+
+    def start(self, *words: str) -> None:
+        """Until it says that it listens."""
+        line = [sys.executable, "-m", "tarry", *self._words, *words]
+        self.process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)
+        self._started = True
+        assert self.process.stderr is not None
+        said = ""
+        while "drains it" not in said:
+            row = self.process.stderr.readline()
+            assert row, said
+            said += row
+
+    def stop(self) -> None:
+        if self._started:
+            self.process.terminate()
+            self.process.communicate(timeout=20)
+
+
+@pytest.fixture
+def service(valkey_url: str, namespace: str) -> Iterator[Service]:
+    """Not started yet."""
+    service = Service(valkey_url, namespace)
+    yield service
+    service.stop()
+
+
 @pytest.fixture
 def namespace() -> str:
     return f"dashboard-{os.getpid()}-{next(numbers)}"
@@ -114,8 +152,9 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """For one module: as long as it is open, its event loop runs in this thread, and no other test could run one."""
     with chromium() as browser:
         yield browser
 

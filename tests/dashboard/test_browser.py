@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
-from dashboard.conftest import Site
+from dashboard.conftest import Service, Site
 from tarry import NewJob
 from tarry.links.embedded.launch import Running
 
@@ -54,14 +54,15 @@ def numbers(page: Any) -> dict[str, str]:
 
 
 def test_counts_are_those_of_the_topics_and_stay_so(
-    site: Site, page: Any, client: tarry.Client, hired: subprocess.Popen[bytes]
+    service: Service, page: Any, client: tarry.Client, hired: subprocess.Popen[bytes]
 ) -> None:
+    service.start()
     orders, mail = client.topic("orders"), client.topic("mail")
     orders.add_many(range(20))
     orders.add_many([0, 1, 2], delay="1h")
     mail.add_many([NewJob(n, max_attempts=1) for n in range(3)])
     mail.release_many(mail.pop_many(2), 0, reason="ValueError: no address")
-    page.goto(site.at)
+    page.goto(service.at)
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")
     expect(page.locator(".tiles dd.reserved")).to_have_text("8")
     found = numbers(page)
@@ -77,7 +78,7 @@ def test_counts_are_those_of_the_topics_and_stay_so(
     expect(page.locator("h1")).to_have_text("orders")
     expect(page.get_by_text("of 8, 1 worker")).to_be_visible()
     expect(page.locator(".stretch.day .number")).to_have_text("40")
-    page.goto(site.at + "/workers")
+    page.goto(service.at + "/workers")
     expect(page.locator("h1")).to_have_text("1 worker, 8 of 8 slots busy")
 
 
@@ -230,17 +231,20 @@ def test_a_body_that_is_no_text_is_shown_as_bytes(site: Site, page: Any, client:
     assert len(page.content()) < 100_000
 
 
-def test_a_restart_of_the_service_is_told_and_mended_by_itself(site: Site, page: Any, client: tarry.Client) -> None:
+def test_a_restart_of_the_service_is_told_and_mended_by_itself(
+    service: Service, page: Any, client: tarry.Client
+) -> None:
+    service.start()
     topic = client.topic("orders")
     topic.add(0, delay="1h")
-    page.goto(site.at + "/topic?topic=orders")
+    page.goto(service.at + "/topic?topic=orders")
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")
-    site.stop()
+    service.stop()
     expect(page.locator(".sign")).to_have_attribute("data-state", "broken")
     expect(page.locator("#lost")).to_contain_text("The connection is lost.")
     topic.add(1, delay="1h")
     page.wrong.clear()  # that nobody answered is what the browser has to say of it
-    site.start()
+    service.start()
     expect(page.locator(".sign")).to_have_attribute("data-state", "live")
     expect(page.locator("#lost")).to_be_hidden()
     expect(page.locator(".tiles dd.delayed")).to_have_text("2")

@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 
 import httpx
-import pytest
 
 import tarry
+from dashboard.conftest import Service
 from tarry.verbs import tokens
 
 OURS = {"sec-fetch-site": "same-origin"}
-Serve = Callable[..., tuple[str, "subprocess.Popen[str]"]]
 
 
-@pytest.fixture
-def serve(valkey_url: str, namespace: str) -> Iterator[Serve]:
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*words: str) -> tuple[str, subprocess.Popen[str]]:
-        line = [sys.executable, "-m", "tarry", "serve", "--port", "0", "--url", valkey_url, "--namespace", namespace]
-        process = subprocess.Popen([*line, "--no-dialects", *words], stderr=subprocess.PIPE, text=True)
-        started.append(process)
-        assert process.stderr is not None
-        said = ""
-        while "drains it" not in said:
-            row = process.stderr.readline()
-            assert row, said
-            said += row
-        found = re.search(r"service at (\S+)", said)
-        assert found is not None
-        return found[1], process
-
-    yield start
-    for process in started:
-        process.terminate()
-        process.communicate(timeout=20)
-
-
-def test_a_service_shows_it_and_its_api_goes_on(serve: Serve, client: tarry.Client) -> None:
+def test_a_service_shows_it_and_its_api_goes_on(service: Service, client: tarry.Client) -> None:
     client.topic("orders").add(0, id="7", delay="1h")
-    place, process = serve()
-    with httpx.Client(base_url=place, timeout=10) as http:
+    service.start()
+    with httpx.Client(base_url=service.at, timeout=10) as http:
         assert "orders" in http.get("/").text
         assert http.get("/healthz").status_code == 200
         unknown = http.get("/v1/unknown")
@@ -59,24 +30,24 @@ def test_a_service_shows_it_and_its_api_goes_on(serve: Serve, client: tarry.Clie
         with http.stream("GET", "/", headers={"accept": "text/event-stream"}) as stream:
             lines = stream.iter_lines()
             assert any("event: view" in line for line in lines)
-            os.kill(process.pid, signal.SIGTERM)
+            service.process.send_signal(signal.SIGTERM)
             for _ in lines:
                 pass  # a stream does not hold up the end
-    assert process.wait(15) == 0
+    assert service.process.wait(15) == 0
 
 
 def test_a_service_with_tokens_asks_for_one_and_obeys_its_scopes(
-    serve: Serve, client: tarry.Client, namespace: str
+    service: Service, client: tarry.Client, namespace: str
 ) -> None:
     made = {scope: tokens.make(os.urandom, [scope]) for scope in ("view", "admin", "produce")}
     for _, id, record in made.values():
         client.engine.run(tokens.keep(namespace, id, record))
     client.topic("orders").add(0, id="7", delay="1h")
-    place, _ = serve()
+    service.start()
     data = {"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"}
 
     def signed_in(scope: str) -> tuple[int, int]:
-        with httpx.Client(base_url=place, timeout=10, headers=OURS) as http:
+        with httpx.Client(base_url=service.at, timeout=10, headers=OURS) as http:
             assert http.get("/").headers["location"] == "/sign-in"
             http.post("/sign-in", data={"token": made[scope][0]})
             return http.get("/").status_code, http.post("/act", data=data).status_code
@@ -88,6 +59,6 @@ def test_a_service_with_tokens_asks_for_one_and_obeys_its_scopes(
     assert client.topic("orders").get("7") is None
 
 
-def test_a_service_without_it_has_nothing_there(serve: Serve) -> None:
-    place, _ = serve("--no-dashboard")
-    assert httpx.get(place + "/").status_code == 404
+def test_a_service_without_it_has_nothing_there(service: Service) -> None:
+    service.start("--no-dashboard")
+    assert httpx.get(service.at + "/").status_code == 404

@@ -129,7 +129,12 @@ async def dead(topic: Any, clock: Clock) -> None:
             ("calm", "Paused for 50 m."),
             None,
         ),
-        (behind, "It has been ready for 30 s. 1 job is due before it.", None, None),
+        (
+            behind,
+            "It has been ready for 30 s. 2 jobs are due before it. At the pace of late, 1.9/min, its turn comes in about 1 m 2 s.",
+            None,
+            None,
+        ),
         (
             capped,
             "The topic is capped at 1 at a time, and 1 are reserved",
