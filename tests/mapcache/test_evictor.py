@@ -29,6 +29,17 @@ def until(true: Callable[[], Any], what: str) -> None:
         time.sleep(0.005)
 
 
+class Threads:
+    """Those that have begun since, and live."""
+
+    def __init__(self) -> None:
+        self._before = set(threading.enumerate())
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(thread.name for thread in set(threading.enumerate()) - self._before)
+
+
 @pytest.fixture
 def clients(valkey_url: str) -> Iterator[Callable[[], tarry.Client]]:
     with ExitStack() as stack:
@@ -102,6 +113,27 @@ def test_an_entry_that_ends_sooner_calls_the_evictor_once(valkey_url: str, name:
     assert said == [b"due%d" % (now + 3000), b"due%d" % (now + 2000), b"end"]
 
 
+def test_idle_maps_come_to_share_one_round_trip(valkey_url: str, name: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        keeper, rounds = Keeper(b"me"), list[int]()
+        for number in range(5):
+            keeper.add(client.map_cache(f"{name}-{number}", policy=None)._verbs.desk, None, 1, 0.0)
+            for kept in keeper.maps:
+                if kept.alarm is None:
+                    keeper.answered(
+                        kept, client.engine.run(kept.request()), client.clock.seconds(), client.clock.seconds
+                    )
+            client.clock.advance(1)
+        for _ in range(6):
+            client.clock.pass_until(keeper.until())
+            due = keeper.due(client.clock.seconds())
+            rounds.append(len(due))
+            for kept in due:
+                keeper.answered(kept, client.engine.run(kept.request()), client.clock.seconds(), client.clock.seconds)
+        assert rounds[-3:] != [1, 1, 1]
+        assert 5 in rounds or sum(rounds[-2:]) == 5, rounds
+
+
 def test_foreign_words_move_no_alarm(valkey_url: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
         desk = client.map_cache("words", policy=None)._verbs.desk
@@ -153,18 +185,18 @@ def test_expired_entries_go_by_themselves_once_and_soon(clients: Any, name: str,
 
 def test_many_maps_have_one_loop(clients: Any, name: str) -> None:
     client = clients()
-    before = threading.active_count()
+    threads = Threads()
     maps = [client.map_cache(f"{name}-{i}", codec="string") for i in range(50)]
     for each in maps:
         each.put("a", "1", ttl="30ms")
-    assert threading.active_count() - before == 2  # it, and the one that hears
+    assert threads.names == ["tarry-evictor", "tarry-hearing"]
     for each in maps:
         until(lambda each=each: each.stats().expired + each.stats().size == 0, "evicted")
 
 
 def test_a_lost_handle_leaves_nothing_behind(clients: Any, name: str, server: Any) -> None:
     client = clients()
-    before = threading.active_count()
+    threads = Threads()
     cache = client.map_cache(name, codec="string")
     second = client.map_cache(name, codec="string")
     cache.put("a", "1")
@@ -174,16 +206,27 @@ def test_a_lost_handle_leaves_nothing_behind(clients: Any, name: str, server: An
     del cache
     gc.collect()
     until(lambda: not server.exists(f"tarry:{{{name}}}:evictors"), "the seat is free")
-    until(lambda: threading.active_count() == before, "the threads have ended")
+    until(lambda: not threads.names, "the threads have ended")
     assert second.get("a") == "1"
     until(lambda: server.exists(f"tarry:{{{name}}}:evictors"), "a verb begins anew")
 
 
+def test_cut_connections_end_no_eviction(clients: Any, name: str, server: Any) -> None:
+    cache = clients().map_cache(name, codec="string")
+    cache.put("a", "1")
+    until(lambda: server.zcard(f"tarry:{{{name}}}:evictors"), "it is kept")
+    mine = server.client_id()
+    for number in [client["id"] for client in server.client_list() if client["id"] != str(mine)]:
+        server.client_kill_filter(_id=number)
+    cache.put("b", "1", ttl="20ms")
+    until(lambda: server.hlen(name) == 1, "evicted")
+
+
 def test_a_handle_without_a_policy_keeps_nothing(clients: Any, name: str, server: Any) -> None:
     client = clients()
-    before = threading.active_count()
+    threads = Threads()
     client.map_cache(name, codec="string", policy=None).put("a", "1", ttl="1ms")
-    assert threading.active_count() == before
+    assert not threads.names
     assert server.hlen(name) == 1
 
 
@@ -198,10 +241,10 @@ def test_redissons_rule_takes_the_latch(clients: Any, name: str, server: Any) ->
 
 def test_an_empty_map_is_let_go_if_that_is_wanted(clients: Any, name: str) -> None:
     client = clients()
-    before = threading.active_count()
+    threads = Threads()
     cache = client.map_cache(name, codec="string", policy=AdaptivePolicy(minimum=1, remove_empty=True))
     cache.put("a", "1", ttl="1ms")
-    until(lambda: threading.active_count() == before, "nothing is kept any more")
+    until(lambda: not threads.names, "nothing is kept any more")
     cache.put("b", "1", ttl="1ms")
     until(lambda: cache.stats().expired == 0 and cache.stats().size == 0, "it is kept again")
 

@@ -33,6 +33,10 @@ from tarry.words.durations import MILLISECOND, SECOND
 
 FROZEN_S = 0.05
 """An answer that was read later than this came to a process that did not run."""
+EARLY_S = 2.5
+"""A look-around may come so much early, to go with another look."""
+AROUND_US = 4_900_000
+"""Who may wait so long is told to look around."""
 FIRST_S, LONGEST_S = 0.1, 5.0
 """After an error: again after so long, and twice that."""
 
@@ -44,6 +48,7 @@ class Kept:
         "again",
         "alarm",
         "answered",
+        "around",
         "desk",
         "failures",
         "looking",
@@ -63,6 +68,7 @@ class Kept:
         self.alarm: float | None = None  #: when to look; ``None``: now
         self.looking = False  #: a look is on its way …
         self.again = False  #: … and what was heard meanwhile may be newer than its answer
+        self.around = False  #: no entry is known to expire before the alarm
         self.seat = 0
         self.failures = 0
         self.pace = rule.begin() if rule else None
@@ -120,8 +126,10 @@ class Keeper:
         return list(self._kept.values())
 
     def due(self, now: float) -> list[Kept]:
-        """The maps to look at now."""
-        return [kept for kept in self._kept.values() if kept.alarm is None or kept.alarm <= now]
+        """The maps to look at now; and those that would only be looked around in soon: so all come to share a round trip."""
+        ripe = [kept for kept in self._kept.values() if kept.alarm is None or kept.alarm <= now]
+        soon = now + EARLY_S if ripe else now
+        return ripe + [kept for kept in self._kept.values() if kept.around and now < (kept.alarm or 0) <= soon]
 
     def until(self) -> float:
         """When to look next."""
@@ -149,7 +157,7 @@ class Keeper:
         kept.answered, kept.now = min(now, sent + FROZEN_S), step.now
         wait = step.wait / SECOND * (1 if step.seat else 1 - crc32(kept.me) % 100 / 1000)
         kept.alarm = None if step.more or kept.again else kept.answered + wait
-        kept.looking = False
+        kept.looking, kept.around = False, step.wait >= AROUND_US
 
     def _swept(self, kept: Kept, swept: Swept, now: float) -> None:
         assert kept.rule is not None
@@ -161,7 +169,7 @@ class Keeper:
             self._kept.pop(kept.desk.keys.hints, None)
 
     def failed(self, kept: Kept, now: float) -> None:
-        kept.seat, kept.looking = 0, False
+        kept.seat, kept.looking, kept.around = 0, False, False
         if kept.pace is not None:
             kept.alarm = now + kept.pace.delay_s
             return
