@@ -52,6 +52,9 @@ A map cache that is shared with Java applications, likewise:
     tarry:{MAP}:evictors                       sorted set   evictor → when it promised to look                 ours
     tarry:{MAP}:answer:NONCE                   string       what a call answered, for 30 s, should it come again   ours
 
+Told on its channel ``tarry:{MAP}:hints``, to whoever keeps the map or waits for a load: ``due`` and a moment in ms, ``key`` and
+a key. Redisson's four channels of events are named in tarry.verbs.redisson.names.
+
 A QUEUE, LOCK or MAP that has a brace in its name stands there without braces around it, as Redisson has it.
 """
 
