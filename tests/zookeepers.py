@@ -1,91 +1,22 @@
-"""ZooKeeper for tests: Debian's package, run with java in a folder of its own, on a free port, stopped by its pid."""
+"""ZooKeeper for tests: the same that the benchmark measures with; where its package is missing, the tests skip."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 
 import servers
+from bench.zookeeper import ZooKeeper, missing
 
-JAR = Path("/usr/share/java/zookeeper.jar")
-MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
-TICK_MS = 200
-"""Sessions of two ticks and more are allowed: 0.4 s."""
-READY_S = 60
-
-
-class ZooKeeper:
-    """One server, which keeps its data when it is started again."""
-
-    def __init__(self, folder: Path, port: int) -> None:
-        self._folder = folder
-        self.port = port
-        self.hosts = f"{servers.LOOPBACK}:{port}"
-        self._process: subprocess.Popen[bytes] | None = None
-        (folder / "zoo.cfg").write_text(
-            f"tickTime={TICK_MS}\ndataDir={folder}/data\nclientPortAddress={servers.LOOPBACK}\nclientPort={port}\n"
-            "admin.enableServer=false\nforceSync=no\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n"
-            "4lw.commands.whitelist=*\n",
-            encoding="utf-8",
-        )
-
-    def start(self) -> None:
-        java = shutil.which("java")
-        assert java is not None
-        words = [java, *QUICK_START, "-cp", f"{self._folder}:{JAR}", MAIN, str(self._folder / "zoo.cfg")]
-        with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(words, stdout=log, stderr=log)
-        by = time.monotonic() + READY_S
-        while self.ask("ruok") != b"imok":
-            assert self._process.poll() is None, (self._folder / "log").read_text()
-            assert time.monotonic() < by, "ZooKeeper has not come up"
-            time.sleep(0.02)
-
-    def ask(self, word: str) -> bytes:
-        """One of its four-letter words."""
-        try:
-            with closing(socket.create_connection((servers.LOOPBACK, self.port), 2)) as line:
-                line.sendall(word.encode())
-                found = b""
-                while piece := line.recv(1 << 16):
-                    found += piece
-                return found
-        except OSError:
-            return b""
-
-    def signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, number)
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
+__all__ = ["ZooKeeper", "server"]
 
 
 @contextmanager
 def server() -> Iterator[ZooKeeper]:
-    if not JAR.exists() or shutil.which("java") is None:
-        pytest.skip("needs zookeeper (apt install zookeeper default-jre-headless)")
-    try:
-        import kazoo as _  # noqa: F401
-    except ImportError:
-        pytest.skip("needs kazoo (pip install 'tarry[zookeeper]')")
+    if lacking := missing():
+        pytest.skip(f"needs {lacking}")
     with servers.short_folder() as folder:
         running = ZooKeeper(folder, servers.free_ports(1)[0])
         try:

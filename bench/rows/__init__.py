@@ -13,6 +13,7 @@ from bench.rows.dashboard import dashboard
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
+from bench.rows.locks import locks
 from bench.rows.map_cache import map_cache
 from bench.rows.memory import memory
 from bench.rows.noise import noise
@@ -38,6 +39,7 @@ ROWS: dict[str, Row] = {
     "queue_drain": queue_drain,
     "queue_movers": queue_movers,
     "map_cache": map_cache,
+    "locks": locks,
     "cluster": cluster,
     "dashboard": dashboard,
 }

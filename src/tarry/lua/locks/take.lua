@@ -8,20 +8,23 @@ local clock, holder, depth, lease, again = unpack(ARGV)
 -- include clock
 
 local WEEK = 7 * 24 * 3600 * 1000
-local held = redis.call('HGET', lock, holder)
-if not held and depth ~= '1' then return {-1} end
-if not held and redis.call('EXISTS', lock) == 1 then return {0, redis.call('PTTL', lock)} end
+local free = redis.call('EXISTS', lock) == 0
+local held = not free and redis.call('HGET', lock, holder)
+if not held then
+  if depth ~= '1' then return {-1} end
+  if not free then return {0, redis.call('PTTL', lock)} end
+end
 
 local last = redis.call('GET', token)
 local mine = held and tonumber(last)
 if not mine then  -- rises from holder to holder, also when the key was lost: never below the server's time
   mine = math.max((tonumber(last) or 0) + 1, now)
-  if last and redis.call('PTTL', token) == -1 then  -- Java counts too (RFencedLock): it stays for ever
-    redis.call('SET', token, text(mine))
+  if last then
+    redis.call('SET', token, text(mine), 'KEEPTTL')  -- where Java counts too (RFencedLock) it stays for ever
   else
     redis.call('SET', token, text(mine), 'PX', WEEK)
   end
 end
 redis.call('HSET', lock, holder, depth)
-if redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
+if free or redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
 return {mine}
