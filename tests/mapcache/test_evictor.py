@@ -249,6 +249,18 @@ def test_an_empty_map_is_let_go_if_that_is_wanted(clients: Any, name: str) -> No
     until(lambda: cache.stats().expired == 0 and cache.stats().size == 0, "it is kept again")
 
 
+def test_in_imaginary_time_nothing_evicts_by_itself(valkey_url: str, name: str, server: Any) -> None:
+    threads = Threads()
+    with TestClient(valkey_url, Clock()) as client:
+        cache = client.map_cache(name, codec="string")
+        cache.put("a", "1", ttl=5)
+        client.clock.advance(5)
+        assert not threads.names
+        assert server.hlen(name) == 1
+        assert "a" not in cache
+        assert cache.evict() == 1
+
+
 @pytest.mark.slow
 def test_a_killed_process_is_followed(clients: Any, name: str, server: Any, valkey_url: str) -> None:
     code = f"import tarry, time; m = tarry.Client({valkey_url!r}).map_cache({name!r}); m.size(); print(1, flush=True); time.sleep(99)"

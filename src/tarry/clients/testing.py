@@ -92,6 +92,8 @@ class _Alone:
 
 
 class _Engine(Engine):
+    keeps_maps = False
+
     def __init__(self, origin: Origin, clock: Clock) -> None:
         super().__init__(origin)
         self._clock, self._alone = clock, _Alone(clock)
@@ -108,6 +110,8 @@ class _Engine(Engine):
 
 
 class _AsyncEngine(AsyncEngine):
+    keeps_maps = False
+
     def __init__(self, origin: Origin, clock: Clock) -> None:
         super().__init__(origin)
         self._clock, self._alone = clock, _Alone(clock)

@@ -42,6 +42,9 @@ P = TypeVar("P", bound=Part)
 class Engine:
     """Performs what verbs say, and waits, in any number of event loops; connects at the first request."""
 
+    keeps_maps = True
+    """Whether a loop of this client evicts from its maps. In imaginary time nothing happens by itself."""
+
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.runner = Runner(origin.address, origin.patience)

@@ -37,7 +37,7 @@ class AsyncMapCache(AsyncDictFace[K, V]):
     def __init__(self, engine: Engine, verbs: MapVerbs[K, V], policy: Policy) -> None:
         self._engine = engine
         self._rule = rule_of(policy)
-        self._keeps = policy is not None and not verbs.native
+        self._keeps = engine.keeps_maps and policy is not None and not verbs.native
         self._keeping: Any = None
         self._verbs = verbs
         self.name = verbs.desk.name
