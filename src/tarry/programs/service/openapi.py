@@ -139,6 +139,8 @@ def _responses(row: Row) -> dict[str, Any]:
         said[str(status)] = {"description": told}
         if status != 204:
             schema = _ref(row.gives) if _is_model(row.gives) else {} if row.gives is not str else {"type": "string"}
+            if row.or_null:
+                schema = {"anyOf": [schema, {"type": "null"}]}
             said[str(status)]["content"] = {row.media: _media(schema, row.example.answer)}
     by_status: dict[int, list[str]] = {}
     for code, status, _ in problems.known():

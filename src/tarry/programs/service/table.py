@@ -68,6 +68,8 @@ class Row:
     """The model of the query."""
     gives: Any = None
     """The model of the answer; ``None``: 204."""
+    or_null: bool = False
+    """Or the answer is ``null``."""
     media: str = "application/json"
     status: int = 200
     also: Mapping[int, str] = field(default_factory=dict)

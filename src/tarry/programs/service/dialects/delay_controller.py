@@ -112,6 +112,7 @@ def table_of(namespace: str) -> Table:
         may=CONSUME,
         asks=DelayPop,
         gives=ReservedJob,
+        or_null=True,
         namespace=namespace,
         head=False,
         example=Example(answer=ReservedJob(10_000, 3, "tag:testid:3", 0, "RESERVED", "test", 10_000)),

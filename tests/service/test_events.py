@@ -1,0 +1,86 @@
+"""Server-sent events: a topic's numbers, when they change; and shared queues."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from service.served import Api, Served
+from service.test_gone import until
+from tarry.clients.testing import Clock
+
+
+def events(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
+    kind = ""
+    for line in answer.iter_lines():
+        if line.startswith("event: "):
+            kind = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield kind, json.loads(line.removeprefix("data: "))
+
+
+def test_a_listener_hears_how_it_is_and_every_change(served: Served, real: Api) -> None:
+    jobs = "/v1/topics/orders/jobs"
+    with real.http.stream("GET", "/v1/topics/orders/events") as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        heard = events(answer)
+        kind, stats = next(heard)
+        assert (kind, stats["delayed"]) == ("stats", 0)
+        real.post(jobs, {"body": 1, "delay": 60}, 201)
+        real.post("/v1/topics/other/jobs", {"body": 1, "delay": 60}, 201)
+        _, stats = next(heard)
+        assert (stats["topic"], stats["delayed"]) == ("orders", 1)
+    until(lambda: served.door.held == 0)
+
+
+def test_all_topics_of_a_namespace(real: Api) -> None:
+    for topic in ("a", "b"):
+        real.post(f"/v1/topics/{topic}/jobs", {"body": 1, "delay": 60}, 201)
+    with real.http.stream("GET", "/v1/events") as answer:
+        heard = events(answer)
+        assert {next(heard)[1]["topic"], next(heard)[1]["topic"]} == {"a", "b"}
+
+
+def test_nobody_looks_when_nobody_listens(served: Served, real: Api) -> None:
+    from tarry.programs.service.paths.events import Ticker
+
+    with real.http.stream("GET", "/v1/topics/orders/events") as answer:
+        next(events(answer))
+    ticker = served.door.part(Ticker)
+    until(lambda: ticker._task is None or ticker._task.done())
+
+
+# ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_offered_is_counted_listed_and_moved(served: Served, valkey_url: str) -> None:
+    from service.served import serve
+    from tarry.clients.testing import TestAsyncClient
+    from tarry.programs.service.settings import NO_DIALECTS, Settings
+
+    clock = Clock()
+    settings = Settings(namespaces=("queues",), dialects=NO_DIALECTS)
+    with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings) as running:
+        api = Api(running.url, "queues")
+        path = "/v1/queues/ServiceMessages"
+        due = api.post(f"{path}/offer", {"values": ["AAAA", {"a": [1, 2.5, None]}], "delay": "20s", "codec": "json"})[
+            "due"
+        ]
+        assert due == ["2027-01-15T08:00:20Z"] * 2
+        assert api.get(path) == {"delayed": 2, "ready": 0}
+        assert api.get(f"{path}/elements", codec="json") == {"values": ["AAAA", {"a": [1, 2.5, None]}]}
+        assert api.get(f"{path}/elements", codec="json", limit=1) == {"values": ["AAAA"]}
+        clock.advance(21)
+        client = running.door.clients["queues"]
+        assert running.run(client.blocking_queue("ServiceMessages", codec="json").poll()) == "AAAA"
+        assert api.get(path) == {"delayed": 0, "ready": 1}
+        assert api.refused("POST", "/v1/queues/tarry:%7Bdefault%2Forders%7D:wake/offer", {"values": ["x"]}) == (
+            400,
+            "bad_input",
+        )
+        assert api.refused("POST", f"{path}/offer", {"values": ["?"], "codec": "bytes"}) == (400, "bad_input")
+        api.post(f"{path}/offer", {"values": ["AAEC"], "codec": "bytes"})
+        api.http.close()

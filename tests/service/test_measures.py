@@ -1,0 +1,119 @@
+"""What Prometheus reads, what Grafana shows, and what is told of health."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.served import Api, Served
+from tarry.clients.testing import Clock
+
+DASHBOARD = Path(__file__).parents[2] / "examples" / "grafana-dashboard.json"
+
+
+def scraped(served: Served) -> dict[str, Any]:
+    answer = httpx.get(f"{served.url}/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {family.name: family for family in text_string_to_metric_families(answer.text)}
+
+
+def value(family: Any, namespace: str, **labels: str) -> float:
+    found = [
+        sample.value
+        for sample in family.samples
+        if sample.labels.get("namespace") == namespace and labels.items() <= sample.labels.items()
+    ]
+    assert len(found) == 1, family.samples
+    return float(found[0])
+
+
+def test_jobs_totals_and_lateness_are_what_the_topic_says(served: Served, api: Api, clock: Clock) -> None:
+    jobs = "/v1/topics/orders/jobs"
+    for delay in (0, 0, 50, 90):
+        api.post(jobs, {"body": 1, "delay": delay}, 201)
+    clock.advance("5s")
+    job = api.post("/v1/topics/orders/pop", {})
+    api.post(f"{jobs}/{job['id']}/finish", {"receipt": job["receipt"]}, 204)
+    api.refused("POST", f"{jobs}/{job['id']}/touch", {"receipt": 7, "ttr": 9})
+    api.post("/v1/topics/orders/pause", {})
+    seen, name = scraped(served), api.namespace
+    states = {state: value(seen["tarry_jobs"], name, state=state) for state in ("delayed", "ready", "reserved", "dead")}
+    assert states == {"delayed": 2, "ready": 1, "reserved": 0, "dead": 0}
+    totals = ["added", "popped", "finished", "stale"]
+    assert [value(seen[f"tarry_{total}"], name) for total in totals] == [4, 1, 1, 1]
+    assert 5 <= value(seen["tarry_oldest_overdue_seconds"], name) < 5.001
+    assert 45 <= value(seen["tarry_next_due_seconds"], name) < 45.001
+    assert value(seen["tarry_paused"], name) == 1
+    late = [sample for sample in seen["tarry_lateness_seconds"].samples if sample.labels.get("namespace") == name]
+    buckets = {sample.labels["le"]: sample.value for sample in late if sample.name.endswith("_bucket")}
+    assert [n for le, n in buckets.items() if le != "+Inf" and float(le) < 4] == [0] * 8
+    assert buckets["16.7772"] == buckets["+Inf"] == 1
+    assert sum(sample.value for sample in late if sample.name.endswith("_sum")) > 4
+
+
+def test_requests_are_measured_by_route_and_status(served: Served, api: Api) -> None:
+    api.refused("GET", "/v1/topics/orders/jobs/7")
+    api.refused("GET", "/nowhere")
+    seen = scraped(served)["tarry_http_request_seconds"]
+    counted = {
+        (sample.labels["route"], sample.labels["status"]): sample.value
+        for sample in seen.samples
+        if sample.name.endswith("_count")
+    }
+    assert counted["jobs_get", "404"] >= 1
+    assert counted["none", "404"] >= 1
+    assert not [route for route, _ in counted if "/" in route or "7" in route], "a path would be a label without end"
+
+
+def test_every_expression_of_the_dashboard_is_about_something_that_is_exported(served: Served, api: Api) -> None:
+    api.post("/v1/topics/orders/jobs", {"body": 1, "delay": 9}, 201)
+    known = {sample.name for family in scraped(served).values() for sample in family.samples}
+    expressions = [
+        target["expr"] for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]
+    ]
+    used = {name for text in expressions for name in re.findall(r"tarry_\w+", text)}
+    assert used <= known, used - known
+    assert len(expressions) >= 12
+
+
+def test_the_dashboard_has_the_shape_that_grafana_loads() -> None:
+    board = json.loads(DASHBOARD.read_text())
+    assert isinstance(board["title"], str)
+    assert isinstance(board["uid"], str)
+    assert board["schemaVersion"] >= 36
+    assert board.get("id") is None, "a number would replace somebody's dashboard"
+    assert {"from", "to"} <= board["time"].keys()
+    names = {variable["name"] for variable in board["templating"]["list"]}
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert place["x"] + place["w"] <= 24
+        assert not cells & taken, "panels overlap"
+        taken |= cells
+        assert {"id", "type", "title", "fieldConfig", "datasource"} <= panel.keys()
+        refs = [target["refId"] for target in panel["targets"]]
+        assert len(set(refs)) == len(refs) > 0
+        for target in panel["targets"]:
+            variables = set(re.findall(r"\$(\w+)", target["expr"])) - {"__rate_interval"}
+            assert variables <= names
+            assert target["expr"].count("(") == target["expr"].count(")")
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_health(served: Served) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = httpx.get(served.url + path)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    import tarry
+
+    assert httpx.get(f"{served.url}/version").json() == {"version": tarry.__version__}

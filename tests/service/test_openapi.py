@@ -1,0 +1,107 @@
+"""The OpenAPI document: whatever it allows is answered as it says, and whatever it forbids is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis.checks import load_all_checks
+from schemathesis.generation import GenerationMode
+
+from service.served import Served, serve
+from tarry.clients.aio.client import AsyncClient
+from tarry.programs.service import openapi
+from tarry.programs.service.rows import rows_of
+from tarry.programs.service.settings import Settings
+
+ROWS = rows_of(Settings())
+DOCUMENT = json.loads(openapi.encoded(ROWS))
+load_all_checks()
+EXAMPLES = 6
+LONG = {"delay_queue_pop"}
+"""Waits for three minutes where nothing is said."""
+STREAMS = {"events_of_topic", "events_of_all"}
+
+
+def test_the_document_is_openapi_3_1_and_every_row_is_in_it() -> None:
+    assert DOCUMENT["openapi"] == "3.1.0"
+    for row in ROWS:
+        operation = DOCUMENT["paths"][row.path][row.method.lower()]
+        assert operation["summary"].endswith((".", "`.", "one.", ",")) or operation["summary"], row.path
+    names = [operation["operationId"] for path in DOCUMENT["paths"].values() for operation in path.values()]
+    assert len(set(names)) == len(names) == len(ROWS)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.takes is not None], ids=lambda row: row.name)
+def test_every_request_has_an_example_that_its_model_reads(row: Any) -> None:
+    assert row.example.request is not None, row.path
+    row.decode(msgspec.json.encode(row.example.request))
+
+
+def test_examples_fit_their_schemas() -> None:
+    for path in DOCUMENT["paths"].values():
+        for operation in path.values():
+            contents = [operation.get("requestBody", {}).get("content", {})]
+            contents += [answer.get("content", {}) for answer in operation["responses"].values()]
+            for media in (media for content in contents for media in content.values()):
+                if "example" in media and media["schema"]:
+                    whole = {**media["schema"], "components": DOCUMENT["components"]}
+                    jsonschema_rs.validator_for(whole).validate(media["example"])
+
+
+@pytest.fixture(scope="module")
+def fuzzed(valkey_url: str) -> Iterator[Served]:
+    with serve(lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}")) as running:
+        yield running
+
+
+EXCLUDED = [
+    check
+    for check in schemathesis.checks.CHECKS.get_all()
+    if check.__name__
+    in {
+        # lengths are counted in bytes of UTF-8, sums of durations end with the year 9999: no schema says so
+        "positive_data_acceptance",
+        # no token is asked for here; tests/service/test_tokens.py
+        "ignored_auth",
+    }
+]
+
+
+ALWAYS_200 = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == "negative_data_rejection"]
+"""The dialect of the Go implementation refuses with a code in the body; tests/service/test_dialects.py."""
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
+
+
+def name_of(operation: Any) -> str:
+    return str(operation.definition.raw["operationId"])
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.name.lower())
+@pytest.mark.parametrize("operation", [one for one in OPERATIONS if name_of(one) not in STREAMS | LONG], ids=name_of)
+def test_whatever_the_document_says_is_answered_as_it_says(operation: Any, mode: Any, fuzzed: Served) -> None:
+    """Good words are answered as the document says, bad ones refused."""
+
+    @settings(
+        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def hold(case: Any) -> None:
+        if isinstance(case.body, dict) and "wait" in case.body and mode is GenerationMode.POSITIVE:
+            case.body["wait"] = 0
+        case.call_and_validate(
+            base_url=fuzzed.url, excluded_checks=EXCLUDED + ALWAYS_200 * name_of(operation).startswith("delay_queue")
+        )
+
+    try:
+        hold()
+    except Unsatisfiable:
+        pass  # nothing about it can be wrong
