@@ -38,7 +38,7 @@ class Crew:
         with Redis.from_url(bench.url) as redis:
             while sum(row["cmd"] == "blpop" for row in redis.client_list()) < processes:
                 time.sleep(0.05)  # they arrive
-        time.sleep(SETTLE_S)
+        time.sleep(SETTLE_S if bench.effort != "tiny" else 0.1)
 
     def tell(self) -> dict[str, float]:
         told, _ = self._process.communicate()
@@ -47,7 +47,7 @@ class Crew:
 
 def queue_movers(bench: Bench) -> list[Result]:
     results: list[Result] = []
-    for consumers in CONSUMERS if bench.effort != "tiny" else (1, 2):
+    for consumers in CONSUMERS if bench.effort != "tiny" else (2,):
         bench.flush()
         results += _offered(bench, consumers)
     bench.flush()
@@ -97,7 +97,7 @@ def _lost(bench: Bench) -> Result:
     crew, luck = Crew(bench, 2), random.Random(7)
     written: dict[str, float] = {}
     with Redis.from_url(bench.url) as redis:
-        for number in range(bench.size(20, 8, 2)):
+        for number in range(bench.size(20, 8, 1)):
             payload = b"%d" % number
             element = pack(payload, luck.randbytes(8))
             written[str(number)] = now = time.time()

@@ -40,14 +40,14 @@ def moved(server: Any) -> list[int]:
     return [int(payload) for payload in server.lrange(KEYS.ready, 0, -1)]
 
 
-def drive(client: TestClient, meddle: Callable[[], None]) -> int:
+def drive(client: TestClient, meddle: Callable[[], None], every: int = 8) -> int:
     """Performs the whole transfer; now and then somebody meddles between two requests. Answers how many scripts."""
     flow, answer, scripts = places.transfer_all(KEYS), None, 0
     try:
         while True:
             request = flow.send(answer)
             scripts += 1
-            if scripts % 8 == 0:
+            if scripts % every == 0:
                 meddle()
             answer = client.engine.runner.perform(request)
     except StopIteration:
@@ -104,7 +104,7 @@ def test_others_may_remove_from_the_middle_and_offer_so_that_the_length_stays(
             server.rpush(KEYS.order, late)
             server.zadd(KEYS.timeouts, {late: clock.us // 1000 + 10**6})
 
-    drive(client, meddle)
+    drive(client, meddle, every=15)
     assert len(removed) > 1
     assert moved(server) == [i for i in mixed if i not in set(removed)]
     left = server.lrange(KEYS.order, 0, -1)
@@ -130,7 +130,7 @@ def test_others_may_offer_what_is_overdue_by_a_clock_that_is_late(
         in_order = set(server.lrange(KEYS.order, 0, -1))
         inconsistent.append(len(in_order ^ set(server.zrange(KEYS.timeouts, 0, -1))))
 
-    drive(client, meddle)
+    drive(client, meddle, every=14)
     assert len(offered) > 1
     assert not any(inconsistent)
     assert sorted(moved(server)) == sorted([*mixed, *offered])
