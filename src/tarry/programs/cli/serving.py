@@ -33,6 +33,12 @@ def serve(
     key: Annotated[Path | None, typer.Option(help="TLS: a file with its key, PEM.", show_default=False)] = None,
     max_request: Annotated[int, typer.Option(min=1024, help="The largest body of a request, in bytes.")] = 8 << 20,
     drain: Annotated[str, typer.Option(help="How long SIGTERM keeps the port open, answering 503.")] = "1s",
+    map_cache: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map-cache", help="A map shared with Java for the metrics; may be repeated.", show_default=False
+        ),
+    ] = None,
     dashboard: Annotated[bool, typer.Option(help="Show the dashboard at /.")] = True,
     dialects: Annotated[bool, typer.Option(help="Speak the dialects of other systems.")] = True,
     delay_controller: Annotated[str, typer.Option(help="The namespace of /delay/add and its like.")] = "delay",
@@ -54,6 +60,7 @@ def serve(
         namespaces=tuple(dict.fromkeys((session.namespace, *(also or ())))),
         max_request=max_request,
         dialects=spoken,
+        map_caches=tuple(dict.fromkeys(map_cache or ())),
         dashboard=dashboard,
         drain_s=microseconds(drain, "drain") / SECOND,
     )

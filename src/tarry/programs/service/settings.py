@@ -42,6 +42,8 @@ class Settings:
     max_request: int = MAX_REQUEST
     max_body: int = 1 << 20
     dialects: Dialects = field(default_factory=Dialects)
+    map_caches: tuple[str, ...] = ()
+    """Maps shared with Java that the metrics tell of."""
     dashboard: bool = True
     """Shown at ``/``."""
     drain_s: float = 1.0

@@ -1,0 +1,44 @@
+"""What Prometheus reads of map caches that are shared with Java: those that the service was told of, for nobody lists them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.client import AsyncClient
+    from tarry.verbs.mapcache.shapes import MapStats
+
+
+async def exposition(client: AsyncClient, names: Iterable[str]) -> bytes:
+    """The maps as they are now. Raises a ``TarryError``."""
+    maps = [client.map_cache(name, codec="bytes", policy=None) for name in names]
+    return generate_latest(_Maps(await asyncio.gather(*[one.stats() for one in maps])))
+
+
+class _Maps(CollectorRegistry):
+    """Maps at one moment, as a registry that is read once."""
+
+    def __init__(self, seen: list[MapStats]) -> None:
+        super().__init__(auto_describe=False)
+        self._seen = seen
+
+    def collect(self) -> Iterator[Metric]:
+        entries = GaugeMetricFamily(
+            "tarry_map_cache_entries", "Entries that live, and expired ones that wait.", labels=("map", "state")
+        )
+        most = GaugeMetricFamily("tarry_map_cache_max_size", "The maximum size; 0 without one.", labels=("map",))
+        due = GaugeMetricFamily("tarry_map_cache_next_expiry_seconds", "Until the next expires.", labels=("map",))
+        keepers = GaugeMetricFamily("tarry_map_cache_keepers", "The evictor and its deputy.", labels=("map",))
+        for now in self._seen:
+            entries.add_metric((now.name, "live"), now.size)
+            entries.add_metric((now.name, "expired"), now.expired)
+            most.add_metric((now.name,), now.max_size or 0)
+            keepers.add_metric((now.name,), now.keepers)
+            if now.next_expiry is not None:
+                due.add_metric((now.name,), max((now.next_expiry - now.now).total_seconds(), 0.0))
+        yield from (entries, most, due, keepers)
