@@ -13,7 +13,7 @@ from locks.conftest import redis_client, zookeeper_client
 from locks.party import Party
 
 _numbers = itertools.count()
-GUARDS = ("none", "redis", "zookeeper", "everyone")
+GUARDS = ("none", "redis", pytest.param("zookeeper", marks=pytest.mark.slow), "everyone")
 
 
 class Everyone:

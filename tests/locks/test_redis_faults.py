@@ -167,10 +167,12 @@ def test_a_restarted_server_that_forgot_the_lock_is_noticed(
     try:
         hand, other, client = party.hand(), party.hand(), party.client()
         grant = hand.do(client.lock(name).acquire)
-        waiting = other.begin(client.lock("waiting").acquire)
-        assert waiting.result(5).token
+        waiting = other.begin(party.client().lock(name).acquire, wait=20)
+        until(lambda: hand.do(client.lock(name).state).waiting)
         server.ask("FLUSHALL")
         server.restart()
+        assert waiting.result(9).token > grant.token  # who waits is told that it may have missed a word
+        other.do(waiting.result().release)
         with pytest.raises(LockLost):
             hand.do(grant.check)
         assert hand.do(client.lock(name).acquire).token > grant.token
