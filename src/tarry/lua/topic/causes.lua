@@ -1,22 +1,31 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, limit = unpack(ARGV)
+local clock, from, limit = unpack(ARGV)
 --
--- Why jobs are dead: the `limit` that died last, grouped by their reason and the last line of their error.
--- Answers the dead, how many of them were looked at, then of each group: reason, error, jobs, the last to die, when it
--- did, when the first of them did. The largest groups first, a hundred at most.
+-- Why jobs are dead: one bounded step, those from a rank on that died last, grouped by their reason and the last line of
+-- their error. Answers the dead, how many of them were looked at, then of each group: reason, error, jobs, the last to
+-- die, when it did, when the first of them did; in the order of the last.
 -- include clock job
 
-local GROUPS, LONGEST, TAIL = 100, 200, 400
-local found = redis.call('ZRANGE', dead, 0, limit - 1, 'REV', 'WITHSCORES')
+local LONGEST, TAIL, NEWLINE, BLANK = 200, 400, 10, 32
+
+-- The last line that says something; byte by byte from the end, for a pattern would walk through all of it.
+local function last_line(fault, after)
+  local stop = #fault
+  while stop > after and string.byte(fault, stop) <= BLANK do stop = stop - 1 end
+  local start = stop
+  while start > after and stop - start < TAIL and string.byte(fault, start) ~= NEWLINE do start = start - 1 end
+  return string.sub(fault, start + 1, math.min(stop, start + LONGEST))
+end
+
+local found = redis.call('ZRANGE', dead, from, from + limit - 1, 'REV', 'WITHSCORES')
 local ids, groups, order = {}, {}, {}
 for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
 local faults = #ids > 0 and redis.call('HMGET', runs, unpack(ids)) or {}
 for i, id in ipairs(ids) do
   local _, _, _, _, _, fault = unpack_run(faults[i] or '')
-  local reason, rest = string.match(fault, '^([^\n]*)\n?(.*)$')
-  local tail = string.match(string.sub(rest, -TAIL), '^(.-)%s*$')
-  local last = string.match(tail, '.*\n(.*)$') or tail
-  reason, last = string.sub(reason, 1, LONGEST), string.sub(last, 1, LONGEST)
+  local ends = string.find(fault, '\n', 1, true) or #fault + 1
+  local reason = string.sub(fault, 1, math.min(ends - 1, LONGEST))
+  local last = last_line(fault, math.min(ends, #fault))
   local name, died = #reason .. ':' .. reason .. last, tonumber(found[2 * i])
   local group = groups[name]
   if not group then
@@ -25,10 +34,4 @@ for i, id in ipairs(ids) do
   end
   group[3], group[6] = group[3] + 1, died
 end
-table.sort(order, function(a, b)
-  if a[3] ~= b[3] then return a[3] > b[3] end
-  return a[5] > b[5]
-end)
-local answers = {redis.call('ZCARD', dead), #ids}
-for i = 1, math.min(#order, GROUPS) do answers[#answers + 1] = order[i] end
-return answers
+return {redis.call('ZCARD', dead), #ids, unpack(order)}

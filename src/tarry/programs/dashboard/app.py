@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Collection
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
 from types import TracebackType
@@ -68,16 +68,7 @@ class Dashboard:
         self._parts: dict[Any, Any] = {}
         self._assets = _assets()
         self.version = sha256(b"".join(text for _, text in self._assets.values())).hexdigest()[:12]
-        self.templates = Environment(
-            loader=PackageLoader("tarry.programs.dashboard"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self.templates.filters.update(saying.FILTERS)
-        helpers: dict[str, Any] = {"moved": time_line.moved, "wider": time_line.wider, "rows_of": time_line.rows}
-        self.templates.globals.update(helpers)
+        self.templates = _templates()
         self._router = Router(
             [
                 *[
@@ -267,6 +258,24 @@ class Dashboard:
         )
 
 
+@cache
+def _templates() -> Environment:
+    """Compiled once a process."""
+    found = Environment(
+        loader=PackageLoader("tarry.programs.dashboard"),
+        autoescape=True,
+        auto_reload=False,  # a package that is upgraded below a running process does not change it
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    helpers: dict[str, Any] = {"moved": time_line.moved, "wider": time_line.wider, "rows_of": time_line.rows}
+    found.filters.update(saying.FILTERS)
+    found.globals.update(helpers)
+    return found
+
+
+@cache
 def _assets() -> dict[str, tuple[str, bytes]]:
     folder = files("tarry.programs.dashboard").joinpath("assets")
     found = {}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Command, Flow, Reply, ask
+from tarry.idea.calls import Call, Command, Flow, ask
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs.shapes import State
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words.durations import as_datetime, moment
 from tarry.words.keys import TopicKeys
 
-CAUSES = Script("topic/causes", args=("limit",))
-MOST = 1000
+CAUSES = Script("topic/causes", args=("from", "limit"))
+MOST, _STEP = 1000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,25 @@ class Causes:
     groups: tuple[Cause, ...]
 
 
-def causes(keys: TopicKeys, limit: int = MOST) -> Call[Causes]:
-    """Groups the dead, at most a thousand of them, by reason and error."""
+def causes(keys: TopicKeys, limit: int = MOST) -> Flow[Causes]:
+    """Groups those of the dead that died last, at most a thousand, by reason and error; in bounded steps."""
     if not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to {MOST}.")
-
-    def decode(reply: Reply) -> Causes:
-        dead, looked, *rows = reply
-        return Causes(dead, looked, tuple(_cause(*row) for row in rows))
-
-    return Call(CAUSES, keys, (b"%d" % limit,), decode)
+    dead = looked = 0
+    groups: dict[tuple[str, str], Cause] = {}
+    while looked < limit:
+        step = min(_STEP, limit - looked)
+        dead, seen, *rows = yield from ask(Call(CAUSES, keys, (b"%d" % looked, b"%d" % step), list))
+        looked += seen
+        for row in rows:
+            more = _cause(*row)
+            known = groups.get((more.reason, more.error))
+            groups[more.reason, more.error] = (
+                replace(known, count=known.count + more.count, first=more.first) if known else more
+            )
+        if seen < step:
+            break
+    return Causes(dead, looked, tuple(sorted(groups.values(), key=lambda cause: -cause.count)))
 
 
 def _cause(reason: bytes, error: bytes, count: int, id: bytes, last: int, first: int) -> Cause:

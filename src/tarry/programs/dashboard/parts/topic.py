@@ -6,8 +6,10 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+from tarry.clients.aio.topic import AsyncTopic
 from tarry.errors import BadInput
 from tarry.programs.dashboard import saying
+from tarry.programs.dashboard.app import Dashboard
 from tarry.programs.dashboard.asking import Visit, moment
 from tarry.programs.dashboard.drawing import time_line
 from tarry.programs.dashboard.drawing.forecast import MINUTES, forecast
@@ -18,24 +20,45 @@ from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.why import slots_of
 from tarry.verbs.jobs import surveying
 from tarry.verbs.jobs.pictures import Stats
+from tarry.verbs.jobs.surveying import Causes
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
 """Seconds and columns of the heat map."""
 BEGINNING_S = (600.0, 1200.0, 3600.0)
 """While less than the whole has been sampled, the first of these that holds it is shown."""
+INQUEST_S, AGAIN_S = 10.0, 2.0
 SHORTEST, LONGEST = timedelta(milliseconds=100), timedelta(days=3660)
+
+
+class Inquest:
+    """Why the dead are dead, asked anew when their number has changed, and every ten seconds: it reads their errors."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._engine = dashboard.client.engine
+        self._known: dict[str, tuple[float, Causes]] = {}
+
+    async def of(self, topic: AsyncTopic[Any], stats: Stats) -> Causes:
+        if not stats.dead:
+            return Causes(0, 0, ())
+        now = asyncio.get_running_loop().time()
+        asked, causes = self._known.get(topic.name, (-INQUEST_S, None))
+        if causes is None or now - asked > (INQUEST_S if causes.dead == stats.dead else AGAIN_S):
+            causes = await self._engine.run(surveying.causes(topic.verbs.keys))
+            self._known = {name: one for name, one in self._known.items() if now - one[0] < INQUEST_S}
+            self._known[topic.name] = (now, causes)
+        return causes
 
 
 async def view(visit: Visit) -> dict[str, Any]:
     topic = visit.topic()
-    stats, defaults, workers, hour, causes = await asyncio.gather(
+    stats, defaults, workers, hour = await asyncio.gather(
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
-        visit.client.engine.run(surveying.causes(topic.verbs.keys)),
     )
+    causes = await visit.dashboard.part(Inquest).of(topic, stats)
     history = visit.dashboard.sampler.of(topic.name)
     heat_span = "day" if visit.word("heat") == "day" else "hour"
     full_s, columns = SPANS[heat_span]
