@@ -360,5 +360,10 @@ def test_nothing_serious_for_those_who_cannot_see_or_point(
         ]
         assert not serious, path
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    page.goto(site.at + "/job?topic=orders&id=late")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#ask")).to_be_visible()
+    found = Axe().run(page).response["violations"]
+    assert not [fault["id"] for fault in found if fault["impact"] in ("serious", "critical")], "the question"
     context.close()
     assert all(url.startswith((site.at, "data:", "blob:")) for url in asked), "no other host is asked"

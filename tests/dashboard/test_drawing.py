@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 
 import pytest
 
 from tarry.errors import BadInput
 from tarry.programs.dashboard import saying
 from tarry.programs.dashboard.asking import moment, way_back
-from tarry.programs.dashboard.drawing import scales
+from tarry.programs.dashboard.drawing import scales, time_line
 from tarry.programs.dashboard.drawing.forecast import forecast
 from tarry.programs.dashboard.drawing.heat import EDGES_S, heat, row_of
 from tarry.programs.dashboard.drawing.time_line import bars_path
+from tarry.verbs.jobs.pictures import Histogram
 
 NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
 
@@ -148,3 +151,45 @@ def test_the_heat_map_is_as_dark_as_there_were_many() -> None:
     assert found.levels[0].startswith("M1.06 "), "one job: light, in the second column"
     assert found.levels[-1].startswith("M2.06 ")
     assert [sum(column) for column in found.counts] == [0, 1, 1003]
+
+
+class Counted:
+    """Jobs by their due times, in seconds from now."""
+
+    def __init__(self, *due_s: float) -> None:
+        self.due = [NOW + timedelta(seconds=at) for at in due_s]
+
+    async def histogram(self, *, start: object = 0, span: object = 0, buckets: int = 1, past: object = 0) -> Histogram:
+        assert isinstance(start, datetime)
+        assert past == 0
+        width = timedelta(seconds=span / buckets) if isinstance(span, (int, float)) else span / buckets  # type: ignore[operator]
+        edges = [start + i * width for i in range(buckets + 1)]
+        counts = [sum(a <= at < b for at in self.due) for a, b in pairwise(edges)]
+        before, after = sum(at < edges[0] for at in self.due), sum(at >= edges[-1] for at in self.due)
+        return Histogram(NOW, start, width, before, tuple(counts), after)
+
+
+def test_of_the_bar_in_which_now_is_only_what_is_late_is_red() -> None:
+    line = asyncio.run(time_line.window(Counted(-0.1, 3000, 3000, 3000), "week", NOW))
+    (plot,) = line.plots
+    assert (plot.total, line.top, plot.counts[6]) == (4, 4, 4)
+    assert plot.late == f"M6.08 100v-{100 / 4:.1f}h0.84v{100 / 4:.1f}z", "a quarter of it"
+    assert plot.due == "M6.08 100v-100.0h0.84v100.0z", "behind it, all of it"
+
+
+def test_a_stretch_in_the_past_is_late_all_over() -> None:
+    line = asyncio.run(time_line.zoomed(Counted(-50, 5), NOW - timedelta(seconds=60), NOW - timedelta(seconds=30)))
+    (plot,) = line.plots
+    assert (plot.due, plot.now, line.after) == ("", None, 1)
+    assert plot.late
+
+
+def test_a_stretch_can_be_moved_and_widened() -> None:
+    line = asyncio.run(
+        time_line.zoomed(Counted(), NOW.replace(microsecond=0), NOW.replace(microsecond=0) + timedelta(seconds=60))
+    )
+    (plot,) = line.plots
+    start = int(plot.start.timestamp() * 1000)
+    assert time_line.moved(plot, 0.5) == {"from": str(start + 30_000), "to": str(start + 90_000)}
+    assert time_line.wider(plot, 1) == {"from": str(start - 30_000), "to": str(start + 90_000)}
+    assert time_line.wider(plot, 0) == {"from": str(start + 29_900), "to": str(start + 30_100)}, "not to nothing"

@@ -151,7 +151,11 @@ async def zoomed(topic: Countable, start: datetime, end: datetime, *, name: str 
     first = max(scales.floor(start, step_s), scales.EPOCH)
     bars = max(math.ceil(((end - first).total_seconds()) / step_s), 1)
     part = await topic.histogram(start=first, span=step_s * bars, buckets=bars)
-    return _linear(part, step_s, name, look)
+    begun = scales.floor(part.now, step_s)
+    late = 0
+    if first <= begun < part.now and begun < first + timedelta(seconds=step_s * bars):
+        late = (await topic.histogram(start=begun, span=part.now - begun, buckets=1)).counts[0]
+    return _linear(part, step_s, late, name, look)
 
 
 async def window(topic: Countable, look: str, now: datetime) -> TimeLine:
@@ -161,17 +165,18 @@ async def window(topic: Countable, look: str, now: datetime) -> TimeLine:
     return await zoomed(topic, start, end, name=chosen.name, look=look)
 
 
-def _linear(part: Histogram, step_s: float, name: str, look: str) -> TimeLine:
+def _linear(part: Histogram, step_s: float, late_now: int, name: str, look: str) -> TimeLine:
+    """``late_now``: of the bar in which now is, what is late already."""
     counts, top = part.counts, max(part.counts)
     span_s = step_s * len(counts)
     end = part.start + timedelta(seconds=span_s)
     now = (part.now - part.start).total_seconds() / span_s
-    past = min(max(math.ceil(now * len(counts) - 1e-9), 0), len(counts))
+    past = min(max(math.floor(now * len(counts) + 1e-9), 0), len(counts))
 
     def height(n: int) -> float:
         return max(n / top, 0.015) if n else 0.0
 
-    late = bars_path(counts[:past], height)
+    late = bars_path((*counts[:past], min(late_now, *counts[past : past + 1])) if late_now else counts[:past], height)
     due = bars_path(counts[past:], height, past)
     marks = tuple(
         Mark((at - part.start).total_seconds() / span_s, scales.told(at, span_s), at)
