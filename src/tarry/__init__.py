@@ -29,10 +29,12 @@ if TYPE_CHECKING:
     from tarry.clients.aio.locks import AsyncLock as AsyncLock
     from tarry.clients.aio.locks import AsyncLost as AsyncLost
     from tarry.clients.aio.mapcache import AsyncMapCache as AsyncMapCache
+    from tarry.clients.aio.schedules import AsyncSchedules as AsyncSchedules
     from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
     from tarry.clients.http.aio import AsyncHTTPClient as AsyncHTTPClient
     from tarry.clients.http.sync import HTTPClient as HTTPClient
     from tarry.clients.migrating import MovedOver as MovedOver
+    from tarry.clients.scheduling import Schedule as Schedule
     from tarry.clients.sync.blocking import BlockingQueue as BlockingQueue
     from tarry.clients.sync.blocking import Subscription as Subscription
     from tarry.clients.sync.client import Client as Client
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from tarry.clients.sync.locks import Lock as Lock
     from tarry.clients.sync.locks import Lost as Lost
     from tarry.clients.sync.mapcache import MapCache as MapCache
+    from tarry.clients.sync.schedules import Schedules as Schedules
     from tarry.clients.sync.topic import Topic as Topic
     from tarry.errors import BadInput as BadInput
     from tarry.errors import BodyError as BodyError
@@ -106,6 +109,7 @@ _HOMES = {
     "clients.sync.blocking": "BlockingQueue Subscription",
     "clients.sync.delayed": "DelayedQueue",
     "clients.aio.job": "AsyncJob",
+    "clients.aio.schedules": "AsyncSchedules",
     "clients.aio.topic": "AsyncTopic",
     "clients.http.aio": "AsyncHTTPClient",
     "clients.http.sync": "HTTPClient",
@@ -115,6 +119,8 @@ _HOMES = {
     "clients.sync.guarded": "Guard GuardedQueue",
     "clients.sync.locks": "Grant Lock Lost",
     "clients.sync.job": "Job",
+    "clients.scheduling": "Schedule",
+    "clients.sync.schedules": "Schedules",
     "clients.sync.topic": "Topic",
     "errors": "BadInput BodyError FallenBehind JobExists LockLost NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
     "Unavailable",

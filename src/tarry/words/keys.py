@@ -9,6 +9,9 @@
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → when it promised to look     the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: nobody has promised to look in time
     tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one has, but there is no second
+    tarry:{NAMESPACE/TOPIC}:schedules  sorted set   schedule → its next occurrence, server µs   but for paused ones
+    tarry:{NAMESPACE/TOPIC}:plans      hash         schedule → rhythm, job, counts
+    tarry:{NAMESPACE/TOPIC}:declared   hash         schedule → when, and which version, code said of it
     tarry:{NAMESPACE/TOPIC}:leaving    hash         id → the place it had                   only while `migrate` runs
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
     tarry:{NAMESPACE}:workers          hash         worker → since when, what it says of itself   live workers, a hint too
@@ -66,6 +69,7 @@ from typing import NamedTuple
 from tarry.words import names
 
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
+SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
 
 WORKER_PARTS = ("workers", "heard")
 
@@ -150,6 +154,12 @@ def topic_keys(namespace: str, topic: str, partition: int | None = None) -> Topi
     number = b"{%d" % partition if partition is not None else b""
     tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(topic, "topic") + number + b"}:"
     return TopicKeys(*[tag + part.encode() for part in TOPIC_PARTS])
+
+
+def schedule_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """A topic's keys and those of its schedules, as SCHEDULE_PARTS names them."""
+    stem = keys.due.removesuffix(b"due")
+    return (*keys, stem + b"schedules", stem + b"plans", stem + b"declared")
 
 
 def departing_key(keys: TopicKeys) -> bytes:

@@ -14,6 +14,7 @@ from tarry.clients.aio.guarded import AsyncGuard, AsyncGuardedQueue
 from tarry.clients.aio.job import AsyncJob
 from tarry.clients.aio.locks import AsyncLock, RedisLocks
 from tarry.clients.aio.mapcache import AsyncMapCache
+from tarry.clients.aio.schedules import AsyncSchedules
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.guarding import guarded_desk
 from tarry.clients.locking import Terms
@@ -94,6 +95,11 @@ class AsyncClient:
         chosen = [self.topic(topic) if isinstance(topic, str) else topic for topic in topics]
         jobs = await self.engine.take(chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """Jobs that come again: put, get, list, pause, resume, delete."""
+        return AsyncSchedules(self.engine)
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -20,6 +20,7 @@ from tarry.clients.sync.guarded import Guard, GuardedQueue
 from tarry.clients.sync.job import Job
 from tarry.clients.sync.locks import Lock, RedisLocks
 from tarry.clients.sync.mapcache import MapCache
+from tarry.clients.sync.schedules import Schedules
 from tarry.clients.sync.topic import Topic
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
@@ -97,6 +98,11 @@ class Client:
             [self.topic(topic) if isinstance(topic, str) else topic for topic in topics], 1, wait, ttr
         )
         return jobs[0] if jobs else None
+
+    @property
+    def schedules(self) -> Schedules:
+        """Jobs that come again: put, get, list, pause, resume, delete."""
+        return Schedules(self.engine)
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,6 +12,7 @@ from tarry.idea.scripts import Script
 from tarry.verbs.jobs.settling import Outcome, release
 from tarry.verbs.jobs.shapes import Reservation
 from tarry.verbs.jobs.topic import TopicDesk
+from tarry.verbs.schedules import firing
 from tarry.words.durations import MILLISECOND, Duration, microseconds
 from tarry.words.keys import TopicKeys
 
@@ -75,6 +76,8 @@ def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Ta
     """Looks until there is an answer: jobs, or certainly none."""
     while True:
         taken = yield from ask(pop(keys, want, ttr=ttr, holder=holder))
+        if taken.todo == FIRE:
+            yield from firing.attend(keys)
         if not taken.ask_again:
             return taken
 

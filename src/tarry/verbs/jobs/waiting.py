@@ -14,6 +14,7 @@ from tarry.errors import TarryError
 from tarry.idea.calls import Command, Flow, ask
 from tarry.idea.watch import Block, Caller, GiveBack, Leave, Look, Watch
 from tarry.verbs.jobs import taking
+from tarry.verbs.schedules import firing
 from tarry.words.keys import TopicKeys
 
 PostAddress = tuple[TopicKeys, bytes, bytes]
@@ -33,6 +34,8 @@ def turn(
             me, sent = post.me if named else taking.NOBODY, now()
             try:
                 found = yield from ask(taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=me))
+                if found.todo == taking.FIRE:
+                    yield from firing.attend(post.keys)
             except TarryError as fault:
                 with guard:
                     watch.failed(step, fault)

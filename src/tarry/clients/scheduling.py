@@ -1,0 +1,155 @@
+"""Schedules as a user sees them: flows over the verbs of schedules and of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from tarry.clients.origin import Origin
+from tarry.errors import BadInput
+from tarry.idea.calls import Flow, ask
+from tarry.verbs import registry
+from tarry.verbs.codecs import Bodies
+from tarry.verbs.jobs import options, stored
+from tarry.verbs.jobs.topic import TopicDesk
+from tarry.verbs.schedules import keeping, rhythms
+from tarry.verbs.schedules.keeping import Said
+from tarry.verbs.schedules.plans import Kept, Missed, id_of, missed_of
+from tarry.words.durations import Duration, as_datetime, as_timedelta, moment
+
+_UNSENT = b"\1" + bytes(8)
+"""Format and date, which the script writes before what was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule as it is now.
+
+    ``next`` is its next occurrence, ``None`` while it is paused. ``fired`` counts its jobs, ``skipped`` the occurrences that
+    were missed and not made up for. ``from_code``: a worker's code declares it; ``orphaned``: no living worker's does any more.
+    """
+
+    topic: str
+    id: str
+    every: timedelta | None
+    cron: str | None
+    tz: str | None
+    missed: Missed
+    next: datetime | None
+    paused: bool
+    fired: int
+    skipped: int
+    from_code: bool
+    orphaned: bool
+    changed: datetime
+    _bodies: Bodies[Any] = field(repr=False, compare=False)
+    _value: bytes = field(repr=False)
+
+    @property
+    def body(self) -> Any:
+        """The body of its jobs, decoded now. Raises ``BodyError``."""
+        return self._bodies.decode(*stored.body_of(_UNSENT + self._value))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of its jobs."""
+        return stored.unpack_headers(stored.unpack_head(_UNSENT + self._value).headers)
+
+
+def said(
+    desk: TopicDesk[Any],
+    id: str,
+    body: Any,
+    every: Duration | None,
+    cron: str | None,
+    tz: str,
+    first: datetime | None,
+    missed: Missed,
+    opts: options.Options,
+) -> Said:
+    """A schedule, checked. Raises ``BadInput``."""
+    id_of(id)
+    rhythm = rhythms.rhythm(every, cron, tz)
+    if first is not None and cron is not None:
+        raise BadInput("first: for every=; a cron expression says itself when it begins.")
+    raw, flags = desk.bodies.encode(body)
+    value = opts.head(flags, stored.NO_NONCE) + raw
+    return Said(id, rhythm, missed_of(missed), value, None if first is None else moment(first, "first"))
+
+
+def shown(desk: TopicDesk[Any], one: Kept) -> Schedule:
+    plan, rhythm = one.plan, one.plan.rhythm
+    return Schedule(
+        topic=desk.name,
+        id=plan.id,
+        every=as_timedelta(rhythm.every_us) if rhythm.every_us else None,
+        cron=rhythm.cron or None,
+        tz=None if rhythm.every_us else rhythm.tz,
+        missed=plan.about.missed,
+        next=None if one.next is None else as_datetime(one.next),
+        paused=plan.paused,
+        fired=plan.fired,
+        skipped=plan.skipped,
+        from_code=one.from_code,
+        orphaned=one.orphaned,
+        changed=as_datetime(plan.changed),
+        _bodies=desk.bodies,
+        _value=plan.value,
+    )
+
+
+class ScheduleVerbs:
+    """The verbs of a client's schedules: each answers what to do."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+
+    def desk(self, topic: Any) -> TopicDesk[Any]:
+        """A topic's desk: of the topic itself, or by its name."""
+        desk: TopicDesk[Any] = topic.verbs.desk if hasattr(topic, "verbs") else self.origin.verbs(topic, None).desk
+        return desk
+
+    def put(
+        self,
+        topic: Any,
+        id: str,
+        body: Any,
+        every: Duration | None,
+        cron: str | None,
+        tz: str,
+        first: datetime | None,
+        missed: Missed,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        headers: Mapping[str, str] | None,
+        max_lateness: Duration | None,
+    ) -> Flow[Schedule]:
+        desk = self.desk(topic)
+        opts = options.options(0, None, "error", ttr, max_attempts, headers, max_lateness)
+        one = said(desk, id, body, every, cron, tz, first, missed, opts)
+        return self._put(desk, one)
+
+    def _put(self, desk: TopicDesk[Any], one: Said) -> Flow[Schedule]:
+        found = yield from keeping.put(desk.keys, one)
+        return shown(desk, found)
+
+    def get(self, topic: Any, id: str) -> Flow[Schedule | None]:
+        desk = self.desk(topic)
+        found = yield from keeping.get(desk.keys, id)
+        return None if found is None else shown(desk, found)
+
+    def list(self, topic: Any) -> Flow[list[Schedule]]:
+        topics: list[Any] = [topic]
+        if topic is None:
+            topics = yield from ask(registry.known(self.origin.namespace))
+        found: list[Schedule] = []
+        for one in topics:
+            desk = self.desk(one)
+            kept = yield from keeping.everything(desk.keys)
+            found += [shown(desk, schedule) for schedule in kept]
+        return found
+
+    def switch(self, topic: Any, id: str, what: Any) -> Flow[bool]:
+        return keeping.switch(self.desk(topic).keys, id, what)

@@ -1,0 +1,54 @@
+-- A schedule as it is stored: `schedules` has its next occurrence, unless it is paused, and `plans` the rest:
+--
+--   ┌ format 1 ┬ paused 1 ┬ after d ┬ changed d ┬ fired I ┬ skipped I ┬ length H ┬ length I ┬ rhythm ┬ about ┬ head, body ┐
+--
+-- `after`: occurrences up to there have been attended to. `changed`: when it was last defined, by which a definition is known.
+-- Head and body are a job's as they are sent (tarry/verbs/schedules/plans.py reads the same).
+
+local PLAN_FORMAT, PLAN = 1, '<BBddIIHI'
+
+local PLAN_SIZE = struct.size(PLAN)
+
+local function unpack_plan(stored)
+  local format, paused, after, changed, fired, skipped, r, a, at = struct.unpack(PLAN, stored)
+  return {
+    paused = paused, after = after, changed = changed, fired = fired, skipped = skipped,
+    rhythm = string.sub(stored, at, at + r - 1),
+    about = string.sub(stored, at + r, at + r + a - 1),
+    value = string.sub(stored, at + r + a),
+  }
+end
+
+local function write_plan(id, plan)
+  local head = struct.pack(
+    PLAN, PLAN_FORMAT, plan.paused, plan.after, plan.changed, plan.fired, plan.skipped, #plan.rhythm, #plan.about)
+  redis.call('HSET', plans, id, head .. plan.rhythm .. plan.about .. plan.value)
+end
+
+-- Defines a schedule. What is kept of an older one: whether it is paused, its counts, and where it is if the rhythm is the same.
+local function define(id, rhythm, about, value, next, after)
+  local old = redis.call('HGET', plans, id)
+  old = old and #old >= PLAN_SIZE and unpack_plan(old)
+  local plan = {
+    paused = old and old.paused or 0, fired = old and old.fired or 0, skipped = old and old.skipped or 0,
+    changed = math.max(old and old.changed + 1 or 0, now),
+    after = tonumber(after), rhythm = rhythm, about = about, value = value,
+  }
+  if old and old.rhythm == rhythm then
+    plan.after = old.after
+  elseif plan.paused == 0 then
+    redis.call('ZADD', schedules, next, id)
+  end
+  write_plan(id, plan)
+end
+
+-- The topic's `meta` knows when the next schedule is due: so pop need not look, and whoever waits, waits for it too.
+local function tell_of_schedules()
+  local head = redis.call('ZRANGE', schedules, 0, 0, 'WITHSCORES')[2]
+  if head then
+    redis.call('HSET', meta, 'fires', head, 'ruled', 1)
+  else
+    redis.call('HDEL', meta, 'fires')
+  end
+  settle('', false, read_gates())
+end

@@ -1,0 +1,34 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
+--
+-- Adds the jobs of a schedule's occurrences ("1700000000000000 2023-11-14T22:13:20Z …") and moves it on to the next one, if it
+-- still is where it was found, and what it was: so whoever comes second, or again, adds nothing. No next: it is over.
+-- The job of an occurrence is named after both: with a job of that name there, none is added.
+-- Answers for each how many were added, or -1 where somebody else was first.
+-- include clock job limits gates watch plan
+
+local FIRST, STRIDE = 2, 7
+local stamp, answers = struct.pack('<Bd', FORMAT, now), {}
+for i = FIRST, #ARGV, STRIDE do
+  local id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
+  local plan, score, added = redis.call('HGET', plans, id), redis.call('ZSCORE', schedules, id), -1
+  plan = plan and #plan >= PLAN_SIZE and unpack_plan(plan)
+  if plan and score and tonumber(score) == tonumber(at) and plan.changed == tonumber(changed) then
+    redis.call('ZREM', schedules, id)  -- the first write is a removal: works with a full memory too
+    if next ~= '' then redis.call('ZADD', schedules, next, id) end
+    added = 0
+    for moment, name in string.gmatch(occurrences, '(%d+) (%S+)') do
+      local job = id .. '@' .. name
+      if redis.call('HSETNX', jobs, job, stamp .. plan.value) == 1 then
+        redis.call('ZADD', due, moment, job)
+        added = added + 1
+      end
+    end
+    plan.after, plan.fired, plan.skipped = tonumber(after), plan.fired + added, plan.skipped + tonumber(skipped)
+    write_plan(id, plan)
+  end
+  answers[#answers + 1] = added
+end
+tell_of_schedules()
+return answers

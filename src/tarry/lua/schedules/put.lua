@@ -1,0 +1,18 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id, rhythm, about, value, next, after = unpack(ARGV, i, i + 5)
+--
+-- Defines schedules, or defines them anew. One whose rhythm stays goes on where it is; another begins at `next`.
+-- Answers for each 1, or 0 where code declares it.
+-- include clock job limits gates watch plan
+
+local FIRST, STRIDE = 2, 6
+local answers = {}
+for i = FIRST, #ARGV, STRIDE do
+  local id, rhythm, about, value, next, after = unpack(ARGV, i, i + 5)
+  local free = redis.call('HEXISTS', declared, id) == 0
+  if free then define(id, rhythm, about, value, next, after) end
+  answers[#answers + 1] = free and 1 or 0
+end
+tell_of_schedules()
+return answers

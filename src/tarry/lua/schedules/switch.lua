@@ -1,0 +1,32 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared = unpack(KEYS)
+local clock, what = unpack(ARGV)
+-- each: id, next, after = unpack(ARGV, i, i + 2)
+--
+-- "pause", "resume" (from `next` on; what fell into the pause is not made up for) or "delete".
+-- Answers for each 1, or 0 where there is no such schedule.
+-- include clock job limits gates watch plan
+
+local FIRST, STRIDE = 3, 3
+local answers = {}
+for i = FIRST, #ARGV, STRIDE do
+  local id, next, after = unpack(ARGV, i, i + 2)
+  local stored = redis.call('HGET', plans, id)
+  if stored and what == 'delete' then
+    redis.call('ZREM', schedules, id)
+    redis.call('HDEL', plans, id)
+    redis.call('HDEL', declared, id)
+  elseif stored and #stored >= PLAN_SIZE then
+    local plan = unpack_plan(stored)
+    if what == 'pause' then
+      redis.call('ZREM', schedules, id)
+      plan.paused = 1
+    elseif plan.paused == 1 then
+      if next ~= '' then redis.call('ZADD', schedules, next, id) end
+      plan.paused, plan.after = 0, tonumber(after)
+    end
+    write_plan(id, plan)
+  end
+  answers[#answers + 1] = stored and 1 or 0
+end
+tell_of_schedules()
+return answers

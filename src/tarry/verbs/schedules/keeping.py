@@ -1,0 +1,153 @@
+"""Keeping schedules: put, get, list, pause, resume, delete; and what the code of a worker declares.
+
+The first occurrence counts from the server's clock, so each of these first asks it what is there and what time it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from typing import Literal
+
+import msgspec
+
+from tarry.errors import BadInput
+from tarry.idea.calls import Call, Flow, Reply, ask
+from tarry.idea.scripts import Script
+from tarry.verbs.schedules import rhythms
+from tarry.verbs.schedules.plans import About, Kept, Missed, id_of, kept
+from tarry.verbs.schedules.rhythms import Rhythm
+from tarry.words.keys import SCHEDULE_PARTS, TopicKeys, schedule_keys
+
+GET = Script("schedules/get", item=("id",), keys=SCHEDULE_PARTS)
+LIST = Script("schedules/list", args=("cursor", "limit"), keys=SCHEDULE_PARTS)
+PUT = Script("schedules/put", item=("id", "rhythm", "about", "value", "next", "after"), keys=SCHEDULE_PARTS)
+SWITCH = Script("schedules/switch", args=("what",), item=("id", "next", "after"), keys=SCHEDULE_PARTS)
+DECLARE = Script(
+    "schedules/declare", item=("id", "version", "rhythm", "about", "value", "next", "after"), keys=SCHEDULE_PARTS
+)
+_STEP = b"200"
+AS_IT_IS, TO_CHANGE, NEWER_IS_ABOUT, TAKEN = range(4)
+"""What ``declare`` answers of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A schedule as it is put or declared. ``first`` is its first occurrence, if somebody chose it."""
+
+    id: str
+    rhythm: Rhythm
+    missed: Missed
+    value: bytes
+    first: int | None = None
+
+    @property
+    def words(self) -> tuple[bytes, bytes, bytes]:
+        return self.rhythm.encode(), msgspec.json.encode(About(self.missed)), self.value
+
+    @property
+    def version(self) -> bytes:
+        """Definitions that are alike have the same."""
+        return sha1(b"\0".join(self.words), usedforsecurity=False).hexdigest()[:16].encode()
+
+    def start(self, now: int) -> tuple[bytes, bytes]:
+        """The first occurrence after now, and the moment after which it is the next."""
+        after = now
+        if self.first is not None:
+            after = self.first - (self.rhythm.every_us or 1)
+        following = rhythms.following(self.rhythm, after)
+        if following is None:
+            raise BadInput(f"schedule {self.id}: it never comes again.")
+        return b"%d" % following, b"%d" % after
+
+
+def _read(keys: TopicKeys, ids: Sequence[bytes]) -> Call[tuple[int, list[Kept | None]]]:
+    def decode(reply: Reply) -> tuple[int, list[Kept | None]]:
+        now, declared, *rows = reply
+        return now, [None if row is None else kept(row, int(declared or 0)) for row in rows]
+
+    return Call(GET, schedule_keys(keys), (), decode, items=ids, lead=2)
+
+
+def get(keys: TopicKeys, id: str) -> Flow[Kept | None]:
+    _, found = yield from ask(_read(keys, [id_of(id)]))
+    return found[0]
+
+
+def put(keys: TopicKeys, said: Said) -> Flow[Kept]:
+    """Defines a schedule, or defines it anew. Raises ``BadInput`` where code declares it."""
+    id = id_of(said.id)
+    now, _ = yield from ask(_read(keys, [id]))
+    item = (id, *said.words, *said.start(now))
+    done = yield from ask(Call(PUT, schedule_keys(keys), (), list, items=item))
+    if not done[0]:
+        raise BadInput(f"schedule {said.id}: a worker's code declares it; change it there, or pause it.")
+    _, found = yield from ask(_read(keys, [id]))
+    if found[0] is None:
+        raise BadInput(f"schedule {said.id}: somebody deleted it meanwhile.")
+    return found[0]
+
+
+def everything(keys: TopicKeys) -> Flow[list[Kept]]:
+    """All schedules of a topic, by their next occurrence; paused ones last."""
+    found: dict[str, Kept] = {}
+    cursor = b"0"
+    while True:
+        _, declared, cursor, *rows = yield from ask(Call(LIST, schedule_keys(keys), (cursor, _STEP), list))
+        for row in rows:
+            one = kept(row, int(declared or 0))
+            found[one.plan.id] = one
+        if cursor == b"0":
+            return sorted(found.values(), key=lambda one: (one.next is None, one.next, one.plan.id))
+
+
+def switch(keys: TopicKeys, id: str, what: Literal["pause", "resume", "delete"]) -> Flow[bool]:
+    """Answers whether there is such a schedule."""
+    raw, start = id_of(id), (b"", b"0")
+    if what == "resume":
+        now, found = yield from ask(_read(keys, [raw]))
+        if found[0] is None:
+            return False
+        start = _resumed(found[0], now)
+    done = yield from ask(Call(SWITCH, schedule_keys(keys), (what.encode(),), list, items=(raw, *start)))
+    return bool(done[0])
+
+
+def _resumed(one: Kept, now: int) -> tuple[bytes, bytes]:
+    """Where it goes on: what fell into the pause is left out, and the beat is kept."""
+    rhythm, after = one.plan.rhythm, one.plan.after
+    if rhythm.every_us:
+        after += max(now - after, 0) // rhythm.every_us * rhythm.every_us
+    else:
+        after = max(after, now)
+    following = rhythms.following(rhythm, after)
+    return b"" if following is None else b"%d" % following, b"%d" % after
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What came of a declaration: ids by what was answered, and whether code has any schedule in the topic."""
+
+    older: tuple[str, ...]
+    taken: tuple[str, ...]
+    any_from_code: bool
+
+
+def declare(keys: TopicKeys, schedules: Sequence[Said]) -> Flow[Declared]:
+    """Says what the code of a worker has; changes what is new in it."""
+    places = schedule_keys(keys)
+    said = {one.id: one for one in schedules}
+    items = [word for one in schedules for word in (id_of(one.id), one.version, *one.words, b"", b"0")]
+    now, count, *verdicts = yield from ask(Call(DECLARE, places, (), list, items=items, alone=True))
+    answers = dict(zip(said, verdicts, strict=True))
+    new = [said[id] for id, verdict in answers.items() if verdict == TO_CHANGE]
+    if new:
+        items = [word for one in new for word in (id_of(one.id), one.version, *one.words, *one.start(now))]
+        _, count, *verdicts = yield from ask(Call(DECLARE, places, (), list, items=items, alone=True))
+        answers.update(zip((one.id for one in new), verdicts, strict=True))
+    return Declared(
+        tuple(id for id, verdict in answers.items() if verdict == NEWER_IS_ABOUT),
+        tuple(id for id, verdict in answers.items() if verdict == TAKEN),
+        bool(count),
+    )

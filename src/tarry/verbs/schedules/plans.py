@@ -1,0 +1,102 @@
+"""The stored form of a schedule; lua/lib/plan.lua reads and writes the same.
+
+┌ format 1 ┬ paused 1 ┬ after d ┬ changed d ┬ fired I ┬ skipped I ┬ length H ┬ length I ┬ rhythm ┬ about ┬ head, body ┐
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from tarry.errors import BadInput
+from tarry.verbs.schedules import rhythms
+from tarry.verbs.schedules.rhythms import Rhythm
+from tarry.words import names
+
+Missed = Literal["skip", "once", "all"]
+"""What becomes of occurrences that nobody was there for: none of them, one job for the last, or each (the last 1,000)."""
+
+_HEAD = Struct("<BBddIIHI")
+LONGEST_ID = 160
+"""Bytes: a job's id is the schedule's and its occurrence."""
+LEASE_US = 150_000_000
+"""Code that has not been heard of for so long has gone; lua/schedules/declare.lua has the same."""
+
+
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What else a schedule says of itself."""
+
+    missed: Missed = "once"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A schedule as it is stored."""
+
+    id: str
+    paused: bool
+    after: int
+    changed: int
+    fired: int
+    skipped: int
+    rhythm: Rhythm
+    about: About
+    value: bytes
+    """The head and body of its jobs, as they are sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A plan, and where it is."""
+
+    plan: Plan
+    next: int | None
+    from_code: bool
+    orphaned: bool
+
+
+_ABOUT = msgspec.json.Decoder(About)
+
+
+def unpack(id: bytes, stored: bytes) -> Plan:
+    """Raises ``BadInput`` for what is damaged, or written by a newer version."""
+    try:
+        _, paused, after, changed, fired, skipped, r, a = _HEAD.unpack_from(stored)
+        at = _HEAD.size
+        rhythm, about = rhythms.decode(stored[at : at + r]), _ABOUT.decode(stored[at + r : at + r + a])
+    except Exception as fault:
+        raise BadInput(f"schedule {id.decode('utf-8', 'replace')}: it is damaged; delete it.") from fault
+    value = stored[at + r + a :]
+    return Plan(id.decode(), bool(paused), int(after), int(changed), fired, skipped, rhythm, about, value)
+
+
+def moments_of(stored: bytes) -> tuple[int, int]:
+    """``after`` and ``changed`` of a plan that is long enough."""
+    _, _, after, changed, *_ = _HEAD.unpack_from(stored)
+    return int(after), int(changed)
+
+
+def kept(row: list[Any], declared_us: int) -> Kept:
+    """What ``get`` and ``list`` answer of one schedule."""
+    id, stored, score, said = row
+    affirmed = int(said.split()[0]) if said is not None else 0
+    orphaned = said is not None and declared_us - affirmed > LEASE_US
+    return Kept(unpack(id, stored), None if score is None else int(float(score)), said is not None, orphaned)
+
+
+def id_of(value: str) -> bytes:
+    raw = names.name(value, "schedule")
+    if len(raw) > LONGEST_ID:
+        raise BadInput(f"schedule: it has {len(raw)} bytes of UTF-8; at most {LONGEST_ID} are allowed.")
+    if any(char.isspace() for char in value):
+        raise BadInput(f"schedule: {value!r} holds a blank; write it with - or _.")
+    return raw
+
+
+def missed_of(value: str) -> Missed:
+    if value not in get_args(Missed):
+        raise BadInput(f'missed: {value!r} is unknown; it is "skip", "once" or "all".')
+    return value  # type: ignore[return-value]  # it is one of them

@@ -1,0 +1,159 @@
+"""When occurrences are: through both changes of the clock, leap days, and time zones whose rules change."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timezone
+from itertools import pairwise
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tarry.errors import BadInput
+from tarry.verbs.schedules.firing import occurrences, stamp
+from tarry.verbs.schedules.rhythms import Rhythm, decode, following, latest, rhythm
+from tarry.words.durations import SECOND, as_datetime
+
+BERLIN = ZoneInfo("Europe/Berlin")
+DAY = 86400 * SECOND
+
+
+def us(text: str) -> int:
+    return round(datetime.fromisoformat(text).astimezone(timezone.utc).timestamp()) * SECOND
+
+
+def comes(cron: str, tz: str, after: str, n: int) -> list[str]:
+    """The next n occurrences, in UTC, to the minute."""
+    made, at, found = rhythm(None, cron, tz), us(after), []
+    for _ in range(n):
+        at = following(made, at) or 0
+        found.append(as_datetime(at).strftime("%m-%d %H:%M"))
+    return found
+
+
+def test_by_the_clock_on_the_wall_through_the_year() -> None:
+    assert comes("0 9 * * 1-5", "Europe/Berlin", "2026-03-27T12:00Z", 2) == ["03-30 07:00", "03-31 07:00"]
+    assert comes("0 9 * * 1-5", "Europe/Berlin", "2026-10-23T12:00Z", 2) == ["10-26 08:00", "10-27 08:00"]
+
+
+def test_the_hour_that_is_skipped_in_spring_is_made_up_for_at_once() -> None:
+    assert comes("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00Z", 3) == ["03-28 01:30", "03-29 01:00", "03-30 00:30"]
+
+
+def test_the_hour_that_comes_twice_in_autumn_counts_once() -> None:
+    assert comes("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00Z", 3) == ["10-24 00:30", "10-25 00:30", "10-26 01:30"]
+
+
+@pytest.mark.parametrize("after", ["2026-03-28T23:00Z", "2026-10-24T22:00Z"])
+def test_what_comes_several_times_an_hour_just_goes_on(after: str) -> None:
+    made, at, moments = rhythm(None, "*/20 * * * *", "Europe/Berlin"), us(after), []
+    for _ in range(24):
+        at = following(made, at) or 0
+        moments.append(at)
+    assert {b - a for a, b in pairwise(moments)} == {20 * 60 * SECOND}
+
+
+def test_the_29th_of_february() -> None:
+    made = rhythm(None, "0 0 29 2 *", "UTC")
+    first = following(made, us("2026-01-01T00:00Z")) or 0
+    assert as_datetime(first) == datetime(2028, 2, 29, tzinfo=timezone.utc)
+    assert as_datetime(following(made, first) or 0).year == 2032
+
+
+def test_a_time_zone_whose_rules_change() -> None:
+    """Pyongyang moved its clocks in 2018, Mexico gave daylight saving up in 2022, Cairo took it up again in 2023."""
+    assert comes("0 12 * * *", "Asia/Pyongyang", "2018-05-03T12:00Z", 2) == ["05-04 03:30", "05-05 03:00"]
+    assert comes("0 12 1 7 *", "America/Mexico_City", "2021-08-01T00:00Z", 2) == ["07-01 17:00", "07-01 18:00"]
+    assert comes("0 12 1 7 *", "Africa/Cairo", "2021-08-01T00:00Z", 2) == ["07-01 10:00", "07-01 09:00"]
+
+
+@pytest.mark.parametrize(
+    "cron", ["30 2 * * *", "*/7 * * * *", "0 9 * * 1-5", "0 0 29 2 *", "59 23 L * *", "15 1-3 * * *"]
+)
+@pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo"])
+def test_looking_back_finds_what_walking_forward_came_by(cron: str, tz: str) -> None:
+    """So it does not matter how late somebody wakes, nor how often: the occurrences are the same."""
+    luck = random.Random(cron + tz)
+    made, start = rhythm(None, cron, tz), us("2026-01-01T00:00Z") + luck.randrange(600 * DAY)
+    for begin in (start, us("2026-03-28T20:00Z"), us("2026-10-24T20:00Z"), us("2026-10-31T20:00Z")):
+        walked, at = [], begin
+        while len(walked) < 12:
+            at = following(made, at) or 0
+            walked.append(at)
+        assert latest(made, begin, walked[-1], 50)[0] == walked
+        assert latest(made, begin, walked[-1] - 1, 50)[0] == walked[:-1]
+        assert latest(made, walked[3], walked[-1] + 1, 3)[0] == walked[-3:]
+
+
+def test_a_period_counts_from_the_occurrence_before() -> None:
+    made = rhythm("5m", None, "UTC")
+    begin = us("2026-01-01T00:00Z") + 7
+    assert following(made, begin) == begin + 300 * SECOND
+    found, before = latest(made, begin, begin + 10**6 * 300 * SECOND + 5, 3)
+    assert found == [begin + k * 300 * SECOND for k in (999_998, 999_999, 10**6)]
+    assert before == 10**6 - 3
+    assert latest(made, begin, begin, 5) == ([], 0)
+
+
+def test_a_rhythm_survives_being_stored() -> None:
+    for made in (rhythm("5m", None, "UTC"), rhythm(None, " 0  9 * * 1-5 ", "Europe/Berlin")):
+        assert decode(made.encode()) == made
+    assert rhythm(None, "0 9  * * *", "UTC").encode() == rhythm(None, "0 9 * * *", "UTC").encode()
+
+
+@pytest.mark.parametrize(
+    ("every", "cron", "tz", "said"),
+    [
+        (None, None, "UTC", "one of the two"),
+        (5, "* * * * *", "UTC", "one of the two"),
+        (0, None, "UTC", "too short"),
+        (None, "bad", "UTC", "minute hour day"),
+        (None, "61 * * * *", "UTC", "minute"),
+        (None, "0 0 30 2 *", "UTC", "day-of-month"),
+        (None, 5, "UTC", "no text"),
+        (None, "0 9 * * *", "Europe/Nowhere", "no time zone"),
+        (None, "0 9 * * *", "../../etc/passwd", "no time zone"),
+        (None, "0 9 * * *", 7, "no time zone"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(every: object, cron: object, tz: object, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        rhythm(every, cron, tz)  # type: ignore[arg-type]
+
+
+# ── what was missed ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+HOURLY = Rhythm(3600 * SECOND)
+HOUR = 3600 * SECOND
+
+
+def test_what_is_on_time_gets_its_job_whatever_is_said_of_missed_ones() -> None:
+    for missed in ("skip", "once", "all"):
+        assert occurrences(HOURLY, missed, 0, HOUR + 59 * SECOND) == ([HOUR], HOUR, 0)
+
+
+def test_missed_ones_are_skipped_put_together_or_all_made_up_for() -> None:
+    late = 5 * HOUR + 61 * SECOND
+    assert occurrences(HOURLY, "skip", 0, late) == ([], 5 * HOUR, 5)
+    assert occurrences(HOURLY, "once", 0, late) == ([5 * HOUR], 5 * HOUR, 4)
+    assert occurrences(HOURLY, "all", 0, late) == ([k * HOUR for k in range(1, 6)], 5 * HOUR, 0)
+
+
+def test_no_more_than_a_thousand_are_made_up_for_a_hundred_at_a_time() -> None:
+    now = 5000 * HOUR
+    found, after, skipped = occurrences(HOURLY, "all", 0, now)
+    assert (found[0], len(found), skipped) == (4001 * HOUR, 100, 4000)
+    assert occurrences(HOURLY, "all", after, now)[0][0] == 4101 * HOUR
+
+
+def test_a_moment_that_other_rules_have_computed_is_no_occurrence() -> None:
+    """The stored one was an hour too early: nothing comes before its time, and nothing is lost."""
+    made = rhythm(None, "0 9 * * *", "UTC")
+    begin = us("2026-01-01T09:00Z")
+    assert occurrences(made, "once", begin, us("2026-01-02T08:00Z")) == ([], begin, 0)
+    assert occurrences(made, "once", begin, us("2026-01-02T09:00Z"))[0] == [us("2026-01-02T09:00Z")]
+
+
+def test_an_occurrence_is_said_as_part_of_an_id() -> None:
+    assert stamp(us("2026-03-29T07:00Z")) == "2026-03-29T07:00:00Z"
+    assert stamp(us("2026-03-29T07:00Z") + 5) == "2026-03-29T07:00:00.000005Z"

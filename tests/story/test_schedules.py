@@ -1,0 +1,238 @@
+"""The story, continued: jobs that come again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from story.faces import Awaited, Face, SyncFace
+from story.test_putting_in import US, now
+from tarry import BadInput
+from tarry.clients.testing import Clock
+from tarry.words.durations import SECOND
+
+MINUTE = timedelta(minutes=1)
+UTC = timezone.utc
+
+
+@pytest.fixture
+def schedules(face: Face) -> Any:
+    return Awaited(face.client.schedules) if isinstance(face, SyncFace) else face.client.schedules
+
+
+async def work(topic: Any, clock: Clock, span: timedelta) -> list[tuple[datetime, datetime]]:
+    """Waits and works for so long; answers when each job was due, and when it was handed out."""
+    end, seen = clock.us + span // US, []
+    while clock.us < end:
+        job = await topic.pop(wait=(end - clock.us) / SECOND)
+        if job is not None:
+            seen.append((job.due, now(clock)))
+            await topic.finish(job)
+    return seen
+
+
+async def test_every_so_long_a_job_comes_and_nothing_drifts(
+    face: Face, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    began = now(clock)
+    made = await schedules.put(topic, "tidy", {"what": "attic"}, every="5m")
+    assert (made.next, made.every, made.fired) == (began + 5 * MINUTE, 5 * MINUTE, 0)
+    seen = await work(topic, clock, timedelta(hours=2, seconds=1))
+    assert [due for due, _ in seen] == [began + k * 5 * MINUTE for k in range(1, 25)]
+    assert all(due == handed for due, handed in seen), "who waits is there on the microsecond"
+    found = await schedules.get(topic, "tidy")
+    assert (found.fired, found.skipped, found.next, found.body) == (24, 0, began + 125 * MINUTE, {"what": "attic"})
+
+
+async def test_weeks_by_calendar_through_the_change_of_the_clocks(
+    face: Face, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    clock.us = round(datetime(2026, 3, 20, tzinfo=UTC).timestamp()) * SECOND
+    clock.advance(0)
+    await schedules.put(topic, "report", cron="0 9 * * 1-5", tz="Europe/Berlin")
+    seen = []
+    for _ in range(42):  # days
+        clock.advance("24h")
+        while job := await topic.pop():
+            assert job.id == f"report@{job.due:%Y-%m-%dT%H:%M:%SZ}"
+            seen.append(job.due)
+            await topic.finish(job)
+    assert len(seen) == 30
+    assert {due.strftime("%H:%M") for due in seen if due < datetime(2026, 3, 29, tzinfo=UTC)} == {"08:00"}
+    assert {due.strftime("%H:%M") for due in seen if due > datetime(2026, 3, 29, tzinfo=UTC)} == {"07:00"}
+
+
+async def test_a_pop_takes_what_is_older_first_and_then_what_the_schedule_adds(
+    face: Face, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    await schedules.put(topic, "s", "scheduled", every="10s", missed="all")
+    await topic.add("before", delay="9s")
+    await topic.add("after", delay="11s")
+    clock.advance("15s")
+    assert [job.body for job in await topic.pop_many(9)] == ["before"]
+    assert [job.body for job in await topic.pop_many(9)] == ["scheduled", "after"]
+
+
+@pytest.mark.parametrize(("missed", "jobs", "skipped"), [("skip", 0, 10), ("once", 1, 9), ("all", 10, 0)])
+async def test_what_was_missed(
+    face: Face, topic: Any, schedules: Any, clock: Clock, missed: Any, jobs: int, skipped: int
+) -> None:
+    await schedules.put(topic, "s", every="1h", missed=missed)
+    clock.advance("10h2m")
+    made_up_for = await topic.pop_many(100)
+    assert len(made_up_for) == jobs
+    await topic.finish_many(made_up_for)
+    found = await schedules.get(topic, "s")
+    assert (found.fired, found.skipped) == (jobs, skipped)
+    assert found.next == now(clock) + timedelta(minutes=58), "the beat is kept"
+    clock.advance("58m30s")
+    assert len(await topic.pop_many(100)) == 1
+
+
+async def test_years_that_were_missed_are_bounded(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+    await schedules.put(topic, "s", every="1m", missed="all")
+    clock.advance("1000d")
+    assert len(await topic.pop_many(1000)) == 1000
+    assert await topic.pop() is None
+    found = await schedules.get(topic, "s")
+    assert (found.fired, found.skipped) == (1000, 1_439_000)
+
+
+async def test_a_schedule_is_paused_and_goes_on_in_its_beat(
+    face: Face, topic: Any, schedules: Any, clock: Clock
+) -> None:
+    began = now(clock)
+    await schedules.put(topic, "s", every="1h", missed="all")
+    assert await schedules.pause(topic, "s") is True
+    clock.advance("5h30m")
+    assert await topic.pop() is None
+    assert (await schedules.get(topic, "s")).next is None
+    await schedules.put(topic, "s", "another body", every="1h", missed="all")
+    assert (await schedules.get(topic, "s")).paused, "a change leaves it paused"
+    assert await schedules.resume(topic, "s") is True
+    assert (await schedules.get(topic, "s")).next == began + timedelta(hours=6)
+    assert await schedules.resume(topic, "s") is True
+    assert await topic.pop(wait="1h") is not None
+    assert now(clock) == began + timedelta(hours=6)
+
+
+async def test_a_paused_topic_attends_to_no_schedule(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+    await schedules.put(topic, "s", every="1h")
+    await topic.pause("3h30m")
+    assert await topic.pop(wait="3h") is None
+    assert (await schedules.get(topic, "s")).fired == 0
+    assert await topic.pop(wait="1h") is not None
+    assert (await schedules.get(topic, "s")).skipped == 2
+
+
+async def test_a_schedule_is_changed(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+    first = await schedules.put(topic, "s", 1, every="1h")
+    clock.advance("10m")
+    same = await schedules.put(topic, "s", 2, every="1h")
+    assert (same.next, same.body) == (first.next, 2), "another body, the same rhythm"
+    faster = await schedules.put(topic, "s", 2, every="1m")
+    assert faster.next == now(clock) + MINUTE
+    assert faster.changed > same.changed > first.changed
+    late = await schedules.put(topic, "s", 2, every="1d", first=now(clock) + timedelta(hours=2))
+    assert late.next == now(clock) + timedelta(hours=2)
+
+
+async def test_a_schedule_is_deleted_and_its_jobs_stay(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+    await schedules.put(topic, "s", every="1m")
+    job = await topic.pop(wait="2m")
+    await topic.release(job, 0)
+    assert await schedules.delete(topic, "s") is True
+    assert await schedules.delete(topic, "s") is False
+    assert await schedules.pause(topic, "s") is await schedules.resume(topic, "s") is False
+    assert await schedules.get(topic, "s") is None
+    again = await topic.pop()
+    assert again.id == job.id
+    await topic.finish(again)
+    assert await topic.pop(wait="1h") is None
+
+
+async def test_all_schedules_are_listed(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+    for n in range(450):
+        await schedules.put(topic, f"s{n:03}", n, every=3600 + n)
+    await schedules.put("other", "o", every=60)
+    await schedules.pause(topic, "s003")
+    listed = await schedules.list(topic)
+    assert [one.id for one in listed] == [*[f"s{n:03}" for n in range(450) if n != 3], "s003"]
+    assert [one.body for one in listed[:3]] == [0, 1, 2]
+    assert len(await schedules.list()) == 451
+    assert await schedules.list("nothing") == []
+
+
+async def test_the_options_of_its_jobs(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+    made = await schedules.put(
+        topic, "s", b"raw", every=60, ttr=5, max_attempts=1, headers={"k": "v"}, max_lateness="1h"
+    )
+    assert (made.body, made.headers) == (b"raw", {"k": "v"})
+    job = await topic.pop(wait=60)
+    assert (job.raw, job.headers, job.ttr) == (b"raw", {"k": "v"}, timedelta(seconds=5))
+    await topic.release(job)
+    assert (await topic.get(job.id)).state == "dead"
+
+
+async def test_a_reply_that_was_lost_adds_no_second_job(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
+    from tarry.idea.calls import Call
+    from tarry.verbs.schedules.firing import DUE, FIRE, _item
+    from tarry.words.keys import schedule_keys
+
+    keys = schedule_keys(topic.verbs.keys)
+    await schedules.put(topic, "s", every=60)
+    clock.advance(60)
+    moment, found = await face.run(Call(DUE, keys, (b"9",), list))
+    items, _ = _item(*found, moment)
+    assert await face.run(Call(FIRE, keys, (), list, items=items)) == [1]
+    assert await face.run(Call(FIRE, keys, (), list, items=items)) == [-1]
+    assert len(await topic.pop_many(9)) == 1
+
+
+async def test_a_schedule_that_cannot_be_read_holds_nobody_up(
+    face: Face, topic: Any, schedules: Any, clock: Clock, valkey_url: str
+) -> None:
+    import redis
+
+    from tarry.words.keys import schedule_keys
+
+    *_, zset, plans, _ = schedule_keys(topic.verbs.keys)
+    for name in ("short", "broken", "fine"):
+        await schedules.put(topic, name, every=60)
+    with redis.Redis.from_url(valkey_url) as server:
+        good = server.hget(plans, "broken")
+        server.hset(plans, "short", b"x")
+        server.hset(plans, "broken", good.replace(b"every_us", b"never_us"))
+        clock.advance(61)
+        await topic.add("job")
+        jobs = await topic.pop_many(9)
+        jobs += await topic.pop_many(9)
+        assert sorted(job.id.partition("@")[0] for job in jobs if job.body is None) == ["fine"]
+        assert len(jobs) == 2
+        server.hset(plans, "broken", good)
+        clock.advance(61)
+        assert "broken" in {job.id.partition("@")[0] for job in await topic.pop_many(9)}
+        assert server.zscore(zset, "short") is None
+
+
+@pytest.mark.parametrize(
+    ("id", "named", "said"),
+    [
+        ("s", {}, "every= or cron="),
+        ("s", {"every": 5, "missed": "never"}, "missed"),
+        ("s", {"every": 5, "ttr": 0}, "ttr"),
+        ("s", {"cron": "0 9 * * *", "first": datetime(2030, 1, 1, tzinfo=UTC)}, "first"),
+        ("s", {"every": 5, "first": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001  # that is what is refused
+        ("", {"every": 5}, "empty"),
+        ("a b", {"every": 5}, "blank"),
+        ("x" * 161, {"every": 5}, "160"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(
+    face: Face, topic: Any, schedules: Any, written: Any, id: str, named: Any, said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        await schedules.put(topic, id, **named)
+    assert written() == {}
