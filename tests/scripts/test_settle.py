@@ -12,10 +12,10 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import taking
 from watch.model import earliest, settle
 
-GRACE, ROUND = 1_000_000, 10_000_000
+GRACE, ROUND, HORIZON = 1_000_000, 10_000_000, 10_500_000
 NOW = 1_800_000_000_000_000
 NEAR = st.sampled_from(
-    [-GRACE - 1, -GRACE, -GRACE + 1, -1, 0, 1, GRACE - 1, GRACE, GRACE + 1, ROUND - 1, ROUND, ROUND + 1]
+    [-GRACE - 1, -GRACE, -GRACE + 1, -1, 0, 1, GRACE - 1, GRACE, GRACE + 1, ROUND, ROUND + 1, HORIZON, HORIZON + 1]
 )
 MOMENTS = NEAR | st.integers(-3 * GRACE, 2 * ROUND)
 SEATS = st.dictionaries(st.sampled_from([b"me", b"a", b"b", b"c"]), MOMENTS, max_size=4)
@@ -59,7 +59,7 @@ def test_lua_and_the_model_settle_alike(
         table.lay(due, reserved, seats, wake, relay)
         table.rule(paused, opens, full, fires)
         next_ = earliest(due, reserved, paused=paused, opens=opens, full=full, fires=fires)
-        expected = settle(0, next_, seats, int(wake), int(relay), b"me", stays, G=GRACE, R=ROUND)
+        expected = settle(0, next_, seats, int(wake), int(relay), b"me", stays, G=GRACE, R=ROUND, H=HORIZON)
         told = table.settle(stays)
         assert told == expected
 

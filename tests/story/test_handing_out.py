@@ -213,3 +213,13 @@ async def test_waiting_finds_a_reservation_that_runs_out(face: Face, topic: Any,
     await topic.pop(ttr=30)
     again = await topic.pop(wait=60)
     assert (again.attempt, again.lateness) == (2, timedelta(0))
+
+
+@pytest.mark.parametrize("name", range(12))
+async def test_what_is_due_just_beyond_a_look_around_is_not_late(
+    face: Face, topic: Any, clock: Clock, name: int
+) -> None:
+    """Look-arounds last ten seconds and up to a twentieth more, by the waiter's name."""
+    face.client.engine._alone._watch._name = b"w%d" % name
+    await topic.add("tea", delay="10.2s")
+    assert (await topic.pop(wait=20)).lateness == timedelta(0)

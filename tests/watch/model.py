@@ -37,6 +37,7 @@ def settle(
     *,
     G: int,
     R: int,
+    H: int | None = None,
 ) -> tuple[dict[Any, int], int, int, int | None, int]:
     """The lines that end every script, as a pure function: what the Lua is compared with.
 
@@ -48,8 +49,8 @@ def settle(
     # 1. Drop promises overdue by more than G, and the caller's own.
     seats = {who: at for who, at in seats.items() if at >= now - G and who != me}
 
-    # 2. Nothing within R: no seats are needed; everything is emptied.
-    if next is None or next > now + R:
+    # 2. Nothing within the longest look-around, R or a little more: no seats are needed; everything is emptied.
+    if next is None or next > now + (R if H is None else H):
         return {}, 0, 0, now + R if stays else None, 0
 
     in_time = max(next, now)

@@ -8,6 +8,7 @@
 -- ROUND, one dead consumer at most GRACE (docs/decisions/0003-the-watch.md; tests/watch/model.py tries every order).
 
 local GRACE, ROUND = 1000000, 10000000
+local HORIZON = 10500000  -- what is due beyond is nobody's yet: the longest look-around, by a twentieth more than ROUND
 
 -- The next moment at which something can be done, or nil. While paused: not before the end of the pause. While the rate lets
 -- nothing go: not before it does. While the cap is reached: not before a reservation runs out; other places that become free
@@ -35,7 +36,7 @@ end
 local function settle(me, stays, ...)
   if me ~= '' then redis.call('ZREM', watch, me) end
   local next = earliest(...)
-  if not next or next > now + ROUND then
+  if not next or next > now + HORIZON then
     redis.call('DEL', watch, wake, relay)
     return now + ROUND, 0
   end

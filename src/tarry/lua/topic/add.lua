@@ -98,7 +98,7 @@ if #values > 0 then redis.call('HSET', jobs, unpack(values)) end
 if added > 0 then redis.call('ZADD', due, unpack(scores)) end
 count('replaced', replaced)  -- how many were added is what there is and what has gone: see stats.lua
 count('repeated', repeated)
-if replaced > 0 or soonest <= now + ROUND and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
+if replaced > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
   settle('', false, read_gates())  -- else: a job that is not the earliest, or far away, changes nothing for those who watch
 end
 return answers
