@@ -15,6 +15,7 @@ from tarry.clients.sync.dictface import DictFace
 PAIRS = [
     (tarry.Client, tarry.AsyncClient),
     (tarry.Topic, tarry.AsyncTopic),
+    (tarry.Schedules, tarry.AsyncSchedules),
     (tarry.Job, tarry.AsyncJob),
     (tarry.DelayedQueue, tarry.AsyncDelayedQueue),
     (tarry.BlockingQueue, tarry.AsyncBlockingQueue),

@@ -35,6 +35,12 @@ def blocking() -> None:
         assert_type(orders.stats().limited, tarry.Limited | None)
         assert_type(orders.add(Order(9), max_lateness=60), tarry.Added)
 
+        made = client.schedules.put(orders, "tidy", Order(1), every="5m")
+        assert_type(made, tarry.Schedule)
+        assert_type(made.next, datetime | None)
+        assert_type(client.schedules.list(), list[tarry.Schedule])
+        assert_type(client.schedules.pause("orders", "tidy"), bool)
+
         job = orders.pop(wait=1)
         assert_type(job, tarry.Job[Order] | None)
         if job is not None:

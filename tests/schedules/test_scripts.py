@@ -1,0 +1,63 @@
+"""The scripts of schedules declare what they are given, and the head that pop relies on is always told."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from tarry.clients.testing import Clock, TestClient
+from tarry.idea.scripts import Script
+from tarry.verbs.schedules import firing, keeping
+from tarry.words.keys import SCHEDULE_PARTS, schedule_keys
+
+BOUND = {value.name: value for module in (firing, keeping) for value in vars(module).values() if isinstance(value, Script)}
+NAMES = sorted("schedules/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "schedules").iterdir())
+
+
+def test_every_script_has_its_verb() -> None:
+    assert sorted(BOUND) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
+    text = BOUND[name].source.decode()
+    assert f"local {', '.join(SCHEDULE_PARTS)} = unpack(KEYS)" in text
+    assert "tarry:" not in text
+    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+        assert key in {*SCHEDULE_PARTS, "list", "set"}, f"{command} {key}"
+
+
+def test_the_topic_always_knows_when_its_next_schedule_is_due(valkey_url: str) -> None:
+    clock = Clock()
+    with TestClient(valkey_url, clock, namespace="schedule-heads") as client:
+        topic, schedules = client.topic("t"), client.schedules
+        keys = schedule_keys(topic.verbs.keys)
+        import redis
+
+        with redis.Redis.from_url(valkey_url) as server:
+
+            def told() -> bool:
+                head = server.zrange(keys[-3], 0, 0, withscores=True)
+                fires = server.hget(topic.verbs.keys.meta, "fires")
+                return (int(head[0][1]) if head else None) == (int(fires) if fires else None)
+
+            assert told()
+            for act in (
+                lambda: schedules.put("t", "a", every=60),
+                lambda: schedules.put("t", "b", every=30),
+                lambda: schedules.pause("t", "b"),
+                lambda: schedules.resume("t", "b"),
+                lambda: clock.advance(45),
+                topic.pop,
+                lambda: schedules.put("t", "b", cron="0 0 1 1 *"),
+                lambda: clock.advance(45),
+                topic.pop,
+                topic.purge,
+                lambda: schedules.delete("t", "a"),
+                lambda: schedules.delete("t", "b"),
+            ):
+                act()
+                assert told()
+            assert not server.exists(*keys[-3:])
