@@ -12,8 +12,12 @@ from tarry.idea.scripts import Script
 from tarry.verbs.schedules import firing, keeping
 from tarry.words.keys import SCHEDULE_PARTS, schedule_keys
 
-BOUND = {value.name: value for module in (firing, keeping) for value in vars(module).values() if isinstance(value, Script)}
-NAMES = sorted("schedules/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "schedules").iterdir())
+BOUND = {
+    value.name: value for module in (firing, keeping) for value in vars(module).values() if isinstance(value, Script)
+}
+NAMES = sorted(
+    "schedules/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "schedules").iterdir()
+)
 
 
 def test_every_script_has_its_verb() -> None:

@@ -22,6 +22,7 @@ from tarry.programs.worker import calling
 from tarry.programs.worker.taking import QueueRoute
 from tarry.programs.worker.targets import Middleware, Target, chained, of_callee
 from tarry.programs.worker.tasks import Rules, Task
+from tarry.programs.worker.timetable import Planned, Timetable
 from tarry.programs.worker.verdicts import Policy
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.desk import keys_of
@@ -60,10 +61,11 @@ class Route:
         return [self.handler] if self.handler else list(self.tasks.values())
 
 
-class Registry:
+class Registry(Timetable):
     """Handlers and tasks, until a worker includes them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._routes: dict[str, Route] = {}
         self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
         self._layers: list[Middleware] = []
@@ -205,6 +207,7 @@ class Registry:
             taken = {route.queue for route in self._root().queue_routes()}
             doubles |= taken & {route.queue for route in part.queue_routes()}
             same = self._root().all_tasks().keys() & part.all_tasks().keys()
+            same |= self._root().all_planned().keys() & part.all_planned().keys()
             if doubles or same:
                 raise BadInput(f"include: there already is a handler for {sorted(doubles) or sorted(same)}.")
             part._whole = self
@@ -248,6 +251,15 @@ class Registry:
         for part in self._parts:
             found.update(part.all_tasks())
         return found
+
+    def all_planned(self) -> dict[tuple[str, str], Planned]:
+        found = dict(self._planned)
+        for part in self._parts:
+            found.update(part.all_planned())
+        return found
+
+    def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
+        return self.task(topic=topic or TASKS)(function)
 
     def worker(self) -> Worker:
         """The worker that includes this registry. Raises ``BadInput`` when none does."""

@@ -25,6 +25,7 @@ from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.sharing import Share
 from tarry.programs.worker.taking import QueueLane, QueueRoute
+from tarry.programs.worker.timetable import Declaring
 from tarry.words import names
 
 if TYPE_CHECKING:
@@ -45,11 +46,15 @@ class Run:
         self._worker = worker
         self._awaited, self._blocking = clients.fresh()
         self._outage = Outage()
+        self._idle_s = idle_s
         worker.holder = worker.holder or _fresh_holder()
         share = None if worker.slots is None else Share(worker.slots)
         self._lanes = [self._made_lane(route, share, idle_s) for route in routes]
         self._queues = [self._made_queue_lane(route, idle_s) for route in queues]
         self._renewal = self._made_renewal(routes)
+        self._declaring = Declaring(
+            [lane.topic for lane in self._lanes], list(worker.all_planned().values()), self._outage
+        )
 
     def _made_lane(self, route: Route, share: Share | None, idle_s: float | None) -> Lane:
         kind: Any = route.type
@@ -85,8 +90,11 @@ class Run:
 
     async def through(self, stopping: asyncio.Event, hurry: asyncio.Event) -> int:
         """From its beginning to its end; answers how many running jobs had to be given back."""
+        if self._idle_s is not None:
+            await self._declaring.once()
         stopped = asyncio.ensure_future(stopping.wait())
         self._renewal.start()
+        declaring = asyncio.ensure_future(self._declaring.go_on(said=self._idle_s is not None))
         crew = Crew([*self._lanes, *self._queues])
         try:
             if self._worker.moving:
@@ -96,6 +104,7 @@ class Run:
             return await crew.end(self._worker.grace_s, hurry)
         finally:
             stopped.cancel()
+            declaring.cancel()
             crew.dismiss()
             await self._renewal.stop()
             await self._awaited.close()

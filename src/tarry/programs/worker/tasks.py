@@ -125,6 +125,16 @@ class Task(Generic[P, R]):
             raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
         return {"task": self.name, "args": bound.arguments}
 
+    def checked(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The call as a body, its arguments read as the task will read them. Raises ``BadInput``."""
+        body: Any = self.body
+        made: dict[str, Any] = body(**args)
+        try:
+            self._arguments.decode(msgspec.json.encode(made["args"]))
+        except (TypeError, msgspec.ValidationError) as fault:
+            raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
+        return made
+
     # ── what workers use ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def target(self) -> Target:

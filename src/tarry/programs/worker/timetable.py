@@ -1,0 +1,182 @@
+"""Tasks that come again, as code declares them.
+
+    @worker.every("5m")
+    async def tidy() -> None: ...
+
+    @worker.cron("0 9 * * 1-5", tz="Europe/Berlin", args={"kind": "short"})
+    async def report(kind: str) -> None: ...
+
+Each worker says what its code has when it starts, and every minute; the server keeps what the newest version that is alive says
+(docs/decisions/0020-schedules-without-a-leader.md). What is no longer said is shown as orphaned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.scheduling import said
+from tarry.errors import BadInput, TarryError, Unavailable
+from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.tasks import Task
+from tarry.verbs.jobs.options import TOPICS_OWN, Options, options
+from tarry.verbs.schedules import keeping, rhythms
+from tarry.verbs.schedules.plans import Missed, id_of, missed_of
+from tarry.words.durations import Duration
+
+P = ParamSpec("P")
+R = TypeVar("R")
+AFFIRM_S = 60.0
+"""Code says so often what it has; lua/schedules/declare.lua takes it for gone after 2.5 times as long."""
+TRY_AGAIN_S = 5.0
+logger = logging.getLogger("tarry.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One schedule of a task."""
+
+    task: Task[..., Any]
+    id: str
+    every: Duration | None
+    cron: str | None
+    tz: str
+    missed: Missed
+    body: Any
+    options: Options
+
+    def said(self, topic: AsyncTopic[Any]) -> keeping.Said:
+        desk = topic.verbs.desk
+        return said(desk, self.id, self.body, self.every, self.cron, self.tz, None, self.missed, self.options)
+
+
+class Timetable:
+    """The schedules of a registry, until a worker declares them."""
+
+    def __init__(self) -> None:
+        self._planned: dict[tuple[str, str], Planned] = {}
+
+    def every(
+        self,
+        period: Duration,
+        *,
+        args: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        missed: Missed = "once",
+        topic: str | None = None,
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPICS_OWN,
+        max_lateness: Duration | None = None,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """The task below runs every so long, with ``args``; a plain function becomes a task.
+
+        Its schedule's name is the task's, or ``id``; a task may have several. ``missed`` says what becomes of occurrences that
+        nobody was there for: ``"skip"``, ``"once"`` (one job for the last), ``"all"``. What is said here is declared when a
+        worker starts. Raises ``BadInput``.
+        """
+        opts = options(0, None, "error", ttr, max_attempts, None, max_lateness)
+        return self._plan(topic, id, args, lambda task, name, body: Planned(
+            task, name, period, None, "UTC", missed_of(missed), body, opts
+        ))  # fmt: skip
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        tz: str = "UTC",
+        args: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        missed: Missed = "once",
+        topic: str | None = None,
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPICS_OWN,
+        max_lateness: Duration | None = None,
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        """The same by calendar: minute, hour, day, month, weekday, in a time zone."""
+        opts = options(0, None, "error", ttr, max_attempts, None, max_lateness)
+        return self._plan(topic, id, args, lambda task, name, body: Planned(
+            task, name, None, expression, tz, missed_of(missed), body, opts
+        ))  # fmt: skip
+
+    def _plan(
+        self,
+        topic: str | None,
+        id: str | None,
+        args: Mapping[str, Any] | None,
+        make: Callable[[Task[..., Any], str, Any], Planned],
+    ) -> Callable[[Callable[P, R]], Task[P, R]]:
+        def register(function: Callable[P, R]) -> Task[P, R]:
+            task: Task[P, R] = function if isinstance(function, Task) else self._as_task(function, topic)
+            if topic is not None and topic != task.topic_name:
+                raise BadInput(f"topic: the task {task.name} has {task.topic_name!r}; say it there.")
+            planned = make(task, id or task.name, task.checked(args or {}))
+            id_of(planned.id)
+            rhythms.rhythm(planned.every, planned.cron, planned.tz)
+            if (task.topic_name, planned.id) in self.all_planned():
+                raise BadInput(f"schedule: {task.topic_name} has one named {planned.id!r} already; give id=.")
+            self._planned[task.topic_name, planned.id] = planned
+            return task
+
+        return register
+
+    def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
+        raise NotImplementedError
+
+    def all_planned(self) -> dict[tuple[str, str], Planned]:
+        """Those of the parts too."""
+        raise NotImplementedError
+
+
+class Declaring:
+    """Says to the server what the code has, again and again."""
+
+    def __init__(self, topics: Sequence[AsyncTopic[Any]], planned: Sequence[Planned], outage: Outage) -> None:
+        self._topics = {topic.name: topic for topic in topics}
+        self._said = {topic.name: list[keeping.Said]() for topic in topics}
+        for one in planned:
+            if one.task.topic_name in self._topics:
+                self._said[one.task.topic_name].append(one.said(self._topics[one.task.topic_name]))
+        self._outage = outage
+        self._told: set[str] = set()
+
+    async def once(self) -> None:
+        """Before a run that ends when nothing is due: what it declares is due perhaps."""
+        await self._say()
+
+    async def go_on(self, *, said: bool) -> None:
+        """For ever; where code has nothing, and had nothing, once is enough."""
+        well = said or await self._say()
+        while True:
+            await asyncio.sleep(AFFIRM_S if well else TRY_AGAIN_S)
+            well = await self._say()
+
+    async def _say(self) -> bool:
+        """Answers whether the server was there."""
+        for name, topic in list(self._topics.items()):
+            schedules = self._said[name]
+            try:
+                if schedules:
+                    await topic.engine.introduce(name)
+                found = await topic.engine.run(keeping.declare(topic.verbs.keys, schedules))
+            except Unavailable as fault:
+                self._outage.tell(fault)
+                return False
+            except TarryError as fault:
+                self._tell_once("schedules of %s: %s", name, str(fault))
+            else:
+                for id in found.taken:
+                    self._tell_once("schedule %s of %s: somebody has put one of this name; delete it", id, name)
+                for id in found.older:
+                    self._tell_once("schedule %s of %s: a newer version of it is about, which counts", id, name)
+                if not found.any_from_code:
+                    del self._topics[name]
+        return True
+
+    def _tell_once(self, words: str, *about: str) -> None:
+        if words % about not in self._told:
+            self._told.add(words % about)
+            logger.warning(words, *about)
