@@ -20,6 +20,7 @@ from bench.rows.noise import noise
 from bench.rows.pop import pop
 from bench.rows.queue_drain import queue_drain
 from bench.rows.queue_movers import queue_movers
+from bench.rows.scheduled import scheduled
 from bench.rows.worker import worker
 
 Row = Callable[[Bench], list[Result]]
@@ -32,6 +33,7 @@ ROWS: dict[str, Row] = {
     "burst": burst,
     "lateness": lateness,
     "idle": idle,
+    "scheduled": scheduled,
     "memory": memory,
     "pop": pop,
     "limited": limited,

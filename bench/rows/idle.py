@@ -27,7 +27,7 @@ def inside_scripts() -> set[str]:
     return {name.lower() for text in texts for name in _CALL.findall(text)}
 
 
-async def _wait(bench: Bench, seconds: float) -> dict[str, int]:
+async def waiting_calls(bench: Bench, seconds: float) -> dict[str, int]:
     clients = [tarry.AsyncClient(bench.url) for _ in range(CONSUMERS)]
     tasks = [asyncio.create_task(client.topic("orders").pop(wait=None)) for client in clients]
     await asyncio.sleep(1)
@@ -48,7 +48,7 @@ def idle(bench: Bench) -> list[Result]:
     seconds = bench.size(20, 10, 1)
     with tarry.Client(bench.url) as client:
         client.topic("orders").add_many([BODY] * bench.size(10_000, 10_000, 100), delay=DAY_S)
-    calls = asyncio.run(_wait(bench, seconds))
+    calls = asyncio.run(waiting_calls(bench, seconds))
     return [
         Result(
             "idle",

@@ -76,6 +76,21 @@ def test_bytes_are_shown_in_base64(client: tarry.Client, answers: Answers) -> No
     assert "body" not in job
 
 
+def test_a_schedule_is_put_shown_paused_and_deleted(answers: Answers, cli: Cli) -> None:
+    [made] = answers("schedule", "put", "orders", "tidy", '{"what": "attic"}', "--every", "5m", "--missed", "all")
+    assert (made["id"], made["body"], made["every_ms"], made["missed"]) == ("tidy", {"what": "attic"}, 300_000, "all")
+    assert answers("schedule", "show", "orders", "tidy") == [made]
+    answers("schedule", "put", "orders", "report", "--cron", "0 9 * * 1-5", "--tz", "Europe/Berlin")
+    assert [one["id"] for one in answers("schedule", "list")] == ["tidy", "report"]
+    assert answers("schedule", "pause", "orders", "tidy") == [{"topic": "orders", "id": "tidy", "done": "paused"}]
+    assert "tidy  every 5m  paused  fired 0" in cli("schedule", "list", "orders").stdout
+    answers("schedule", "resume", "orders", "tidy")
+    answers("schedule", "delete", "orders", "tidy")
+    gone = cli("schedule", "show", "orders", "tidy")
+    assert (gone.returncode, gone.stderr) == (1, "orders has no schedule tidy\n")
+    assert cli("schedule", "put", "orders", "x", "--cron", "bad").returncode == 2
+
+
 def test_a_topic_is_limited_and_let_go(answers: Answers, cli: Cli) -> None:
     none = {"topic": "orders", "rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
     assert answers("limit", "orders") == [none]

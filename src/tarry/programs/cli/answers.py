@@ -12,6 +12,7 @@ from tarry.errors import BodyError
 from tarry.words.durations import as_text
 
 if TYPE_CHECKING:
+    from tarry.clients.scheduling import Schedule
     from tarry.verbs.jobs.pictures import Defaults, Histogram, Stats
     from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo, Stored
     from tarry.verbs.workers import WorkerInfo
@@ -104,6 +105,31 @@ def defaults(now: Defaults) -> dict[str, Any]:
         "burst": now.burst,
         "concurrency": now.concurrency,
         "max_lateness_ms": ms(now.max_lateness),
+    }
+
+
+def schedule(now: Schedule) -> dict[str, Any]:
+    """A schedule as it is."""
+    try:
+        body = now.body
+    except BodyError as fault:
+        body = str(fault)
+    shown = {"body_base64": b64encode(body).decode()} if isinstance(body, bytes) else {"body": body}
+    return {
+        "topic": now.topic,
+        "id": now.id,
+        **shown,
+        "every_ms": ms(now.every),
+        "cron": now.cron,
+        "tz": now.tz,
+        "missed": now.missed,
+        "next": rfc3339(now.next),
+        "paused": now.paused,
+        "fired": now.fired,
+        "skipped": now.skipped,
+        "from_code": now.from_code,
+        "orphaned": now.orphaned,
+        "changed": rfc3339(now.changed),
     }
 
 

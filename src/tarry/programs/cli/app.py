@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tarry.programs.cli import jobs, minding, topics, health, shows, workers, working  # isort: skip  # the order of the help
-from tarry.programs.cli import moving, queues, maps, locks, guarded, serving, tokens  # isort: skip
+from tarry.programs.cli import schedules, moving, queues, maps, locks, guarded, serving, tokens  # isort: skip
 from tarry.programs.cli.register import app
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "minding",
     "moving",
     "queues",
+    "schedules",
     "serving",
     "shows",
     "tokens",

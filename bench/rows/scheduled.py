@@ -1,0 +1,45 @@
+"""10,000 schedules lie in a topic, none due today, 5 consumers with a client each wait: what do they ask the server?
+
+Counted as the row ``idle`` counts, which is what it is to be compared with: schedules cost nothing beside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import tarry
+from bench.harness import DAY_S, Bench
+from bench.reading import Reach, Reading, Result
+from bench.rows.idle import CONSUMERS, waiting_calls
+from tarry.idea.calls import Call
+from tarry.verbs.schedules import keeping, rhythms
+from tarry.verbs.schedules.keeping import Said
+from tarry.words.keys import schedule_keys
+
+STEP = 500
+
+
+def scheduled(bench: Bench) -> list[Result]:
+    seconds, count = bench.size(20, 10, 1), bench.size(10_000, 10_000, 100)
+    with tarry.Client(bench.url) as client:
+        keys = schedule_keys(client.topic("orders").verbs.keys)
+        client.schedules.put("orders", "first", every=DAY_S)
+        now = round(client.topic("orders").stats().now.timestamp()) * 1_000_000
+        for at in range(0, count, STEP):
+            said = [
+                Said(f"s{n}", rhythms.rhythm(DAY_S + n, None, "UTC"), "once", bytes(19) + b"null")
+                for n in range(at, min(at + STEP, count))
+            ]
+            items = [word for one in said for word in (one.id.encode(), *one.words, *one.start(now))]
+            client.engine.run(Call(keeping.PUT, keys, (), list, items=items))
+    calls = asyncio.run(waiting_calls(bench, seconds))
+    return [
+        Result(
+            "scheduled",
+            f"calls while {CONSUMERS} consumers wait beside {count:,} schedules",
+            "calls/s",
+            Reading((sum(calls.values()) / seconds,)),
+            Reach("≤", 1),
+            details={name: n / seconds for name, n in calls.items()},
+        )
+    ]
