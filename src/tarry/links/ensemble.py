@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from tarry.errors import BadInput, ServerUnfit
-from tarry.verbs.locks.nodes import Children, Create, Cut, Delete, Look, Stat, Write
+from tarry.verbs.locks.requests import Children, Create, Cut, Delete, Look, Stat, Write
 
 ANSWER_S = 5.0
 

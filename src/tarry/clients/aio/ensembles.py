@@ -14,7 +14,8 @@ from tarry.clients.origin import seconds_of
 from tarry.errors import BadInput
 from tarry.links.ensemble import ANSWER_S, Ensemble, meaning
 from tarry.verbs.locks.house import House
-from tarry.verbs.locks.nodes import Ask, Cut, NodeKeeper, Session
+from tarry.verbs.locks.nodes import NodeKeeper
+from tarry.verbs.locks.requests import Ask, Cut, Session
 from tarry.words import names
 from tarry.words.durations import Duration
 

@@ -15,9 +15,7 @@ Rules
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -25,6 +23,8 @@ import msgspec
 from tarry.errors import BadInput, Unavailable
 from tarry.verbs.locks.acquiring import Busy, Pause, Steps, Taken
 from tarry.verbs.locks.house import Hold, House, Order
+from tarry.verbs.locks.line import SEQUENCE, Place, Ticket, in_sequence, prefix, read
+from tarry.verbs.locks.requests import Ask, Children, Create, Cut, Delete, Look, Session, Write
 from tarry.verbs.locks.shapes import LockState
 from tarry.words import names
 from tarry.words.durations import SECOND
@@ -35,99 +35,6 @@ WATCHED_AFTER_S = 0.25
 """A lock that is held for longer is watched: its owner learns when somebody deletes its node."""
 AGAIN_S, AGAIN_AT_MOST_S = 0.05, 1.0
 CUT_OFF = "its connection was lost for longer than its session may live"
-_SEQUENCE = re.compile(r".*-lock-(\d{10})")
-
-
-class Cut(Exception):  # it never reaches a user
-    """The answer did not come: nobody knows whether it was done."""
-
-
-# ── what is asked of ZooKeeper ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    czxid: int
-    session: int
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Create:
-    """An ephemeral node in sequence; answers its path and its ``Stat``. Parents are made."""
-
-    path: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Children:
-    """The names below a path; none if it is not there."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A node's data and ``Stat``, or ``None``; ``ring(deleted)`` is called once when it changes, or watching ends."""
-
-    path: str
-    ring: Callable[[bool], None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Writes a node's data; answers whether it is there."""
-
-    path: str
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Deletes a node; answers whether it was there."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Requests that go together; answered in their order. Raises ``Cut``."""
-
-    ops: tuple[Any, ...]
-
-
-class Session:
-    """What is known of the connection, told by whoever has it."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
-        self.id = 0
-        self.connected = False
-
-
-@dataclass(slots=True)
-class Place:
-    """An order's node, and what it has seen of the one before it."""
-
-    base: str
-    path: str = ""
-    session: int = 0
-    token: int = 0
-    ends: float = float("inf")
-    looked: float = float("-inf")
-    leaving: bool = False
-    cut_since: float | None = None
-    cuts: int = 0
-    seen: tuple[str, int] = ("", 0)
-    seen_since: float = 0.0
-
-
-class Ticket(msgspec.Struct):
-    """What is written in a node."""
-
-    who: str = ""
-    lease_ms: int | None = None
 
 
 class NodeKeeper:
@@ -142,7 +49,7 @@ class NodeKeeper:
 
     def base_of(self, name: str) -> str:
         names.name(name, "lock")
-        if any(part in ("", ".", "..") or _SEQUENCE.fullmatch(part) for part in name.split("/")):
+        if any(part in ("", ".", "..") or SEQUENCE.fullmatch(part) for part in name.split("/")):
             raise BadInput(
                 f"lock: {name!r} is no path of ZooKeeper; leave out empty parts, dots and '-lock-0000000000'."
             )
@@ -176,7 +83,7 @@ class NodeKeeper:
         else:
             children, found = yield Ask((Children(place.base), Look(place.path)))
             own = found is not None and found[1].session == self._session.id
-        line, mine = _in_sequence(children), place.path.rpartition("/")[2]
+        line, mine = in_sequence(children), place.path.rpartition("/")[2]
         if not own or mine not in line:
             place.session = -1  # the session has ended, or somebody deleted it: from the beginning
             return Busy(self._house.now())
@@ -199,9 +106,10 @@ class NodeKeeper:
         if place.session or place.cut_since is not None:
             yield from self._remove(order)
         place.session = self._session.id
-        ops = (Create(f"{place.base}/{_prefix(order)}", self._ticket(order.lease_us)), Children(place.base))
+        ops = (Create(f"{place.base}/{prefix(order)}", self._ticket(order.lease_us)), Children(place.base))
         (path, stat), children = yield Ask(ops)  # ZooKeeper does them in this order
         place.path, place.session, place.token = path, stat.session, stat.czxid
+        self._session.id = stat.session  # it may be known from here first
         if not children:  # the lock's own node had to be made first
             (children,) = yield Ask((Children(place.base),))
         found: list[str] = children
@@ -218,7 +126,7 @@ class NodeKeeper:
             return Busy(now + LOOK_AROUND_S)
         if place.seen != (before, stat.version):
             place.seen, place.seen_since = (before, stat.version), now
-        lease_ms = _read(data).lease_ms
+        lease_ms = read(data).lease_ms
         if lease_ms is None:
             return Busy(now + LOOK_AROUND_S)
         overdue = place.seen_since + lease_ms / 1000 + GRACE_S
@@ -290,7 +198,7 @@ class NodeKeeper:
             if place.cut_since is None:
                 return
         (children,) = yield Ask((Children(place.base),))
-        left = [name for name in children if name.startswith(_prefix(order))]
+        left = [name for name in children if name.startswith(prefix(order))]
         if left:
             yield Ask(tuple(Delete(f"{place.base}/{name}") for name in left))
 
@@ -322,10 +230,9 @@ class NodeKeeper:
 
     def connected(self, session: int) -> None:
         """A connection again; of the same session, or of another."""
-        same = session == self._session.id
         self._session.id, self._session.connected = session, True
         for hold in self._house.holds:
-            if same and not self._house.expired(hold):
+            if hold.order.place.session == session and not self._house.expired(hold):
                 hold.order.place.looked = float("-inf")  # watches ended with the connection
                 hold.until, hold.ends = hold.order.place.ends, "its lease ended"
             else:
@@ -343,18 +250,18 @@ class NodeKeeper:
     def state(self, name: str) -> Steps[LockState]:
         base = self.base_of(name)
         (children,) = yield from self._patiently(Children(base))
-        for index, first in enumerate(line := _in_sequence(children)):
+        for index, first in enumerate(line := in_sequence(children)):
             (found,) = yield from self._patiently(Look(f"{base}/{first}"))
             if found is not None:
                 data, stat = found
-                who = _read(data).who or f"session {stat.session:#x}"
+                who = read(data).who or f"session {stat.session:#x}"
                 return LockState(name, True, who, 1, stat.czxid, None, len(line) - index - 1)
         return LockState(name, False, None, 0, None, None, 0)
 
     def force(self, name: str) -> Steps[bool]:
         base = self.base_of(name)
         (children,) = yield from self._patiently(Children(base))
-        for first in _in_sequence(children)[:1]:
+        for first in in_sequence(children)[:1]:
             (there,) = yield from self._patiently(Delete(f"{base}/{first}"))
             return bool(there)
         return False
@@ -385,20 +292,3 @@ class NodeKeeper:
 
     def _unavailable(self, cut: Cut) -> Unavailable:
         return Unavailable(f"ZooKeeper did not answer: {cut}. The call is safe to repeat.")
-
-
-def _prefix(order: Order) -> str:
-    return f"_c_{order.mark.decode().replace(':', '-')}-lock-"
-
-
-def _in_sequence(children: Iterable[str]) -> list[str]:
-    """Those that are in line, by their numbers, whoever made them."""
-    numbered = [(int(found[1]), name) for name in children if (found := _SEQUENCE.fullmatch(name))]
-    return [name for _, name in sorted(numbered)]
-
-
-def _read(data: bytes) -> Ticket:
-    try:
-        return msgspec.json.decode(data, type=Ticket)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Ticket()  # another library's: it has no lease

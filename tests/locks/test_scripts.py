@@ -1,0 +1,79 @@
+"""What the scripts of locks and guarded queues declare, and how they meet a full memory and foreign keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.errors import ServerUnfit, Unavailable
+from tarry.idea.scripts import Script
+from tarry.links.embedded.launch import Running
+from tarry.verbs.guarded import scripted
+from tarry.verbs.locks import asking
+from tarry.words.keys import GUARDED_PARTS, LOCK_PARTS
+
+BOUND = {
+    value.name: value for module in (asking, scripted) for value in vars(module).values() if isinstance(value, Script)
+}
+PARTS = {"locks": LOCK_PARTS, "guarded": GUARDED_PARTS}
+NAMES = sorted(
+    f"{folder}/{path.name.removesuffix('.lua')}"
+    for folder in PARTS
+    for path in files("tarry").joinpath("lua", folder).iterdir()
+)
+
+
+def test_every_script_has_its_verb() -> None:
+    assert sorted(BOUND) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_touches_declared_keys_only_and_keeps_large_numbers_whole(name: str) -> None:
+    text = BOUND[name].source.decode()
+    parts = PARTS[name.partition("/")[0]]
+    assert f"local {', '.join(parts)} = unpack(KEYS)" in text
+    for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
+        assert key in parts, f"{command} {key}"
+    assert "tostring" not in text
+    assert not re.search(r"\.\. *(now|due|mine)\b", text)
+
+
+def test_with_a_full_memory_what_is_held_is_given_back(own_server: Callable[..., Running], name: str) -> None:
+    server = own_server()
+    with tarry.Client(server.url, patience=0.1) as client:
+        grant = client.lock(name).acquire()
+        assert grant is not None
+        queue = client.guarded_queue("orders")
+        queue.push([("a", 0), ("b", 0)])
+        server.ask("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(Unavailable, match="memory is full"):
+            client.lock("another").acquire(wait=0)
+        with pytest.raises(Unavailable, match="memory is full"):
+            queue.push([("c", 0)])
+        assert [item.value for item in queue.poll(count=5)] == ["a", "b"]
+        grant.check()
+        grant.release()
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        with client.lock(name, wait=0), client.lock("another", wait=0):
+            pass
+
+
+def test_a_key_of_another_kind_is_left_alone(valkey_url: str, raw: Any, name: str) -> None:
+    raw.set(name, "precious")
+    with tarry.Client(valkey_url, patience=0.1) as client:
+        for verb in ("acquire", "state"):
+            with pytest.raises(ServerUnfit, match="WRONGTYPE"):
+                getattr(client.lock(name), verb)()
+    assert raw.get(name) == b"precious"
+
+
+def test_a_name_that_a_guarded_queue_cannot_have_is_refused(valkey_url: str) -> None:
+    with tarry.Client(valkey_url) as client:
+        for layout in ("tarry", "article"):
+            with pytest.raises(tarry.BadInput, match="queue"):
+                client.guarded_queue("a{b", layout=layout)
