@@ -13,6 +13,7 @@ import tarry
 from servers import free_ports
 from tarry.idea.calls import Command
 from tarry.links.embedded.launch import Running
+from tarry.programs.cli import health
 from tarry.words.keys import topic_keys, topics_key
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -42,6 +43,23 @@ def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     assert done.returncode == 1
     assert "1 dead jobs; tarry list orders --state dead" in done.stdout
     assert "5: due, but there is no job" in done.stdout
+
+
+def test_the_doctor_knows_partitions_and_warns_of_large_ones(
+    client: tarry.Client, cli: Cli, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli("add", "parted", "1", "--id", "7", "--partitions", "3").returncode == 0
+    assert client.topic("parted").get("7") is not None
+    client.topic("plain").add_many(["x" * 100_000] * 3, delay="1h")
+    client.engine.run(Command((b"DEL", topics_key(namespace)), int))
+    done = cli("doctor")
+    assert "parted  was not in the list" in done.stderr
+    assert "parted  all well" in done.stdout
+    assert cli("add", "parted", "1", "--partitions", "4").returncode == 2
+    monkeypatch.setattr(health, "MOST_BYTES", 200_000)
+    assert health._too_large(client, client.topic("parted")) == []
+    [note] = health._too_large(client, client.topic("plain"))
+    assert note.startswith("it has 3 jobs in 0 MB: moving it between nodes")
 
 
 def test_the_doctor_tells_of_the_server(cli: Cli, answers: Answers, client: tarry.Client) -> None:

@@ -19,7 +19,7 @@ logger = logging.getLogger("tarry.patience")
 
 def key_of(request: Request) -> bytes:
     """The key that says which server a request goes to; of a command without words, none: any will do."""
-    return request.keys[0] if isinstance(request, Call) else b"".join(request.words[1:2])
+    return request.keys[0] if isinstance(request, Call) else b"".join(request.words[request.at : request.at + 1])
 
 
 def words_of(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:

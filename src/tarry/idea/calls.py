@@ -95,13 +95,14 @@ class Confirmation:
 
 
 class Command(Generic[T]):
-    """One plain command, for what needs no script. Safe to repeat."""
+    """One plain command, for what needs no script. Safe to repeat. ``at`` says which of its words is the key."""
 
-    __slots__ = ("decode", "words")
+    __slots__ = ("at", "decode", "words")
 
-    def __init__(self, words: tuple[bytes, ...], decode: Callable[[Reply], T]) -> None:
+    def __init__(self, words: tuple[bytes, ...], decode: Callable[[Reply], T], *, at: int = 1) -> None:
         self.words = words
         self.decode = decode
+        self.at = at
 
 
 class Transaction(Generic[T]):

@@ -11,8 +11,10 @@ from typing import Any
 import msgspec
 
 from tarry.errors import BadInput
+from tarry.idea.calls import flow_of
 from tarry.programs.cli.progress import progress, watched
 from tarry.programs.cli.session import Session
+from tarry.verbs.jobs.durable import confirmed
 from tarry.verbs.jobs.face import TOPICS_OWN
 from tarry.verbs.jobs.shapes import Added, NewJob
 
@@ -41,9 +43,11 @@ def add_from(
     dry_run: bool,
 ) -> Sequence[Added]:
     """Puts the jobs of a file in, with progress; ``dry_run`` only checks them and says how many there are."""
-    place = session.topic(topic)
+    place = session.topic(topic, options["partitions"])
     said = new_jobs(path, raw=raw)[:limit]
-    flow = place.verbs.add_many(
+    if not dry_run:
+        place.engine.run(place.verbs.parts())  # asked before, so that each answer below is one of work
+    every = place.verbs.add_many(
         said,
         options["delay"],
         options["at"],
@@ -53,6 +57,7 @@ def add_from(
         options["headers"],
         False,
     )
+    flow = flow_of(confirmed(every, options["durability"]))
     if dry_run:
         session.tell({"topic": topic, "would_add": len(said)}, f"{topic}  {len(said)} jobs would be added")
         return ()

@@ -45,6 +45,12 @@ def add(
         str | None,
         typer.Option(help='Many, a line each: {"body": …, "id": …, "delay": …}; - is stdin.', show_default=False),
     ] = None,
+    durability: Annotated[
+        str | None, typer.Option(help="Answer when so many replicas have it, or fsynced.", show_default=False)
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option(help="Of a topic that is made now; it stays so.", show_default=False)
+    ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Bodies are plain text.")] = False,
     limit: Limit = None,
     dry_run: Annotated[
@@ -61,16 +67,18 @@ def add(
         "ttr": ttr,
         "max_attempts": reading.limit(max_attempts),
         "headers": reading.headers(header),
+        "durability": int(durability) if durability is not None and durability.isdigit() else durability,
     }
     if file is None:
         if dry_run or limit is not None:
             raise BadInput("dry_run, limit: they are for many jobs, from a --file.")
-        _added(session, session.topic(topic).add(reading.body(body or "", raw=raw), id=id, **options))
+        _added(session, session.topic(topic, partitions).add(reading.body(body or "", raw=raw), id=id, **options))
     elif id is not None:
         raise BadInput('id: with --file each line has its own: {"id": …, "body": …}.')
     else:
         from tarry.programs.cli.batch import add_from
 
+        options["partitions"] = partitions
         for job in add_from(session, topic, file, options, raw=raw, limit=limit, dry_run=dry_run):
             _added(session, job)
 

@@ -38,8 +38,8 @@ class Session:
             _listen(self._client)
         return self._client
 
-    def topic(self, name: str) -> Topic[Any]:
-        return self.client.topic(name)
+    def topic(self, name: str, partitions: int | None = None) -> Topic[Any]:
+        return self.client.topic(name, partitions=partitions)
 
     def tell(self, answer: Any, words: str) -> None:
         """An answer: as one line of JSON, or in words."""

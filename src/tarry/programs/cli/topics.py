@@ -72,6 +72,7 @@ def purge(
         count = min(sum(every.values()) if state is None else every[state], limit or 2**63)
         session.tell({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
+        place.engine.run(place.verbs.parts())  # asked before, so that each answer below is one of work
         with progress(f"{topic}: deleting") as more:
             count = session.client.engine.run(watched(flow_of(place.verbs.purge(cast("State | None", state))), more))
         session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
@@ -134,6 +135,7 @@ def resume(session: Session, topic: TopicName) -> None:
 
 def looked_through(place: Topic[Any]) -> Check:
     """``check``, with its progress."""
+    place.engine.run(place.verbs.parts())
     with progress(f"{place.name}: checking") as more:
         return place.engine.run(watched(flow_of(place.verbs.check()), lambda step: more(step[1])))
 
