@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tarry
+from routes import http_page
 from tarry import errors
 from tarry.words import keys
 
@@ -147,6 +148,7 @@ def _prose(text: str) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "decisions/README.md": decisions_page,
     "reference/errors.md": errors_page,
+    "reference/http.md": http_page,
     "reference/keys.md": keys_page,
     "reference/topics.md": topics_page,
 }

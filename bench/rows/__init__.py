@@ -21,6 +21,7 @@ from bench.rows.pop import pop
 from bench.rows.queue_drain import queue_drain
 from bench.rows.queue_movers import queue_movers
 from bench.rows.scheduled import scheduled
+from bench.rows.service import service
 from bench.rows.worker import worker
 
 Row = Callable[[Bench], list[Result]]
@@ -44,4 +45,5 @@ ROWS: dict[str, Row] = {
     "locks": locks,
     "cluster": cluster,
     "dashboard": dashboard,
+    "service": service,
 }

@@ -10,7 +10,7 @@ import pytest
 from doc_pages import PAGES, ROOT, blocks, name
 
 RUN = {"python", "console", "sh"}
-SHOWN = {"text", "json", "toml", "lua"}
+SHOWN = {"text", "json", "toml", "lua", "java"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 

@@ -7,6 +7,8 @@ import socket
 import time
 from typing import Any
 
+import pytest
+
 from service.served import Api, Served
 
 PATIENCE_S = 20
@@ -96,3 +98,19 @@ def test_a_request_that_is_never_finished_ends_with_its_client(served: Served, r
     line.sendall(b"POST /v1/topics/orders/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
     line.close()
     assert real.get("/v1/topics") == {"topics": []}
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_who_offers_http_2_is_heard_all_the_same(real: Api, split: bool) -> None:
+    """Java's HttpClient does, with its first request."""
+    body = b'{"body": "\\r\\nUpgrade: h2c\\r\\n"}'
+    head = (
+        f"POST /v1/topics/orders/jobs?namespace={real.namespace} HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\n"
+        f"Content-Length: {len(body)}\r\nHost: localhost\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\nUpgrade: h2c\r\n\r\n"
+    ).encode()
+    with socket.create_connection(("127.0.0.1", int(real.url.rpartition(":")[2]))) as line:
+        for part in (head, body) if split else (head + body,):
+            line.sendall(part)
+            time.sleep(0.02)
+        assert line.recv(4096).startswith(b"HTTP/1.1 201")
+    assert real.post("/v1/topics/orders/pop", {})["body"] == "\r\nUpgrade: h2c\r\n"

@@ -13,7 +13,7 @@ import ssl
 import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tarry import __version__
 from tarry.errors import BadInput, ServerUnfit
@@ -78,6 +78,7 @@ def server_of(door: Door, *, tls: Tls | None = None) -> uvicorn.Server:
 
     config = uvicorn.Config(
         door,
+        http=_protocol(),
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -94,6 +95,14 @@ def server_of(door: Door, *, tls: Tls | None = None) -> uvicorn.Server:
     except (OSError, ssl.SSLError) as fault:
         raise BadInput(f"certificate: {fault}.") from None
     return Server(config)
+
+
+def _protocol() -> Any:
+    try:
+        from tarry.programs.service.protocol import Protocol
+    except ImportError:  # no httptools here: h11, which is slower
+        return "auto"
+    return Protocol
 
 
 async def serve(door: Door, listener: socket.socket, *, tls: Tls | None = None, say: Callable[[str], None]) -> None:

@@ -1,0 +1,118 @@
+"""A load for the service: connections that each send a request, read the answer, and send the next.
+
+Adds are sent by ``wrk`` where it is installed (Debian has it); what must read an answer to know its next request is sent
+from here, over bare sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+WRK = "wrk"
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Service:
+    """A service process."""
+
+    def __init__(self, child: subprocess.Popen[str], port: int) -> None:
+        self.child = child
+        self.port = port
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that it has taken."""
+        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@contextmanager
+def service(url: str) -> Iterator[Service]:
+    """``tarry serve`` on a server, as users run it."""
+    command = [sys.executable, "-m", "tarry", "serve", "--port", "0", "--url", url, "--drain", "0s"]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert child.stderr is not None
+        found = None
+        while found is None:
+            found = re.search(r"service at \S+:(\d+)\n", child.stderr.readline())
+        yield Service(child, int(found[1]))
+    finally:
+        child.terminate()
+        child.communicate(timeout=30)
+
+
+class Line:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def to(cls, port: int) -> Line:
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def ask(self, request: bytes) -> bytes:
+        """The body of the answer; an answer that is no success ends the bench."""
+        self._writer.write(request)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 2"):
+            raise AssertionError(head.decode())
+        at = head.lower().find(b"content-length: ")
+        return await self._reader.readexactly(int(head[at + 16 : head.find(b"\r\n", at)])) if at >= 0 else b""
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def post(path: str, body: bytes) -> bytes:
+    """A request, ready to be sent."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def by_sockets(port: int, connections: int, turns: int, turn: Callable[[Line], Awaitable[None]]) -> float:
+    """Seconds that it takes until all connections have had so many turns in all."""
+    lines = [await Line.to(port) for _ in range(connections)]
+    left = turns
+
+    async def run(line: Line) -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            await turn(line)
+
+    began = time.perf_counter()
+    await asyncio.gather(*[run(line) for line in lines])
+    spent = time.perf_counter() - began
+    for line in lines:
+        line.close()
+    return spent
+
+
+def by_wrk(port: int, connections: int, seconds: float, path: str, body: bytes) -> float | None:
+    """Requests a second, or ``None`` where there is no wrk."""
+    if shutil.which(WRK) is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "post.lua"
+        text = f'wrk.method = "POST"\nwrk.headers["content-type"] = "application/json"\nwrk.body = [==[{body.decode()}]==]\n'
+        script.write_text(text)
+        line = [WRK, "-t1", f"-c{connections}", f"-d{max(round(seconds), 1)}", "-s", str(script)]
+        said = subprocess.run(
+            [*line, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True
+        ).stdout
+    if "Non-2xx" in said:
+        raise AssertionError(said)
+    return float(re.findall(r"Requests/sec: +([\d.]+)", said)[0])

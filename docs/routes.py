@@ -1,0 +1,79 @@
+"""The reference page of the service's routes, from their table; written by ``docs/generate.py``."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from tarry.programs.service import problems
+from tarry.programs.service.rows import rows_of
+from tarry.programs.service.settings import Settings
+from tarry.programs.service.table import OPEN, Row
+
+OPENING = """\
+Every route of `tarry serve`; [how to use it](../how-to/use-http.md) tells the rest. The same as OpenAPI 3.1 is at
+`/openapi.json`. Every route about topics takes `?namespace=`, where it is not the service's first or the token's. What is
+refused is a problem (RFC 9457), whose `code` is in the table at the end.
+"""
+TITLES = {
+    "jobs": "Jobs, one by one",
+    "many": "Many jobs at once",
+    "topics": "Topics",
+    "queues": "Delayed queues shared with Java",
+    "maps": "Map caches shared with Java",
+    "events": "Changes, as server-sent events",
+    "about": "The service itself",
+    "delay": "Dialect: the `DelayController` of Youzan's design on Spring Boot",
+    "delay_queue": "Dialect: Youzan's design in Go",
+    "delayed": "Dialect: the `DelayedTaskController` on Redisson",
+}
+SCOPES = ("produce", "consume", "admin")
+
+
+def http_page() -> str:
+    """Every row, by its tag."""
+    parts, tag = ["# The service's routes\n", OPENING], ""
+    for row in rows_of(Settings()):
+        if row.tag != tag:
+            tag = row.tag
+            parts.append(f"## {TITLES.get(tag, tag.capitalize())}\n")
+        parts.append(_section(row))
+    codes = "".join(f"| `{code}` | {status} | {_line(told)} |\n" for code, status, told in problems.known())
+    parts.append("## Problems\n\n| `code` | status | what it means |\n|---|---|---|\n" + codes)
+    return "\n".join(parts)
+
+
+def _section(row: Row) -> str:
+    text = f"### `{row.method} {row.path}`\n\n{row.does.replace('``', '`')}\n\n{_terms(row)}\n"
+    if row.example.request is not None:
+        text += f"\nFor example:\n\n```json\n{_json(row.example.request)}\n```\n"
+    if row.example.answer is not None:
+        before = "is answered" if row.example.request is not None else "For example, the answer"
+        text += f"\n{before}:\n\n```json\n{_json(row.example.answer)}\n```\n"
+    return text
+
+
+def _terms(row: Row) -> str:
+    said = []
+    if row.asks is not None and not row.by_hand:
+        names = ", ".join(f"`{name}`" for name in row.asks.__struct_encode_fields__)
+        said.append(f"Query: {names}.")
+    first = 204 if row.gives is None else row.status
+    told = [f"{first}", *(f"{status} ({words.rstrip('.')})" for status, words in row.also.items())]
+    said.append(
+        f"Answers {', '.join(told)}"
+        + (f", or {', '.join(f'`{code}`' for code in row.refuses)}." if row.refuses else ".")
+    )
+    may = [scope for scope in SCOPES if scope in row.may]
+    said.append("No token is asked for." if row.may == OPEN else f"Scope: {' or '.join(may)}.")
+    return " ".join(said)
+
+
+def _json(example: object) -> str:
+    text = json.dumps(msgspec.json.decode(msgspec.json.encode(example)), ensure_ascii=False)
+    return text if len(text) <= 110 else json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.replace("``", "`").split())
