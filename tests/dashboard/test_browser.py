@@ -367,3 +367,25 @@ def test_nothing_serious_for_those_who_cannot_see_or_point(
     assert not [fault["id"] for fault in found if fault["impact"] in ("serious", "critical")], "the question"
     context.close()
     assert all(url.startswith((site.at, "data:", "blob:")) for url in asked), "no other host is asked"
+
+
+def test_a_lock_is_shown_and_taken_from_its_holder(site: Site, page: Any, client: tarry.Client, namespace: str) -> None:
+    lock = client.lock(f"till-{namespace}", lease="10m")
+    with pytest.raises(tarry.TarryError, match="it was taken away"), lock:
+        page.goto(site.at + "/locks")
+        row = page.locator("tr", has_text=lock.name)
+        expect(row).to_contain_text("9 m 5")
+        row.get_by_role("button", name="Release").click()
+        expect(page.locator("#ask h1")).to_contain_text(f"Take {lock.name} from")
+        page.locator("#ask").get_by_role("button", name="Release it").click()
+        expect(page.locator(".said")).to_have_text(f"{lock.name} is free.")
+        assert not lock.state().held
+
+
+def test_a_map_cache_is_shown(site: Site, page: Any, client: tarry.Client, namespace: str) -> None:
+    with client.map_cache(f"prices-{namespace}", codec="string") as prices:
+        prices.put("tea", "4", ttl="1h")
+        page.goto(site.at + "/maps")
+        row = page.locator("tr", has_text=prices.name)
+        expect(row.locator("td").first).to_have_text("1")
+        expect(row).to_contain_text("59 m 5")

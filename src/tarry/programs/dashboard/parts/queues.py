@@ -15,10 +15,10 @@ from tarry.errors import BadInput
 from tarry.idea.calls import Command
 from tarry.programs.dashboard import saying
 from tarry.programs.dashboard.acting import Form, Plan
-from tarry.programs.dashboard.app import Dashboard
 from tarry.programs.dashboard.asking import Missing, Visit
 from tarry.programs.dashboard.drawing import time_line
 from tarry.programs.dashboard.drawing.time_line import TimeLine
+from tarry.programs.dashboard.parts.finder import Finder
 from tarry.programs.dashboard.parts.job import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.verbs.delayed.moving import SetAside
@@ -27,43 +27,14 @@ from tarry.verbs.redisson.elements import Element, unpack
 from tarry.words.durations import MILLISECOND, Duration, as_datetime, microseconds, moment
 from tarry.words.keys import QueueKeys
 
-STEP, STEPS, MOST = 1000, 10, 500
-DUE = "redisson_delay_queue_timeout:"
 SHOWN, PREVIEW = 50, 160
 POISON_SHOWN = 1000
 
 
-class Finder:
-    """Walks through the keys, a bounded stretch at each call; names that are gone are forgotten after a whole walk."""
+class Queues(Finder):
+    """Those in which something waits."""
 
-    def __init__(self, dashboard: Dashboard) -> None:
-        self._engine = dashboard.client.engine
-        self._cursor = b"0"
-        self._found: set[str] = set()
-        self.known: set[str] = set()
-        self.walked = False
-
-    @property
-    def possible(self) -> bool:
-        """A Cluster's nodes would all have to be walked."""
-        return self._engine.origin.address.kind != "cluster"
-
-    async def walk(self) -> None:
-        if not self.possible:
-            return
-        for _ in range(STEPS):
-            words = (b"SCAN", self._cursor, b"MATCH", DUE.encode() + b"*", b"COUNT", b"%d" % STEP)
-            self._cursor, keys = await self._engine.run(Command(words, tuple))
-            self._found.update(_name_of(key) for key in keys)
-            self.known |= self._found
-            if self._cursor == b"0":
-                self.known, self._found, self.walked = self._found, set(), True
-                return
-
-
-def _name_of(key: bytes) -> str:
-    name = key.decode("utf-8", "replace").removeprefix(DUE)
-    return name[1:-1] if name.startswith("{") and name.endswith("}") and "{" not in name[1:] else name
+    prefix = "redisson_delay_queue_timeout:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +97,10 @@ async def _queue(visit: Visit, name: str, now: datetime) -> Queue:
 
 async def view(visit: Visit) -> dict[str, Any]:
     """All that are known."""
-    finder = visit.dashboard.part(Finder)
+    finder = visit.dashboard.part(Queues)
     await finder.walk()
     now = await _now(visit)
-    names = sorted(finder.known)[:MOST]
+    names = finder.shown
     found = await asyncio.gather(*[_queue(visit, name, now) for name in names], return_exceptions=True)
     queues = [queue for queue in found if isinstance(queue, Queue)]
     return {"queues": queues, "walked": finder.walked, "possible": finder.possible, "known": len(finder.known)}

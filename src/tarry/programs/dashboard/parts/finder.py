@@ -1,0 +1,51 @@
+"""Finds what no list names: a walk through the server's keys, a few steps at each look; names are known from then on."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tarry.idea.calls import Command
+from tarry.programs.dashboard.app import Dashboard
+
+STEP, STEPS = 1000, 10
+MOST = 500
+"""So many are shown."""
+
+
+class Finder:
+    """Of one kind of key. Names that are gone are forgotten after a whole walk."""
+
+    prefix: ClassVar[str]
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._engine = dashboard.client.engine
+        self._cursor = b"0"
+        self._found: set[str] = set()
+        self.known: set[str] = set()
+        self.walked = False
+
+    @property
+    def possible(self) -> bool:
+        """A Cluster's nodes would all have to be walked."""
+        return self._engine.origin.address.kind != "cluster"
+
+    @property
+    def shown(self) -> list[str]:
+        return sorted(self.known)[:MOST]
+
+    async def walk(self) -> None:
+        """Some steps further."""
+        if not self.possible:
+            return
+        for _ in range(STEPS):
+            words = (b"SCAN", self._cursor, b"MATCH", self.prefix.encode() + b"*", b"COUNT", b"%d" % STEP)
+            self._cursor, keys = await self._engine.run(Command(words, tuple))
+            self._found.update(self._name_of(key) for key in keys)
+            self.known |= self._found
+            if self._cursor == b"0":
+                self.known, self._found, self.walked = self._found, set(), True
+                return
+
+    def _name_of(self, key: bytes) -> str:
+        name = key.decode("utf-8", "replace").removeprefix(self.prefix)
+        return name[1:-1] if name.startswith("{") and name.endswith("}") and "{" not in name[1:] else name

@@ -1,0 +1,50 @@
+"""Locks that are shared with Java: who holds them, for how long, who waits; and taking one from its holder."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tarry.programs.dashboard import saying
+from tarry.programs.dashboard.acting import Form, Plan
+from tarry.programs.dashboard.asking import Visit
+from tarry.programs.dashboard.parts.finder import Finder
+from tarry.programs.dashboard.sections import Action, Section
+from tarry.verbs.locks.shapes import LockState
+
+
+class Locks(Finder):
+    """Those that ever gave a fencing token; others can be asked for by name."""
+
+    prefix = "redisson_lock_token:"
+
+
+async def view(visit: Visit) -> dict[str, Any]:
+    finder = visit.dashboard.part(Locks)
+    await finder.walk()
+    asked = visit.word("name")
+    names = sorted({*finder.shown, asked} - {""})
+    found = await asyncio.gather(*[visit.client.lock(name).state() for name in names], return_exceptions=True)
+    locks = [lock for lock in found if isinstance(lock, LockState)]
+    ordered = sorted(locks, key=lambda lock: (lock.name != asked, not lock.held, lock.name))
+    return {"locks": ordered, "asked": asked, "known": len(finder.known), "finder": finder}
+
+
+async def _plan(visit: Visit, form: Form) -> Plan:
+    lock = await visit.client.lock(form.word("name")).state()
+    if not lock.held:
+        return Plan(f"{saying.plain(lock.name)} is free.", "", none=True)
+    says = f"Take {saying.plain(lock.name)} from {saying.plain(lock.holder)}?"
+    note = (
+        "The holder learns it when it looks next, and may work on until then. Whoever checks fencing tokens refuses it."
+    )
+    return Plan(says, "Release it", note)
+
+
+async def _release(visit: Visit, form: Form) -> str:
+    name = form.word("name")
+    return f"{saying.plain(name)} {'is free' if await visit.client.lock(name).force_release() else 'was free by then'}."
+
+
+SECTIONS = (Section("/locks", "locks.html", view, title="Locks"),)
+ACTIONS = (Action("force-release", "Release", _plan, _release, destroys=True),)

@@ -1,0 +1,34 @@
+"""Map caches that are shared with Java: how many entries live, when the next expires, what they may hold."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tarry.programs.dashboard.asking import Visit
+from tarry.programs.dashboard.parts.finder import Finder
+from tarry.programs.dashboard.sections import Section
+from tarry.verbs.mapcache.shapes import MapStats
+
+
+class Maps(Finder):
+    """Those that have an entry which expires; others can be asked for by name."""
+
+    prefix = "redisson__timeout__set:"
+
+
+async def view(visit: Visit) -> dict[str, Any]:
+    finder = visit.dashboard.part(Maps)
+    await finder.walk()
+    asked = visit.word("name")
+    names = sorted({*finder.shown, asked} - {""})
+    maps = [visit.client.map_cache(name, codec="bytes", policy=None) for name in names]
+    found = await asyncio.gather(*[one.stats() for one in maps], return_exceptions=True)
+    return {
+        "maps": [stats for stats in found if isinstance(stats, MapStats)],
+        "known": len(finder.known),
+        "finder": finder,
+    }
+
+
+SECTIONS = (Section("/maps", "maps.html", view, title="Map caches", every_s=3.0),)
