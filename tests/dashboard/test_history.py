@@ -43,7 +43,19 @@ def test_lateness_is_of_the_time_that_is_asked_for() -> None:
     history.take(stats(1000, {0: 5, 80: 2}))
     assert history.lateness(2000).count == 7
     assert history.lateness(60).buckets == {80: 2}
-    assert history.columns(1000, 10) == [{0: 5}, *[{}] * 8, {80: 2}]
+    columns = history.columns(1000, 10)
+    assert sum(column.get(80, 0) for column in columns) == 2
+    assert columns[0] == {0: 5}
+
+
+def test_samples_that_fall_beside_the_columns_leave_no_gaps() -> None:
+    history = History()
+    history.take(stats(0))
+    for n in range(1, 61):
+        history.take(stats(10.07 * n, {30: 100 * n}))
+    columns = history.columns(600, 60)
+    assert all(60 <= column.get(30, 0) <= 210 for column in columns), columns
+    assert sum(column[30] for column in columns) >= 5900
 
 
 def test_the_best_minute_is_what_workers_have_managed() -> None:

@@ -8,6 +8,7 @@ and the oldest go first.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping
 from struct import Struct
@@ -99,13 +100,16 @@ class History:
         return Lateness.of(late)
 
     def columns(self, seconds: float, columns: int) -> list[dict[int, int]]:
-        """Lateness by bucket in each of so many columns of time, the oldest first."""
+        """Lateness by bucket in each of so many columns of time, the oldest first; a step is shared by those it lies in."""
         found: list[dict[int, int]] = [{} for _ in range(columns)]
         if self._last is not None:
-            now = self._last.now.timestamp()
+            now, width = self._last.now.timestamp(), seconds / columns
             for step in self.since(now - seconds):
-                at = int((step.end - (now - seconds)) / seconds * columns)
-                _merge(found[min(max(at, 0), columns - 1)], step.late)
+                end = columns - (now - step.end) / width
+                first, last = max(math.floor(end - step.seconds / width), 0), min(math.ceil(end) - 1, columns - 1)
+                for at in range(first, last + 1):
+                    here, left = at - first + 1, last - first + 1
+                    _merge(found[at], {k: n * here // left - n * (here - 1) // left for k, n in step.late.items()})
         return found
 
     def best_minute(self, seconds: float) -> float | None:
