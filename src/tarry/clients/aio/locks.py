@@ -225,7 +225,8 @@ class AsyncLock:
         """The lock, or ``None`` when it was not to be had within ``wait``; by default as the lock was made.
 
         ``wait``: 0 tries once, ``None`` waits for ever. ``lease``: after so long it ends by itself; ``None`` renews it
-        as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer.
+        as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer (that may take
+        longer than ``wait``).
         """
         terms, locks, bell = self._terms.but(wait, lease), self._locks(), Bell()
         locks.keep_time()
