@@ -217,3 +217,41 @@ def test_registries_bring_their_schedules_along(client: TestClient, clock: Clock
     assert [one.id for one in client.schedules.list()] == ["tick"]
     with pytest.raises(BadInput, match="already"):
         worker.every("1h")(tick)
+
+
+@pytest.mark.parametrize("hooked", [True, False])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_job_that_is_too_late_for_its_handler(client: TestClient, clock: Clock, hooked: bool, is_async: bool) -> None:
+    seen: list[str] = []
+
+    def note(kind: str) -> Any:
+        def plain(job: tarry.Job[str]) -> None:
+            seen.append(f"{kind} {job.body}")
+
+        async def awaited(job: tarry.AsyncJob[str]) -> None:
+            seen.append(f"{kind} {job.body}")
+
+        return awaited if is_async else plain
+
+    worker = tarry.Worker(client)
+    worker.on("codes", max_lateness="1m", on_stale=note("late") if hooked else None)(note("sent"))
+    topic = client.topic("codes")
+    topic.add("old", id="old")
+    clock.advance("50s")
+    topic.add("new")
+    clock.advance("10.001s")
+    asyncio.run(worker.run_until_idle())
+    assert sorted(seen) == (["late old", "sent new"] if hooked else ["sent new"])
+    old = topic.get("old")
+    assert old is None if hooked else (old.state, old.reason) == ("dead", "stale")
+
+
+def test_a_hook_is_like_its_handler_and_needs_a_lateness() -> None:
+    worker = tarry.Worker("redis://nowhere")
+
+    async def handler(job: tarry.AsyncJob[str]) -> None: ...
+
+    with pytest.raises(BadInput, match="beside max_lateness"):
+        worker.on("a", on_stale=handler)
+    with pytest.raises(BadInput, match="async def"):
+        worker.on("a", max_lateness=1, on_stale=print)(handler)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from story import faces
 from story.faces import Face
 from story.test_putting_in import US, now
 from tarry import NewJob
@@ -143,8 +144,6 @@ async def test_at_most_four_megabytes_at_once(face: Face, topic: Any) -> None:
 
 
 async def test_at_least_one_however_large(valkey_url: str, face: Face, clock: Clock, namespace: str) -> None:
-    from story import faces
-
     roomy = faces.imaginary("sync", valkey_url, clock, namespace, max_body=6_000_000)
     try:
         assert isinstance(roomy, faces.SyncFace)
@@ -216,10 +215,13 @@ async def test_waiting_finds_a_reservation_that_runs_out(face: Face, topic: Any,
 
 
 @pytest.mark.parametrize("name", range(12))
-async def test_what_is_due_just_beyond_a_look_around_is_not_late(
-    face: Face, topic: Any, clock: Clock, name: int
+def test_what_is_due_just_beyond_a_look_around_is_not_late(
+    valkey_url: str, clock: Clock, namespace: str, name: int
 ) -> None:
     """Look-arounds last ten seconds and up to a twentieth more, by the waiter's name."""
-    face.client.engine._alone._watch._name = b"w%d" % name
-    await topic.add("tea", delay="10.2s")
-    assert (await topic.pop(wait=20)).lateness == timedelta(0)
+    here = faces.imaginary("sync", valkey_url, clock, namespace)
+    here.client.engine._alone._watch._name = b"w%d" % name
+    topic = here.client.topic("t")
+    topic.add("tea", delay="10.2s")
+    assert topic.pop(wait=20).lateness == timedelta(0)
+    here.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from story.faces import Awaited, Face, SyncFace
+from story.faces import Awaited, Face, SyncFace, end, imaginary
 from story.test_putting_in import US, now
 from tarry import BadInput
 from tarry.clients.testing import Clock
@@ -15,6 +16,14 @@ from tarry.words.durations import SECOND
 
 MINUTE = timedelta(minutes=1)
 UTC = timezone.utc
+
+
+@pytest.fixture(params=["sync", "async"])
+def face(request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str) -> Iterator[Face]:
+    """The service has no schedules."""
+    made = imaginary(request.param, valkey_url, clock, namespace)
+    yield made
+    end(made)
 
 
 @pytest.fixture
@@ -236,3 +245,13 @@ async def test_what_makes_no_sense_is_refused(
     with pytest.raises(BadInput, match=said):
         await schedules.put(topic, id, **named)
     assert written() == {}
+
+
+async def test_a_topic_with_partitions_is_refused_in_words(face: Face, schedules: Any, valkey_url: str) -> None:
+    parted = face.topic("parted", partitions=3)
+    await parted.add("tea")
+    with pytest.raises(BadInput, match="has partitions"):
+        await schedules.put(parted, "s", every=60)
+    with pytest.raises(BadInput, match="has partitions"):
+        await schedules.put("parted", "s", every=60)
+    assert await schedules.list("parted") == []

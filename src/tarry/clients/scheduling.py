@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from tarry.idea.calls import Flow, ask
 from tarry.verbs import registry
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import options, stored
+from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import keeping, rhythms
 from tarry.verbs.schedules.keeping import Said
@@ -100,16 +101,36 @@ def shown(desk: TopicDesk[Any], one: Kept) -> Schedule:
     )
 
 
+def in_one_place(verbs: RoutedVerbs[Any]) -> Flow[None]:
+    """A schedule and its jobs lie in one place. Raises ``BadInput`` where a topic has partitions."""
+    parts = yield from verbs.parts()
+    if len(parts) > 1:
+        name = verbs.desk.name
+        raise BadInput(
+            f"schedule: {name} has partitions; put it into a topic of one place, whose handler adds to {name}."
+        )
+
+
+def declare(verbs: RoutedVerbs[Any], schedules: Sequence[Said]) -> Flow[keeping.Declared]:
+    """Says what the code of a worker has in a topic."""
+    if schedules:
+        yield from in_one_place(verbs)
+    return (yield from keeping.declare(verbs.desk.keys, schedules))
+
+
 class ScheduleVerbs:
     """The verbs of a client's schedules: each answers what to do."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
 
+    def verbs(self, topic: Any) -> RoutedVerbs[Any]:
+        """A topic's verbs: of the topic itself, or by its name."""
+        found: RoutedVerbs[Any] = topic.verbs if hasattr(topic, "verbs") else self.origin.verbs(topic, None)
+        return found
+
     def desk(self, topic: Any) -> TopicDesk[Any]:
-        """A topic's desk: of the topic itself, or by its name."""
-        desk: TopicDesk[Any] = topic.verbs.desk if hasattr(topic, "verbs") else self.origin.verbs(topic, None).desk
-        return desk
+        return self.verbs(topic).desk
 
     def put(
         self,
@@ -126,14 +147,14 @@ class ScheduleVerbs:
         headers: Mapping[str, str] | None,
         max_lateness: Duration | None,
     ) -> Flow[Schedule]:
-        desk = self.desk(topic)
+        verbs = self.verbs(topic)
         opts = options.options(0, None, "error", ttr, max_attempts, headers, max_lateness)
-        one = said(desk, id, body, every, cron, tz, first, missed, opts)
-        return self._put(desk, one)
+        return self._put(verbs, said(verbs.desk, id, body, every, cron, tz, first, missed, opts))
 
-    def _put(self, desk: TopicDesk[Any], one: Said) -> Flow[Schedule]:
-        found = yield from keeping.put(desk.keys, one)
-        return shown(desk, found)
+    def _put(self, verbs: RoutedVerbs[Any], one: Said) -> Flow[Schedule]:
+        yield from in_one_place(verbs)
+        found = yield from keeping.put(verbs.desk.keys, one)
+        return shown(verbs.desk, found)
 
     def get(self, topic: Any, id: str) -> Flow[Schedule | None]:
         desk = self.desk(topic)

@@ -14,7 +14,7 @@ worker.include(mail)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from tarry.errors import BadInput
@@ -86,6 +86,8 @@ class Registry(Timetable):
         retry: Policy | None = None,
         max_attempts: int | None = None,
         cancel_when_lost: bool = False,
+        max_lateness: Duration | None = None,
+        on_stale: Callable[[Any], Any] | None = None,
     ) -> Callable[[F], F]:
         """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread.
 
@@ -93,7 +95,8 @@ class Registry(Timetable):
         threads); ``weight`` is the topic's share of slots that the worker's topics share; ``ttr`` is how soon another
         worker has what this one held when it dies; ``timeout`` bounds one run. ``retry`` says how long a failed job waits
         (a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
-        ``cancel_when_lost`` cancels an async handler whose job somebody else has by now. Raises ``BadInput``.
+        ``cancel_when_lost`` cancels an async handler whose job somebody else has by now. A job later than ``max_lateness``
+        is given to ``on_stale``, and finished when that returns; without one it is dead as ``stale``. Raises ``BadInput``.
         """
         names.name(topic, "topic")
         if any(route.topic == topic for route in self._root().routes()):
@@ -102,7 +105,7 @@ class Registry(Timetable):
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
-        rules = Rules.of(timeout, retry, max_attempts, cancel_when_lost)
+        rules = Rules.of(timeout, retry, max_attempts, cancel_when_lost, max_lateness, on_stale)
 
         def register(function: F) -> F:
             callee = calling.read(function, type)
@@ -294,6 +297,4 @@ def _layered(route: Route, layers: tuple[Middleware, ...]) -> Route:
 
 
 def _wrapped(target: Target, layers: tuple[Middleware, ...]) -> Target:
-    from dataclasses import replace
-
     return replace(target, middleware=layers) if layers else target

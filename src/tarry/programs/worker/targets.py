@@ -12,12 +12,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from tarry.clients.aio.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.programs.worker.calling import Callee, Function
-from tarry.programs.worker.verdicts import USUAL, Policy
+from tarry.programs.worker.verdicts import USUAL, Bury, Policy
 from tarry.verbs.jobs.shapes import HandedOut
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
@@ -55,6 +56,26 @@ def of_callee(callee: Callee) -> Callable[[Any], Any]:
 
         return with_body
     return lambda job: function(job.body)
+
+
+def in_time(
+    call: Callable[[Any], Any], is_async: bool, latest: timedelta, hook: Callable[[Any], Any] | None
+) -> Callable[[Any], Any]:
+    """Calls a handler if its job is not too late; else the hook, or the job is set aside as stale."""
+
+    def bury(_: HandedOut[Any]) -> Any:
+        raise Bury("stale")
+
+    def chosen(job: HandedOut[Any]) -> Callable[[Any], Any]:
+        return call if job.lateness <= latest else hook or bury
+
+    if not is_async:
+        return lambda job: chosen(job)(job)
+
+    async def awaited(job: HandedOut[Any]) -> Any:
+        return await chosen(job)(job)
+
+    return awaited
 
 
 def current_job() -> HandedOut[Any]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
 
@@ -26,12 +26,12 @@ import msgspec
 
 from tarry.errors import BadInput
 from tarry.programs.worker import calling
-from tarry.programs.worker.targets import Target, remember, remembered
+from tarry.programs.worker.targets import Target, in_time, remember, remembered
 from tarry.programs.worker.verdicts import USUAL, Bury, Policy, checked
 from tarry.verbs.jobs.options import TOPICS_OWN, options
 from tarry.verbs.jobs.shapes import Added, HandedOut, IfExists, NewJob
 from tarry.words import names
-from tarry.words.durations import MILLISECOND, SECOND, Duration, microseconds
+from tarry.words.durations import MILLISECOND, SECOND, Duration, as_timedelta, microseconds
 
 if TYPE_CHECKING:
     from tarry.programs.worker.registry import Registry
@@ -55,16 +55,32 @@ class Rules:
     retry: Policy = USUAL
     max_attempts: int | None = None
     cancel_when_lost: bool = False
+    latest: timedelta | None = None
+    on_stale: Callable[[Any], Any] | None = None
 
     @staticmethod
-    def of(timeout: Duration | None, retry: Policy | None, max_attempts: int | None, cancel: bool) -> Rules:
+    def of(
+        timeout: Duration | None,
+        retry: Policy | None,
+        max_attempts: int | None,
+        cancel: bool,
+        max_lateness: Duration | None = None,
+        on_stale: Callable[[Any], Any] | None = None,
+    ) -> Rules:
         """Checked. Raises ``BadInput``."""
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
             raise BadInput(f"max_attempts: {max_attempts!r}; it is a whole number, at least 1.")
         seconds = None if timeout is None else microseconds(timeout, "timeout", least=MILLISECOND) / SECOND
-        return Rules(seconds, checked(retry), max_attempts, cancel)
+        if on_stale is not None and (max_lateness is None or not callable(on_stale)):
+            raise BadInput("on_stale: a function that takes the job, beside max_lateness=.")
+        latest = None if max_lateness is None else as_timedelta(microseconds(max_lateness, "max_lateness"))
+        return Rules(seconds, checked(retry), max_attempts, cancel, latest, on_stale)
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
+        if self.latest is not None:
+            if self.on_stale is not None and calling.is_async(self.on_stale) is not is_async:
+                raise BadInput(f"on_stale: it must be {'async def' if is_async else 'a plain function'}, as {name} is.")
+            call = in_time(call, is_async, self.latest, self.on_stale)
         return Target(name, is_async, call, self.timeout_s, self.retry, self.max_attempts, self.cancel_when_lost)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from tarry.clients.aio.topic import AsyncTopic
-from tarry.clients.scheduling import said
+from tarry.clients.scheduling import declare, said
 from tarry.errors import BadInput, TarryError, Unavailable
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import Task
@@ -161,7 +161,7 @@ class Declaring:
             try:
                 if schedules:
                     await topic.engine.introduce(name)
-                found = await topic.engine.run(keeping.declare(topic.verbs.keys, schedules))
+                found = await topic.engine.run(declare(topic.verbs, schedules))
             except Unavailable as fault:
                 self._outage.tell(fault)
                 return False
