@@ -16,7 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+import tarry
 from service.test_gone import until
+from tarry.idea.calls import Command
 
 Start = Callable[..., "Process"]
 SECRET = "a secret that nobody may log"
@@ -159,3 +161,18 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3
     assert "pip install 'tarry[http]'" in done.stderr
+
+
+def test_it_moves_the_queues_that_it_is_told_of(start: Start, valkey_url: str) -> None:
+    """Nobody consumes them with tarry: a Java application reads the list."""
+    name = f"moved-{os.getpid()}"
+    running = start("--queue", name)
+    with tarry.Client(valkey_url) as client:
+        assert running.url
+        client.delayed_queue(name, codec="string").offer("tea", "200ms")
+        until(lambda: client.engine.run(Command((b"LLEN", name.encode()), int)) == 1)
+        text = httpx.get(f"{running.url}/metrics").text
+        assert f'tarry_queue_ready{{queue="{name}"}} 1.0' in text
+        assert f'tarry_queue_movers{{queue="{name}"}} 1.0' in text
+        assert 'tarry_queue_waiting{queue="DelayMessage"}' in text, "the queue of the dialect is moved, too"
+        client.engine.run(Command((b"DEL", name.encode()), int))

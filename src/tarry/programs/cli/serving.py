@@ -39,6 +39,12 @@ def serve(
             "--map-cache", help="A map shared with Java for the metrics; may be repeated.", show_default=False
         ),
     ] = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue", help="A queue shared with Java to be moved from here; may be repeated.", show_default=False
+        ),
+    ] = None,
     dashboard: Annotated[bool, typer.Option(help="Show the dashboard at /.")] = True,
     dialects: Annotated[bool, typer.Option(help="Speak the dialects of other systems.")] = True,
     delay_controller: Annotated[str, typer.Option(help="The namespace of /delay/add and its like.")] = "delay",
@@ -61,6 +67,7 @@ def serve(
         max_request=max_request,
         dialects=spoken,
         map_caches=tuple(dict.fromkeys(map_cache or ())),
+        queues=tuple(dict.fromkeys(queue or ())),
         dashboard=dashboard,
         drain_s=microseconds(drain, "drain") / SECOND,
     )

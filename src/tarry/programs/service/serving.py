@@ -118,6 +118,8 @@ async def serve(door: Door, listener: socket.socket, *, tls: Tls | None = None, 
         stopping.set()
 
     forget = listen(stop, stopping.is_set)
+    if door.settings.moving:
+        await door.clients[door.settings.namespaces[0]].keep_moving(*door.settings.moving)
     if door.settings.dashboard:
         door.show_dashboard()
     try:
@@ -167,6 +169,8 @@ def banner(door: Door, shown: str, place: str) -> str:
     ):
         if where is not None:
             said.append(f"  dialect  {path} in {where}")
+    if settings.moving:
+        said.append(f"  moves    {', '.join(settings.moving)}")
     said.append(f"  {place}/ is the dashboard" if settings.dashboard else "  no dashboard")
     said.append(f"  {place}/openapi.json  {place}/metrics; Ctrl-C or SIGTERM drains it")
     return "\n".join(said)

@@ -44,6 +44,8 @@ class Settings:
     dialects: Dialects = field(default_factory=Dialects)
     map_caches: tuple[str, ...] = ()
     """Maps shared with Java that the metrics tell of."""
+    queues: tuple[str, ...] = ()
+    """Queues shared with Java that this service moves, and that the metrics tell of."""
     dashboard: bool = True
     """Shown at ``/``."""
     drain_s: float = 1.0
@@ -53,6 +55,12 @@ class Settings:
     def served(self) -> tuple[str, ...]:
         """All namespaces, those of the dialects among them."""
         return tuple(dict.fromkeys((*self.namespaces, *self.dialects.namespaces())))
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """All queues that it moves, the one of the dialect among them."""
+        spoken = self.dialects.delayed_message
+        return tuple(dict.fromkeys((*self.queues, *([spoken] if spoken is not None else []))))
 
     @property
     def on_loopback(self) -> bool:

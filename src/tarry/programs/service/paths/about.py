@@ -84,11 +84,12 @@ async def version(x: Exchange) -> Version:
 async def metrics(x: Exchange) -> Plain:
     """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
     body, media = await x.door.measures.exposition(x.door.clients, x.passed, x.door.held)
-    first, maps = x.door.settings.namespaces[0], x.door.settings.map_caches
-    if maps and (x.passed is None or x.passed.namespace == first):
-        from tarry.programs.service import map_measures
+    settings = x.door.settings
+    first, maps, queues = settings.namespaces[0], settings.map_caches, settings.moving
+    if (maps or queues) and (x.passed is None or x.passed.namespace == first):
+        from tarry.programs.service import shared_measures
 
-        body += await map_measures.exposition(x.door.clients[first], maps)
+        body += await shared_measures.exposition(x.door.clients[first], maps, queues)
     return Plain(body, media)
 
 

@@ -1,4 +1,4 @@
-"""What Prometheus reads of map caches that are shared with Java: those that the service was told of, for nobody lists them."""
+"""What Prometheus reads of what is shared with Java: maps and queues that the service was told of, for nobody lists them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,36 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from tarry.verbs.delayed.telling import GAUGES
+
 if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient
+    from tarry.verbs.delayed.telling import QueueStats
     from tarry.verbs.mapcache.shapes import MapStats
 
 
-async def exposition(client: AsyncClient, names: Iterable[str]) -> bytes:
-    """The maps as they are now. Raises a ``TarryError``."""
-    maps = [client.map_cache(name, codec="bytes", policy=None) for name in names]
-    return generate_latest(_Maps(await asyncio.gather(*[one.stats() for one in maps])))
+async def exposition(client: AsyncClient, maps: Iterable[str], queues: Iterable[str]) -> bytes:
+    """Maps and queues as they are now. Raises a ``TarryError``."""
+    these = [client.map_cache(name, codec="bytes", policy=None) for name in maps]
+    those = [client.delayed_queue(name, codec="bytes") for name in queues]
+    seen = await asyncio.gather(*[one.stats() for one in these])
+    found = await asyncio.gather(*[one.stats() for one in those])
+    return generate_latest(_Maps(seen)) + generate_latest(_Queues(found))
+
+
+class _Queues(CollectorRegistry):
+    """Queues at one moment, as a registry that is read once."""
+
+    def __init__(self, seen: list[QueueStats]) -> None:
+        super().__init__(auto_describe=False)
+        self._seen = seen
+
+    def collect(self) -> Iterator[Metric]:
+        for name, (words, value) in GAUGES.items():
+            gauge = GaugeMetricFamily(name, words, labels=("queue",))
+            for now in self._seen:
+                gauge.add_metric((now.queue,), value(now))
+            yield gauge
 
 
 class _Maps(CollectorRegistry):
