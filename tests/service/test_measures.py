@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.served import Api, Served
+from service.served import Api, Served, serve
+from tarry.clients.aio.client import AsyncClient
 from tarry.clients.testing import Clock
 
 DASHBOARD = Path(__file__).parents[2] / "examples" / "grafana-dashboard.json"
@@ -108,6 +109,16 @@ def test_the_dashboard_has_the_shape_that_grafana_loads() -> None:
             assert variables <= names
             assert target["expr"].count("(") == target["expr"].count(")")
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_a_service_whose_server_is_gone_lives_and_is_not_ready(own_server: Any) -> None:
+    running = own_server()
+    with serve(lambda name: AsyncClient(running.url, namespace=name, patience=3)) as alone:
+        assert httpx.get(f"{alone.url}/readyz").status_code == 200
+        running.stop()
+        answer = httpx.get(f"{alone.url}/readyz")
+        assert (answer.status_code, answer.json()["code"], answer.headers["retry-after"]) == (503, "unavailable", "1")
+        assert httpx.get(f"{alone.url}/healthz").status_code == 200
 
 
 def test_health(served: Served) -> None:

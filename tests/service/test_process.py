@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+import trustme
 
 import tarry
 from service.test_gone import until
@@ -104,6 +106,20 @@ def test_sigterm_answers_who_waits_and_refuses_who_comes(start: Start) -> None:
     assert "draining" in running.said
     assert SECRET not in running.said
     http.close()
+
+
+def test_it_speaks_tls(start: Start, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    key.write_bytes(issued.private_key_pem.bytes())
+    running = start("--certificate", str(certificate), "--key", str(key))
+    assert running.url.startswith("https://")
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    with httpx.Client(verify=context, base_url=running.url) as http:
+        assert http.get("/readyz").json() == {"status": "ok"}
 
 
 def test_twice_ends_it_at_once(start: Start) -> None:

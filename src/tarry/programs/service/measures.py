@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from tarry.errors import Unavailable
 from tarry.idea.calls import Command
 from tarry.verbs.jobs.pictures import Stats
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 MOST_TOPICS = 1000
+READY_S = 2.0
+"""Whoever asks whether a service is ready does not wait for longer."""
 TIMES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 LATE_POWERS = range(6, 38, 2)
 """Lateness in buckets of 64 µs, 256 µs, … up to 19 h: where the topic's own finer buckets end."""
@@ -77,6 +80,15 @@ class Measures:
         began = time.perf_counter()
         await asyncio.gather(*[client.engine.run(_PING) for _, client in clients])
         self._trips.observe(time.perf_counter() - began)
+
+    async def usable(self, clients: Clients) -> None:
+        """Runs a script that changes nothing on every server. Raises a ``TarryError`` when one cannot be used, soon."""
+        try:
+            async with asyncio.timeout(READY_S):
+                await self.round_trip(clients)
+                await asyncio.gather(*[client.topic("readyz").stats() for _, client in clients])
+        except TimeoutError:
+            raise Unavailable(f"The server has not answered for {READY_S:g} s.") from None
 
     async def exposition(self, clients: Clients, passed: Pass | None, held: int) -> tuple[bytes, str]:
         """The text that Prometheus reads; of one namespace only, where a token says which."""

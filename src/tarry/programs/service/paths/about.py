@@ -67,7 +67,7 @@ async def readyz(x: Exchange) -> Health:
     """The server is reachable, scripts can be used, and the service does not drain. Else 503."""
     if x.door.draining:
         raise problems.Draining
-    await x.door.measures.round_trip(x.door.clients)
+    await x.door.measures.usable(x.door.clients)
     return Health("ok")
 
 
