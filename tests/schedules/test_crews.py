@@ -16,6 +16,7 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.jobs import taking
 from tarry.verbs.schedules.firing import attend, stamp
 from tarry.verbs.schedules.rhythms import following, rhythm
 from tarry.words.durations import SECOND
@@ -39,7 +40,8 @@ class Crew:
         self.flows: list[tuple[Any, Any]] = [(self._begin(), None) for _ in range(size)]
 
     def _begin(self) -> Any:
-        return self.topic.verbs.pop(self.luck.choice([1, 10]), timedelta(days=900))
+        ttr = taking.ttr_of(timedelta(days=900))
+        return taking.pop_now(self.topic.verbs.keys, self.luck.choice([1, 10]), ttr=ttr, holder=b"crew")
 
     def step(self) -> None:
         """One of them sends one request; the killed one has sent it, or not, and reads no answer."""
