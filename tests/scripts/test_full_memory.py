@@ -112,3 +112,32 @@ def test_looking_and_purging_work(full: Any) -> None:
     topic.resume()
     assert topic.purge("dead") == 5
     assert topic.purge() == 55
+
+
+def test_a_limited_topic_goes_on(own_server: Callable[..., Running]) -> None:
+    running, clock = own_server(), Clock()
+    with TestClient(running.url, clock) as client:
+        topic = client.topic("t")
+        topic.configure(rate="10/s", burst=2, concurrency=2, max_lateness="1h")
+        topic.add_many(range(20))
+        clock.advance(1)
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        done = []
+        while len(done) < 20:
+            for job in topic.pop_many(5) or topic.pop_many(5, wait=5):
+                done.append(job.body)
+                topic.finish(job)
+        assert done == list(range(20))
+
+
+def test_a_schedule_that_is_due_holds_nobody_up(own_server: Callable[..., Running]) -> None:
+    running, clock = own_server(), Clock()
+    with TestClient(running.url, clock) as client:
+        topic = client.topic("t")
+        client.schedules.put(topic, "s", "scheduled", every=60)
+        topic.add("later", delay=61)
+        clock.advance(62)
+        running.ask("CONFIG", "SET", "maxmemory", "1")
+        assert [job.body for job in topic.pop_many(5)] == ["scheduled", "later"]
+        with pytest.raises(Unavailable, match="memory is full"):
+            client.schedules.put(topic, "more", every=60)

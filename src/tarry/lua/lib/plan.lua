@@ -44,6 +44,7 @@ end
 
 -- The topic's `meta` knows when the next schedule is due: so pop need not look, and whoever waits, waits for it too.
 local function tell_of_schedules()
+  redis.call('HDEL', meta, '')  -- if this is the first write, it is a removal: works with a full memory too
   local head = redis.call('ZRANGE', schedules, 0, 0, 'WITHSCORES')[2]
   if head then
     redis.call('HSET', meta, 'fires', head, 'ruled', 1)

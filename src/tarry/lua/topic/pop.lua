@@ -130,6 +130,7 @@ end
 local todo = 0
 if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
 if handed == 0 and (returned > 0 or aside > 0) then todo = ASK_AGAIN end
+if me == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
 local stays = me ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
 local opens_at, full = 0, false
 if limits then opens_at, full = limits.gates() end

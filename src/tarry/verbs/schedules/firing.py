@@ -53,6 +53,8 @@ def attend(keys: TopicKeys) -> Flow[int]:
         if not items:
             break
         added += yield from ask(Call(FIRE, places, (), _added, items=items))
+        if len(found) < SCHEDULES and jobs < JOBS_OF_ONE:
+            break  # none was left for another round
     return added
 
 
