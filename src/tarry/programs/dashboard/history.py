@@ -105,11 +105,11 @@ class History:
         if self._last is not None:
             now, width = self._last.now.timestamp(), seconds / columns
             for step in self.since(now - seconds):
-                end = columns - (now - step.end) / width
-                first, last = max(math.floor(end - step.seconds / width), 0), min(math.ceil(end) - 1, columns - 1)
-                for at in range(first, last + 1):
-                    here, left = at - first + 1, last - first + 1
-                    _merge(found[at], {k: n * here // left - n * (here - 1) // left for k, n in step.late.items()})
+                end, length = columns - (now - step.end) / width, step.seconds / width
+                for at in range(max(math.floor(end - length), 0), min(math.ceil(end), columns)):
+                    before, after = (min(max((edge - end) / length + 1, 0.0), 1.0) for edge in (at, at + 1))
+                    shared = {bucket: round(n * after) - round(n * before) for bucket, n in step.late.items()}
+                    _merge(found[at], {bucket: n for bucket, n in shared.items() if n})
         return found
 
     def best_minute(self, seconds: float) -> float | None:
