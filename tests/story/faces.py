@@ -83,10 +83,15 @@ class Seen:
 
     def __init__(self, outside: Any, inside: Any) -> None:
         self._outside = outside
-        self.verbs = inside.verbs
+        self._inside = inside
+
+    @property
+    def verbs(self) -> Any:
+        self._inside.get_many(["-"])  # so that it knows its partitions, as one that was used does
+        return self._inside.verbs
 
     def __getattr__(self, name: str) -> Any:
-        self._outside.verbs.holder = self.verbs.holder  # a story may say in whose name it takes
+        self._outside.verbs.holder = self._inside.verbs.holder  # a story may say in whose name it takes
         return getattr(self._outside, name)
 
 
