@@ -99,6 +99,7 @@
     }, 1000);
     document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
     addEventListener("pagehide", close);
+    addEventListener("beforeunload", () => { close(); again = setTimeout(open, 15000); }); // what comes next is shown, not this page's end
     addEventListener("pageshow", (event) => { if (event.persisted) open(); });
   }
   const here = new URL(location.href);
@@ -190,7 +191,7 @@
     const body = new URLSearchParams(new FormData(form, event.submitter));
     try {
       const answer = await fetch(action, { method: "POST", body });
-      if (answer.redirected) return location.assign(answer.url);
+      if (answer.redirected) { close(); return location.assign(answer.url); }
       const fresh = parse(await answer.text()), sure = fresh.getElementById("sure");
       if (sure) ask.replaceChildren(document.importNode(sure, true));
       else {
