@@ -157,8 +157,11 @@ def test_a_server_that_still_reads_its_data_is_waited_for_and_named(
     monkeypatch.setattr(share, "PRIVATE", [*share.PRIVATE, "--key-load-delay", "100"])
     with monkeypatch.context() as hasty:
         hasty.setattr(share, "PATIENCE_S", 0.1)
-        with pytest.raises(Unavailable, match="still reads its data"):
-            join(folder)
+        said = ""
+        while "still reads its data" not in said:  # on a busy machine it has not even begun to, at first
+            with pytest.raises(Unavailable) as told:
+                join(folder)
+            said = str(told.value)
     with join(folder):
         assert wire.ask(users.address(folder), "DBSIZE") == 10_000
 
