@@ -70,17 +70,23 @@ def test_what_is_due_is_moved_by_hand(answers: Answers, client: tarry.Client, qu
     assert client.blocking_queue(queue, codec="string").size() == 2
 
 
-def test_a_queue_is_kept_moving_until_it_is_told_to_stop(client: tarry.Client, queue: str, valkey_url: str) -> None:
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_a_queue_is_kept_moving_until_it_is_told_to_stop(
+    client: tarry.Client, queue: str, valkey_url: str, told: signal.Signals
+) -> None:
     words = [sys.executable, "-m", "tarry", "delayed-queue", "move", queue, "--keep", "--url", valkey_url]
     quiet = {**os.environ, "TARRY_LOG": "ERROR"}
     with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=quiet) as mover:
-        assert mover.stderr is not None
-        assert "Ctrl-C" in mover.stderr.readline()
-        client.delayed_queue(queue, codec="string").offer("tea", "20ms")
-        with redis.Redis.from_url(valkey_url) as java:
-            assert java.blpop(queue, 30) == (queue.encode(), b"tea")
-        mover.send_signal(signal.SIGINT)
-        assert mover.wait(30) == 0
+        try:
+            assert mover.stderr is not None
+            assert "Ctrl-C" in mover.stderr.readline()
+            client.delayed_queue(queue, codec="string").offer("tea", "20ms")
+            with redis.Redis.from_url(valkey_url) as java:
+                assert java.blpop(queue, 30) == (queue.encode(), b"tea")
+            mover.send_signal(told)
+            assert mover.wait(30) == 0
+        finally:
+            mover.kill()
     assert client.delayed_queue(queue).stats().movers == 0
 
 

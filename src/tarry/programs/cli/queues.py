@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from base64 import b64encode
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -122,7 +122,7 @@ def _stats(now: QueueStats) -> dict[str, Any]:
 def move(
     session: Session,
     queues: QueueNames,
-    keep: Annotated[bool, typer.Option("--keep", help="Goes on until Ctrl-C, as a worker does.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Goes on until Ctrl-C or SIGTERM, as a worker does.")] = False,
 ) -> None:
     """Moves what is due to where consumers take it: now, or as long as this runs."""
     from tarry.clients.queueing import origin_keys
@@ -137,8 +137,15 @@ def move(
         client.keep_moving(*queues)
         sys.stdout.flush()
         session.note(f"moving {', '.join(queues)}; Ctrl-C ends it")
-        with suppress(KeyboardInterrupt):
-            threading.Event().wait()
+        _until_a_signal()
+
+
+def _until_a_signal() -> None:
+    """SIGTERM or SIGINT, which whoever started this in the background may have switched off."""
+    over = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: over.set())
+    over.wait()
 
 
 @verb(name="move-to-topic")
