@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -11,6 +12,9 @@ import constellations
 import servers
 import zookeepers
 from tarry.links.embedded.launch import Running
+
+# Half of the suite runs in the background of a shell, which switches Ctrl-C off, for its children too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
