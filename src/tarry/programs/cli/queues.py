@@ -143,8 +143,12 @@ def move(
 def _until_a_signal() -> None:
     """SIGTERM or SIGINT, which whoever started this in the background may have switched off."""
     over = threading.Event()
+
+    def end(number: int, frame: object) -> None:  # noqa: ARG001  # what a handler is given
+        over.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
+        signal.signal(number, end)
     over.wait()
 
 
