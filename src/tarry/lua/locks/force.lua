@@ -1,9 +1,11 @@
 local lock, token, channel = unpack(KEYS)
 local clock, sharded = unpack(ARGV)
 --
--- Takes the lock from whoever has it. Answers how many locks that were: 1 or 0.
--- include free
+-- Takes the lock from whoever has it. Answers how many locks that were: 1 or 0; -1 where something else has
+-- its name, which stays as it is.
+-- include free lock
 
+if is_no_lock() then return -1 end
 local there = redis.call('EXISTS', lock)
 if there == 1 then free() end
 return there

@@ -1,6 +1,9 @@
 local lock, token, channel = unpack(KEYS)
 local clock = unpack(ARGV)
 --
--- Who has the lock: {holder, depth, …}, ms until it ends (-2: it is free, -1: never), the last token.
+-- Who has the lock: {holder, depth, …}, ms until it ends (-2: it is free, -1: never), the last token; 0 where
+-- something else has its name.
+-- include lock
 
+if is_no_lock() then return 0 end
 return {redis.call('HGETALL', lock), redis.call('PTTL', lock), redis.call('GET', token)}

@@ -68,8 +68,15 @@ def renew(keys: LockKeys, holder: bytes, lease_ms: int) -> Call[bool]:
     return Call(RENEW, keys, (holder, b"%d" % lease_ms), bool)
 
 
-def force(keys: LockKeys, *, sharded: bool) -> Call[bool]:
-    return Call(FORCE, keys, (_flag(sharded),), bool)
+def force(name: str, keys: LockKeys, *, sharded: bool) -> Call[bool]:
+    """``BadInput`` where the name is that of something else: it would be deleted."""
+
+    def decode(reply: Reply) -> bool:
+        if reply < 0:
+            raise _no_lock(name)
+        return bool(reply)
+
+    return Call(FORCE, keys, (_flag(sharded),), decode)
 
 
 def look(name: str, keys: LockKeys) -> Call[LockState]:
@@ -98,7 +105,13 @@ def name_of(token: bytes) -> str:
     return name[1:-1] if name.startswith("{") and name.endswith("}") else name
 
 
+def _no_lock(name: str) -> BadInput:
+    return BadInput(f"lock: {name!r} is no lock; something else has this name.")
+
+
 def _state(name: str, reply: Reply) -> LockState:
+    if reply == 0:
+        raise _no_lock(name)
     fields, pttl, token = reply
     flat = [word for pair in fields.items() for word in pair] if isinstance(fields, dict) else fields
     counts = {field.decode("utf-8", "replace"): count for field, count in zip(flat[::2], flat[1::2], strict=True)}

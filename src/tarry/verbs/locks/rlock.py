@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tarry.errors import TarryError
+from tarry.errors import BadInput, TarryError
 from tarry.idea.calls import Call, ask
 from tarry.verbs.locks import asking
 from tarry.verbs.locks.acquiring import Busy, Steps, Taken
@@ -100,7 +100,10 @@ class RedisKeeper:
             raise answers[0]
 
     def holds(self, hold: Hold) -> Steps[bool]:
-        seen = yield from ask(asking.look(hold.name, hold.order.place))
+        try:
+            seen = yield from ask(asking.look(hold.name, hold.order.place))
+        except BadInput:  # something else has its name now
+            return False
         return seen.holder == hold.order.mark.decode() and seen.token == hold.token
 
     def renew(self, holds: Iterable[Hold]) -> Steps[None]:
@@ -121,7 +124,7 @@ class RedisKeeper:
         return (yield from asking.state(name, self.keys_of(name)))
 
     def force(self, name: str) -> Steps[bool]:
-        return (yield from ask(asking.force(self.keys_of(name), sharded=self._cluster)))
+        return (yield from ask(asking.force(name, self.keys_of(name), sharded=self._cluster)))
 
 
 def _lease_ms(lease_us: int | None) -> int:
