@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
@@ -21,10 +21,10 @@ from tarry.clients.aio.way import Way
 from tarry.clients.answers import confirm, given_up, key_of, shares, spelled_out, tell_of_patience, words_of
 from tarry.clients.sync.runner import PLAIN
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Confirmation, Flow, Transaction
+from tarry.idea.calls import Call, Command, Confirmation, Flow, Reply, Transaction
 from tarry.idea.patience import Patience
 from tarry.links.address import Address
-from tarry.links.blocking import Replies
+from tarry.links.blocking import Replies, sound
 from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript
 
 T = TypeVar("T")
@@ -62,15 +62,35 @@ class Runner(Way):
 
     async def transact(self, transaction: Transaction[T]) -> T:
         """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
+
+        async def once() -> T:
+            url = self._topology.url_of(transaction.key)
+            server = self._servers.get(url) or self._servers.get(PLAIN + url)
+            server = server or await self._meet(url, scripts=False)
+            return await server.transact(transaction)
+
+        return await self._patiently(once)
+
+    async def at(self, place: int, words: tuple[bytes, ...]) -> tuple[int, Reply]:
+        """Asks one of the servers, counted by their addresses, and answers how many there are, too; beyond them ``None``."""
+
+        async def once() -> tuple[int, Reply]:
+            urls = sorted(self._topology.urls().values())
+            if place >= len(urls):
+                return len(urls), None
+            server = await self._server(urls[place])
+            return len(urls), sound(await server.exchange([words]))[0]
+
+        return await self._patiently(once)
+
+    async def _patiently(self, once: Callable[[], Awaitable[R]]) -> R:
+        """Does something until no fault comes of it, or patience ends. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
         tries, began = 0, loop.time()
         await self.ready()
         while True:
             try:
-                url = self._topology.url_of(transaction.key)
-                server = self._servers.get(url) or self._servers.get(PLAIN + url)
-                server = server or await self._meet(url, scripts=False)
-                return await server.transact(transaction)
+                return await once()
             except Fault as fault:
                 spent = loop.time() - began
                 may = isinstance(fault, (Lost, Later))

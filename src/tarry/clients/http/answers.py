@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -13,6 +13,9 @@ from tarry.clients.http.models import AnyJson, Base64, Moment
 from tarry.errors import BodyError
 from tarry.verbs.jobs.shapes import HandedOut, JobInfo, Page, State, Stored
 from tarry.verbs.redisson.values import Opaque
+
+if TYPE_CHECKING:
+    from tarry.clients.scheduling import Schedule
 
 _MS = timedelta(milliseconds=1)
 Milliseconds = Annotated[float, Meta(ge=0)]
@@ -40,8 +43,8 @@ class AddedJobs(Answer):
     jobs: list[AddedJob]
 
 
-class Job(Answer, kw_only=True):
-    """What lies in the topic. ``body``, where it is JSON; else ``body_base64``, and its ``content_type`` if one was given."""
+class Carried(Answer, kw_only=True):
+    """What a topic keeps for its workers. ``body``, where it is JSON; else ``body_base64``, and its ``content_type`` if one was given."""
 
     id: str
     topic: str
@@ -52,6 +55,11 @@ class Job(Answer, kw_only=True):
     unreadable: str | None = None
     """Why there is no body: the record is damaged, or of a newer tarry."""
     headers: dict[str, str] = {}
+
+
+class Job(Carried, kw_only=True):
+    """What lies in the topic."""
+
     created: Moment | None = None
 
 
@@ -155,11 +163,18 @@ def page(found: Page[bodies.Body]) -> JobPage:
 
 
 def _stored(job: Stored[bodies.Body]) -> dict[str, Any]:
-    said: dict[str, Any] = {"id": job.id, "topic": job.topic}
-    try:
-        said |= bodies.shown(job.body)
+    said = carried(job)
+    if "unreadable" not in said:
         said["created"] = job.created
-        if headers := job.headers:
+    return said
+
+
+def carried(one: Stored[bodies.Body] | Schedule) -> dict[str, Any]:
+    """The fields of what is carried."""
+    said: dict[str, Any] = {"id": one.id, "topic": one.topic}
+    try:
+        said |= bodies.shown(one.body)
+        if headers := one.headers:
             said["headers"] = headers
             if "body_base64" in said and (media := headers.get(bodies.MEDIA)):
                 said["content_type"] = media

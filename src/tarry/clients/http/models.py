@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from tarry.verbs.jobs.shapes import IfExists, State
+from tarry.verbs.schedules.plans import Missed
 
 MOST_WAIT_S = 60
 """The longest wait of one request."""
@@ -265,6 +266,46 @@ class Configure(Strict):
     burst: WholeRate | UnsetType | None = UNSET
     concurrency: WholeRate | UnsetType | None = UNSET
     max_lateness: Span | UnsetType | None = UNSET
+
+
+# ── jobs that come again ─────────────────────────────────────────────────────────────────────────────────────────────
+
+ScheduleName = Annotated[
+    str,
+    _shaped(r"^[^\s\x00-\x1f\x7f-\x9f{}]+$", minLength=1, maxLength=160),
+    Meta(description="1 to 160 bytes of UTF-8"),
+]
+
+
+class PutSchedule(Strict):
+    """``every``, or ``cron`` in the time zone ``tz``. ``first``: the first moment of ``every``. Without a body it is ``null``.
+
+    ``missed``: what becomes of occurrences that nobody was there for. The rest is as for a job.
+    """
+
+    every: Span | None = None
+    cron: Annotated[str, Meta(max_length=200)] | None = None
+    tz: Annotated[str, Meta(max_length=100)] = "UTC"
+    first: Moment | None = None
+    missed: Missed = "once"
+    body: AnyJson | UnsetType = UNSET
+    body_base64: Base64 | None = None
+    ttr: Span | None = None
+    max_attempts: Attempts | UnsetType | None = UNSET
+    max_lateness: Span | None = None
+    headers: Headers | None = None
+
+
+# ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LockName = Annotated[str, Meta(description="as the applications call it"), _shaped("^.", minLength=1)]
+
+
+class LocksQuery(Strict):
+    """Which locks, and where the page begins. ``all``: those that are free, too."""
+
+    all: bool = False
+    cursor: Annotated[str, _shaped(r"^[0-9]{1,4}-[0-9]{1,19}$")] | None = None
 
 
 # ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────

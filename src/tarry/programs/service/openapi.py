@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tarry import __version__
-from tarry.clients.http.models import Name
+from tarry.clients.http.models import LockName, Name, ScheduleName
 from tarry.programs.service import problems
 from tarry.programs.service.problems import Problem
 from tarry.programs.service.table import Row
@@ -28,6 +28,8 @@ _KINDS: dict[str, Any] = {
     "queue": Name,
     "map": Name,
     "holder": Name,
+    "schedule": ScheduleName,
+    "lock": LockName,
 }
 
 

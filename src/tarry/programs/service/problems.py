@@ -46,6 +46,12 @@ class UnknownJob(Refusal):
     code, status = "unknown_job", 404
 
 
+class UnknownSchedule(Refusal):
+    """No schedule has this name in this topic: it was deleted, or never put."""
+
+    code, status = "unknown_schedule", 404
+
+
 class WrongMethod(Refusal):
     """The path has other methods; the header Allow names them."""
 

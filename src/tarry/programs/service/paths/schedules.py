@@ -1,0 +1,119 @@
+"""Jobs that come again: what there is in a topic, and ruling it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET
+
+from tarry.clients.http import bodies, models, schedule_answers
+from tarry.programs.service.problems import UnknownSchedule
+from tarry.programs.service.table import ADMIN, CONSUME, PRODUCE, Example, Table
+from tarry.verbs.codecs import JSON
+from tarry.verbs.jobs.options import TOPICS_OWN
+
+if TYPE_CHECKING:
+    from tarry.programs.service.exchange import Exchange
+
+table = Table("schedules")
+ALL, SCHEDULE = "/v1/topics/{topic}/schedules", "/v1/topics/{topic}/schedules/{schedule}"
+LOOKING = PRODUCE | CONSUME
+_PATH = {"topic": "letters", "schedule": "newsletter"}
+_NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
+_BODY = msgspec.Raw(b'{"list": "all"}')
+_SHOWN = schedule_answers.ScheduleShown(
+    topic="letters", id="newsletter", body=_BODY, cron="0 8 1 * *", tz="Europe/Lisbon", missed="once",
+    next=_NOW + timedelta(days=17), paused=False, fired=3, skipped=0, from_code=False, orphaned=False, changed=_NOW,
+)  # fmt: skip
+_LISTED = schedule_answers.Schedules([_SHOWN])
+
+
+@table.row("GET", "/v1/schedules", may=LOOKING, gives=schedule_answers.Schedules, example=Example(answer=_LISTED))
+async def list_all(x: Exchange) -> schedule_answers.Schedules:
+    """All schedules of all topics that are known."""
+    names = await x.client.topics()
+    found = [one for name in names for one in await x.client.schedules.list(x.another(name))]
+    return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
+
+
+@table.row("GET", ALL, may=LOOKING, gives=schedule_answers.Schedules, example=Example(answer=_LISTED, path=_PATH))
+async def list_of_topic(x: Exchange) -> schedule_answers.Schedules:
+    """All schedules of a topic, by their next occurrence; paused ones last."""
+    found = await x.client.schedules.list(x.topic)
+    return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
+
+
+@table.row(
+    "GET",
+    SCHEDULE,
+    may=LOOKING,
+    gives=schedule_answers.ScheduleShown,
+    refuses=("unknown_schedule",),
+    example=Example(answer=_SHOWN, path=_PATH),
+)
+async def get(x: Exchange) -> schedule_answers.ScheduleShown:
+    """The schedule as it is now."""
+    found = await x.client.schedules.get(x.topic, x.path["schedule"])
+    if found is None:
+        raise UnknownSchedule
+    return schedule_answers.schedule(found)
+
+
+@table.row(
+    "PUT",
+    SCHEDULE,
+    may=ADMIN,
+    takes=models.PutSchedule,
+    gives=schedule_answers.ScheduleShown,
+    example=Example(models.PutSchedule(cron="0 8 1 * *", tz="Europe/Lisbon", body=_BODY), _SHOWN, _PATH),
+)
+async def put(x: Exchange) -> schedule_answers.ScheduleShown:
+    """Stores a schedule, or changes it: a job with this body so often, or by calendar. Twice is once.
+
+    A change that leaves the rhythm as it is leaves the next occurrence, too. Where a worker's code declares a schedule of this
+    name, or the topic has partitions, it is refused.
+    """
+    said: models.PutSchedule = x.said
+    body: bodies.Body = (b"null", JSON)
+    if said.body is not UNSET or said.body_base64 is not None:
+        body = bodies.given(said.body, said.body_base64, coded=False)
+    made = await x.client.schedules.put(
+        x.topic,
+        x.path["schedule"],
+        body,
+        every=said.every,
+        cron=said.cron,
+        tz=said.tz,
+        first=said.first,
+        missed=said.missed,
+        ttr=said.ttr,
+        max_attempts=TOPICS_OWN if said.max_attempts is UNSET else said.max_attempts,
+        headers=said.headers,
+        max_lateness=said.max_lateness,
+    )
+    return schedule_answers.schedule(made)
+
+
+@table.row("POST", SCHEDULE + "/pause", may=ADMIN, refuses=("unknown_schedule",), example=Example(path=_PATH))
+async def pause(x: Exchange) -> None:
+    """No more jobs until `resume`. Paused twice is paused."""
+    _known(await x.client.schedules.pause(x.topic, x.path["schedule"]))
+
+
+@table.row("POST", SCHEDULE + "/resume", may=ADMIN, refuses=("unknown_schedule",), example=Example(path=_PATH))
+async def resume(x: Exchange) -> None:
+    """Goes on with the next occurrence; what fell into the pause is left out."""
+    _known(await x.client.schedules.resume(x.topic, x.path["schedule"]))
+
+
+@table.row("DELETE", SCHEDULE, may=ADMIN, refuses=("unknown_schedule",), example=Example(path=_PATH))
+async def delete(x: Exchange) -> None:
+    """No more jobs; those that are there stay. What a worker's code declares comes back while it does."""
+    _known(await x.client.schedules.delete(x.topic, x.path["schedule"]))
+
+
+def _known(there: bool) -> None:
+    if not there:
+        raise UnknownSchedule

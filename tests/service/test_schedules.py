@@ -1,0 +1,113 @@
+"""Schedules over HTTP: put, looked at, paused, resumed, deleted; and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from service.served import Api
+from tarry.clients.testing import Clock
+
+ALL = "/v1/topics/letters/schedules"
+ONE = ALL + "/newsletter"
+
+
+def put(api: Api, **said: Any) -> Any:
+    answer = api("PUT", ONE, said)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_schedule_adds_its_jobs_with_body_and_headers(api: Api, clock: Clock) -> None:
+    made = put(api, every="1h", body={"list": "all"}, headers={"by": "ann"}, ttr="5m")
+    assert (made["every_ms"], made["body"], made["headers"], made["paused"]) == (
+        3_600_000,
+        {"list": "all"},
+        {"by": "ann"},
+        False,
+    )
+    assert "cron" not in made, "what does not apply is left out"
+    clock.advance("1h")
+    job = api.post("/v1/topics/letters/pop", {})
+    assert (job["body"], job["headers"], job["ttr_ms"]) == ({"list": "all"}, {"by": "ann"}, 300_000)
+    assert job["id"].startswith("newsletter@")
+    assert job["due"] == made["next"]
+    assert api.get(ONE)["fired"] == 1
+
+
+def test_put_again_changes_it_and_the_same_rhythm_keeps_its_next_occurrence(api: Api, clock: Clock) -> None:
+    first = put(api, every="1h")
+    clock.advance("10m")
+    second = put(api, every="1h", body=7)
+    assert (second["next"], second["body"]) == (first["next"], 7)
+    assert put(api, cron="0 8 1 * *", tz="Europe/Lisbon", missed="all")["tz"] == "Europe/Lisbon"
+    assert len(api.get(ALL)["schedules"]) == 1
+
+
+def test_a_body_of_bytes_stays_bytes(api: Api) -> None:
+    assert put(api, every="1h", body_base64="AAEC")["body_base64"] == "AAEC"
+    assert put(api, every="1h")["body"] is None
+
+
+def test_the_first_moment_may_be_chosen(api: Api) -> None:
+    assert put(api, every="1d", first="2027-01-16T09:30:00Z")["next"] == "2027-01-16T09:30:00Z"
+
+
+def test_a_paused_schedule_adds_nothing_until_it_is_resumed(api: Api, clock: Clock) -> None:
+    put(api, every="1h")
+    assert api.post(ONE + "/pause", status=204) is None
+    shown = api.get(ONE)
+    assert (shown["paused"], "next" in shown) == (True, False)
+    clock.advance("90m")
+    assert api.post("/v1/topics/letters/pop", {}, 204) is None
+    api.post(ONE + "/resume", status=204)
+    clock.advance("30m")
+    assert api.post("/v1/topics/letters/pop", {})["id"].startswith("newsletter@")
+
+
+def test_all_topics_are_listed_at_once(api: Api) -> None:
+    put(api, every="1h")
+    assert api("PUT", "/v1/topics/bills/schedules/remind", {"every": 60}).status_code == 200
+    listed = api.get("/v1/schedules")["schedules"]
+    assert {(one["topic"], one["id"]) for one in listed} == {("letters", "newsletter"), ("bills", "remind")}
+    assert [one["id"] for one in api.get("/v1/topics/bills/schedules")["schedules"]] == ["remind"]
+
+
+def test_a_deleted_schedule_is_unknown(api: Api) -> None:
+    put(api, every="1h")
+    assert api("DELETE", ONE).status_code == 204
+    for method, path in (("GET", ONE), ("DELETE", ONE), ("POST", ONE + "/pause"), ("POST", ONE + "/resume")):
+        assert api.refused(method, path) == (404, "unknown_schedule")
+    assert api.get(ALL) == {"schedules": []}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"every": "1h", "cron": "* * * * *"},
+        {"every": 0},
+        {"every": "soon"},
+        {"cron": "0 0 31 2 *"},
+        {"cron": "never"},
+        {"cron": "* * * * *", "tz": "Europe/Atlantis"},
+        {"cron": "* * * * *", "tz": "../../etc/passwd"},
+        {"cron": "* * * * *", "first": "2027-01-16T09:30:00Z"},
+        {"every": "1h", "first": "2027-01-16T09:30:00"},
+        {"every": "1h", "missed": "some"},
+        {"every": "1h", "body": 1, "body_base64": "AAEC"},
+        {"every": "1h", "body_base64": "?"},
+        {"every": "1h", "max_attempts": 0},
+        {"every": "1h", "delay": 1},
+    ],
+)
+def test_what_is_no_schedule_is_refused_and_nothing_is_written(api: Api, said: Any) -> None:
+    assert api.refused("PUT", ONE, said) == (400, "bad_input")
+    assert api.get("/v1/schedules") == {"schedules": []}
+    assert api.get("/v1/topics") == {"topics": []}
+
+
+def test_a_name_that_cannot_be_one_is_refused(api: Api) -> None:
+    assert api.refused("PUT", ALL + "/two%20words", {"every": "1h"}) == (400, "bad_input")
+    assert api.refused("PUT", ALL + "/" + "x" * 161, {"every": "1h"}) == (400, "bad_input")
