@@ -11,7 +11,7 @@ import pytest
 
 from tarry.errors import BadInput
 from tarry.verbs.schedules.firing import occurrences, stamp
-from tarry.verbs.schedules.rhythms import Rhythm, decode, following, latest, rhythm
+from tarry.verbs.schedules.rhythms import Rhythm, decode, following, latest, rhythm, several
 from tarry.words.durations import SECOND, as_datetime
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -93,6 +93,16 @@ def test_a_period_counts_from_the_occurrence_before() -> None:
     assert found == [begin + k * 300 * SECOND for k in (999_998, 999_999, 10**6)]
     assert before == 10**6 - 3
     assert latest(made, begin, begin, 5) == ([], 0)
+
+
+def test_several_are_told_from_a_known_one_on() -> None:
+    often, monday = rhythm("5m", None, "UTC"), rhythm(None, "0 9 * * 1", "UTC")
+    one = us("2026-01-05T09:00Z")
+    for made, step in ((often, 300 * SECOND), (monday, 7 * DAY)):
+        assert several(made, one, one - 1, 3) == [one, one + step, one + 2 * step]
+        assert several(made, one, one - 30 * step, 1) == [one], "none before it"
+        assert several(made, one, one + 10 * step, 2) == [one + 11 * step, one + 12 * step], "after, not at"
+        assert several(made, one, one + 10 * step - 1, 1) == [one + 10 * step]
 
 
 def test_a_rhythm_survives_being_stored() -> None:

@@ -77,6 +77,24 @@ def test_a_task_runs_by_calendar_with_its_arguments(client: TestClient, clock: C
     assert (made.cron, made.tz, made.from_code, made.orphaned) == ("0 9 * * 1-5", "Europe/Berlin", True, False)
 
 
+@pytest.mark.parametrize("rhythm", [{"every": "1h"}, {"cron": "0 * * * *", "tz": "Europe/Berlin"}])
+def test_the_last_occurrence_is_told_when_it_is_known(client: TestClient, clock: Clock, rhythm: dict[str, Any]) -> None:
+    first = client.schedules.put("letters", "news", **rhythm)
+    assert (first.last, first.version, first.declared) == (None, None, None), "none yet, and no code has said anything"
+    clock.advance("150m")
+    assert client.topic("letters").pop() is not None
+    then = client.schedules.get("letters", "news")
+    assert then.last == first.next + timedelta(hours=1)
+    assert then.following(2, then.next) == [then.next + timedelta(hours=n) for n in (1, 2)]
+    client.schedules.pause("letters", "news")
+    clock.advance("2h")
+    client.schedules.resume("letters", "news")
+    assert client.schedules.get("letters", "news").last == then.last + timedelta(hours=2), (
+        "those of the pause are left out"
+    )
+    assert client.schedules.put("letters", "news", every="7h").last is None, "it is another one now"
+
+
 def test_a_task_has_several_schedules(client: TestClient, clock: Clock) -> None:
     def say(worker: tarry.Worker, seen: list[str]) -> None:
         @worker.every("1h", id="small", args={"size": 1})

@@ -17,7 +17,7 @@ from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import keeping, rhythms
 from tarry.verbs.schedules.keeping import Said
-from tarry.verbs.schedules.plans import Kept, Missed, id_of, missed_of
+from tarry.verbs.schedules.plans import Kept, Missed, Plan, id_of, missed_of
 from tarry.words.durations import Duration, as_datetime, as_timedelta, moment
 
 _UNSENT = b"\1" + bytes(8)
@@ -30,6 +30,7 @@ class Schedule:
 
     ``next`` is its next occurrence, ``None`` while it is paused. ``fired`` counts its jobs, ``skipped`` the occurrences that
     were missed and not made up for. ``from_code``: a worker's code declares it; ``orphaned``: no living worker's does any more.
+    ``version`` marks the definition that code declared last, ``declared`` says when; both are ``None`` for one put by hand.
     """
 
     topic: str
@@ -44,19 +45,45 @@ class Schedule:
     skipped: int
     from_code: bool
     orphaned: bool
+    version: str | None
+    declared: datetime | None = field(compare=False)
     changed: datetime
     _bodies: Bodies[Any] = field(repr=False, compare=False)
-    _value: bytes = field(repr=False)
+    _plan: Plan = field(repr=False)
+
+    @property
+    def last(self) -> datetime | None:
+        """The last occurrence that was attended to since it was changed: it got a job, was missed, or fell into a pause."""
+        found = self._plan.last
+        return None if found is None else as_datetime(found)
+
+    def following(self, count: int, after: datetime) -> list[datetime]:
+        """The occurrences after a moment, from the next one on; none while it is paused. Raises ``BadInput`` where this machine
+        does not know the time zone."""
+        if self.next is None:
+            return []
+        found = rhythms.several(self._plan.rhythm, moment(self.next), moment(after), count)
+        return [as_datetime(at) for at in found]
 
     @property
     def body(self) -> Any:
         """The body of its jobs, decoded now. Raises ``BodyError``."""
-        return self._bodies.decode(*stored.body_of(_UNSENT + self._value))
+        return self._bodies.decode(*stored.body_of(_UNSENT + self._plan.value))
+
+    @property
+    def raw(self) -> bytes:
+        """The body of its jobs as it is stored."""
+        return stored.body_of(_UNSENT + self._plan.value)[0]
+
+    @property
+    def head(self) -> stored.Head:
+        """What its jobs say of themselves beside their body."""
+        return stored.unpack_head(_UNSENT + self._plan.value)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of its jobs."""
-        return stored.unpack_headers(stored.unpack_head(_UNSENT + self._value).headers)
+        return stored.unpack_headers(self.head.headers)
 
 
 def said(
@@ -95,9 +122,11 @@ def shown(desk: TopicDesk[Any], one: Kept) -> Schedule:
         skipped=plan.skipped,
         from_code=one.from_code,
         orphaned=one.orphaned,
+        version=one.version,
+        declared=None if one.declared is None else as_datetime(one.declared),
         changed=as_datetime(plan.changed),
         _bodies=desk.bodies,
-        _value=plan.value,
+        _plan=plan,
     )
 
 

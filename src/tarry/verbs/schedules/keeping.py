@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, Reply, ask
+from tarry.idea.calls import Call, Command, Flow, Reply, ask
 from tarry.idea.scripts import Script
 from tarry.verbs.schedules import rhythms
 from tarry.verbs.schedules.plans import About, Kept, Missed, id_of, kept
@@ -68,6 +68,11 @@ def _read(keys: TopicKeys, ids: Sequence[bytes]) -> Call[tuple[int, list[Kept | 
         return now, [None if row is None else kept(row, int(declared or 0)) for row in rows]
 
     return Call(GET, schedule_keys(keys), (), decode, items=ids, lead=2)
+
+
+def count(keys: TopicKeys) -> Command[int]:
+    """How many schedules a topic has."""
+    return Command((b"HLEN", schedule_keys(keys)[SCHEDULE_PARTS.index("plans")]), int)
 
 
 def get(keys: TopicKeys, id: str) -> Flow[Kept | None]:

@@ -47,6 +47,19 @@ class Plan:
     value: bytes
     """The head and body of its jobs, as they are sent."""
 
+    @property
+    def last(self) -> int | None:
+        """The last occurrence that was attended to, if that is known: none since it was changed, and the time zone must be."""
+        if self.after <= self.changed or not (self.fired or self.skipped):
+            return None
+        if self.rhythm.every_us:
+            return self.after
+        try:  # by calendar `after` may be the moment of a resume
+            found, _ = rhythms.latest(self.rhythm, self.changed, self.after, 1)
+        except BadInput:
+            return None
+        return found[0] if found else None
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -56,6 +69,9 @@ class Kept:
     next: int | None
     from_code: bool
     orphaned: bool
+    version: str | None
+    declared: int | None
+    """Which definition of it code has said last, and when."""
 
 
 _ABOUT = msgspec.json.Decoder(About)
@@ -82,9 +98,12 @@ def moments_of(stored: bytes) -> tuple[int, int]:
 def kept(row: list[Any], declared_us: int) -> Kept:
     """What ``get`` and ``list`` answer of one schedule."""
     id, stored, score, said = row
-    affirmed = int(said.split()[0]) if said is not None else 0
-    orphaned = said is not None and declared_us - affirmed > LEASE_US
-    return Kept(unpack(id, stored), None if score is None else int(float(score)), said is not None, orphaned)
+    next = None if score is None else int(float(score))
+    if said is None:
+        return Kept(unpack(id, stored), next, from_code=False, orphaned=False, version=None, declared=None)
+    affirmed, version = said.split()[:2]
+    orphaned = declared_us - int(affirmed) > LEASE_US
+    return Kept(unpack(id, stored), next, True, orphaned, version.decode(), int(affirmed))
 
 
 def id_of(value: str) -> bytes:

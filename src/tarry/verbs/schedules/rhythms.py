@@ -85,6 +85,19 @@ def following(made: Rhythm, after: int) -> int | None:
     return next((at for at in _walk(made, after, back=False) if at > after), None)
 
 
+def several(made: Rhythm, one: int, after: int, most: int) -> list[int]:
+    """The first occurrences after a moment, ``most`` of them, when ``one`` is an occurrence; none before that one."""
+    at: int | None = one
+    if one <= after:
+        passed = (after - one) // made.every_us * made.every_us if made.every_us else after - one
+        at = following(made, one + passed)
+    found: list[int] = []
+    while at is not None and len(found) < most:
+        found.append(at)
+        at = following(made, at) if at < _LAST else None
+    return found
+
+
 def latest(made: Rhythm, after: int, until: int, most: int) -> tuple[list[int], int]:
     """The last occurrences after a moment and until another, in order, ``most`` of them; and how many were before those
     (by calendar no more than ``most`` are counted)."""
