@@ -216,6 +216,15 @@ def test_what_producers_write_is_only_text(site: Site, page: Any, client: tarry.
     page.goto(site.at + "/queues")
     page.get_by_role("link", name=shown).first.click()
     expect(page.locator("td.body")).to_contain_text(shown)
+    client.schedules.put(hostile, hostile.replace(" ", "/"), hostile, every="1h", headers={"x-" + hostile: hostile})
+    page.goto(site.at + "/schedules")
+    expect(page.locator("table")).to_contain_text(shown)
+    page.get_by_role("link", name=shown.replace(" ", "/") if " " in hostile else shown).first.click()
+    expect(page.locator("dl.facts")).to_contain_text(shown)
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#ask h1")).to_contain_text(shown)
+    page.locator("#ask").get_by_role("button", name="Delete it").click()
+    expect(page.locator("h1")).to_have_text("No schedule")
     assert page.evaluate("window.owned") is None
 
 
@@ -333,6 +342,7 @@ def test_nothing_serious_for_those_who_cannot_see_or_point(
     topic.add_many([NewJob({"n": n}, id=f"{n}", delay=20 * n, max_attempts=1) for n in range(100)])
     topic.release(topic.pop(), 0, reason="ValueError: no\nTraceback")  # type: ignore[arg-type]
     topic.add(0, id="late")
+    client.schedules.put("orders", "daily", {"n": 1}, cron="0 9 * * *", tz="Europe/Berlin")
     site.sample()
     context = browser.new_context(
         color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
@@ -346,6 +356,8 @@ def test_nothing_serious_for_those_who_cannot_see_or_point(
         "/jobs?topic=orders",
         "/job?topic=orders&id=0",
         "/find?q=order",
+        "/schedules",
+        "/schedule?topic=orders&name=daily",
         "/workers",
         "/queues",
         "/server",

@@ -54,6 +54,18 @@ def span(of: timedelta | float | None) -> str:
     return " ".join(parts)
 
 
+def exactly(of: timedelta) -> str:
+    """A span to its last digit: 1 d 2 h 0.5 s."""
+    left, parts = of // timedelta(microseconds=1), []
+    for size, unit in STEPS[1:-1]:
+        n, left = divmod(left, size * 1_000_000)
+        if n:
+            parts.append(f"{n:,} {unit}")
+    if left or not parts:
+        parts.append(f"{left / 1e6:.6f}".rstrip("0").rstrip(".") + " s")
+    return " ".join(parts)
+
+
 def rate(per_second: float | None) -> str:
     """A rate: 98/s, 1.2/s, 4/min, 3/h."""
     if per_second is None:

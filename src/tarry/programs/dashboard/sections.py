@@ -18,7 +18,20 @@ if TYPE_CHECKING:
     from tarry.programs.dashboard.acting import Form, Plan
     from tarry.programs.dashboard.asking import Visit
 
-PARTS = ("overview", "topic", "jobs", "job", "finding", "doing", "workers", "queues", "maps", "locks", "server")
+PARTS = (
+    "overview",
+    "topic",
+    "jobs",
+    "job",
+    "finding",
+    "doing",
+    "schedules",
+    "workers",
+    "queues",
+    "maps",
+    "locks",
+    "server",
+)
 """In the order of the navigation."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tarry.clients.scheduling import Schedule
 from tarry.errors import BodyError
 from tarry.idea.calls import Command
 from tarry.programs.dashboard.asking import Missing, Visit
@@ -71,7 +72,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "limit": known.limit,
         "life": life(known),
         "body": body(job),
-        "headers": _headers(job),
+        "headers": headers(job),
         "created": _created(job),
         "actions": LIFE[job.state],
     }
@@ -102,7 +103,7 @@ def life(known: Known) -> list[Event]:
     return found
 
 
-def body(job: JobInfo[Any]) -> Body:
+def body(job: JobInfo[Any] | Schedule) -> Body:
     """JSON set out in lines, other text as it is, bytes as hex."""
     try:
         raw, flags = job.raw, job.head.flags
@@ -134,7 +135,7 @@ def dump(raw: bytes) -> str:
     return "\n".join(rows)
 
 
-def _headers(job: JobInfo[Any]) -> dict[str, str]:
+def headers(job: JobInfo[Any] | Schedule) -> dict[str, str]:
     try:
         return job.headers
     except (BodyError, msgspec.MsgspecError, UnicodeDecodeError):

@@ -21,6 +21,7 @@ from tarry.programs.dashboard.why import slots_of
 from tarry.verbs.jobs import surveying
 from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.surveying import Causes
+from tarry.verbs.schedules import keeping
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
@@ -52,11 +53,12 @@ class Inquest:
 
 async def view(visit: Visit) -> dict[str, Any]:
     topic = visit.topic()
-    stats, defaults, workers, hour = await asyncio.gather(
+    stats, defaults, workers, hour, schedules = await asyncio.gather(
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
+        visit.client.engine.run(keeping.count(topic.verbs.keys)),
     )
     causes = await visit.dashboard.part(Inquest).of(topic, stats)
     history = visit.dashboard.sampler.of(topic.name)
@@ -69,6 +71,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "topic": topic.name,
         "stats": stats,
         "defaults": defaults,
+        "schedules": schedules,
         "serving": serving,
         "slots": slots,
         "busy": busy,

@@ -1,0 +1,203 @@
+"""Schedules: when each comes next, where it comes from, what holds it up; and pausing, resuming, deleting it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from tarry.clients.scheduling import Schedule
+from tarry.errors import BadInput
+from tarry.programs.dashboard import saying
+from tarry.programs.dashboard.acting import Form, Plan
+from tarry.programs.dashboard.asking import Missing, Visit
+from tarry.programs.dashboard.parts.job import body, headers
+from tarry.programs.dashboard.parts.overview import LATE
+from tarry.programs.dashboard.sections import Action, Section
+from tarry.verbs.jobs.pictures import Stats
+from tarry.verbs.schedules.firing import stamp
+from tarry.words.durations import moment
+
+SHOWN, AHEAD = 100, 5
+MISSED = {"skip": "left out", "once": "one for the last", "all": "one for each"}
+DONE = {"pause": "is paused", "resume": "goes on", "delete": "is deleted; the jobs that it made stay"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One of them, and how its topic is."""
+
+    schedule: Schedule
+    stats: Stats
+
+    @property
+    def rhythm(self) -> str:
+        one = self.schedule
+        return f"every {saying.exactly(one.every)}" if one.every else one.cron or ""
+
+    @property
+    def held(self) -> bool:
+        """Whether its topic is paused: then nobody attends to it."""
+        return self.stats.paused_until is not None
+
+    @property
+    def overdue(self) -> bool:
+        """Whether somebody should have attended to it by now."""
+        return self.schedule.next is not None and self.stats.now - self.schedule.next > LATE
+
+
+async def view(visit: Visit) -> dict[str, Any]:
+    """All, or those of a topic, by their next occurrence. What is damaged in one topic hides nothing of others."""
+    asked = visit.asked.get("topic", "")
+    names = [visit.topic().name] if asked else await visit.client.topics()
+    listed = await asyncio.gather(*[visit.client.schedules.list(name) for name in names], return_exceptions=True)
+    found: list[Schedule] = []
+    troubles: list[tuple[str, str]] = []
+    for name, one in zip(names, listed, strict=True):
+        if isinstance(one, BadInput):
+            troubles.append((name, str(one)))
+        elif isinstance(one, BaseException):
+            raise one
+        else:
+            found += one
+    found.sort(key=_order)
+    first = max(min(_number(visit.word("from")), len(found) - 1), 0)
+    shown = found[first : first + SHOWN]
+    topics = sorted({one.topic for one in shown})
+    told = await asyncio.gather(*[visit.client.topic(name).stats() for name in topics])
+    stats = dict(zip(topics, told, strict=True))
+    return {
+        "topic": asked,
+        "rows": [Row(one, stats[one.topic]) for one in shown],
+        "troubles": troubles,
+        "count": len(found),
+        "orphans": sum(one.orphaned for one in found),
+        "paused": sum(one.paused for one in found),
+        "first": first,
+        "shown": SHOWN,
+        "missed": MISSED,
+    }
+
+
+def _order(one: Schedule) -> tuple[Any, ...]:
+    return one.next is None, one.next, one.topic, one.id
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else 0
+
+
+async def one(visit: Visit) -> dict[str, Any]:
+    """One of them: what comes of it, what came last, what its jobs hold."""
+    topic = visit.topic()
+    found, stats = await asyncio.gather(_get(visit, topic.name, visit.asked.get("name", "")), topic.stats())
+    row = Row(found, stats)
+    last = None
+    if found.last is not None:
+        last = await topic.get(f"{found.id}@{stamp(moment(found.last))}")
+    try:
+        ahead, unknown = found.following(AHEAD, stats.now), ""
+    except BadInput as fault:
+        ahead, unknown = [], str(fault)
+    return {
+        "topic": topic.name,
+        "row": row,
+        "schedule": found,
+        "now": stats.now,
+        "verdict": verdict(row),
+        "why": why(row),
+        "ahead": ahead,
+        "unknown": unknown,
+        "last": last,
+        "missed": MISSED,
+        "body": body(found),
+        "headers": headers(found),
+    }
+
+
+async def _get(visit: Visit, topic: str, name: str) -> Schedule:
+    found = await visit.client.schedules.get(topic, name)
+    if found is None:
+        raise Missing(f"{saying.plain(topic)} has no schedule {saying.plain(name)}.")
+    return found
+
+
+def verdict(row: Row) -> tuple[str, str]:
+    """How it is with one."""
+    one, now = row.schedule, row.stats.now
+    if one.paused:
+        return "calm", "Paused: no more jobs until somebody resumes it."
+    if one.next is None:
+        return "bad", "It does not come again."
+    if row.held:
+        return "calm", "Its topic is paused: nobody attends to it until that is resumed."
+    if row.overdue:
+        return (
+            "bad",
+            f"Due {saying.span(now - one.next)} ago, and nobody has attended to it: whoever pops its topic does.",
+        )
+    return "good", f"The next job comes {_until(one.next, now)}."
+
+
+def _until(at: datetime, now: datetime) -> str:
+    return f"in {saying.span(at - now)}" if at > now else "now"
+
+
+def why(row: Row) -> str:
+    """Where it comes from, and why it is orphaned if it is."""
+    one, now = row.schedule, row.stats.now
+    if not one.from_code or one.declared is None:
+        return "Somebody put it by hand."
+    said = f"{saying.span(max(now - one.declared, timedelta()))} ago"
+    if one.orphaned:
+        return (
+            f"Orphaned: workers of its topic have declared their schedules since, and it is no more among them. Code declared "
+            f"it {said} for the last time, as version {one.version}. It goes on until somebody deletes it."
+        )
+    return f"A worker's code declares it, version {one.version}, last heard {said}."
+
+
+def _plans(action: str) -> Callable[[Visit, Form], Awaitable[Plan]]:
+    async def plan(visit: Visit, form: Form) -> Plan:
+        topic, name = form.words.get("topic", ""), form.word("name")
+        shown = f"{saying.plain(name)} of {saying.plain(topic)}"
+        note = "No more jobs come of it; those that are there stay."
+        try:
+            found = await _get(visit, topic, name)
+        except BadInput:
+            if action != "delete":
+                raise
+            visit.client.topic(topic)  # what is damaged can be deleted, what is no name is refused
+            return Plan(f"Delete {shown}?", "Delete it", note)
+        if found.paused == (action == "pause") and action != "delete":
+            return Plan(f"{shown} {'is paused already' if found.paused else 'is not paused'}.", "", none=True)
+        if found.from_code and not found.orphaned:
+            note += (
+                " A worker's code declares it, so it comes back within a minute while that runs: to stop it, pause it."
+            )
+        return Plan(f"{action.capitalize()} {shown}?", f"{action.capitalize()} it", note)
+
+    return plan
+
+
+def _does(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
+    async def do(visit: Visit, form: Form) -> str:
+        topic, name = form.words.get("topic", ""), form.word("name")
+        verbs = visit.client.schedules
+        perform = {"pause": verbs.pause, "resume": verbs.resume, "delete": verbs.delete}[action]
+        there = await perform(topic, name)
+        return f"{saying.plain(name)} {DONE[action] if there else 'was gone by then'}."
+
+    return do
+
+
+SECTIONS = (
+    Section("/schedules", "schedules.html", view, title="Schedules"),
+    Section("/schedule", "schedule.html", one),
+)
+ACTIONS = tuple(
+    Action(f"{action}-schedule", action.capitalize(), _plans(action), _does(action), destroys=action == "delete")
+    for action in DONE
+)

@@ -1,0 +1,209 @@
+"""Schedules as the dashboard shows them, and what can be done with them: a real HTTP server, real workers' declarations."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+import tarry
+from dashboard.conftest import Site
+from tarry.clients.testing import Clock, TestClient
+from tarry.idea.calls import Command
+from tarry.programs.dashboard import saying
+from tarry.words.keys import schedule_keys
+
+OURS = {"sec-fetch-site": "same-origin"}
+AN_HOUR_US = 3_600_000_000
+HOSTILE = "\"><img/src=x\u202eonerror='x()'>"
+
+
+@pytest.fixture
+def http(site: Site) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=site.at, timeout=10, headers=OURS, follow_redirects=True) as http:
+        yield http
+
+
+@pytest.fixture
+def past(valkey_url: str, namespace: str) -> Iterator[TestClient]:
+    """A client for which it is an hour ago, until its clock is advanced."""
+    with TestClient(valkey_url, Clock(time.time_ns() // 1000 - AN_HOUR_US), namespace=namespace) as made:
+        yield made
+
+
+def declare(client: TestClient, name: str, period: str) -> None:
+    """A worker with one schedule in its code runs until there is nothing more to do."""
+    worker = tarry.Worker(client)
+
+    @worker.every(period, id=name)
+    async def task() -> None: ...
+
+    asyncio.run(worker.run_until_idle())
+
+
+def act(http: httpx.Client, action: str, topic: str, name: str, **more: str) -> httpx.Response:
+    data = {"action": f"{action}-schedule", "topic": topic, "name": name, "back": "/schedules", **more}
+    return http.post("/act", data=data)
+
+
+def row(http: httpx.Client, name: str, path: str = "/schedules") -> str:
+    """What the list shows of one, without its markup."""
+    text = http.get(path).text
+    found = [part for part in text.split("<tr>") if f"<bdi>{name}</bdi>" in part]
+    assert len(found) == 1, text
+    return unescape(found[0])
+
+
+def test_each_says_when_it_comes_and_where_it_is_from(http: httpx.Client, client: tarry.Client) -> None:
+    news = client.schedules.put("mail", "daily", {"list": "all"}, cron="0 9 * * 1-5", tz="Europe/Berlin", missed="skip")
+    often = client.schedules.put("chores", "tidy", every="1h30m")
+    assert news.next is not None
+    assert often.next is not None
+    page = http.get("/schedules").text
+    assert "<h1>2 schedules</h1>" in page
+    daily, tidy = row(http, "daily"), row(http, "tidy")
+    for part in ("0 9 * * 1-5", "Europe/Berlin", "left out", "by hand", "topic=mail", saying.iso(news.next)):
+        assert part in daily, part
+    for part in ("every 1 h 30 m", saying.iso(often.next), "one for the last", "topic=chores"):
+        assert part in tidy, part
+
+    only = http.get("/schedules?topic=mail").text
+    assert ("<bdi>daily" in only, "<bdi>tidy" in only) == (True, False)
+    assert 'href="/schedules?topic=mail">1 schedule</a>' in http.get("/topic?topic=mail").text
+    assert "/schedules?" not in http.get("/topic?topic=none").text
+
+
+def test_one_shows_what_comes_next_what_came_last_and_what_its_jobs_hold(
+    http: httpx.Client, client: tarry.Client, past: TestClient
+) -> None:
+    past.schedules.put("mail", "news", {"list": "all"}, every="20m", headers={"x-kind": "short"})
+    past.clock.advance("25m")
+    job = past.topic("mail").pop()
+    assert job is not None
+    found = client.schedules.get("mail", "news")
+    assert found is not None
+    assert found.last is not None
+    page = unescape(http.get("/schedule?topic=mail&name=news").text)
+    for part in ("every 20 m", '"list": "all"', "x-kind", "short", "Somebody put it by hand."):
+        assert part in page, part
+    assert found.next is not None
+    for at in (found.last, *[found.next + n * timedelta(minutes=20) for n in range(2, 7)]):
+        assert saying.iso(at) in page
+    assert f"/job?topic=mail&id={job.id.replace('@', '%40').replace(':', '%3A')}" in page
+    assert "nobody has attended to it: whoever pops its topic does." in page, "it was due twenty minutes ago"
+    assert "overdue" in row(http, "news")
+    client.topic("mail").pause()
+    assert "topic paused" in http.get("/schedules?topic=mail").text
+    assert http.get("/schedule?topic=mail&name=none").status_code == 404
+    assert http.get("/schedule?topic=mail&name=a%20b").status_code == 400
+
+
+def test_what_code_declares_is_told_from_what_it_does_no_more(http: httpx.Client, past: TestClient) -> None:
+    declare(past, "old", "10h")
+    past.clock.advance("10m")
+    declare(past, "new", "10h")
+    old, new = past.schedules.get("tasks", "old"), past.schedules.get("tasks", "new")
+    assert old is not None
+    assert new is not None
+    assert old.version is not None
+    assert new.version is not None
+    assert "<h1>2 schedules, 1 orphaned</h1>" in http.get("/schedules").text
+    assert "orphaned" in row(http, "old")
+    assert "orphaned" not in row(http, "new")
+    assert new.version[:8] in row(http, "new")
+    page = unescape(http.get("/schedule?topic=tasks&name=old").text)
+    assert f"for the last time, as version {old.version}." in page
+    assert "Orphaned" not in http.get("/schedule?topic=tasks&name=new").text
+    assert "comes back within a minute" in act(http, "delete", "tasks", "new").text
+    assert "comes back" not in act(http, "delete", "tasks", "old").text
+
+
+def test_one_is_paused_and_goes_on_and_is_deleted_when_that_is_sure(http: httpx.Client, client: tarry.Client) -> None:
+    client.schedules.put("mail", "news", every="1h")
+
+    def is_there() -> Any:
+        found = client.schedules.get("mail", "news")
+        return found and (found.paused, found.next is not None)
+
+    assert "news is paused." in act(http, "pause", "mail", "news").text
+    assert is_there() == (True, False)
+    assert ">paused</span>" in row(http, "news")
+    assert "news of mail is paused already." in act(http, "pause", "mail", "news").text
+    assert "news goes on." in act(http, "resume", "mail", "news").text
+    assert is_there() == (False, True)
+    assert "Delete news of mail?" in act(http, "delete", "mail", "news").text
+    assert is_there() == (False, True), "nobody has said that they are sure"
+    assert "news is deleted" in act(http, "delete", "mail", "news", sure="1").text
+    assert is_there() is None
+    assert act(http, "delete", "mail", "news", sure="1").status_code == 404
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "delete"])
+def test_neither_another_site_nor_who_may_only_look_changes_one(
+    site: Site, site_of: Callable[..., Site], valkey_url: str, client: tarry.Client, action: str
+) -> None:
+    client.schedules.put("mail", "news", every="1h")
+    if action == "resume":
+        client.schedules.pause("mail", "news")
+    before = client.schedules.get("mail", "news")
+    viewers = site_of(valkey_url, allow="viewer")
+    for at, headers in ((site.at, {"sec-fetch-site": "cross-site"}), (site.at, {}), (viewers.at, OURS)):
+        with httpx.Client(base_url=at, headers=headers, timeout=10) as http:
+            assert act(http, action, "mail", "news", sure="1").status_code == 403
+    assert client.schedules.get("mail", "news") == before
+
+
+def test_what_is_damaged_hides_nothing_of_others_and_can_be_deleted(http: httpx.Client, client: tarry.Client) -> None:
+    client.schedules.put("mail", "news", every="1h")
+    client.schedules.put("chores", "tidy", every="1h")
+    raw: Any = client.topic("mail").verbs
+    plans = schedule_keys(raw.keys)[-2]
+    client.engine.run(Command((b"HSET", plans, b"news", b"damaged"), int))
+    page = unescape(http.get("/schedules").text)
+    assert "schedule news: it is damaged; delete it." in page
+    assert "<bdi>tidy</bdi>" in page
+    assert "1 schedule<" in http.get("/topic?topic=mail").text
+    assert "Delete news of mail?" in act(http, "delete", "mail", "news").text
+    assert "news is deleted" in act(http, "delete", "mail", "news", sure="1").text
+    assert client.schedules.list("mail") == []
+
+
+def test_hostile_names_are_only_text(http: httpx.Client, client: tarry.Client) -> None:
+    client.schedules.put(HOSTILE, HOSTILE, HOSTILE, every="1h", headers={HOSTILE: HOSTILE})
+    query = httpx.QueryParams({"topic": HOSTILE, "name": HOSTILE})
+    pages = ["/schedules", f"/schedules?{query}", f"/schedule?{query}", f"/topic?{query}"]
+    shown = [http.get(path) for path in pages] + [act(http, "delete", HOSTILE, HOSTILE)]
+    for answer in shown:
+        assert answer.status_code == 200
+        assert "<img" not in answer.text
+        assert "⟨RIGHT-TO-LEFT OVERRIDE⟩" in answer.text
+    assert "is deleted" in act(http, "delete", HOSTILE, HOSTILE, sure="1").text
+
+
+def test_a_long_list_has_pages(http: httpx.Client, client: tarry.Client) -> None:
+    for n in range(103):
+        client.schedules.put("mail", f"s-{n:03}", every=timedelta(hours=1, seconds=60 * n))
+    first, second = http.get("/schedules").text, http.get("/schedules?from=100").text
+    assert ("1 to 100 of 103" in first, "101 to 103 of 103" in second) == (True, True)
+    assert ("s-000" in first, "s-102" in first, "s-102" in second) == (True, False, True)
+    assert http.get("/schedules?from=-1&topic=mail").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("of", "told"),
+    [
+        (timedelta(minutes=5), "5 m"),
+        (timedelta(days=1, hours=2, minutes=3, seconds=4.5), "1 d 2 h 3 m 4.5 s"),
+        (timedelta(milliseconds=100), "0.1 s"),
+        (timedelta(days=400), "400 d"),
+        (timedelta(), "0 s"),
+    ],
+)
+def test_a_period_is_told_to_its_last_digit(of: timedelta, told: str) -> None:
+    assert saying.exactly(of) == told
