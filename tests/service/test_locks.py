@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 import tarry
 from service.served import Api, Served, serve
 from tarry.clients.aio.client import AsyncClient
+from tarry.programs.service.settings import Settings
 
 
 @pytest.fixture
@@ -109,3 +111,19 @@ def test_a_cluster_is_walked_node_by_node(cluster_nodes: list[tuple[str, int]]) 
             grant.release()
         assert not names & set(everything(api))
         api.http.close()
+
+
+def test_the_metrics_tell_of_locks_that_the_service_was_told_of(
+    valkey_url: str, client: tarry.Client, namespace: str
+) -> None:
+    name, other = f"lock-{namespace}", f"map-{namespace}"
+    client.map_cache(other, codec="string", policy=None).put("tea", "green")
+    settings = Settings(locks=(name, other))
+    with serve(lambda served: AsyncClient(valkey_url, namespace=served), settings) as running:
+        with client.lock(name, wait=0):
+            held = httpx.get(f"{running.url}/metrics").text
+        free = httpx.get(f"{running.url}/metrics").text
+    assert f'tarry_lock_held{{lock="{name}"}} 1.0' in held
+    assert f'tarry_lock_held{{lock="{name}"}} 0.0' in free
+    assert f'tarry_lock_waiting{{lock="{name}"}} 0.0' in held
+    assert f'lock="{other}"' not in held, "it is none"

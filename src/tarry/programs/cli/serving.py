@@ -39,6 +39,10 @@ def serve(
             "--map-cache", help="A map shared with Java for the metrics; may be repeated.", show_default=False
         ),
     ] = None,
+    lock: Annotated[
+        list[str] | None,
+        typer.Option("--lock", help="A lock that /metrics tells of; may be repeated.", show_default=False),
+    ] = None,
     queue: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,6 +71,7 @@ def serve(
         max_request=max_request,
         dialects=spoken,
         map_caches=tuple(dict.fromkeys(map_cache or ())),
+        locks=tuple(dict.fromkeys(lock or ())),
         queues=tuple(dict.fromkeys(queue or ())),
         dashboard=dashboard,
         drain_s=microseconds(drain, "drain") / SECOND,

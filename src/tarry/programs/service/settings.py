@@ -44,6 +44,8 @@ class Settings:
     dialects: Dialects = field(default_factory=Dialects)
     map_caches: tuple[str, ...] = ()
     """Maps shared with Java that the metrics tell of."""
+    locks: tuple[str, ...] = ()
+    """Locks shared with Java that the metrics tell of."""
     queues: tuple[str, ...] = ()
     """Queues shared with Java that this service moves, and that the metrics tell of."""
     dashboard: bool = True

@@ -1,4 +1,4 @@
-"""What Prometheus reads of what is shared with Java: maps and queues that the service was told of, for nobody lists them."""
+"""What Prometheus reads of what is shared with Java: maps, queues and locks that the service was told of, for nobody lists them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,49 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from tarry.errors import BadInput
 from tarry.verbs.delayed.telling import GAUGES
 
 if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient
     from tarry.verbs.delayed.telling import QueueStats
+    from tarry.verbs.locks.shapes import LockState
     from tarry.verbs.mapcache.shapes import MapStats
 
 
-async def exposition(client: AsyncClient, maps: Iterable[str], queues: Iterable[str]) -> bytes:
-    """Maps and queues as they are now. Raises a ``TarryError``."""
+async def exposition(client: AsyncClient, maps: Iterable[str], queues: Iterable[str], locks: Iterable[str]) -> bytes:
+    """Maps, queues and locks as they are now. Raises a ``TarryError``."""
     these = [client.map_cache(name, codec="bytes", policy=None) for name in maps]
     those = [client.delayed_queue(name, codec="bytes") for name in queues]
     seen = await asyncio.gather(*[one.stats() for one in these])
     found = await asyncio.gather(*[one.stats() for one in those])
-    return generate_latest(_Maps(seen)) + generate_latest(_Queues(found))
+    states = await asyncio.gather(*[_state(client, name) for name in locks])
+    kept = _Locks([one for one in states if one is not None])
+    return generate_latest(_Maps(seen)) + generate_latest(_Queues(found)) + generate_latest(kept)
+
+
+async def _state(client: AsyncClient, name: str) -> LockState | None:
+    """``None`` where something else has the name: the other metrics are told all the same."""
+    try:
+        return await client.lock(name).state()
+    except BadInput:
+        return None
+
+
+class _Locks(CollectorRegistry):
+    """Locks at one moment, as a registry that is read once."""
+
+    def __init__(self, seen: list[LockState]) -> None:
+        super().__init__(auto_describe=False)
+        self._seen = seen
+
+    def collect(self) -> Iterator[Metric]:
+        held = GaugeMetricFamily("tarry_lock_held", "1 while somebody has the lock.", labels=("lock",))
+        waiting = GaugeMetricFamily("tarry_lock_waiting", "Clients that wait for the lock.", labels=("lock",))
+        for now in self._seen:
+            held.add_metric((now.name,), now.held)
+            waiting.add_metric((now.name,), now.waiting or 0)
+        yield from (held, waiting)
 
 
 class _Queues(CollectorRegistry):

@@ -85,11 +85,11 @@ async def metrics(x: Exchange) -> Plain:
     """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
     body, media = await x.door.measures.exposition(x.door.clients, x.passed, x.door.held)
     settings = x.door.settings
-    first, maps, queues = settings.namespaces[0], settings.map_caches, settings.moving
-    if (maps or queues) and (x.passed is None or x.passed.namespace == first):
+    first, maps, queues, locks = settings.namespaces[0], settings.map_caches, settings.moving, settings.locks
+    if (maps or queues or locks) and (x.passed is None or x.passed.namespace == first):
         from tarry.programs.service import shared_measures
 
-        body += await shared_measures.exposition(x.door.clients[first], maps, queues)
+        body += await shared_measures.exposition(x.door.clients[first], maps, queues, locks)
     return Plain(body, media)
 
 
