@@ -41,6 +41,21 @@ def test_a_lock_is_listed_shown_and_taken_away(cli: Cli, client: tarry.Client, n
     assert name in cli("lock", "list", "--all").stdout
 
 
+def test_what_took_the_name_of_a_lock_is_left_out_of_the_list_and_stays(
+    cli: Cli, client: tarry.Client, namespace: str
+) -> None:
+    name = f"stock of {namespace}"
+    client.lock(name, lease=60).acquire().release()  # type: ignore[union-attr]  # it is free
+    cache = client.map_cache(name, codec="string", policy=None)
+    cache.put("tea", "green")
+    assert name not in cli("lock", "list", "--all").stdout
+    refused = cli("lock", "force-release", name)
+    assert refused.returncode != 0
+    assert "something else has this name" in refused.stderr
+    assert cache.get("tea") == "green"
+    cache.clear()
+
+
 def test_locks_on_zookeeper(cli: Cli, zookeeper: Any, namespace: str) -> None:
     from tarry import zookeeper as on_zookeeper
 

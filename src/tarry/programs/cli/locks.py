@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tarry.errors import BadInput
 from tarry.programs.cli import answers
 from tarry.programs.cli.register import group, verb
 from tarry.programs.cli.session import Session
@@ -51,7 +52,10 @@ def _list(
     """Shows the locks that are held. On Redis: of those that were had through tarry in the last week."""
     with _place(session, zookeeper) as place:
         for name in place.locks() if zookeeper is not None else _known(session):
-            state = place.lock(name).state()
+            try:
+                state = place.lock(name).state()
+            except BadInput:  # something else has the name now
+                continue
             if state.held or all:
                 _tell(session, state)
 
