@@ -50,6 +50,7 @@ class Engine:
         self.runner = Runner(origin.address, origin.patience)
         self._introduced: set[str] = set()
         self._introducing: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
+        self._finding: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Any]] = {}
         self._waiters: dict[tuple[Any, int, int], Waiter] = {}
         self._parts: dict[tuple[Any, int, Callable[[Engine], Any]], Any] = {}
 
@@ -114,7 +115,16 @@ class Engine:
 
     async def _places(self, topic: AsyncTopic[T]) -> Sequence[TopicVerbs[T]]:
         only = topic.verbs.only
-        return [only] if only is not None else await self.run(topic.verbs.in_turn())
+        if only is not None:
+            return [only]
+        place = (asyncio.get_running_loop(), topic.name)
+        if place not in self._finding:  # all who ask at once ask together
+            self._finding[place] = asyncio.ensure_future(self.run(topic.verbs.parts()))
+        try:
+            await asyncio.shield(self._finding[place])
+        finally:
+            self._finding.pop(place, None)
+        return await self.run(topic.verbs.in_turn())
 
     async def _take_now(
         self, topic: AsyncTopic[T], places: Sequence[TopicVerbs[T]], want: int, ttr: Duration | None

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from tarry.errors import BadInput, Unavailable
 from tarry.idea.calls import Call, Confirmation, Flow, Reply
+from tarry.verbs.jobs.putting import ADD
 
 T = TypeVar("T")
 Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
@@ -42,7 +43,7 @@ def _all_confirmed(flow: Flow[T], then: Confirmation) -> Flow[T]:
         except StopIteration as end:
             result: T = end.value
             return result
-        if isinstance(request, Call):
+        if isinstance(request, Call) and request.script is ADD:  # not the question how many partitions there are
             request.then = then
         try:
             answer, fault = (yield request), None
