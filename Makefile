@@ -6,8 +6,8 @@ BIN := .venv/bin
 STAMP := .venv/installed
 # What runs on the embedded server, in seconds.
 QUICK := not slow and not otherserver
-# Half of it, mostly waiting for processes, runs beside the other half.
-BESIDE := tests/programs tests/embedded tests/bench tests/watch
+# Half of the suite, mostly waiting for processes, runs beside the other half.
+BESIDE := tests/programs tests/embedded tests/bench tests/watch tests/docs tests/dashboard tests/frameworks tests/testing
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -49,9 +49,11 @@ suite: venv
 	@echo "== tests"
 	@$(BIN)/coverage erase
 	@$(BIN)/python -m pytest -m model > .model.log 2>&1 & model=$$!; \
-	 $(BIN)/coverage run -m pytest -m "not model"; suite=$$?; \
+	 $(BIN)/coverage run -m pytest -m "not model" $(BESIDE) > .beside.log 2>&1 & beside=$$!; \
+	 $(BIN)/coverage run -m pytest -m "not model" $(BESIDE:%=--ignore=%); rest=$$?; \
+	 wait $$beside; beside=$$?; echo "== $(BESIDE), run beside them"; cat .beside.log; \
 	 wait $$model; model=$$?; echo "== the watch's model, run beside them"; cat .model.log; \
-	 test $$suite = 0 -a $$model = 0
+	 test $$rest = 0 -a $$beside = 0 -a $$model = 0
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 

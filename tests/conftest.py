@@ -19,6 +19,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that needs a ZooKeeper needs another server."""
+    for item in items:
+        if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
+            item.add_marker(pytest.mark.otherserver)
+
+
 @pytest.fixture(scope="session")
 def valkey_url() -> Iterator[str]:
     """Valkey 9 on a unix socket."""

@@ -55,7 +55,8 @@ class StaleReceipt(TarryError):
     def __init__(self, message: str = "", *, id: str = "", reason: str = "", attempt: int | None = None) -> None:
         super().__init__(message or self.__doc__)
         self.id = id
-        #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"`` or ``"gone"`` (finished or deleted)
+        #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (it waits)
+        #: or ``"gone"`` (finished or deleted)
         self.reason = reason
         self.attempt = attempt
         #: all the ids of the same ``…_many`` call that were refused; the others were settled

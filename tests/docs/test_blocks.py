@@ -47,7 +47,11 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.mark.usefixtures("own_place")
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if page.name == "README.md" else pytest.mark.slow) for page in WITH_BLOCKS],
+    ids=name,
+)
 def test_the_blocks_run(page: Path, page_module: ModuleType) -> None:
     for block in blocks(page):
         if block.not_run:

@@ -18,6 +18,8 @@ from programs.until import until
 PROJECT = Path(__file__).parents[2] / "examples" / "django_shop"
 Manage = Callable[..., "subprocess.Popen[str]"]
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:

@@ -22,6 +22,8 @@ from tarry.testing import TestClock
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shop() -> ModuleType:

@@ -56,7 +56,10 @@ def namespace(request: pytest.FixtureRequest) -> str:
     return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
-@pytest.fixture(params=["sync", "async", "http", pytest.param("async http", marks=pytest.mark.slow)])
+SLOW = pytest.mark.slow
+
+
+@pytest.fixture(params=["sync", "async", *(pytest.param(kind, marks=SLOW) for kind in ("http", "async http"))])
 def face(request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str) -> Iterator[faces.Face]:
     if "http" in request.param:
         with faces.over_http(request.param, request.getfixturevalue("served"), valkey_url, clock, namespace) as made:

@@ -54,6 +54,10 @@ _LATER = (
     driver.TryAgainError,
 )
 _IN_SCRIPT = re.compile(r"-((?:OOM|READONLY|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|NOPERM) .*)", re.S)
+_WRONG_URL = {
+    "Protocol error": "What answers at this URL is no Redis or Valkey; correct the URL",
+    "CERTIFICATE_VERIFY_FAILED": "The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=",
+}
 _LATER_WORDS = ("BUSY ", "LOADING", "MASTERDOWN", "READONLY", "NOREPLICAS", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED")
 
 
@@ -83,10 +87,9 @@ def meaning(error: BaseException, what: str = "the call") -> Fault:
         return Refused(ServerUnfit("The server refused the user or password; correct the URL."))
     if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
         return Refused(ServerUnfit(f"The server's ACL forbids something that tarry needs: {text}"))
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        return Refused(
-            ServerUnfit(f"The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=: {text}")
-        )
+    for said, words in _WRONG_URL.items():
+        if said in text:
+            return Refused(ServerUnfit(f"{words}: {text}"))
     if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError)):
         return Lost(text or type(error).__name__)
     return Refused(refusal(text) or ServerUnfit(f"The server failed at {what}: {text}"))

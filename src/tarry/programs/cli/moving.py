@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tarry.errors import BadInput
 from tarry.programs.cli.register import TopicName, verb
 from tarry.programs.cli.session import Session
 
@@ -26,7 +27,13 @@ def migrate(
     """Moves all jobs that wait, and the dead, into another topic; due times and attempts are kept. Safe to repeat."""
     from tarry.clients.sync.client import Client
 
-    with Client(to_url or session.url, namespace=to_namespace or session.namespace) as there:
+    if to is None and to_url is None and to_namespace is None:
+        raise BadInput("to: say where: --to another name, --to-namespace, or --to-url another server.")
+    before = session.topic(topic).stats()
+    if topic not in session.client.topics() and not before.added:
+        raise BadInput(f"topic: there is no topic {topic} in the namespace {session.namespace}.")
+    place = Client(to_url or session.url, namespace=to_namespace or session.namespace, patience=session.patience)
+    with place as there:
         target = there.topic(to or topic)
 
         def tell(moved: int) -> None:

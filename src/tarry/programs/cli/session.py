@@ -29,12 +29,16 @@ class Session:
         self._client: Client | None = None
 
     @property
+    def patience(self) -> str:
+        """How long an answer is waited for."""
+        return self._patience if self._patience is not None else self.usual_patience
+
+    @property
     def client(self) -> Client:
         if self._client is None:
             from tarry.clients.sync.client import Client
 
-            patience = self._patience if self._patience is not None else self.usual_patience
-            self._client = Client(self.url, namespace=self.namespace, patience=patience)
+            self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
             _listen(self._client)
         return self._client
 

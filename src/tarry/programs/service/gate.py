@@ -114,7 +114,9 @@ class Gate:
         """What is known of a token. Raises ``NoToken``."""
         parts = tokens.parts_of(text)
         if parts is None:
-            raise NoToken
+            raise NoToken(
+                "This is no token of tarry: one begins with tarry_ and was shown once, by `tarry token create`."
+            )
         id, secret = parts
         found = None
         for namespace in self._clients.namespaces:

@@ -66,5 +66,12 @@ def lost(job: HandedOut[Any]) -> None:
     )
 
 
+def after(job: HandedOut[Any], fault: BaseException) -> None:
+    logger.error(
+        "✗ %s/%s attempt %d was settled, and then its handler raised",
+        job.topic, job.id, job.attempt, exc_info=fault, extra=about(job),
+    )  # fmt: skip
+
+
 def refused(job: HandedOut[Any], trouble: Exception) -> None:
     logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, trouble, extra=about(job))

@@ -81,7 +81,7 @@ class Settler:
     async def failed(self, job: Job, target: Target, fault: BaseException) -> bool:
         """By its verdict. Answers whether the job is dead."""
         if job.settled:
-            return False
+            return self._raised_after(job, fault)
         verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
         try:
             dead = await self.topic.engine.run(self._call(job, verdict))
@@ -92,13 +92,19 @@ class Settler:
     def failed_here(self, job: Job, target: Target, fault: BaseException) -> bool:
         """The same in a thread."""
         if job.settled:
-            return False
+            return self._raised_after(job, fault)
         verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
         try:
             dead = self.blocking.engine.run(self._call(job, verdict))
         except TarryError as trouble:
             return self._refused(job, trouble)
         return self._told(job, verdict, dead)
+
+    def _raised_after(self, job: Job, fault: BaseException) -> bool:
+        """Its handler had settled it by itself: there is nothing to decide, and something to tell."""
+        self.tally.done += 1
+        lines.after(job, fault)
+        return False
 
     async def settle(self, job: Job, target: Target, fault: BaseException) -> None:
         """For middleware, which is told of the end of a job."""

@@ -41,6 +41,8 @@ class QueueDesk(Generic[T]):
 
     def encode(self, value: T) -> bytes:
         """The payload of a value; ``BadInput`` if it has none under this codec."""
+        if value is None:
+            raise BadInput("value: None; Redisson's queues hold no null, and poll answers None for nothing.")
         try:
             return self.codec.encode(value)
         except (TypeError, ValueError, RecursionError) as fault:

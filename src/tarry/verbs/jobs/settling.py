@@ -26,6 +26,7 @@ _WHY = {
     "timed out": "ran out of its time to run",
     "released": "was released, or ran out of its time to run",
     "dead": "was set aside",
+    "never": "waits, and was never handed out",
     "gone": "was finished or deleted",
 }
 _RELEASED = (b"delayed", b"dead")
