@@ -76,20 +76,25 @@ def meaning(error: BaseException, what: str = "the call") -> Fault:
         return NoScript(text)
     if isinstance(error, _LATER) or text.startswith(_LATER_WORDS):
         return Later(text)
-    if isinstance(error, driver.OutOfMemoryError) or text.startswith("OOM"):
-        return Refused(
-            Unavailable(
-                "The server's memory is full (maxmemory), nothing was written. Give it more, or finish and delete jobs: "
-                "those still work."
-            )
-        )
-    if isinstance(error, driver.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
-        return Refused(ServerUnfit("The server refused the user or password; correct the URL."))
-    if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
-        return Refused(ServerUnfit(f"The server's ACL forbids something that tarry needs: {text}"))
-    for said, words in _WRONG_URL.items():
-        if said in text:
-            return Refused(ServerUnfit(f"{words}: {text}"))
+    if (no := _no(error, text)) is not None:
+        return Refused(no)
     if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError)):
         return Lost(text or type(error).__name__)
     return Refused(refusal(text) or ServerUnfit(f"The server failed at {what}: {text}"))
+
+
+def _no(error: BaseException, text: str) -> TarryError | None:
+    """What a server says that will not do it, now or later, in words."""
+    if isinstance(error, driver.OutOfMemoryError) or text.startswith("OOM"):
+        return Unavailable(
+            "The server's memory is full (maxmemory), nothing was written. Give it more, or finish and delete jobs: "
+            "those still work."
+        )
+    if isinstance(error, driver.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
+        return ServerUnfit("The server refused the user or password; correct the URL.")
+    if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
+        return ServerUnfit(f"The server's ACL forbids something that tarry needs: {text}")
+    for said, words in _WRONG_URL.items():
+        if said in text:
+            return ServerUnfit(f"{words}: {text}")
+    return None
