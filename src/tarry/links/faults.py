@@ -54,7 +54,9 @@ _LATER = (
     driver.TryAgainError,
 )
 _IN_SCRIPT = re.compile(r"-((?:OOM|READONLY|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|NOPERM) .*)", re.S)
-_WRONG_URL = {
+_KNOWN_NOES = {
+    "WRONGTYPE": "A key has another kind than it should: the name is something else's, or this process began before the "
+    "topic had partitions and must be started again",
     "Protocol error": "What answers at this URL is no Redis or Valkey; correct the URL",
     "CERTIFICATE_VERIFY_FAILED": "The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=",
 }
@@ -94,7 +96,7 @@ def _no(error: BaseException, text: str) -> TarryError | None:
         return ServerUnfit("The server refused the user or password; correct the URL.")
     if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
         return ServerUnfit(f"The server's ACL forbids something that tarry needs: {text}")
-    for said, words in _WRONG_URL.items():
+    for said, words in _KNOWN_NOES.items():
         if said in text:
             return ServerUnfit(f"{words}: {text}")
     return None
