@@ -11,7 +11,7 @@ BESIDE := tests/programs tests/embedded tests/bench tests/watch tests/docs tests
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check bench lint types suite quick format docs packages clean
+.PHONY: help venv demo serve test check bench lint types suite quick coverage format docs packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -27,7 +27,7 @@ demo: venv ## a thousand unpaid orders, two workers, one of them killed, on the 
 serve: venv ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
 	@$(BIN)/tarry serve
 
-test: packages lint types suite ## everything: lint, types, the whole suite on every server, coverage
+test: packages lint types suite ## everything: lint, types, the whole suite on every server
 
 check: lint types quick ## the inner loop: lint, types, the suite on the embedded server
 
@@ -47,13 +47,16 @@ types: venv ## mypy strict and basedpyright strict
 
 suite: venv
 	@echo "== tests"
-	@$(BIN)/coverage erase
 	@$(BIN)/python -m pytest -m model > .model.log 2>&1 & model=$$!; \
-	 $(BIN)/coverage run -m pytest -m "not model" $(BESIDE) > .beside.log 2>&1 & beside=$$!; \
-	 $(BIN)/coverage run -m pytest -m "not model" $(BESIDE:%=--ignore=%); rest=$$?; \
+	 $(BIN)/python -m pytest -m "not model" $(BESIDE) > .beside.log 2>&1 & beside=$$!; \
+	 $(BIN)/python -m pytest -m "not model" $(BESIDE:%=--ignore=%); rest=$$?; \
 	 wait $$beside; beside=$$?; echo "== $(BESIDE), run beside them"; cat .beside.log; \
 	 wait $$model; model=$$?; echo "== the watch's model, run beside them"; cat .model.log; \
 	 test $$rest = 0 -a $$beside = 0 -a $$model = 0
+
+coverage: venv ## what the suite does not reach; twice as long as the suite alone
+	@$(BIN)/coverage erase
+	@$(BIN)/coverage run -m pytest -m "not model"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 
