@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
+from programs import forked
 
 numbers = count()
 HIRED = Path(__file__).parent / "hired.py"
@@ -31,19 +32,12 @@ def client(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
 
 
 @pytest.fixture
-def cli(valkey_url: str, namespace: str) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Calls ``python -m tarry`` with some words."""
+def cli(valkey_url: str, namespace: str, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Calls ``tarry`` with some words, in a process of its own."""
 
     def call(*words: str, stdin: str | None = None, url: str = valkey_url) -> subprocess.CompletedProcess[str]:
         place = {"TARRY_URL": url, "TARRY_NAMESPACE": namespace, "TARRY_LOG": "ERROR"}
-        return subprocess.run(
-            [sys.executable, "-m", "tarry", *words],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **place},
-        )
+        return forked.tarry(words, stdin, place, tmp_path)
 
     return call
 
