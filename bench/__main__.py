@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from bench import table
@@ -20,7 +21,10 @@ def measure(names: list[str], effort: Effort, repeat: int) -> list[Result]:
         began = time.monotonic()
         print(f"{name} …", end="", file=sys.stderr, flush=True)
         with private_server() as server:
-            results += ROWS[name](Bench(server, effort, repeat))
+            try:
+                results += ROWS[name](Bench(server, effort, repeat))
+            except Exception:  # noqa: BLE001  # the other rows are worth something without it
+                traceback.print_exc()
         print(f" {time.monotonic() - began:.1f} s", file=sys.stderr)
     return results
 
