@@ -99,7 +99,7 @@ async def _browser(bench: Bench, place: str, count: int) -> list[Result]:
             page.on("response", lambda response, seen=bodies: seen.append(response))
             await page.goto(place + PATH, wait_until="load")
             first = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-            while (at := await page.evaluate(first)) is None:  # the page's policy lets no other way of waiting in
+            while (at := await page.evaluate(first)) is None:  # noqa: ASYNC110  # the page's policy lets no other way of waiting in
                 await asyncio.sleep(0.005)
             if turn:
                 painted.append(at)
