@@ -83,7 +83,7 @@ class Topic:
     def fault(self, job: Job | None, receipt: int, again: bool) -> str | None:
         """Why a receipt does not hold; "replay": this call was done before, or nobody else has had the job since."""
         if job is None or job.receipt is None:
-            return "replay" if again else "gone"
+            return "replay" if again else "gone" if job is None else "never"
         if job.receipt != receipt:
             return "again"
         if job.place == "reserved" and (job.at > self.now or again):

@@ -101,8 +101,10 @@ class Way:
         except BaseException:
             await server.close()
             raise
-        self._servers[url if scripts else PLAIN + url] = server
-        return server
+        met = self._servers.setdefault(url if scripts else PLAIN + url, server)
+        if met is not server:  # somebody else was first
+            await server.close()
+        return met
 
     def _apart(self, url: str) -> Server:
         """A connection of its own for what waits for replicas or disks."""
