@@ -7,7 +7,7 @@ STAMP := .venv/installed
 # What runs on the embedded server, in seconds.
 QUICK := not slow and not otherserver
 # Half of the suite, mostly waiting for processes, runs beside the other half.
-BESIDE := tests/programs tests/embedded tests/bench tests/watch tests/docs tests/dashboard tests/frameworks tests/testing
+BESIDE := tests/programs tests/embedded tests/bench tests/watch tests/docs tests/dashboard tests/frameworks tests/testing tests/locks tests/guarded
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
