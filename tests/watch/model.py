@@ -11,124 +11,17 @@ Time is a whole number of ticks and all times in a state are *relative to now*, 
 without a horizon. Steps of running processes take no time: the clock ticks only when nobody has anything left to do.
 Faults and changes of the world may come between any two steps, in any order, as often as their budget lasts.
 
-The file reads from the inside out: `settle` (the rules, a pure function), `Watch` (the server's scripts and the client's
-decisions, each a method that a mutant may override), the world and its faults, the search, the properties.
+From the inside out: `rules.py` (`settle`, a pure function), `states.py`, here `Watch` (the server's scripts and the client's
+decisions, each a method that a mutant may override; the world and its faults), `search.py`, the properties (test_watch_model.py).
 """
 
-# ruff: noqa: N803, ARG002  G and R are the design's names; what a mutant may override sees more than the protocol needs
+# ruff: noqa: ARG002  G and R are the design's names; what a mutant may override sees more than the protocol needs
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
-# ── the rules ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def settle(
-    now: int,
-    next: int | None,
-    seats: dict[Any, int],
-    wake: int,
-    relay: int,
-    me: Any,
-    stays: bool,
-    *,
-    G: int,
-    R: int,
-    H: int | None = None,
-) -> tuple[dict[Any, int], int, int, int | None, int]:
-    """The lines that end every script, as a pure function: what the Lua is compared with.
-
-    `next` is the topic's earliest deadline (None: none, or paused), `seats` who promised to look by when, `me` the caller
-    (None: nobody's seat is dropped; must not stay), `stays` whether it goes on to wait. Any one integer unit.
-    Answers the new seats, the tokens that `wake` and `relay` shall hold (0 or 1), the caller's alarm (None: it does not
-    stay) and the seat that it took: 1, 2, or 0 for none. The old tokens do not matter: a list is set, not counted.
-    """
-    # 1. Drop promises overdue by more than G, and the caller's own.
-    seats = {who: at for who, at in seats.items() if at >= now - G and who != me}
-
-    # 2. Nothing within the longest look-around, R or a little more: no seats are needed; everything is emptied.
-    if next is None or next > now + (R if H is None else H):
-        return {}, 0, 0, now + R if stays else None, 0
-
-    in_time = max(next, now)
-    alarm, seat = (now + R if stays else None), 0
-
-    # 3. Nobody has promised to look in time: the caller takes the first seat.
-    if stays and not any(at <= in_time for at in seats.values()):
-        alarm, seat = min(in_time, now + G), 1
-    # 4. Somebody has, but alone: the caller takes the second seat.
-    elif stays and len(seats) < 2:
-        alarm, seat = now + G, 2
-    # 5. Any other caller that stays keeps the alarm now + R.
-    if seat and alarm is not None:
-        seats[me] = alarm
-
-    # 6. Nobody in time: a token in wake. Fewer than two seats: one in relay. What is not needed is removed.
-    wake = int(not any(at <= in_time for at in seats.values()))
-    relay = int(len(seats) < 2)
-    return seats, wake, relay, alarm, seat
-
-
-def earliest(
-    due: int | None, back: int | None, *, paused: int | None = None, opens: int | None = None, full: bool = False,
-    fires: int | None = None,
-) -> int | None:  # fmt: skip
-    """The topic's earliest deadline. `due` is the first job's, `back` the end of the first reservation, `opens` when the rate
-    lets a job go, `full` whether the cap is reached (then only a reservation that ends helps), `fires` the next schedule."""
-    ready = [at for at in (None if full else due, back) if at is not None]
-    first = [max(min(ready), opens if opens is not None else min(ready))] if ready else []
-    first += [fires] if fires is not None else []
-    return max(min(first), paused if paused is not None else min(first)) if first else None
-
-
-# ── states ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-NEVER = 99  # no alarm, no promise, not paused
-FOR_EVER = 98  # paused without end
-LOST = 97  # held: the reservation ran out and was put back, the handler still works
-
-
-class Consumer(NamedTuple):
-    life: str = "up"  # up, frozen, dead
-    phase: str = "looking"  # looking, answered, waiting, leaving, away
-    wants: bool = True  # the process wants jobs
-    line: str = ""  # its BLPOP: "" none, "w" on wake, "wr" on wake and relay, "token" (a reply on its way)
-    place: int = 0  # in the server's queue of blocked clients
-    alarm: int = NEVER
-    seat: int = 0  # what its last answer said: 0, 1, 2
-    promise: int = NEVER  # its seat at the server
-    fires: bool = False  # its answer said that a schedule is due: it attends to it, then looks again
-    held: tuple[int, ...] = ()  # reservations: ticks to the end of the TTR, 0 and below: over, -n neglected, or LOST
-
-
-class State(NamedTuple):
-    crew: tuple[Consumer, ...]
-    jobs: tuple[int, ...] = ()  # ticks until due; 0 ready; -n: neglected for n ticks
-    wake: int = 0
-    relay: int = 0
-    paused: int = NEVER  # NEVER: not paused; FOR_EVER; else ticks until it ends
-    gate: int = 0  # ticks until the rate lets a job go
-    fires: int = NEVER  # ticks until the next schedule is due
-    occurrences: int = 0  # how many it has left
-    adds: int = 0  # budgets left
-    changes: int = 0
-    faults: int = 0
-
-
-Steps = Iterator[tuple[str, State]]
-
-
-def change(s: State, i: int, **fields: Any) -> State:
-    crew = list(s.crew)
-    crew[i] = crew[i]._replace(**fields)
-    return s._replace(crew=tuple(crew))
-
-
-def name(i: int) -> str:
-    return "ABCDE"[i]
+from watch.rules import earliest, settle
+from watch.states import FOR_EVER, LOST, NEVER, Consumer, State, Steps, block, change, name, put, serve, unblock
 
 
 @dataclass(frozen=True)
@@ -229,6 +122,9 @@ class Watch:
         """What to BLPOP on: relay is for those without a seat."""
         return "w" if c.seat else "wr"
 
+    def begins(self, s: State, i: int) -> State:
+        return block(s, i, self.keys(s.crew[i]))
+
     def closes_before_looking(self, c: Consumer) -> bool:
         """A BLPOP on relay must not be open while a look may take a seat: the token is for somebody else."""
         return c.line == "wr"
@@ -278,7 +174,7 @@ class Watch:
         if c.alarm <= 0:
             return f"{who}'s alarm rings", change(s, i, phase="looking", alarm=NEVER)
         if not c.line:
-            return f"{who} blocks on {self.keys(c)}", block(s, i, self.keys(c))
+            return f"{who} waits on {self.keys(c)}", self.begins(s, i)
         if c.line != self.keys(c):  # it may have had a token in this very moment: answered above
             return f"{who} unblocks {c.line}", unblock(s, i)
         return None  # a BLPOP on wake alone stays open over any number of looks
@@ -381,194 +277,12 @@ class Watch:
                 continue
             corpse = Consumer("dead", "away", promise=c.promise, held=tuple(h for h in c.held if h != LOST))
             if "kill" in self.fault_kinds:
-                yield f"kill {name(i)}", change(s, i, **corpse._asdict())
+                yield f"kill {name(i)}", put(s, i, corpse)
             if "ghost" in self.fault_kinds and c.line in ("w", "wr"):
                 corpse = corpse._replace(line=c.line, place=c.place)
-                yield f"kill {name(i)}, its BLPOP seems alive", change(s, i, **corpse._asdict())
+                yield f"kill {name(i)}, its BLPOP seems alive", put(s, i, corpse)
             if "freeze" in self.fault_kinds and c.life == "up":
                 yield f"freeze {name(i)}", change(s, i, life="frozen")
         if "lose" in self.fault_kinds:
             crew = tuple(c._replace(promise=NEVER) for c in s.crew)
             yield "fail-over loses watch, wake, relay", s._replace(crew=crew, wake=0, relay=0)
-
-
-# ── BLPOP, as the server does it ──
-
-
-def block(s: State, i: int, keys: str) -> State:
-    place = 1 + max(c.place for c in s.crew)
-    return serve(change(s, i, line=keys, place=place))
-
-
-def unblock(s: State, i: int) -> State:
-    return close_ranks(change(s, i, line="", place=0))
-
-
-def serve(s: State) -> State:
-    """After each script: tokens go to the client that has waited longest for their list."""
-    for key, tokens in (("w", s.wake), ("r", s.relay)):
-        for _ in range(tokens):
-            waiting = [(c.place, i) for i, c in enumerate(s.crew) if c.place and key in c.line]
-            if not waiting:
-                break
-            s = change(s, min(waiting)[1], line="token", place=0)
-            s = s._replace(wake=s.wake - 1) if key == "w" else s._replace(relay=s.relay - 1)
-    return close_ranks(s)
-
-
-def close_ranks(s: State) -> State:
-    places = sorted(c.place for c in s.crew if c.place)
-    if not places or places[-1] == len(places):
-        return s
-    return s._replace(crew=tuple(c._replace(place=places.index(c.place) + 1) if c.place else c for c in s.crew))
-
-
-# ── the search ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-Key = tuple[Any, ...]
-
-
-def same(s: State) -> Key:
-    """Consumers are alike: states that differ by their names are one."""
-    return (tuple(sorted(s.crew)), *s[1:])
-
-
-def lateness(s: State) -> int:
-    late = min([0, s.fires, *s.jobs, *(h for c in s.crew for h in c.held)])
-    return -late
-
-
-@dataclass
-class Finding:
-    what: str
-    trace: list[tuple[str, State]]
-
-    def __str__(self) -> str:
-        return "\n".join([self.what, *(f"  {label:44}{picture(s)}" for label, s in self.trace)])
-
-
-def picture(s: State) -> str:
-    crew = "  ".join(
-        f"{name(i)}:{c.life if c.life != 'up' else c.phase}"
-        + (f"({c.line})" if c.line else "")
-        + (f" alarm {c.alarm}" if c.alarm != NEVER else "")
-        + (f" seat@{c.promise}" if c.promise != NEVER else "")
-        + (f" holds {c.held}" if c.held else "")
-        for i, c in enumerate(s.crew)
-    )
-    lists = " wake" * s.wake + " relay" * s.relay
-    paused = "" if s.paused == NEVER else " paused" if s.paused == FOR_EVER else f" paused for {s.paused}"
-    held = f" rate {s.gate}" * (s.gate > 0) + f" schedule {s.fires}" * (s.fires != NEVER)
-    return f"jobs {list(s.jobs)}{lists}{paused}{held}  |  {crew}"
-
-
-@dataclass
-class Report:
-    states: int = 0
-    latest: int = 0  # ticks
-    looks: int = 0  # the most pops that one event caused, when looks are counted
-    finding: Finding | None = None
-
-
-def explore(watch: Watch, start: State, *, late: int, looks: int | None = None) -> Report:
-    """Try everything, breadth first (so a finding is a shortest one); stop at the first broken promise."""
-    report = Report()
-    came: dict[Key, tuple[Key | None, str, State]] = {}  # state → from where, by what; names stay those of the path
-    ahead: deque[Key] = deque()
-    quiet: list[tuple[Key, str, State]] = []  # events that meet everybody at rest
-
-    def meet(label: str, s: State, parent: Key | None) -> None:
-        key = same(s)
-        if key not in came:
-            came[key] = (parent, label, s)
-            ahead.append(key)
-
-    def found(what: str, key: Key | None, *after: tuple[str, State]) -> Report:
-        trace = []
-        while key is not None:
-            key, label, s = came[key]
-            trace.append((label, s))
-        report.finding = Finding(what, [*trace[::-1], *after])
-        return report
-
-    meet("start", start, None)
-    while ahead:
-        key = ahead.popleft()
-        s = came[key][2]
-        report.states = len(came)
-        report.latest = max(report.latest, lateness(s))
-        if lateness(s) > late:
-            return found(f"a job is late by {lateness(s)}, {late} allowed", key)
-        if wrong := watch.broken(s):
-            return found(wrong, key)
-        steps = [step for i in range(len(s.crew)) if (step := watch.step(s, i))]
-        events = list(watch.events(s))
-        if not steps:  # everybody rests
-            events.append(("— a tick", watch.tick(s)))
-            if looks is not None:
-                quiet += [(key, label, t) for label, t in events]
-        for label, t in steps + events:
-            meet(label, t, key)
-
-    if looks is not None:
-        count_looks(watch, quiet, looks, report, found)
-    return report
-
-
-SPIN = 10**6
-
-
-def count_looks(
-    watch: Watch, quiet: list[tuple[Key, str, State]], allowed: int, report: Report, found: Callable[..., Report]
-) -> None:
-    known: dict[Key, int] = {}
-    for key, label, s in quiet:
-        n = most_looks(watch, s, known)
-        report.looks = max(report.looks, n)
-        if n > allowed:
-            many = str(n) if n < SPIN else "endless"
-            found(f"one event caused {many} looks, {allowed} allowed", key, (label, s), *busiest(watch, s, known))
-            return
-
-
-def most_looks(watch: Watch, start: State, known: dict[Key, int]) -> int:
-    """The most pops before everybody rests again, over all orders of steps; SPIN when they need not end.
-
-    A look-around (the alarm of a consumer without a seat) is not caused by the event and not counted."""
-    stack: list[tuple[State, Key, list[tuple[int, State]] | None]] = [(start, same(start), None)]
-    open_: set[Key] = set()
-    while stack:
-        s, key, after = stack.pop()
-        if after is None:
-            if key in known or key in open_:
-                continue
-            after = []
-            for i, c in enumerate(s.crew):
-                if step := watch.step(s, i):
-                    around = (
-                        c.phase == "waiting" and c.seat == 0 and c.alarm <= 0 and step[1].crew[i].phase == "looking"
-                    )
-                    after.append((int(c.phase == "looking") - int(around), step[1]))
-            open_.add(key)
-            stack.append((s, key, after))
-            for _, t in after:
-                k = same(t)
-                if k in open_:
-                    known[key] = SPIN
-                stack.append((t, k, None))
-        else:
-            open_.discard(key)
-            best = max((cost + known.get(same(t), SPIN) for cost, t in after), default=0)
-            known[key] = SPIN if best > SPIN // 2 else best
-    return known[same(start)]
-
-
-def busiest(watch: Watch, s: State, known: dict[Key, int]) -> Iterator[tuple[str, State]]:
-    """The steps of the longest such run; of an endless one, its beginning."""
-    for _ in range(30):
-        steps = [step for i in range(len(s.crew)) if (step := watch.step(s, i))]
-        if not steps:
-            return
-        label, s = max(steps, key=lambda step: known.get(same(step[1]), SPIN))
-        yield label, s

@@ -24,6 +24,7 @@ from itertools import count
 from typing import Protocol
 from zlib import crc32
 
+from tarry.errors import Unavailable
 from tarry.words.keys import TopicKeys
 
 MOST = 1000
@@ -110,10 +111,12 @@ class GiveBack:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Wait for a token in one of the keys, until the moment; without keys: stop waiting."""
+    """Wait for a token in one of the keys, until the moment; without keys: stop waiting. ``hang_up``: without a word, to a
+    server that does not answer."""
 
     keys: tuple[bytes, ...]
     until: float
+    hang_up: bool = False
 
 
 Step = Look | Leave | GiveBack | Block
@@ -129,6 +132,7 @@ class Watch:
         self._callers: dict[Caller, None] = {}
         self._errands: list[Leave | GiveBack] = []
         self._blocked: tuple[bytes, ...] = ()
+        self._silent = False
 
     # ── callers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -167,6 +171,10 @@ class Watch:
 
     def next_step(self, now: float) -> Step | None:
         """What to do now; ``None`` when nobody waits and nothing is left behind."""
+        if self._silent and not self._callers:  # what would be handed back is missed by others at their look-around
+            self._errands.clear()
+            self._posts.clear()
+            return Block((), now, hang_up=True) if self._blocked else None
         if self._errands:
             return self._errands.pop()
         for caller in self._callers:
@@ -206,7 +214,7 @@ class Watch:
         A promise counts from when the question was ``sent``, but for a moment: a process that froze before it read the
         answer must not look later than it promised.
         """
-        post, jobs = look.post, list(found.jobs)
+        post, jobs, self._silent = look.post, list(found.jobs), False
         stays = len(jobs) < look.need and not found.ask_again
         post.unsure = False
         post.seat = found.seat  # who only asks again has none, but for one who attends to a schedule first
@@ -231,6 +239,7 @@ class Watch:
 
     def failed(self, look: Look, fault: BaseException) -> None:
         """A look could not be had: its callers learn why."""
+        self._silent = isinstance(fault, Unavailable)
         look.post.alarm, look.post.seat, look.post.unsure = None, 0, False
         for caller in list(look.post.callers):
             caller.fault = fault

@@ -18,15 +18,24 @@ import redis.exceptions as driver
 
 from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
-from tarry.links.blocking import WAIT_S, Replies, T, Words, closing, pack, sound
+from tarry.links.blocking import READ_ONLY, WAIT_S, Replies, T, Words, closing, pack, sound
+from tarry.links.budget import Permit
 from tarry.links.faults import TROUBLES, Fault, Lost, meaning
+
+ARRIVED_S = 0.05
+"""To read what has come already, when the time of an answer is up."""
 
 
 class Server:
     """One server, by its URL, in one event loop."""
 
-    def __init__(self, url: str) -> None:
-        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=True)
+    def __init__(self, url: str, longest_s: float = math.inf, *, of_a_replica: bool = False) -> None:
+        """``longest_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
+        that he only reads."""
+        self.forbidden: frozenset[bytes] = frozenset()
+        """Commands that the user of the URL may not run, as far as anybody told."""
+        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=True, longest_s=longest_s)
+        self._only_reads = of_a_replica
         self._connection: Any = None
         self._sending = asyncio.Lock()
         self._reading = asyncio.Lock()
@@ -51,9 +60,16 @@ class Server:
             async with self._reading:  # joined in the order of sending: nothing is awaited in between
                 if connection is not self._connection:
                     raise Lost("the connection broke while an earlier reply was awaited")
-                async with asyncio.timeout(self.answer_s):
-                    for _ in commands:
-                        replies.append(await _read(connection))  # those that came are kept
+                try:
+                    async with asyncio.timeout(self.answer_s):
+                        for _ in commands:
+                            replies.append(await _read(connection))  # those that came are kept
+                except (
+                    TimeoutError
+                ):  # perhaps it was this loop that stood still, and not the server: what has come is taken
+                    async with asyncio.timeout(ARRIVED_S):
+                        for _ in commands[len(replies) :]:
+                            replies.append(await _read(connection))
         except BaseException as error:  # cancelled, too: a reply that nobody reads would be taken for the next one's
             await self._drop(connection)
             if not isinstance(error, Exception):
@@ -73,21 +89,25 @@ class Server:
         except (TimeoutError, *TROUBLES) as error:
             raise self._meaning(error) from error
         finally:
-            await connection.disconnect(nowait=True)
+            await hang_up(connection)
 
     async def _talk(self, connection: Any, commands: Sequence[Words]) -> Replies:
         async with asyncio.timeout(self.answer_s):
             await connection.send_packed_command(list(map(pack, commands)), check_health=False)
             return sound([await _read(connection) for _ in commands])
 
-    async def connect(self) -> Any:
-        """A connection of one's own."""
-        connection = self._class(**self._arguments)
+    async def connect(self, *, told: bool = False) -> Any:
+        """A connection of one's own; ``told``: on which the server says something by itself, as lists."""
+        connection = self._class(**(self._arguments | {"protocol": 3} if told else self._arguments))
         try:
             async with asyncio.timeout(self.answer_s):
                 await connection.connect()
+                if self._only_reads:
+                    await self._talk(connection, [READ_ONLY])
+            if told:
+                connection._parser.set_invalidation_push_handler(_as_it_is)
         except BaseException as error:
-            await connection.disconnect(nowait=True)
+            await hang_up(connection)
             if not isinstance(error, Exception):
                 raise
             raise self._meaning(error) from error
@@ -100,10 +120,34 @@ class Server:
     async def _drop(self, connection: Any) -> None:
         if connection is self._connection:
             self._connection = None
-        await connection.disconnect(nowait=True)
+        await hang_up(connection)
 
     def _meaning(self, error: Exception) -> Fault:
-        return Lost(f"no answer for {self.answer_s:g} s") if type(error) is TimeoutError else meaning(error)
+        return (
+            Lost(f"no answer for {self.answer_s:g} s")
+            if type(error) is TimeoutError
+            else meaning(error, database=self._arguments.get("db", 0))
+        )
+
+
+async def _as_it_is(message: Any) -> Any:
+    return message
+
+
+async def read_any(connection: Any) -> Any:
+    """The next reply or message: a value, or a ``Fault``."""
+    try:
+        return await connection.read_response(timeout=math.inf, disconnect_on_error=False, push_request=True)
+    except driver.ResponseError as error:
+        return meaning(error)
+
+
+async def hang_up(connection: Any) -> None:
+    """Ends a connection at once: one with TLS would still wait for a farewell when its event loop is closed."""
+    writer = connection._writer
+    await connection.disconnect(nowait=True)
+    if writer is not None and writer.get_extra_info("ssl_object") is not None:
+        writer.transport.abort()
 
 
 async def _read(connection: Any) -> Any:
@@ -123,6 +167,7 @@ class WaitingLine:
 
     def __init__(self) -> None:
         self.server: Server
+        self.permit: Permit | None = None
         self._connection: Any = None
         self._id = b""
         self._reply: asyncio.Task[Any] | None = None
@@ -134,6 +179,10 @@ class WaitingLine:
         if self._connection is not None and self.server is not server:
             await self.drop()
         self.server = server
+
+    def is_at(self, server: Server | None) -> bool:
+        """Whether it is connected there."""
+        return self._connection is not None and self.server is server
 
     async def begin(self, keys: tuple[bytes, ...]) -> None:
         """Waits for a token in one of the keys. Raises a ``Fault``."""
@@ -207,7 +256,7 @@ class WaitingLine:
                     task.exception()  # seen: the line is gone anyway
         finally:
             if connection is not None:
-                await connection.disconnect(nowait=True)
+                await hang_up(connection)
 
 
 def _now() -> float:

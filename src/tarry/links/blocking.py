@@ -6,10 +6,12 @@ takes all the free ones with it: after a restart they are as dead as it is.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, TypeVar
 
 import redis.exceptions as driver
@@ -17,6 +19,7 @@ from hiredis import pack_command as _pack
 
 from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
+from tarry.links.budget import Permit
 from tarry.links.faults import TROUBLES, Fault, Lost, meaning
 
 T = TypeVar("T")
@@ -24,6 +27,7 @@ Words = tuple[bytes, ...]
 Replies = list[Any]
 """One for each command: a value, or a ``Fault``."""
 
+READ_ONLY = (b"READONLY",)
 RESCUE_S = 1.0
 WAIT_S = 60
 """The server ends a wait by itself after so long; it is begun again."""
@@ -38,16 +42,34 @@ def pack(words: Words) -> bytes:
 class Server:
     """One server, by its URL."""
 
-    def __init__(self, url: str) -> None:
-        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=False)
+    def __init__(self, url: str, longest_s: float = math.inf, *, of_a_replica: bool = False) -> None:
+        """``longest_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
+        that he only reads."""
+        self.forbidden: frozenset[bytes] = frozenset()
+        """Commands that the user of the URL may not run, as far as anybody told."""
+        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=False, longest_s=longest_s)
+        self._only_reads = of_a_replica
         self._free: deque[Any] = deque()
+        self._url = url
 
-    def exchange(self, commands: Sequence[Words], rescue: Callable[[Replies], None] | None = None) -> Replies:
+    @cached_property
+    def unhurried(self) -> Server:
+        """The same for what blocks its connection for a while: with all the time that an answer may take."""
+        return Server(self._url)
+
+    def exchange(
+        self,
+        commands: Sequence[Words],
+        rescue: Callable[[Replies], None] | None = None,
+        within_s: float | None = None,
+    ) -> Replies:
         """Sends commands and reads their replies. Raises a ``Fault`` when there is no whole answer.
 
         ``rescue`` is given the replies when the reading was interrupted (Ctrl-C): what they hand out is not lost.
+        ``within_s``, if it is less than an answer may take, is enough for all of it; on a connection of its own.
         """
-        connection = self._take()
+        hurried = within_s is not None and within_s < self.answer_s
+        connection = self.connect(within_s) if hurried else self._take()
         replies: Replies = []
         sent = False
         try:
@@ -65,7 +87,10 @@ class Server:
             if replies and rescue is not None:
                 rescue(replies)
             raise
-        self._free.append(connection)
+        if hurried:
+            connection.disconnect()
+        else:
+            self._free.append(connection)
         return replies
 
     def transact(self, transaction: Transaction[T]) -> T:
@@ -85,13 +110,21 @@ class Server:
         self._free.append(connection)
         return transaction.decode(answers if words else [])
 
-    def connect(self) -> Any:
-        """A connection of one's own."""
-        connection = self._class(**self._arguments)
+    def connect(self, within_s: float | None = None, *, told: bool = False) -> Any:
+        """A connection of one's own; ``within_s`` is how long it and each of its answers may take; ``told``: on which the
+        server says something by itself, as lists."""
+        other: dict[str, Any] = {"protocol": 3} if told else {}
+        if within_s is not None:
+            other |= {"socket_timeout": within_s, "socket_connect_timeout": within_s}
+        connection = self._class(**self._arguments | other)
         try:
             connection.connect()
+            if self._only_reads:
+                _talk(connection, [READ_ONLY])
+            if told:
+                connection._parser.set_invalidation_push_handler(_as_it_is)
         except (*TROUBLES, UnicodeError) as error:  # UnicodeError: a host that cannot be one
-            raise meaning(error) from error
+            raise meaning(error, database=self._arguments.get("db", 0)) from error
         except BaseException:
             connection.disconnect()
             raise
@@ -101,10 +134,13 @@ class Server:
         with suppress(IndexError):  # other threads take from it too
             while True:
                 self._free.pop().disconnect()
+        if "unhurried" in vars(self):
+            self.unhurried.close()
 
     def forget(self) -> None:
         """After a fork: the connections are the parent's; leave them alone."""
         self._free = deque()
+        vars(self).pop("unhurried", None)
 
     def _take(self) -> Any:
         try:
@@ -136,6 +172,18 @@ def sound(replies: Replies) -> Replies:
     return replies
 
 
+def _as_it_is(message: Any) -> Any:
+    return message
+
+
+def read_any(connection: Any) -> Any:
+    """The next reply or message: a value, or a ``Fault``."""
+    try:
+        return connection.read_response(disconnect_on_error=False, push_request=True)
+    except driver.ResponseError as error:
+        return meaning(error)
+
+
 def _read(connection: Any) -> Any:
     try:
         return connection.read_response(disconnect_on_error=False)
@@ -161,6 +209,7 @@ class WaitingLine:
 
     def __init__(self) -> None:
         self.server: Server
+        self.permit: Permit | None = None
         self._connection: Any = None
         self._id = b""
         self._over_by = 0.0
@@ -171,6 +220,15 @@ class WaitingLine:
         if self._connection is not None and self.server is not server:
             self.drop()
         self.server = server
+
+    def is_at(self, server: Server | None) -> bool:
+        """Whether it is connected there."""
+        return self._connection is not None and self.server is server
+
+    @property
+    def socket(self) -> Any:
+        """Can be read when the wait is over."""
+        return None if self._connection is None else self._connection._sock
 
     def begin(self, keys: tuple[bytes, ...]) -> None:
         """Waits for a token in one of the keys. Raises a ``Fault``."""

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from tarry.clients.origin import seconds_of
-from tarry.clients.queueing import desk_of, failure
+from tarry.clients.queueing import failure
 from tarry.errors import TarryError
 from tarry.idea.patience import LONGEST
 from tarry.verbs.delayed.face import BlockingVerbs
@@ -38,7 +38,7 @@ class AsyncBlockingQueue(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<AsyncBlockingQueue {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.shown}>"
 
     async def put(self, value: T) -> None:
         """Puts an element at the end, to be taken at once."""
@@ -73,9 +73,8 @@ class AsyncBlockingQueue(Generic[T]):
 
     async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
-        seconds, codec = seconds_of(wait), self.verbs.desk.codec
-        desks = [desk_of(self.engine.origin, name, codec, None) for name in queues]
-        others = [AsyncBlockingQueue(self.engine, BlockingVerbs(desk)) for desk in desks]
+        seconds = seconds_of(wait)
+        others = [AsyncBlockingQueue(self.engine, self.verbs.another(name)) for name in queues]
         values: list[T] = []
         for queue in (self, *others):
             values = values or await self.engine.run(queue.verbs.poll(1))
@@ -108,7 +107,7 @@ class AsyncBlockingQueue(Generic[T]):
 
     async def stats(self) -> QueueStats:
         """How many elements are where, and how late the first is that is not moved."""
-        return await self.engine.run(self.verbs.stats())
+        return await self.engine.look(self.verbs.stats())
 
     async def poison(self) -> list[SetAside]:
         """What could not be read or handled and was set aside, with the reasons."""
@@ -142,6 +141,9 @@ class AsyncSubscription:
         self._handling = False
         self._stopped = False
         self._task = asyncio.ensure_future(self._run())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self._queue.name!r}>"
 
     async def __aenter__(self) -> AsyncSubscription:
         return self

@@ -22,7 +22,7 @@ from tarry.clients.answers import given_up
 from tarry.clients.hearing import QUIET_S, TAKEN_AWAY, Ear, Hear, Roll
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.patience import LONGEST
-from tarry.links.awaiting import Server
+from tarry.links.awaiting import Server, hang_up
 from tarry.links.blocking import Words, pack
 from tarry.links.faults import TROUBLES, Fault, meaning
 
@@ -119,6 +119,7 @@ class _Line:
         self._connection: Any = None
         self._unsaid: list[Words] = []
         self._changed = asyncio.Event()
+        self._failures = 0
         self._task = asyncio.ensure_future(self._run())
 
     def add(self, ear: Ear) -> None:
@@ -140,18 +141,17 @@ class _Line:
     # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
-        failures = 0
         try:
             while not self._hearing._ended(self):
                 try:
                     self._connection = await self.server.connect()
-                    failures = 0
                     await self._live()
+                    await self._hang_up()  # somebody may have begun to listen meanwhile: then it is called again
                 except TROUBLES as fault:
                     await self._hang_up()
                     logger.info("The line that events come by broke, calling again: %s", fault)
-                    await asyncio.sleep(min(0.02 * 2**failures, LONGEST))
-                    failures = min(failures + 1, 10)
+                    await asyncio.sleep(min(0.02 * 2**self._failures, LONGEST))
+                    self._failures = min(self._failures + 1, 10)
                     await self._hearing._rehome(self)
         finally:
             await self._hang_up()
@@ -178,6 +178,7 @@ class _Line:
                     asked = False
                     try:
                         self._heard(reading.result())
+                        self._failures = 0  # who may connect, but not listen, tries ever more seldom
                     except driver.ResponseError as refused:
                         if not self.roll.sharded or "unknown command" not in str(refused).lower():
                             raise
@@ -214,4 +215,4 @@ class _Line:
     async def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await connection.disconnect(nowait=True)
+            await hang_up(connection)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tarry.clients.answers import merged
+from tarry.clients.answers import merged, refuse_forbidden
 from tarry.idea.calls import Command
+from tarry.links.faults import Refused
 
 MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
 """One script takes no more."""
@@ -71,3 +72,17 @@ def fail(future: asyncio.Future[Any], fault: BaseException) -> None:
     """Tells who waits, if anybody still does."""
     if not future.done():
         future.set_exception(fault)
+
+
+def allowed(forbidden: frozenset[bytes], parcels: list[Parcel]) -> list[Parcel]:
+    """Those that the user may send; who waits for one of the others is told."""
+    left: list[Parcel] = []
+    for parcel in parcels:
+        try:
+            refuse_forbidden(forbidden, parcel.request)
+        except Refused as no:
+            for errand in parcel.errands:
+                fail(errand.future, no.error)
+        else:
+            left.append(parcel)
+    return left

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from tarry.clients.aio.lookout import HeardLine, Lines
 from tarry.clients.aio.runner import CLOSED, Runner
 from tarry.clients.aio.way import CLOSING_S
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.idea.watch import Block, Caller, Watch
-from tarry.links.awaiting import WaitingLine
+from tarry.links.awaiting import Server, WaitingLine
 from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
@@ -20,9 +21,11 @@ from tarry.verbs.jobs.waiting import PostAddress, turn
 class Waiter:
     """All who wait on one server (on a Cluster: for one slot), in one event loop."""
 
-    def __init__(self, runner: Runner, name: bytes) -> None:
+    def __init__(self, runner: Runner, name: bytes, lines: Lines) -> None:
         self._runner = runner
-        self._line = WaitingLine()
+        self._lines = lines
+        self._line: WaitingLine | HeardLine | None = None
+        self._near: Server | None = None
         self._watch = Watch(name)
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
@@ -69,6 +72,14 @@ class Waiter:
             self._watch.dismiss(fault if isinstance(fault, Exception) else Unavailable(CLOSED))
             if not isinstance(fault, Exception):
                 raise
+        finally:
+            line, self._line = self._line, None
+            if line is not None:
+                try:
+                    if line.keys:  # it was broken off
+                        await line.drop()
+                finally:
+                    self._lines.put(line)
 
     async def _block(self, step: Block) -> None:
         self._poke = self._loop.create_future()
@@ -89,14 +100,20 @@ class Waiter:
 
     async def _await_token(self, step: Block) -> tuple[bool, bytes | None]:
         """Whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
-        if self._line.keys and self._line.keys != step.keys:
-            return True, await self._line.end()
+        line = self._line
+        if step.hang_up and line is not None:
+            await line.drop()
+        if line is not None and line.keys and line.keys != step.keys:
+            return True, await line.end()
         if not step.keys:
             return True, None
-        if not self._line.keys:
-            await self._line.go_to(await self._runner.server_of(step.keys[0]))
-            await self._line.begin(step.keys)
-        return await self._line.wait(step.until - self._loop.time(), self._poke)
+        if line is None:
+            line = self._line = self._lines.take(self._near)
+        if not line.keys:
+            self._near = await self._runner.server_of(step.keys[0])
+            await line.go_to(self._near)
+            await line.begin(step.keys)
+        return await line.wait(step.until - self._loop.time(), self._poke)
 
     async def _hold_on(self, fault: Fault, until: float) -> None:
         """Waits before the next try, but not past the moment at which there is something else to do."""
@@ -116,7 +133,6 @@ class Waiter:
             await asyncio.wait({self._task}, timeout=CLOSING_S)
             self._task.cancel()
             await asyncio.wait({self._task})
-        await self._line.drop()
 
 
 def _wake(sleeper: asyncio.Future[None]) -> None:

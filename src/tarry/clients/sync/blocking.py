@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from tarry.clients.origin import seconds_of
-from tarry.clients.queueing import desk_of, failure
+from tarry.clients.queueing import failure
 from tarry.errors import TarryError
 from tarry.idea.patience import LONGEST
 from tarry.verbs.delayed.face import BlockingVerbs
@@ -40,7 +40,13 @@ class BlockingQueue(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<BlockingQueue {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.shown}>"
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __contains__(self, value: T) -> bool:
+        return self.contains(value)
 
     def put(self, value: T) -> None:
         """Puts an element at the end, to be taken at once."""
@@ -75,9 +81,8 @@ class BlockingQueue(Generic[T]):
 
     def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
-        seconds, codec = seconds_of(wait), self.verbs.desk.codec
-        desks = [desk_of(self.engine.origin, name, codec, None) for name in queues]
-        others = [BlockingQueue(self.engine, BlockingVerbs(desk)) for desk in desks]
+        seconds = seconds_of(wait)
+        others = [BlockingQueue(self.engine, self.verbs.another(name)) for name in queues]
         values: list[T] = []
         for queue in (self, *others):
             values = values or self.engine.run(queue.verbs.poll(1))
@@ -110,7 +115,7 @@ class BlockingQueue(Generic[T]):
 
     def stats(self) -> QueueStats:
         """How many elements are where, and how late the first is that is not moved."""
-        return self.engine.run(self.verbs.stats())
+        return self.engine.look(self.verbs.stats())
 
     def poison(self) -> list[SetAside]:
         """What could not be read or handled and was set aside, with the reasons."""
@@ -144,6 +149,9 @@ class Subscription:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"tarry-{queue.name}", daemon=True)
         self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self._queue.name!r}>"
 
     def __enter__(self) -> Subscription:
         return self

@@ -146,9 +146,9 @@ class _Line:
         while not self._closed.is_set() and not (not self.roll.ears and self._hearing._ended(self)):
             try:
                 self._call()
-                failures = 0
-                if not self._closed.is_set():  # closed while it called, it was not told
+                if self.roll.ears and not self._closed.is_set():  # let go or closed while it called, it was not told
                     self._listen()
+                    failures = 0  # who may connect, but not listen, tries ever more seldom
             except TROUBLES as fault:
                 self._hang_up()
                 if not self._closed.is_set():

@@ -1,24 +1,34 @@
-"""Waiting on several slots of a Cluster at once, blocking: a thread for each, and the first that is served wins.
+"""Waiting on several slots of a Cluster at once, blocking: a thread for each node, and the first that is served wins.
 
-Each slot has its own waiter and its own blocked connection, so a node that does not answer holds up nobody else. What came
-for a loser in the same moment goes back, its attempt not counted.
+    race ── stand, a thread ─┬─ waiter ─ line ──▶ node        a stand lets each of its waiters advance, then sleeps until
+                             ├─ waiter ─ line ──▶ node        any of their lines, or its bell, says something
+                             └─ …
+          ─ stand, a thread ─┬─ …
+
+However many slots there are: a node that does not answer holds up nobody who waits at another. What came for a loser in the
+same moment goes back, its attempt not counted.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 
+from tarry.clients.sync.bell import SocketBell
 from tarry.clients.sync.runner import Runner
-from tarry.clients.sync.waiter import Bell, Waiter
-from tarry.errors import TarryError
+from tarry.clients.sync.waiter import Waiter, give_back
+from tarry.errors import TarryError, Unavailable
+from tarry.idea.calls import Call
 from tarry.idea.watch import Caller
-from tarry.verbs.jobs import taking
+from tarry.links.faults import Fault
 from tarry.verbs.jobs.waiting import PostAddress
 
+SILENT_S = 1.0
+"""A node that takes longer to end one wait is not asked to end the others."""
 Lane = tuple[Waiter, Sequence[PostAddress]]
 
 
@@ -27,52 +37,111 @@ class Race:
 
     def __init__(self, runner: Runner, lanes: Sequence[Lane], want: int, seconds: float) -> None:
         self._runner = runner
-        self._lanes = lanes
-        self._bells = [Bell() for _ in lanes]
         deadline = time.monotonic() + seconds
-        self._callers = [Caller(want, deadline, bell.ring) for bell in self._bells]
-        self._over: SimpleQueue[int] = SimpleQueue()
-        self._faults: dict[int, BaseException] = {}
+        nodes: dict[str, list[Lane]] = {}
+        for waiter, posts in lanes:
+            nodes.setdefault(_node(runner, posts[0][0].due), []).append((waiter, posts))
+        self._ended: SimpleQueue[_Stand] = SimpleQueue()
+        self._stands = [_Stand(runner, its, want, deadline, self._ended) for its in nodes.values()]
 
     def run(self) -> Caller:
         """The first that is served, else one that was not. Raises a ``TarryError``."""
-        threads = [
-            threading.Thread(target=self._wait, args=(number,), name="tarry race", daemon=True)
-            for number in range(len(self._lanes))
-        ]
-        winner: int | None = None
+        winner: Caller | None = None
         try:
-            for thread in threads:
-                thread.start()
-            for _ in threads:
-                number = self._over.get()
-                if number in self._faults:
-                    raise self._faults[number]
-                if self._callers[number].found is not None:
-                    winner = number
-                    break
-            return self._callers[winner or 0]
+            for stand in self._stands:
+                stand.thread.start()
+            for _ in self._stands:
+                stand = self._ended.get()
+                if stand.fault is not None:
+                    raise stand.fault
+                winner = stand.served
+                if winner is not None:
+                    return winner
+            return self._stands[0].callers[0]
         finally:
-            self._end(threads, winner)
+            self._end(winner)
 
-    def _wait(self, number: int) -> None:
-        waiter, posts = self._lanes[number]
-        try:
-            waiter.serve(self._callers[number], self._bells[number], posts)
-        except BaseException as fault:  # noqa: BLE001  # whatever it is, who waits is told
-            self._faults[number] = fault
-        self._over.put(number)
-
-    def _end(self, threads: Sequence[threading.Thread], winner: int | None) -> None:
+    def _end(self, winner: Caller | None) -> None:
         """The others leave; what they were served goes back."""
-        for number, (waiter, _) in enumerate(self._lanes):
-            if number != winner and threads[number].is_alive():
-                waiter.withdraw(self._callers[number])
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
-        for number, caller in enumerate(self._callers):
-            if number != winner and caller.found is not None:
-                post, found, jobs = caller.found
-                with suppress(TarryError):  # then they come back after their TTR
-                    self._runner.perform(taking.give_back(post.keys, found.receipt, jobs))
+        for stand in self._stands:
+            stand.stop()
+        for stand in self._stands:
+            if stand.thread.ident is not None:
+                stand.thread.join()
+            stand.bell.close()
+            for caller in stand.callers:
+                if caller is not winner:
+                    give_back(self._runner, caller)
+
+
+class _Stand:
+    """All waiters of a race at one node, and the thread that goes from one to the other."""
+
+    def __init__(
+        self, runner: Runner, lanes: Sequence[Lane], want: int, deadline: float, ended: SimpleQueue[_Stand]
+    ) -> None:
+        self.bell = SocketBell()
+        self.callers = [Caller(want, deadline, self.bell.ring) for _ in lanes]
+        self.fault: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, name="tarry race", daemon=True)
+        self._runner = runner
+        self._lanes = lanes
+        self._here: dict[Caller, Waiter] = {}
+        self._ended = ended
+        self._stopped = False
+
+    @property
+    def served(self) -> Caller | None:
+        return next((caller for caller in self.callers if caller.found is not None), None)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.bell.ring()
+
+    def _run(self) -> None:
+        try:
+            for (waiter, posts), caller in zip(self._lanes, self.callers, strict=True):
+                self._here[caller] = waiter
+                waiter.enter(caller, self.bell, posts)
+            self._wait()
+        except BaseException as fault:  # noqa: BLE001  # whatever it is, who waits is told
+            self.fault = fault
+        try:
+            self._leave(list(self._here))
+        finally:
+            self._ended.put(self)
+
+    def _wait(self) -> None:
+        """Until one is served, or the time of all is up, or somebody else has won."""
+        while self._here:
+            until = math.inf
+            for caller, waiter in list(self._here.items()):
+                until = min(until, waiter.advance(caller))
+                if self._stopped or caller.found is not None:
+                    return
+                if caller.fault is not None:
+                    raise caller.fault
+            done = [caller for caller in self._here if caller.done]
+            self._leave(done)
+            if not done:
+                sockets = [waiter.socket_of(caller) for caller, waiter in self._here.items()]
+                self.bell.wait(until - time.monotonic(), [one for one in sockets if one is not None])
+
+    def _leave(self, callers: Sequence[Caller]) -> None:
+        """All last words go at once, and once: a node that does not answer must not hold up the end for each slot."""
+        last_words: list[Call[None]] = []
+        silent = isinstance(self.fault, Unavailable)
+        for caller in callers:
+            began = time.monotonic()
+            with suppress(TarryError):
+                self._here.pop(caller).leave(caller, last_words, silent=silent)
+            silent = silent or time.monotonic() > began + SILENT_S
+        if last_words and not isinstance(self.fault, Unavailable):
+            self._runner.perform_all(last_words)
+
+
+def _node(runner: Runner, key: bytes) -> str:
+    try:
+        return runner.node_of(key)
+    except (Fault, TarryError):
+        return ""  # nobody knows at the moment

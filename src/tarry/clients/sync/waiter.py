@@ -1,9 +1,11 @@
 """Those who wait, in threads: one of them leads, the others follow; none is added for it.
 
-    leader     steps the watch with its own thread: looks, blocks on the tokens, hands out to all in order
+    leader     steps the watch with its own thread: looks, waits for the tokens, hands out to all in order
     follower   sleeps until it is served, or until the leader was served and it is the next to lead
 
-A thread that waits alone does all itself, without a switch. The wait on the server outlives a change of leaders.
+A thread that waits alone does all itself, without a switch. The wait on the server outlives a change of leaders. A thread
+that waits in several slots (tarry.clients.sync.racing) never sleeps in one of them: it goes from waiter to waiter, and lets
+each ``advance`` as far as it can.
 """
 
 from __future__ import annotations
@@ -13,12 +15,16 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
+from tarry.clients.sync.bell import Bell, SocketBell
+from tarry.clients.sync.lookout import HeardLine, Lines
 from tarry.clients.sync.runner import Runner
 from tarry.errors import TarryError, Unavailable
+from tarry.idea.calls import Call
 from tarry.idea.patience import FIRST, LONGEST
-from tarry.idea.watch import Block, Caller, Watch
-from tarry.links.blocking import WaitingLine
+from tarry.idea.watch import Block, Caller, Leave, Watch
+from tarry.links.blocking import Server, WaitingLine
 from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
@@ -28,49 +34,32 @@ CLOSING_S = 5.0
 CLOSED = "The client was closed while this pop waited; nothing was handed out to it."
 
 
-class Bell:
-    """Wakes one thread; rung twice is once. A ``threading.Event`` that Ctrl-C strikes while it is set stays locked for
-    ever: its lock is taken in Python, this one in one step."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def ring(self) -> None:
-        with suppress(RuntimeError):  # it was rung already
-            self._lock.release()
-
-    def wait(self) -> None:
-        self._lock.acquire()
-
-
 class Waiter:
     """All who wait on one server (on a Cluster: for one slot)."""
 
-    def __init__(self, runner: Runner, name: bytes) -> None:
+    def __init__(self, runner: Runner, name: bytes, lines: Lines) -> None:
         self._runner = runner
-        self._line = WaitingLine()
+        self._lines = lines
+        self._line: WaitingLine | HeardLine | None = None
+        self._near: Server | None = None
         self._watch = Watch(name)
         self._lock = threading.Lock()
         self._leader: Caller | None = None
         self._blocked_until: float | None = None
         self._poked = False
         self._failures = 0
+        self._fault: Fault | None = None
+        self._failed_at = self._again_at = 0.0
         self._closed = False
         self._pid = os.getpid()
-        self._bells: dict[Caller, Bell] = {}
+        self._bells: dict[Caller, Bell | SocketBell] = {}
 
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
         bell = Bell()
-        return self.serve(Caller(want, time.monotonic() + seconds, bell.ring), bell, posts)
-
-    def serve(self, caller: Caller, bell: Bell, posts: Sequence[PostAddress]) -> Caller:
-        """The same for a caller that somebody else may ``withdraw``."""
+        caller = Caller(want, time.monotonic() + seconds, bell.ring)
         try:
-            self._enter(caller, bell, posts)
+            self.enter(caller, bell, posts)
             while not caller.done:
                 if self._leader is caller:
                     self._lead(caller)
@@ -85,18 +74,10 @@ class Waiter:
             raise caller.fault.with_traceback(None)
         return caller
 
-    def withdraw(self, caller: Caller) -> None:
-        """Ends a wait from another thread: with what it was served until now, or with nothing."""
-        with self._lock:
-            self._watch.leave(caller)
-            caller.done = True
-            poke = self._blocked_until is not None
-            self._poked = self._poked or poke
-        caller.served()
-        if poke:
-            self._wake_leader()
+    # ── one of several that a thread waits for ───────────────────────────────────────────────────────────────────────
 
-    def _enter(self, caller: Caller, bell: Bell, posts: Sequence[PostAddress]) -> None:
+    def enter(self, caller: Caller, bell: Bell | SocketBell, posts: Sequence[PostAddress]) -> None:
+        """A caller queues up; whoever leads is told if that changes anything."""
         with self._lock:
             if self._closed:
                 raise Unavailable(CLOSED)
@@ -111,88 +92,159 @@ class Waiter:
         if poke:
             self._wake_leader(caller)
 
+    def advance(self, caller: Caller) -> float:
+        """Does what is to be done now, if the caller leads; until when there is nothing more to do."""
+        return self._lead(caller, sleeps=False) if self._leader is caller else caller.deadline + LONGEST_WAIT_S
+
+    def socket_of(self, caller: Caller) -> Any:
+        """What can be read when there is something to do for the caller, besides its bell."""
+        line = self._line
+        return line.socket if self._leader is caller and isinstance(line, WaitingLine) and line.keys else None
+
+    def leave(self, caller: Caller, last_words: list[Call[None]], *, silent: bool) -> None:
+        """A caller goes, served or not. Who goes last adds to the last words what hands back seats and tokens; a server that
+        is ``silent`` is not asked to end a wait."""
+        with self._lock:
+            self._watch.leave(caller)
+            caller.done = True
+            line = self._line if silent and self._leader is caller and not self._watch.waiting else None
+        try:
+            if line is not None and line.keys:
+                line.drop()
+                with self._lock:
+                    self._watch.lost()
+            if self._leader is caller:
+                self._lead(caller, last_words=last_words)
+        finally:
+            self._pass_on(caller)
+
+    # ── the leader ───────────────────────────────────────────────────────────────────────────────────────────────────
+
     def _wake_leader(self, caller: Caller | None = None) -> None:
         pause = 0.001
         while (
             self._poked
-            and self._leader is not None
-            and not (caller is not None and (caller.done or self._leader is caller))
+            and (leader := self._leader) is not None
+            and not (caller is not None and (caller.done or leader is caller))
         ):
+            if self._ring_leader():
+                return
             self._poke()
             time.sleep(pause)  # the leader may not be blocked yet: until it has seen it, once more
             pause = min(2 * pause, 0.05)
 
-    def _poke(self) -> None:
-        try:
-            self._line.poke()
-        except Fault:
-            pass  # then the leader loses its connection too, and looks
+    def _ring_leader(self) -> bool:
+        """Rings; whether the leader hears it, wherever it waits."""
+        bell = self._leaders_bell()
+        if bell is not None:
+            bell.ring()
+        return bell is not None and (bell.sees_sockets or isinstance(self._line, HeardLine))
 
-    def _lead(self, caller: Caller) -> None:
+    def _leaders_bell(self) -> Bell | SocketBell | None:
+        leader = self._leader
+        return None if leader is None else self._bells.get(leader)
+
+    def _poke(self) -> None:
+        if isinstance(line := self._line, WaitingLine):
+            with suppress(Fault):  # then the leader loses its connection too, and looks
+                line.poke()
+
+    def _lead(self, caller: Caller, *, sleeps: bool = True, last_words: list[Call[None]] | None = None) -> float:
+        """Steps the watch until the caller is served; if it must not sleep, until the moment that is answered."""
         while True:
             with self._lock:
                 self._poked, self._blocked_until = False, None
                 if caller.done and self._watch.waiting:
-                    return
+                    return 0
+            if (later := self._held_up(sleeps)) is not None:
+                return later
+            with self._lock:
                 step = self._watch.next_step(time.monotonic())
-                if step is None:
-                    return
                 if isinstance(step, Block) and step.keys:
                     self._blocked_until = step.until
-            if isinstance(step, Block):
-                self._block(step)
-            else:
+            if step is None:
+                self._put_line_back()
+                return 0
+            if isinstance(step, Leave) and last_words is not None:
+                last_words.append(taking.leave(step.keys, step.me))
+            elif not isinstance(step, Block):
                 self._runner.run(turn(self._watch, step, time.monotonic, self._lock))
+            elif not self._block(step, sleeps) and not sleeps:
+                return step.until
 
-    def _block(self, step: Block) -> None:
+    def _block(self, step: Block, sleeps: bool) -> bool:
+        """Whether something happened."""
         try:
-            over, key = self._await_token(step)
+            over, key = self._await_token(step, sleeps)
             self._failures = 0
         except (Refused, TarryError) as refusal:  # it will not wait for us, and says why
             with self._lock:
                 self._watch.dismiss(refusal.error if isinstance(refusal, Refused) else refusal)
         except Fault as fault:
-            self._hold_on(fault, step.until)
-            with self._lock:
-                self._watch.lost()
+            pause = min(FIRST * 2**self._failures, LONGEST)
+            self._failures = min(self._failures + 1, 10)
+            self._failed_at = time.monotonic()
+            self._fault, self._again_at = fault, min(self._failed_at + pause, step.until)
         else:
             if over:
                 with self._lock:
                     self._watch.woken(key)
+            return over
+        return True
 
-    def _await_token(self, step: Block) -> tuple[bool, bytes | None]:
+    def _await_token(self, step: Block, sleeps: bool) -> tuple[bool, bytes | None]:
         """Whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
-        if self._line.keys and self._line.keys != step.keys:
-            return True, self._line.end()
+        line = self._line
+        if step.hang_up and line is not None:
+            line.drop()
+        if line is not None and line.keys and line.keys != step.keys:
+            return True, line.end()
         if not step.keys:
             return True, None
-        if not self._line.keys:
-            self._line.go_to(self._runner.server_of(step.keys[0]))
-            self._line.begin(step.keys)
-        return self._line.wait(min(step.until - time.monotonic(), LONGEST_WAIT_S))
+        if line is None:
+            line = self._line = self._lines.take(self._near, self._leaders_bell)
+        if not line.keys:
+            self._near = self._runner.server_of(step.keys[0])
+            line.go_to(self._near)
+            line.begin(step.keys)
+        seconds = min(step.until - time.monotonic(), LONGEST_WAIT_S) if sleeps else 0.0
+        return line.wait(seconds)
 
-    def _hold_on(self, fault: Fault, until: float) -> None:
-        """Waits before the next try, but not past the moment at which there is something else to do."""
-        pause = min(FIRST * 2**self._failures, LONGEST)
-        self._failures = min(self._failures + 1, 10)
-        time.sleep(max(min(pause, until - time.monotonic()), 0))
+    def _held_up(self, sleeps: bool) -> float | None:
+        """After a fault: waits before the next try, but not past the moment at which there is something else to do."""
+        fault = self._fault
+        if fault is None:
+            return None
+        left = self._again_at - time.monotonic() if self._watch.waiting else 0
+        if left > 0 and not sleeps:
+            return self._again_at
+        time.sleep(max(left, 0))
         if isinstance(fault, Elsewhere):
             with suppress(Unavailable, Fault):
-                self._runner.refresh()
+                self._runner.refresh(self._failed_at)
+        with self._lock:
+            self._fault = None
+            self._watch.lost()
+        return None
+
+    def _put_line_back(self) -> None:
+        """Nobody waits here any more, and nothing is left behind."""
+        line, self._line = self._line, None
+        if line is not None:
+            self._lines.put(line)
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _interrupted(self, caller: Caller) -> None:
         """Ctrl-C: what was handed out to this thread and not taken goes back."""
         with self._lock:
             self._watch.leave(caller)
-            if self._leader is caller and not self._line.keys:
+            if self._leader is caller and not (self._line is not None and self._line.keys):
                 self._watch.lost()
             for bell in self._bells.values():
                 bell.ring()  # perhaps it was interrupted just as it served them
         caller.done = True
-        if caller.found is not None:
-            post, found, jobs = caller.found
-            with suppress(TarryError):  # then they come back after their TTR
-                self._runner.perform(taking.give_back(post.keys, found.receipt, jobs))
+        give_back(self._runner, caller)
         if self._leader is caller:
             self._lead(caller)  # ends the wait on the server and hands back the seat, if nobody else is here to
 
@@ -214,7 +266,17 @@ class Waiter:
             self._watch.dismiss(Unavailable(CLOSED))
         by, pause = time.monotonic() + CLOSING_S, 0.001
         while self._leader is not None and time.monotonic() < by:
+            self._ring_leader()
             self._poke()
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
-        self._line.drop()
+        if self._line is not None:
+            self._line.drop()
+
+
+def give_back(runner: Runner, caller: Caller) -> None:
+    """What a caller was served and nobody takes."""
+    if caller.found is not None:
+        post, found, jobs = caller.found
+        with suppress(TarryError):  # then they come back after their TTR
+            runner.perform(taking.give_back(post.keys, found.receipt, jobs))
