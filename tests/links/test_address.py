@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -58,6 +61,23 @@ def test_a_url_means_a_server(url: str, kind: str, reached: str, shown: str) -> 
     assert find("", {"TARRY_URL": url}) == address
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "unix:///run/s.sock?db=2", "rediss://me:geheim@h:1", "redis+cluster://a:1,b:2", "valkeys+cluster://me:geheim@a:1",
+        "redis+sentinel://a:1,b/m", "rediss+sentinel://a/m/3?ssl_ca_certs=/x", "redis+cluster://a:1?views=replica",
+        "redis+sentinel://a/m?sentinel_password=geheim&views=replica", "embedded:///some/folder",
+    ],
+)  # fmt: skip
+def test_another_client_can_be_told_the_same_address(url: str) -> None:
+    """A worker's other clients, and its processes."""
+    address = find(url, {})
+    again = find(address.spelled, {})
+    assert (again.kind, again.url, again.folder, again.views) == (
+        address.kind, address.url, address.folder, address.views,
+    )  # fmt: skip
+
+
 def test_the_argument_wins_over_the_environment() -> None:
     assert find("redis://mine", {"TARRY_URL": "redis://other"}).url == "redis://mine"
 
@@ -81,6 +101,13 @@ def test_the_embedded_server_is_meant_or_refused(url: str | None) -> None:
         (":geheim@localhost", "no scheme"),
         ("http://me:geheim@h", "'http' is unknown"),
         ("redis", "no scheme"),
+        ("redis://h?bogus=1", "url: bogus is unknown"),
+        ("unix:///s.sock?bogus=1", "url: bogus is unknown"),
+        ("redis+cluster://h?views=replica&bogus=1", "url: bogus is unknown"),
+        ("redis+sentinel://h/m?sentinel_bogus=1", "url: sentinel_bogus is unknown"),
+        ("redis://h?sentinel_password=x", "url: sentinel_password is unknown"),
+        ("redis://h?ssl_ca_certs=/x", "ssl_ca_certs is for rediss://"),
+        ("redis://me:ge?he=geheim@h:1", "written %23"),
         (5, "int is no URL"),
         (b"redis://h", "bytes is no URL"),
     ],
@@ -123,6 +150,56 @@ def test_the_drivers_own_repeats_are_off(awaiting: bool) -> None:
     assert options["socket_keepalive"]
 
 
+@pytest.mark.parametrize("awaiting", [False, True])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h?db=2&socket_timeout=1&max_connections=9&health_check_interval=3&username=me&password=a@b",
+        "unix:///s.sock?db=2&socket_timeout=1", "rediss://h?ssl_ca_certs=/x&ssl_check_hostname=no",
+    ],
+)  # fmt: skip
+def test_what_the_driver_knows_may_stand_in_the_url(url: str, awaiting: bool) -> None:
+    made, arguments, _ = connection_class(find(url, {}).url, awaiting=awaiting)
+    made(**arguments)
+
+
+@pytest.mark.parametrize("open_client", [tarry.Client, tarry.AsyncClient])
+def test_a_database_that_the_server_does_not_have_is_named(
+    own_server: Callable[..., Running], open_client: Any
+) -> None:
+    url = own_server(port=True, databases=4).url
+    with pytest.raises(ServerUnfit, match=r"no database 99, which the URL names; .* leave it out"):
+        asked(open_client(f"{url.removesuffix('/0')}/99"))
+
+
+@pytest.mark.parametrize("open_client", [tarry.Client, tarry.AsyncClient])
+def test_a_plain_url_of_a_replica_is_told_as_one(own_server: Callable[..., Running], open_client: Any) -> None:
+    """It is waited for, as a fail-over may make it a master; then the words tell."""
+    master, replica = own_server(port=True), own_server(port=True)
+    host, port = urlsplit(master.url).hostname, urlsplit(master.url).port
+    replica.ask("REPLICAOF", str(host), str(port))
+    while b"master_link_status:up" not in replica.ask("INFO", "replication"):
+        time.sleep(0.02)
+    with pytest.raises(
+        Unavailable, match="it is a replica, which takes no writes; give the URL of its master, or redis"
+    ):
+        asked(open_client(replica.url, patience=0.1))
+
+
+def asked(client: Any) -> None:
+    """One job is put in, by whichever client."""
+    if isinstance(client, tarry.Client):
+        with client:
+            client.topic("a").add("tea")
+        return
+
+    async def ask() -> None:
+        async with client:
+            await client.topic("a").add("tea")
+
+    asyncio.run(ask())
+
+
 # ── passwords and permissions, on a real server ──────────────────────────────────────────────────────────────────────
 
 
@@ -155,6 +232,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
     assert "geheim" not in "".join(traceback.format_exception(told.value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "words"),
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,8 @@ import trustme
 
 import servers
 import tarry
+from tarry.links import budget
+from tarry.links.awaiting import Server
 from tarry.links.embedded.launch import TEST_OPTIONS, Running
 
 pytestmark = pytest.mark.otherserver
@@ -23,6 +27,7 @@ PASSWORD = "p@ss:w/o#r?d%"  # every sign that means something in a URL
 class Secure:
     port: int
     authority: Path
+    running: Running
 
     def url(self, password: str = PASSWORD) -> str:
         return f"rediss://:{quote(password, safe='')}@localhost:{self.port}/0?ssl_ca_certs={self.authority}"
@@ -41,25 +46,47 @@ def secure() -> Iterator[Secure]:
         running = Running(folder, words, str(folder / "s"))
         try:
             running.ask("CONFIG", "SET", "requirepass", PASSWORD)
-            yield Secure(port, folder / "ca.pem")
+            yield Secure(port, folder / "ca.pem", running)
         finally:
             running.stop()
 
 
-def test_jobs_go_over_tls(secure: Secure) -> None:
+@pytest.mark.parametrize("most", [budget.MOST, 0])
+def test_jobs_go_over_tls(most: int, secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in (budget.BLOCKED, budget.SINGLE):
+        monkeypatch.setattr(one, "most", most)
     with tarry.Client(secure.url()) as client:
-        client.topic("letters").add("tea")
-        job = client.pop("letters", wait=1)
+        client.topic("letters").add("tea", delay=0.05)
+        job = client.pop("letters", wait=5)
         assert job is not None
         assert job.body == "tea"
 
     async def awaited() -> object:
         async with tarry.AsyncClient(secure.url()) as client:
-            await client.topic("letters").add("jam")
-            job = await client.pop("letters", wait=1)
+            await client.topic("letters").add("jam", delay=0.05)
+            job = await client.pop("letters", wait=5)
             return job and job.body
 
     assert asyncio.run(awaited()) == "jam"
+
+
+def test_a_closed_connection_is_gone_before_its_event_loop_is(secure: Secure) -> None:
+    """Though the server, frozen here, does not answer the farewell that TLS says."""
+
+    async def story() -> None:
+        server = Server(secure.url())
+        await server.exchange([(b"PING",)])
+        secure.running.freeze()
+        await server.close()
+
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            asyncio.run(story())
+            gc.collect()
+    finally:
+        secure.running.thaw()
+    assert not [str(one.message) for one in told if one.category is ResourceWarning]
 
 
 def test_a_certificate_of_nobody_known_is_refused_in_words(secure: Secure) -> None:

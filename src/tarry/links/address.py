@@ -6,16 +6,22 @@
     embedded://  embedded:///path       the embedded server of this user, or of a folder
     nothing                             TARRY_URL, else embedded:// (TARRY_EMBEDDED=no refuses it)
 
+``?views=replica`` behind a Cluster or Sentinels: what only shows reads from replicas (tarry.links.replicas).
+
 The driver's own traps are closed here: no hidden repeats, RESP2, keepalive (docs/decisions/0004-dependencies.md).
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import parse_qsl
 
 import redis
 import redis.asyncio
@@ -33,6 +39,9 @@ _UNREADABLE = "it cannot be read; a port is a number, and signs like # @ / ? in 
 _KNOWN = "redis://, rediss://, unix://, redis+cluster://, redis+sentinel:// or embedded://"
 _SEVERAL = re.compile(r"(redis|rediss|valkey|valkeys)\+(cluster|sentinel)")
 SENTINEL_PORT = 26379
+FOR_SENTINELS = "sentinel_"
+"""Options in the URL that begin with it are for the Sentinels, not for their master: ``?sentinel_password=…``."""
+_CLASSES = {"rediss": redis.SSLConnection, "valkeys": redis.SSLConnection, "unix": redis.UnixDomainSocketConnection}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,19 @@ class Address:
     shown: str
     folder: Path | None = None
     by_default: bool = False
+    views: bool = field(default=False, compare=False)
+    """Whether views may read from replicas."""
+
+    @property
+    def spelled(self) -> str | None:
+        """The URL that means the same to another client; ``None`` where nobody gave one."""
+        if self.kind == "embedded":
+            return None if self.by_default else f"embedded://{self.folder or ''}"
+        if self.kind == "server":
+            return self.url
+        scheme, _, rest = self.url.partition("://")
+        views = f"{'&' if '?' in rest else '?'}views=replica" if self.views else ""
+        return f"{scheme}+{self.kind}://{rest}{views}"
 
 
 def find(url: str | None, environment: Mapping[str, str]) -> Address:
@@ -60,11 +82,15 @@ def find(url: str | None, environment: Mapping[str, str]) -> Address:
     if scheme == "embedded":
         refuse_embedded(environment, "The URL names the embedded server")
         return Address("embedded", "", "the embedded server", _folder(rest))
+    rest, views = _views(rest)
+    _refuse_unknown_options(rest, scheme)
     if several := _SEVERAL.fullmatch(scheme):
         scheme = _SCHEMES.get(several[1], several[1])
         if several[2] == "cluster":
-            return Address("cluster", f"{scheme}://{rest}", _shown(given))
-        return Address("sentinel", f"{scheme}://{_with_a_name(rest)}", _shown(given))
+            return Address("cluster", f"{scheme}://{rest}", _shown(given), views=views)
+        return Address("sentinel", f"{scheme}://{_with_a_name(rest)}", _shown(given), views=views)
+    if views:
+        raise BadInput("url: views=replica is for redis+cluster:// and redis+sentinel://, which know their replicas.")
     scheme = _SCHEMES.get(scheme, scheme)
     if scheme not in ("redis", "rediss", "unix"):
         raise BadInput(f"url: the scheme {scheme!r} is unknown; it is one of {_KNOWN}.")
@@ -76,6 +102,42 @@ def find(url: str | None, environment: Mapping[str, str]) -> Address:
 def refuse_embedded(environment: Mapping[str, str], why: str) -> None:
     if environment.get("TARRY_EMBEDDED", "").lower() in ("no", "0", "false", "off"):
         raise ServerUnfit(f"{why}, and TARRY_EMBEDDED=no refuses it; set TARRY_URL to a server.")
+
+
+def _views(rest: str) -> tuple[str, bool]:
+    """The URL without our own option, and what it says. The others are the driver's."""
+    plain, mark, options = rest.partition("?")
+    words = options.split("&") if mark else []
+    said = [word for word in words if word.startswith("views=")]
+    if any(word != "views=replica" for word in said):
+        raise BadInput(f"url: {said[0]} is unknown; it is views=replica, or nothing.")
+    others = "&".join(word for word in words if word not in said)
+    return (f"{plain}?{others}" if others else plain) if said else rest, bool(said)
+
+
+def _refuse_unknown_options(rest: str, scheme: str) -> None:
+    """What the driver has no argument for it would refuse at the first call, and in Python's words."""
+    options = rest.partition("?")[2]
+    known = _arguments_of(_CLASSES.get(scheme.partition("+")[0], redis.Connection))
+    theirs = FOR_SENTINELS if scheme.endswith("+sentinel") else ""
+    for name, _ in parse_qsl(options):
+        if name.removeprefix(theirs) in known:
+            continue
+        if "@" in options:  # perhaps a piece of a password
+            raise BadInput(f"url: {_UNREADABLE}")
+        if name.startswith("ssl_"):
+            raise BadInput(f"url: {name} is for rediss://, which speaks TLS.")
+        raise BadInput(
+            f"url: {name} is unknown; behind the ? stand views=replica and the driver's own, such as socket_timeout=5."
+        )
+
+
+@cache
+def _arguments_of(kind: type) -> frozenset[str]:
+    """What may stand in a URL: the arguments of the driver's connections, and what it takes for itself."""
+    return frozenset({"db", "max_connections"}).union(
+        *(inspect.signature(vars(one).get("__init__", kind)).parameters for one in kind.__mro__[:-1])
+    ) - {"self", "kwargs"}
 
 
 def _folder(rest: str) -> Path | None:
@@ -111,7 +173,7 @@ def _shown(url: str) -> str:
     return scheme + separator + ("…" if "@" in options else plain.rpartition("@")[2])
 
 
-def connection_class(url: str, *, awaiting: bool) -> tuple[Any, dict[str, Any], float]:
+def connection_class(url: str, *, awaiting: bool, longest_s: float = math.inf) -> tuple[Any, dict[str, Any], float]:
     """The driver's connection class, its arguments for a URL, and how long an answer may take."""
     pool_class = redis.asyncio.ConnectionPool if awaiting else redis.ConnectionPool
     try:
@@ -120,7 +182,7 @@ def connection_class(url: str, *, awaiting: bool) -> tuple[Any, dict[str, Any], 
         why = str(fault) if str(fault).startswith("Invalid value for") else _UNREADABLE
         raise BadInput(f"url: {why}") from None
     arguments = dict(pool.connection_kwargs)
-    answer_s = float(arguments.get("socket_timeout") or ANSWER_S)
+    answer_s = min(float(arguments.get("socket_timeout") or ANSWER_S), longest_s)
     arguments.update(protocol=2, decode_responses=False, health_check_interval=0, client_name="tarry")
     arguments["retry"] = AsyncRetry(NoBackoff(), 0) if awaiting else Retry(NoBackoff(), 0)
     arguments["retry_on_error"] = []

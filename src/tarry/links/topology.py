@@ -7,7 +7,9 @@ The map and the master's name are found by redis-py; requests go by a plain conn
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
@@ -15,21 +17,22 @@ from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode, RedisCluster
 from redis.connection import parse_url
 from redis.crc import key_slot
-from redis.exceptions import AuthenticationError, NoPermissionError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
 from redis.retry import Retry
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from tarry.errors import BadInput, ServerUnfit
-from tarry.links.address import ANSWER_S, SENTINEL_PORT, Address
+from tarry.links.address import ANSWER_S, FOR_SENTINELS, SENTINEL_PORT, Address
 from tarry.links.embedded.share import Share, join
-from tarry.links.faults import Later, Lost
+from tarry.links.faults import Later, Lost, refuse_untrusted
 
 DEFAULT_PORT = 6379
 SLOTS = 16384
 LOOK_S = 2.0
 """How long one Sentinel, or one node, may take to say where the others are; then the next is asked."""
-FOR_SENTINELS = "sentinel_"
-"""Options in the URL that begin with it are for the Sentinels, not for their master: ``?sentinel_password=…``."""
+
+slot_of = lru_cache(maxsize=4096)(key_slot)
+"""A topic's calls all name the same key: its slot is found once."""
 
 REFUSED_BY_SENTINELS = (
     "The Sentinels refused the user or password; ?sentinel_username= and ?sentinel_password= in the URL are theirs."
@@ -66,7 +69,7 @@ class Topology:
         if self._share is not None:
             return self._share.url
         if self._nodes:
-            return self._nodes[key_slot(key)]
+            return self._nodes[slot_of(key)]
         return self._master or self.address.url
 
     def urls(self) -> dict[str, str]:
@@ -77,7 +80,7 @@ class Topology:
 
     def group_of(self, key: bytes) -> int:
         """Keys of one group can be waited for by one connection: all of them, or those of one slot."""
-        return key_slot(key) if self.address.kind == "cluster" else 0
+        return slot_of(key) if self.address.kind == "cluster" else 0
 
     def refresh(self) -> None:
         """After a lost connection or a moved slot: look again, or start the embedded server again."""
@@ -120,6 +123,11 @@ def _options(parts: SplitResult) -> dict[str, Any]:
 
 def _slots(url: str) -> list[str]:
     """For each slot the URL of its master."""
+    return [nodes[0] for nodes in slots(url)]
+
+
+def slots(url: str) -> list[tuple[str, ...]]:
+    """For each slot the URLs of its master and of its replicas."""
     parts = urlsplit(url)
     user, at, hosts = parts.netloc.rpartition("@")
     nodes: list[Any] = [ClusterNode(host, port) for host, port in _hosts(parts, DEFAULT_PORT)]  # type: ignore[no-untyped-call]
@@ -129,19 +137,28 @@ def _slots(url: str) -> list[str]:
         causes = (fault, fault.__cause__, fault.__context__)
         if any(isinstance(cause, (AuthenticationError, NoPermissionError)) for cause in causes):
             raise ServerUnfit(f"The Cluster at {hosts} refused the user or password; correct the URL.") from fault
+        refuse_untrusted(fault)
         raise Lost(f"no node of the Cluster answered ({type(fault).__name__}: {fault})") from fault
     try:
         cache = cluster.nodes_manager.slots_cache
         if len(cache) < SLOTS:
             raise Later(f"the Cluster serves {len(cache)} of {SLOTS} slots; repair it")
-        masters = [cache[slot][0] for slot in range(SLOTS)]
-        return [parts._replace(netloc=f"{user}{at}{_host(node.host)}:{node.port}").geturl() for node in masters]
+        known = {
+            node.name: parts._replace(netloc=f"{user}{at}{_host(node.host)}:{node.port}").geturl()
+            for node in cluster.nodes_manager.nodes_cache.values()
+        }
+        return [tuple(known[node.name] for node in cache[slot]) for slot in range(SLOTS)]
     finally:
         cluster.close()
 
 
 def _master(url: str) -> str:
     """The URL of the server that the Sentinels call the master of that name."""
+    return by_sentinels(url, lambda sentinels, name: [sentinels.discover_master(name)])[0]
+
+
+def by_sentinels(url: str, ask: Callable[[Any, str], list[tuple[str, int]]]) -> list[str]:
+    """The URLs of the servers that are asked for, of the name in the URL."""
     parts = urlsplit(url)
     name, _, database = parts.path.strip("/").partition("/")
     given = parse_qsl(parts.query, keep_blank_values=True)
@@ -154,20 +171,35 @@ def _master(url: str) -> str:
     made: Any = Sentinel
     sentinels = made(_hosts(parts, SENTINEL_PORT), sentinel_kwargs=options)
     try:
-        host, port = sentinels.discover_master(name)
+        found = ask(sentinels, name)
     except MasterNotFoundError as fault:
         if "AuthenticationError" in str(fault):  # the driver takes it for a Sentinel that does not answer
             raise ServerUnfit(REFUSED_BY_SENTINELS) from fault
+        for sentinel in (
+            sentinels.sentinels if options["ssl"] else ()
+        ):  # nor does it say what is wrong with a certificate
+            refuse_untrusted(_fault_of(sentinel))
         raise Lost(f"no Sentinel names a master {name!r} that answers") from fault
     except Exception as fault:
+        refuse_untrusted(fault)
         raise Lost(f"no Sentinel answered ({type(fault).__name__}: {fault})") from fault
     finally:
         for sentinel in sentinels.sentinels:
             with suppress(Exception):
                 sentinel.close()
     user, at, _ = parts.netloc.rpartition("@")
-    place = f"{user}{at}{_host(host)}:{port}"
-    return parts._replace(netloc=place, path=f"/{database}" if database else "", query=query).geturl()
+    path = f"/{database}" if database else ""
+    places = [f"{user}{at}{_host(host)}:{port}" for host, port in found]
+    return [parts._replace(netloc=place, path=path, query=query).geturl() for place in places]
+
+
+def _fault_of(sentinel: Any) -> BaseException:
+    """Why it does not answer."""
+    try:
+        sentinel.ping()
+    except RedisError as fault:
+        return fault
+    return Exception("it does")
 
 
 def _host(host: str) -> str:

@@ -1,0 +1,83 @@
+"""Replicas that views may read from: which there are, and which of them is to be believed.
+
+    of(key)    one of them, or none: then the master is asked
+    judge      what a replica says of itself, before it is believed for a while: one that is cut off from its master is not
+    drop       it did not answer, or cannot: for a while it is not asked
+
+What a replica shows is as old as its replication is behind: a moment as a rule, and at most as long as a replica takes to
+notice that its master is silent (``repl-timeout``, 60 s as Redis and Valkey come).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from redis.crc import key_slot
+
+from tarry.errors import TarryError
+from tarry.links.address import Address
+from tarry.links.faults import Fault, Later
+from tarry.links.topology import by_sentinels, slots
+
+AGAIN_S = 5.0
+"""How long it is believed which replicas there are, and that one of them follows its master."""
+STATE = (b"INFO", b"replication")
+_FOLLOWS = (b"role:slave", b"master_link_status:up")
+
+
+class Replicas:
+    """Those behind an address."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._slots: list[tuple[str, ...]] = []
+        self._all: tuple[str, ...] = ()
+        self._look_again = 0.0
+        self._believed: dict[str, float] = {}
+        self._dropped: dict[str, float] = {}
+
+    @property
+    def is_time(self) -> bool:
+        """Whether to ``look``."""
+        return time.monotonic() >= self._look_again
+
+    def look(self) -> None:
+        """Asks which there are; blocks. None, where nobody can say."""
+        self._look_again = time.monotonic() + AGAIN_S
+        try:
+            if self._address.kind == "cluster":
+                self._slots = slots(self._address.url)
+            else:
+                self._all = tuple(by_sentinels(self._address.url, _connected))
+        except (Fault, TarryError):  # the master is asked, and says what is wrong
+            self._slots, self._all = [], ()
+
+    def of(self, key: bytes) -> str | None:
+        """The URL of a replica that has the key."""
+        now = time.monotonic()
+        there = self._slots[key_slot(key)][1:] if self._slots else self._all
+        usable = [url for url in there if self._dropped.get(url, 0.0) <= now]
+        believed = [url for url in usable if self.is_believed(url)]
+        return random.choice(believed or usable) if usable else None
+
+    def is_believed(self, url: str) -> bool:
+        """Whether it said a moment ago that it follows its master."""
+        return self._believed.get(url, 0.0) > time.monotonic()
+
+    def judge(self, url: str, state: Any) -> None:
+        """Raises a ``Fault`` unless it follows its master."""
+        if not isinstance(state, bytes) or not all(word in state for word in _FOLLOWS):
+            raise state if isinstance(state, Fault) else Later("it does not follow a master")
+        self._believed[url] = time.monotonic() + AGAIN_S
+
+    def drop(self, url: str) -> None:
+        """It is not asked for a while."""
+        self._believed.pop(url, None)
+        self._dropped[url] = time.monotonic() + 2 * AGAIN_S
+
+
+def _connected(sentinels: Any, name: str) -> list[tuple[str, int]]:
+    found: list[tuple[str, int]] = sentinels.discover_slaves(name)
+    return found

@@ -1,0 +1,81 @@
+"""TLS to every node of a Cluster, to Sentinels and to their master; Redis 7.0, for the wheel's Valkey has none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import constellations
+import servers
+import tarry
+from constellations import BigCluster, Sentinels, Tls
+from everywhere.test_everywhere import TABLE
+from everywhere.world import World, perform
+from links.roles import rules
+
+pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
+_numbers = itertools.count()
+Made = BigCluster | Sentinels
+
+
+@pytest.fixture(scope="module", params=["cluster", "sentinels"])
+def secure(request: pytest.FixtureRequest) -> Iterator[Made]:
+    with servers.short_folder() as folder:
+        start: Any = constellations.big_cluster if request.param == "cluster" else constellations.sentinels
+        with start(servers.redis7_binary(folder), ways=Tls(folder)) as made:
+            yield made
+
+
+def spoken(made: Made, scheme: str) -> str:
+    """The same URL, by another name of its scheme."""
+    return made.url.replace("rediss+", scheme + "+")
+
+
+@pytest.mark.parametrize(
+    ("feature", "face"),
+    [
+        ("topics", "sync"),
+        ("topics", "async"),
+        ("delayed queues", "sync"),
+        ("map caches", "async"),
+        ("locks", "sync"),
+        ("guarded queues", "async"),
+    ],
+)
+def test_stories_go_over_tls(secure: Made, feature: str, face: str) -> None:
+    url = spoken(secure, "valkeys") if face == "async" else secure.url
+    perform(World(face, url, f"tls-{next(_numbers)}").tell(TABLE[feature][0]))
+
+
+def test_a_user_speaks_tls(secure: Made) -> None:
+    data = secure.nodes if isinstance(secure, BigCluster) else secure.data
+    for server in data:
+        assert server.ask("ACL", "SETUSER", "shop-tls", "reset", *rules()["all"]) == b"OK"
+    url = secure.url.replace("://", "://shop-tls:secret@")
+    perform(World("sync", url, "shop-tls").tell(TABLE["locks"][0]))
+    with (
+        tarry.Client(url.replace("secret", "wrong")) as client,
+        pytest.raises(tarry.ServerUnfit, match="user or password"),
+    ):
+        client.topics()
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_a_certificate_of_nobody_known_is_refused_in_words_at_once(secure: Made, face: str) -> None:
+    url = secure.url.partition("?")[0]
+
+    async def story(world: World) -> None:
+        with pytest.raises(tarry.ServerUnfit, match="ssl_ca_certs"):
+            await world.client.topics()
+
+    asyncio.run(World(face, url, "tls-unknown", patience="60s").tell(story))
+
+
+def test_who_speaks_no_tls_is_told(secure: Made) -> None:
+    url = secure.url.partition("?")[0].replace("rediss+", "redis+")
+    with tarry.Client(url, patience="300ms") as client, pytest.raises(tarry.TarryError):
+        client.topics()
