@@ -21,7 +21,7 @@ REDIS = "# Server\r\nredis_version:{}\r\n\r\n# Memory\r\nmaxmemory_policy:noevic
 
 
 def judged(info: str, save: Any = (b"save", b"3600 1"), script: Any = None, *, cluster: bool = False) -> None:
-    fitness.check([info.encode(), list(save), script or NoScript("none")], "there", cluster=cluster)
+    fitness.check([info.encode(), list(save), script or NoScript("none"), []], "there", cluster=cluster)
 
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.4.0-rc1", "8.0.1", "10.0.0", "255.255.255"])
@@ -55,7 +55,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 @pytest.mark.parametrize("fault", [Later("LOADING"), Later("BUSY"), Lost("gone")])
 @pytest.mark.parametrize("where", [0, 1, 2])
 def test_a_server_that_does_not_answer_now_is_not_judged(fault: Any, where: int) -> None:
-    replies: list[Any] = [REDIS.format("7.0.0").encode(), [b"save", b""], NoScript("none")]
+    replies: list[Any] = [REDIS.format("7.0.0").encode(), [b"save", b""], NoScript("none"), []]
     replies[where] = fault
     with pytest.raises(type(fault)):
         fitness.check(replies, "there")
@@ -63,7 +63,7 @@ def test_a_server_that_does_not_answer_now_is_not_judged(fault: Any, where: int)
 
 def test_a_server_that_tells_nothing_of_itself_is_taken(caplog: pytest.LogCaptureFixture) -> None:
     secret = Refused(ServerUnfit("NOPERM"))
-    fitness.check([secret, secret, NoScript("none")], "there")
+    fitness.check([secret, secret, NoScript("none"), []], "there")
     assert not caplog.records
 
 

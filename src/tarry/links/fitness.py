@@ -10,12 +10,40 @@ import logging
 from dataclasses import dataclass, field
 
 from tarry.errors import ServerUnfit
-from tarry.links.faults import Later, Lost, NoScript
+from tarry.links.faults import Fault, Later, Lost, NoScript
 
 logger = logging.getLogger("tarry")
 
-PROBE = ((b"INFO",), (b"CONFIG", b"GET", b"save"), (b"EVALSHA", b"0" * 40, b"0"))
-"""What is asked; a script that nobody knows answers NOSCRIPT where scripting works."""
+COMMANDS = tuple(
+    b"TIME/0 DEL EXISTS GET HGETALL HLEN LLEN LPOP PERSIST PTTL RPOP TYPE UNLINK ZCARD HRANDFIELD EXPIRE/2 HDEL/2 HEXISTS/2 "
+    b"HGET/2 HMGET/2 HSCAN/2 HSTRLEN/2 LINDEX/2 LPOS/2 LPUSH/2 MSET/2 PEXPIRE/2 RPUSH/2 SET/2 SETNX/2 ZMSCORE/2 ZREM/2 "
+    b"ZSCAN/2 ZSCORE/2 HINCRBY/3 HINCRBYFLOAT/3 HSET/3 HSETNX/3 LRANGE/3 LREM/3 LSET/3 ZADD/3 ZCOUNT/3 ZRANGE/3 "
+    b"ZREMRANGEBYSCORE/3 HPERSIST/4 HPTTL/4 HPEXPIRE/5".split()
+)
+"""Everything that a script of tarry runs, and how many words it wants at least (1, if it does not say): its key and others.
+A script that was stopped half-way would leave half of its work."""
+MAY = b"""
+local no = {}
+if not redis.acl_check_cmd then return no end  -- Redis 6.2 cannot tell
+local function may(command, ...) return select(2, pcall(redis.acl_check_cmd, command, ...)) ~= false end
+if not may('EXISTS', ARGV[1]) and not may('ZADD', ARGV[1], '0', '0') then return no end  -- of this key nothing can be said
+for i = 2, #ARGV do
+  local command, words = ARGV[i]:match('(%a+)/?(%d*)')
+  local given = {ARGV[1], '0', '0', '0', '0'}
+  if not may(command, unpack(given, 1, tonumber(words) or 1)) then no[#no + 1] = command end
+end
+return no
+"""
+
+
+def probe(key: bytes = b"") -> tuple[tuple[bytes, ...], ...]:
+    """What is asked. A script that nobody knows answers NOSCRIPT where scripting works; the last answers what the user may
+    not do with a key. What is not a whole command must not be asked for: servers fall over it."""
+    may = (b"EVAL", MAY, b"0", key or SOME_KEY, *COMMANDS)
+    return (b"INFO",), (b"CONFIG", b"GET", b"save"), (b"EVALSHA", b"0" * 40, b"0"), may
+
+
+SOME_KEY = b"tarry:"
 
 OLDEST_REDIS, OLDEST_VALKEY = (6, 2), (7, 2)
 
@@ -49,25 +77,29 @@ def judge(info: dict[str, str], save: str | None, scripting: str | None, *, clus
     return verdict
 
 
-def check(replies: list[object], shown: str, *, cluster: bool = False, scripts: bool = True) -> None:
-    """``scripts=False``: for a use that needs none. Raises ``ServerUnfit`` or logs warnings, from the answers to ``PROBE``; a ``Fault`` when it cannot be judged yet."""
+def check(replies: list[object], shown: str, *, cluster: bool = False, scripts: bool = True) -> frozenset[bytes]:
+    """From the answers to ``probe``: the commands that this user may not run. Raises ``ServerUnfit`` or logs warnings; a
+    ``Fault`` when it cannot be judged yet. ``scripts=False``: for a use that needs none."""
     info, save, scripting = read(replies)
     verdict = judge(info, save, scripting if scripts else None, cluster=cluster)
     if verdict.refusals:
         raise ServerUnfit(f"The server at {shown} cannot be used: {'; '.join(verdict.refusals)}.")
     for warning in verdict.warnings:
         logger.warning("The server at %s: %s.", shown, warning)
+    forbidden = replies[-1]
+    return frozenset(forbidden) if isinstance(forbidden, list) else frozenset()
 
 
 def read(replies: list[object]) -> tuple[dict[str, str], str | None, str | None]:
-    """The answers to ``PROBE`` as what ``judge`` wants. Raises a ``Fault`` that tells nothing of the server."""
-    info, save, scripting = replies
+    """The answers to ``probe`` as what ``judge`` wants. Raises a ``Fault`` that tells nothing of the server."""
+    info, save, scripting, may = replies
     for reply in replies:
         if isinstance(reply, (Later, Lost)):  # it loads, or a script holds it up
             raise reply
     told = _parse(info) if isinstance(info, bytes) else {}
     saves = save[1].decode() if isinstance(save, list) and len(save) == 2 else None
-    return told, saves, None if isinstance(scripting, NoScript) else str(scripting)
+    answered = may if isinstance(scripting, NoScript) else scripting
+    return told, saves, str(answered) if isinstance(answered, Fault) else None
 
 
 def _parse(info: bytes) -> dict[str, str]:

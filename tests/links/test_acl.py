@@ -1,0 +1,206 @@
+"""Users of docs/how-to/secure-the-server.md: the page's own lines, under every story; and what is said to one who lacks something."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import tarry
+from constellations import BigCluster
+from everywhere.test_everywhere import TABLE
+from everywhere.world import World, perform
+from links.roles import ROLES, rules
+from tarry.clients.sync.lookout import Lines
+from tarry.links import budget
+from tarry.links.embedded import wire
+from tarry.links.embedded.launch import Running
+
+PLACES = [
+    "valkey",
+    pytest.param("redis7", marks=pytest.mark.otherserver),
+    pytest.param("cluster of valkey", marks=pytest.mark.otherserver),
+]
+OF_CONSUMERS = ["topics", "partitions", "limits", "schedules"]
+_numbers = itertools.count()
+
+
+@contextmanager
+def user(place: str, request: pytest.FixtureRequest, name: str, *rules: str) -> Iterator[str]:
+    """The URL of a user who has just these rules."""
+    asking: list[Callable[..., wire.Reply]]
+    if place.startswith("cluster"):
+        six = request.getfixturevalue("constellation")(place)
+        assert isinstance(six, BigCluster)
+        asking, url = [node.ask for node in six.nodes], six.url.replace("://", f"://{name}:secret@")
+    else:
+        found = request.getfixturevalue(f"{place}_url").removeprefix("unix://")
+        asking, url = [lambda *words: wire.ask(found, *words)], f"unix://{name}:secret@{found}"
+    for ask in asking:
+        assert ask("ACL", "SETUSER", name, "reset", *rules) == b"OK"
+    try:
+        yield url
+    finally:
+        for ask in asking:
+            ask("ACL", "DELUSER", name)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_page_says_just_what_the_scripts_need(role: str) -> None:
+    said = {word[1:] for word in rules()[role] if word.startswith("+")}
+    assert said == ROLES[role], "python tests/links/roles.py writes them anew"
+
+
+@pytest.mark.parametrize("feature", [feature for feature in TABLE if feature != "native maps"])
+@pytest.mark.parametrize("place", [PLACES[0], PLACES[2]])
+def test_every_story_of_the_user_who_may_all_that_tarry_does(
+    place: str, feature: str, request: pytest.FixtureRequest
+) -> None:
+    name = f"shop-{next(_numbers)}"
+    with user(place, request, name, *rules()["all"]) as url:
+        perform(World("sync", url, name).tell(TABLE[feature][0]))
+
+
+@pytest.mark.parametrize("feature", OF_CONSUMERS)
+@pytest.mark.parametrize("place", PLACES)
+def test_every_story_of_a_consumer(place: str, feature: str, request: pytest.FixtureRequest) -> None:
+    name = f"consumer-{next(_numbers)}"
+    with user(place, request, name, *rules()["consumer"]) as url:
+        perform(World("async", url, name).tell(TABLE[feature][0]))
+
+
+@pytest.mark.otherserver
+def test_a_consumer_waits_in_more_slots_than_may_block(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one in (budget.BLOCKED, budget.SINGLE):
+        monkeypatch.setattr(one, "most", 0)
+    with user("cluster of valkey", request, "hearer", *rules()["consumer"]) as url, tarry.Client(url) as client:
+        names = ["heard-a", "heard-b", "heard-c"]
+        client.topic(names[1]).add("tea", delay="200ms")
+        job = client.pop(*names, wait=30)
+        assert job is not None
+        client.topic(job.topic).finish(job)
+        lookouts = client.engine.part(Lines)._lookouts.values()
+        assert lookouts
+        assert all(lookout._orders._tied for lookout in lookouts)
+
+
+async def waiting_for_very_many(world: World) -> None:
+    """On a Cluster most of them are waited for by a lookout a node."""
+    names = [f"topic {number}" for number in range(24)]
+    waiting = world.begin(lambda: world.client.pop(*names, wait=30))
+    other = world.another()
+    await other.topic(names[-1]).add("tea", delay="200ms")
+    job = await waiting
+    assert job.body == "tea"
+    await other.topic(names[-1]).finish(job)
+
+
+@pytest.mark.otherserver
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_a_consumer_waits_for_very_many_topics(request: pytest.FixtureRequest, face: str) -> None:
+    name = f"consumer-{next(_numbers)}"
+    with user("cluster of valkey", request, name, *rules()["consumer"]) as url:
+        perform(World(face, url, name).tell(waiting_for_very_many))
+
+
+async def producing(world: World) -> None:
+    for partitions in (None, 3):
+        topic = world.topic(f"made {partitions}", partitions=partitions)
+        await topic.add({"order": 7}, id="7", delay="1h")
+        await topic.add_many([tarry.NewJob(number, id=f"n{number}") for number in range(5)], delay="2h")
+        assert not (await topic.add(1, id="7", if_exists="keep")).created
+        assert (await topic.add(2, id="7", delay="1h", if_exists="replace")).created
+        assert (await topic.get("7")).body == 2
+        assert (await topic.stats()).delayed == len(await topic.list()) == 6
+        assert sum((await topic.histogram(span="4h", buckets=4)).counts) == 6
+        assert await topic.reschedule("7", delay="3h") == "delayed"
+        assert await topic.delete_many(["7", "n1"]) == ["delayed"] * 2
+    await world.client.schedules.put("made None", "often", every="1h")
+    assert [one.id for one in await world.client.schedules.list()] == ["often"]
+    assert await world.client.schedules.delete("made None", "often")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_a_producer_does(place: str, request: pytest.FixtureRequest) -> None:
+    name = f"producer-{next(_numbers)}"
+    with user(place, request, name, *rules()["producer"]) as url:
+        perform(World("sync", url, name).tell(producing))
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+@pytest.mark.parametrize("missing", ["hset", "zadd", "time", "sadd", "eval", "evalsha"])
+@pytest.mark.parametrize("place", [PLACES[0], PLACES[2]])
+def test_a_command_that_is_missing_is_named_before_anything_is_written(
+    place: str, missing: str, face: str, request: pytest.FixtureRequest
+) -> None:
+    name = f"lacks-{next(_numbers)}"
+    with user(place, request, name, *rules()["producer"], f"-{missing}") as url:
+
+        async def adds(world: World) -> None:
+            with pytest.raises(tarry.ServerUnfit, match=f"(?i){missing}"):
+                await world.topic("orders").add(1)
+
+        perform(World(face, url, name).tell(adds))
+    with user(place, request, name, *rules()["all"]) as url, tarry.Client(url, namespace=name) as client:
+        assert not client.topic("orders").list().jobs
+        assert client.topic("orders").check().ok
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_a_key_that_is_not_his_is_told_of(face: str, request: pytest.FixtureRequest) -> None:
+    name = f"stranger-{next(_numbers)}"
+    narrow = [f"~tarry:{{{name}/mine*", f"~tarry:{name}:*"]
+    line = [word for word in rules()["producer"] if not word.startswith("~")]
+    with user("valkey", request, name, *line, *narrow) as url:
+
+        async def adds(world: World) -> None:
+            await world.topic("mine").add(1)
+            with pytest.raises(tarry.ServerUnfit, match=rf"permissions to access .*tarry:{{{name}/theirs}}:\w+$"):
+                await world.topic("theirs").add(1)
+
+        perform(World(face, url, name).tell(adds))
+
+
+def test_who_is_not_restricted_by_keys_is_asked_as_well(own_server: Callable[..., Running]) -> None:
+    """A server answers what a user may not do, and stands: an incomplete question would be the end of it."""
+    running = own_server(port=True)
+    host, port = running.address
+    for rule in ("~*", "~other:*", "~tarry:*", "%R~tarry:*", "resetkeys"):
+        assert (
+            running.ask("ACL", "SETUSER", "odd", "reset", "on", ">secret", rule, "-@all", "+eval", "+evalsha") == b"OK"
+        )
+        with tarry.Client(f"redis://odd:secret@{host}:{port}") as client, pytest.raises(tarry.ServerUnfit):
+            client.topic("orders").add(1)
+        assert running.alive
+
+
+@pytest.mark.otherserver
+def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest) -> None:
+    trio = request.getfixturevalue("constellation")("sentinels of valkey")
+    line = rules()["all"]
+    told = "-@all +sentinel|masters +auth +hello".split()
+    try:
+        for server in trio.data:
+            assert server.ask("ACL", "SETUSER", "shop-s", "reset", *line) == b"OK"
+        for watcher in trio.watchers:
+            assert watcher.ask("ACL", "SETUSER", "looker", "reset", "on", ">seen", *told) == b"OK"
+        url = trio.url.replace("://", "://shop-s:secret@") + "?sentinel_username=looker&sentinel_password=seen"
+
+        async def story() -> Any:
+            async with tarry.AsyncClient(url, namespace="shop-s") as client:
+                await client.topic("orders").add("tea")
+                return await client.pop("orders", wait=30)
+
+        with tarry.Client(url, namespace="shop-s") as client:
+            assert client.topics() == []
+        assert asyncio.run(story()).body == "tea"
+    finally:
+        for server in (*trio.data, *trio.watchers):
+            server.ask("ACL", "DELUSER", "shop-s")
+            server.ask("ACL", "DELUSER", "looker")
