@@ -75,6 +75,24 @@ def sentinel_url() -> Iterator[str]:
         yield made.url
 
 
+@pytest.fixture(scope="session")
+def constellation() -> Iterator[Callable[[str], constellations.Sentinels | constellations.BigCluster]]:
+    """``constellation("cluster of valkey")``, or ``"sentinels of redis7"``: started once, when it is first asked for."""
+    with ExitStack() as stack:
+        made: dict[str, constellations.Sentinels | constellations.BigCluster] = {}
+
+        def start(name: str) -> constellations.Sentinels | constellations.BigCluster:
+            if name not in made:
+                kind, _, server = name.partition(" of ")
+                folder = stack.enter_context(servers.short_folder())
+                binary = servers.redis7_binary(folder) if server == "redis7" else servers.valkey_binary()
+                start = constellations.big_cluster if kind == "cluster" else constellations.sentinels
+                made[name] = stack.enter_context(start(binary))
+            return made[name]
+
+        yield start
+
+
 @pytest.fixture
 def own_server() -> Iterator[Callable[..., Running]]:
     """Start a Valkey for this test alone: ``own_server(maxmemory="2mb", maxmemory_policy="allkeys-lru")``.

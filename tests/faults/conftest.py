@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import servers
+import tarry
 from faults.proxy import Proxy
 from faults.ways import KINDS, Way
 from tarry.clients.testing import Clock, TestClient
@@ -68,3 +70,28 @@ def ways(clock: Clock) -> Iterator[Callable[..., Way]]:
             return way
 
         yield make
+
+
+@pytest.fixture
+def client(running: Running) -> Iterator[tarry.Client]:
+    with tarry.Client(running.url) as client:
+        yield client
+
+
+@pytest.fixture
+def at(running: Running, name: str) -> Iterator[Any]:
+    """The topic from the side."""
+    with tarry.Client(running.url) as client:
+        yield client.topic(name)
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(120) as pool:
+        yield pool
+
+
+@pytest.fixture
+def server(own_server: Callable[..., Running]) -> Running:
+    """One that keeps what it has over a restart."""
+    return own_server("--appendonly", "yes", "--appendfsync", "always")

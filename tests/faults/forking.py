@@ -8,10 +8,12 @@ import sys
 import threading
 
 import tarry
+from tarry.links import budget
 
 
-def main(url: str, name: str) -> None:
+def main(url: str, name: str, most: str) -> None:
     logging.disable()
+    budget.BLOCKED.most = budget.SINGLE.most = int(most)
     client = tarry.Client(url)
     topic = client.topic(name)
     topic.stats()

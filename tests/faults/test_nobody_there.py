@@ -36,6 +36,7 @@ def test_an_awaited_pop_says_that_nobody_answers(url: str, wait: float) -> None:
         asyncio.run(pop())
 
 
+@pytest.mark.slow
 def test_who_comes_before_the_server_is_served(caplog: pytest.LogCaptureFixture) -> None:
     """A Cluster of one process that starts while the client is already patient."""
     caplog.set_level(logging.ERROR)

@@ -1,80 +1,17 @@
-"""Waiting on a real server, in real time: one connection waits for all, in order, and no fault makes it deaf."""
+"""Waiting on a real server, many in one process: one blocked connection, everybody served in order."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
-import pytest
-
 import tarry
-from faults.proxy import Proxy
-from tarry.links import awaiting, blocking
+from faults.blocked import HANG_S, async_story, blocked, calls, until, until_blocked, waiting
 from tarry.links.embedded.launch import Running
-from tarry.links.embedded.wire import pauses
-
-HANG_S = 30
-"""No test needs so long; it is there so that a hang is told."""
-
-
-@pytest.fixture
-def client(running: Running) -> Iterator[tarry.Client]:
-    with tarry.Client(running.url) as client:
-        yield client
-
-
-@pytest.fixture
-def at(running: Running, name: str) -> Iterator[Any]:
-    """The topic from the side."""
-    with tarry.Client(running.url) as client:
-        yield client.topic(name)
-
-
-@pytest.fixture
-def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(120) as pool:
-        yield pool
-
-
-def blocked(running: Running) -> list[str]:
-    """The ids of connections that wait."""
-    listed = running.ask("CLIENT", "LIST")
-    assert isinstance(listed, bytes)
-    rows = [dict(word.split("=", 1) for word in row.split()) for row in listed.decode().splitlines()]
-    return [row["id"] for row in rows if "b" in row["flags"]]
-
-
-def until(true: Callable[[], Any]) -> None:
-    for _ in pauses(HANG_S):
-        if true():
-            return
-    pytest.fail("it did not come to pass")
-
-
-def async_story(url: str, story: Callable[[Any], Any]) -> Any:
-    async def told() -> Any:
-        async with tarry.AsyncClient(url) as client, asyncio.timeout(HANG_S):
-            return await story(client)
-
-    return asyncio.run(told())
-
-
-async def until_blocked(running: Running) -> None:
-    while not blocked(running):  # noqa: ASYNC110  # the server tells nobody when somebody waits
-        await asyncio.sleep(0.002)
-
-
-# ── many who wait ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_thousand_waiting_pops_are_one_blocked_connection(running: Running, at: Any) -> None:
@@ -109,10 +46,6 @@ def test_a_hundred_threads_are_one_blocked_connection(
     assert at.stats().watching == 0
 
 
-def waiting(client: Any) -> int:
-    return sum(len(list(waiter._watch)) for waiter in client.engine._waiters.values())
-
-
 def test_threads_are_served_in_the_order_in_which_they_came(
     running: Running, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
 ) -> None:
@@ -144,9 +77,6 @@ def test_sixteen_threads_use_one_client(client: tarry.Client, at: Any, threads: 
     assert sorted(done) == [(worker, n) for worker in range(16) for n in range(40)]
     stats = at.stats()
     assert (stats.finished, stats.ready, stats.reserved, stats.watching) == (640, 0, 0, 0)
-
-
-# ── several topics, several posts ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_wait_for_several_topics_takes_the_first_that_has_something(
@@ -200,9 +130,6 @@ def test_a_job_of_another_process_wakes_who_waits(running: Running, at: Any, thr
         assert job is not None
         assert job.body == "tea"
         assert job.lateness.total_seconds() >= 0
-
-
-# ── the end of a wait ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_pop_never_answers_nothing_when_something_is_ready(client: tarry.Client, at: Any) -> None:
@@ -282,246 +209,3 @@ def test_who_waits_does_not_poll(running: Running, at: Any) -> None:
 
     async_story(running.url, story)
     assert calls(running) - before <= 25  # a first look, a last look, the way in and out; not one a moment
-
-
-def calls(running: Running) -> int:
-    told = running.ask("INFO", "commandstats")
-    assert isinstance(told, bytes)
-    rows = [
-        row
-        for row in told.decode().splitlines()
-        if row.startswith(("cmdstat_evalsha", "cmdstat_eval:", "cmdstat_blpop"))
-    ]
-    return sum(int(row.split("calls=")[1].split(",")[0]) for row in rows)
-
-
-# ── the waiting connection breaks ────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_killed_waiting_connection_is_replaced(running: Running, at: Any, kind: str, ways: Any) -> None:
-    async def awaited(client: Any) -> None:
-        topic = client.topic(at.name)
-        pops = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(5)]
-        for _ in range(5):
-            await until_blocked(running)
-            running.ask("CLIENT", "KILL", "ID", blocked(running)[0])
-        await until_blocked(running)
-        at.add_many(range(5))
-        assert [job.body for job in await asyncio.gather(*pops)] == list(range(5))
-
-    if kind == "async":
-        async_story(running.url, awaited)
-        return
-    with tarry.Client(running.url) as client, ThreadPoolExecutor(5) as pool:
-        pops = [pool.submit(client.topic(at.name).pop, wait=None) for _ in range(5)]
-        for _ in range(5):
-            until(lambda: blocked(running))
-            running.ask("CLIENT", "KILL", "ID", blocked(running)[0])
-        until(lambda: blocked(running))
-        at.add_many(range(5))
-        assert sorted(pop.result(HANG_S).body for pop in pops) == list(range(5))  # type: ignore[union-attr]
-
-
-def test_an_unblock_that_races_a_token_loses_nothing(running: Running, client: tarry.Client, at: Any) -> None:
-    topic, stop = client.topic(at.name), threading.Event()
-
-    def meddle() -> None:
-        while not stop.is_set():
-            for id in blocked(running):
-                running.ask("CLIENT", "UNBLOCK", id, random.choice(["TIMEOUT", "ERROR"]))
-
-    meddler = threading.Thread(target=meddle)
-    meddler.start()
-    try:
-        for n in range(60):
-            at.add(n, delay=random.uniform(0, 0.004))
-            job = topic.pop(wait=HANG_S)
-            assert job is not None
-            assert job.body == n
-            topic.finish(job)
-    finally:
-        stop.set()
-        meddler.join()
-
-
-def test_a_waiting_line_that_went_silent_is_replaced(
-    line: Proxy, at: Any, kind: str, ways: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The connection looks open, and the server's answers do not come: it is not trusted for ever."""
-    monkeypatch.setattr(blocking.WaitingLine, "wait_s", 1)
-    monkeypatch.setattr(awaiting.WaitingLine, "wait_s", 1)
-    way = ways(kind, line.url(socket_timeout=0.2), imaginary=False)
-    line.arm("ignored", at=b"BLPOP")
-    with ThreadPoolExecutor(1) as pool:
-        pop = pool.submit(way.do, way.topic(at.name), "pop", wait=None)
-        until(lambda: line.struck)
-        at.add("tea", delay=0.01)
-        assert pop.result(HANG_S).body == "tea"
-
-
-def test_who_waits_can_be_poked_while_the_waiting_line_is_refused(line: Proxy, running: Running, at: Any) -> None:
-    """Every BLPOP is cut: jobs are handed out all the same, and nobody spins."""
-    before = calls(running)
-    line.arm(*["unsent"] * 500, at=b"BLPOP")
-    at.add("tea", delay=0.3)
-    with tarry.Client(line.url()) as client:
-        job = client.topic(at.name).pop(wait=HANG_S)
-    assert job is not None
-    assert job.body == "tea"
-    assert calls(running) - before < 40
-
-
-# ── a leader is interrupted ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Interrupted(BaseException):
-    """What a signal's handler raises here: like Ctrl-C, and harmless to the test run."""
-
-
-class SoftLimit(Exception):
-    """The same, as an ordinary exception: time limits of task runners come like this."""
-
-
-@pytest.fixture
-def interrupt() -> Iterator[Callable[..., None]]:
-    """Interrupts the main thread, which runs the tests."""
-    kind: list[type[BaseException]] = [Interrupted]
-
-    def strike(number: int, frame: Any) -> None:
-        raise kind[0]
-
-    def interrupt(what: type[BaseException] = Interrupted) -> None:
-        kind[0] = what
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-
-    before = signal.signal(signal.SIGUSR1, strike)
-    yield interrupt
-    signal.signal(signal.SIGUSR1, before)
-
-
-@pytest.mark.parametrize("followers", [0, 1, 5])
-@pytest.mark.parametrize("what", [Interrupted, SoftLimit])
-def test_when_the_leader_is_interrupted_followers_take_over(
-    what: type[BaseException],
-    followers: int,
-    interrupt: Any,
-    running: Running,
-    client: tarry.Client,
-    at: Any,
-    threads: ThreadPoolExecutor,
-) -> None:
-    topic, pops = client.topic(at.name), []
-
-    def conduct() -> None:
-        until(lambda: waiting(client) == 1 and blocked(running))
-        pops.extend(threads.submit(topic.pop, wait=None) for _ in range(followers))
-        until(lambda: waiting(client) == 1 + followers)
-        interrupt(what)
-
-    conductor = threads.submit(conduct)
-    with pytest.raises(what):
-        topic.pop(wait=None)
-    conductor.result(HANG_S)
-    at.add_many(range(followers))
-    assert sorted(pop.result(HANG_S).body for pop in pops) == list(range(followers))
-    until(lambda: not blocked(running))
-    assert at.stats().watching == 0
-    at.add("tea")
-    job = topic.pop(wait=5)  # the client works as before
-    assert job is not None
-    assert job.body == "tea"
-
-
-# a socket that the driver was just opening is closed by the collector, with a warning
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore:unclosed:ResourceWarning")
-@pytest.mark.parametrize("what", [Interrupted, SoftLimit])
-@pytest.mark.parametrize("followers", [0, 3])
-def test_a_leader_interrupted_at_any_moment_loses_no_job(  # noqa: C901  # three parties in one story
-    followers: int,
-    what: type[BaseException],
-    interrupt: Any,
-    client: tarry.Client,
-    at: Any,
-    threads: ThreadPoolExecutor,
-) -> None:
-    topic, over = client.topic(at.name), threading.Event()
-    felt: list[int] = []
-    mine: SimpleQueue[None] = SimpleQueue()  # not an Event: one that is struck while it is set stays locked
-    added = finished = 0
-
-    def follow() -> int:
-        done = 0
-        while not over.is_set():
-            job = topic.pop(wait=0.05, ttr=1)
-            if job is not None:
-                topic.finish(job)
-                done += 1
-        return done
-
-    def strike() -> None:
-        while not over.is_set():
-            with contextlib.suppress(Empty):
-                mine.get(timeout=0.01)
-                threading.Event().wait(random.uniform(0, 0.003))
-                felt.clear()
-                while not felt and not over.is_set():  # what strikes a finalizer is swallowed by Python: then once more
-                    interrupt(what)
-                    for _ in pauses(2):
-                        if felt:
-                            break
-
-    crew = [threads.submit(follow) for _ in range(followers)]
-    striker = threads.submit(strike)
-    try:
-        for n in range(40):
-            at.add(n, delay=random.choice([0, 0.001, 0.002]))
-            added += 1
-            try:
-                mine.put(None)
-                while True:
-                    job = topic.pop(wait=5, ttr=1)
-                    if job is not None:
-                        at.finish(job)
-                        finished += 1
-                    topic.pop(wait=0.001, ttr=1)
-            except what:
-                felt.append(n)
-    finally:
-        over.set()
-        for worker in [*crew, striker]:
-            worker.result(HANG_S)
-    while (job := at.pop(wait=1.2)) is not None:  # what was in the very hand that was struck comes after its TTR
-        at.finish(job)
-    stats = at.stats()
-    assert (stats.finished, stats.ready, stats.reserved, stats.delayed) == (added, 0, 0, 0)
-    assert at.check().ok
-    assert at.stats().watching == 0
-
-
-def test_closing_the_client_tells_the_threads_that_wait(running: Running, at: Any, threads: ThreadPoolExecutor) -> None:
-    client = tarry.Client(running.url)
-    pops = [threads.submit(client.topic(at.name).pop, wait=None) for _ in range(8)]
-    until(lambda: waiting(client) == 8 and blocked(running))
-    client.close()
-    for pop in pops:
-        with pytest.raises(tarry.Unavailable, match="closed"):
-            pop.result(HANG_S)
-    until(lambda: not blocked(running))
-    assert at.stats().watching == 0
-    assert client.topic(at.name).pop() is None  # the next verb opens it again
-    client.close()
-
-
-def test_a_forked_process_waits_for_itself(running: Running, at: Any) -> None:
-    """A thread of the parent waits while it forks; parent and child get a job each, on connections of their own."""
-    script = Path(__file__).with_name("forking.py")
-    told = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", str(script), running.url, at.name],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
-    assert told.stderr == ""
-    assert sorted(told.stdout.split()) == ["child:closed", "child:job", "child:job", "parent:job"]
-    assert at.stats().finished == 3

@@ -37,10 +37,11 @@ class Call(Generic[T]):
 
     Every call is safe to repeat: its script knows a replay, or nothing changes, or what a lost answer handed out comes
     back after its TTR. ``undo`` makes the call that gives an answer back which nobody wants any more. ``then`` is asked right after it,
-    on the same connection: whether what it wrote is where it should be.
+    on the same connection: whether what it wrote is where it should be. ``anew`` is what to do instead where the server says that
+    a key is of another kind: nothing was done then.
     """
 
-    __slots__ = ("alone", "args", "decode", "items", "keys", "lead", "script", "then", "undo")
+    __slots__ = ("alone", "anew", "args", "decode", "items", "keys", "lead", "script", "then", "undo")
 
     def __init__(
         self,
@@ -64,13 +65,14 @@ class Call(Generic[T]):
         self.alone = alone
         self.undo = undo
         self.then = then
+        self.anew: Callable[[Call[T], WrongKind], Flow[T]] | None = None
 
     def repeated(self) -> Call[T]:
         """The same call, told that it may have been done already."""
         if not self.script.knows_replays:
             return self
         args = (*self.args[:-1], AGAIN)
-        return Call(
+        told = Call(
             self.script,
             self.keys,
             args,
@@ -81,9 +83,15 @@ class Call(Generic[T]):
             undo=self.undo,
             then=self.then,
         )
+        told.anew = self.anew
+        return told
 
     def __repr__(self) -> str:
         return f"Call({self.script.name}, {len(self.items)} values)"
+
+
+class WrongKind(ServerUnfit):
+    """A key is of another kind than it should be: another program has the name, or the topic has been given partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +161,10 @@ def refusal(words: str) -> TarryError | None:
         return BadInput("clock: " + rest + ".")
     if first == "NUMBER":
         return BadInput("delta: " + rest + ".")
+    if first == "NEWER":
+        return ServerUnfit(
+            f"A newer version of tarry wrote the {rest}, and this one cannot read it. Nothing was changed; upgrade this process."
+        )
     if first == "FIELDS":
         return ServerUnfit(f'backend="native" needs Valkey 9 or Redis 7.4, whose fields of a hash expire ({rest}).')
     return None

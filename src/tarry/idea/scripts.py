@@ -13,7 +13,7 @@ agree, or the import fails: a script and its caller cannot drift apart.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha1
 from importlib.resources import files
 
@@ -23,12 +23,14 @@ _KEYS = re.compile(r"^local ([\w, ]+) = unpack\(KEYS\)$", re.M)
 _ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
 _EACH = re.compile(r"^-- each: ([\w, ]+) = unpack\(ARGV, i, i(?: \+ \d+)?\)$", re.M)
 _INCLUDE = re.compile(r"^-- include ([\w ]+)$", re.M)
+_CALL = re.compile(rb"redis\.call\(([^,]*)")
+_COMMAND = re.compile(rb"'([A-Z]+)'")
 
 
 class Script:
     """A Lua script, ready to be called by its hash."""
 
-    __slots__ = ("knows_replays", "name", "sha", "source", "stride")
+    __slots__ = ("__dict__", "knows_replays", "looks", "name", "sha", "source", "stride")
 
     def __init__(
         self,
@@ -37,8 +39,10 @@ class Script:
         args: tuple[str, ...] = (),
         item: tuple[str, ...] = (),
         keys: tuple[str, ...] = TOPIC_PARTS,
+        looks: bool = False,
     ) -> None:
-        """``args`` come after the clock, ``item`` after them, once for each item; ``keys`` are a topic's, or others."""
+        """``args`` come after the clock, ``item`` after them, once for each item; ``keys`` are a topic's, or others.
+        ``looks``: it writes nothing, whatever it finds, so a replica can answer it."""
         raw = _read(name)
         for what, pattern, meant in (
             ("keys", _KEYS, keys),
@@ -52,10 +56,17 @@ class Script:
         self.source = _INCLUDE.sub(lambda found: "\n".join(map(_library, found[1].split())), raw).encode()
         self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
         self.stride = len(item)
+        self.looks = looks
         self.knows_replays = args[-1:] == ("again",)
 
     def __repr__(self) -> str:
         return f"Script({self.name!r})"
+
+    @cached_property
+    def commands(self) -> frozenset[bytes]:
+        """What it runs. Those that it only tries (``pcall``) are not among them: it goes on without."""
+        calls = _CALL.findall(self.source)
+        return frozenset(name for call in calls for name in _COMMAND.findall(call))
 
 
 def _declared(pattern: re.Pattern[str], raw: str) -> tuple[str, ...]:

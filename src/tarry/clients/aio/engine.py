@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tarry.clients.aio.lookout import Lines
 from tarry.clients.aio.mover import Mover
 from tarry.clients.aio.racing import race
 from tarry.clients.aio.runner import Runner
 from tarry.clients.aio.takers import Pair, Takers
+from tarry.clients.aio.viewing import Viewer
 from tarry.clients.aio.waiter import Waiter
 from tarry.clients.origin import Origin, seconds_of
 from tarry.errors import BadInput, Unavailable
-from tarry.idea.calls import Call, Command, Flow
+from tarry.idea.calls import Call, Command, Flow, Request, WrongKind
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.jobs import taking
@@ -77,9 +81,24 @@ class Engine:
 
     async def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
         """Performs what a verb said: a call, a command or a flow."""
-        if isinstance(operation, (Call, Command)):
-            return await self.runner.perform(operation)
-        return await self.runner.run(operation)
+        return await self._run(operation, self.runner.perform)
+
+    async def look(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+        """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
+        if not self.origin.address.views:
+            return await self.run(operation)
+        return await self._run(operation, self.part(Viewer).perform)
+
+    async def _run(self, operation: Call[T] | Command[T] | Flow[T], perform: Callable[[Request], Awaitable[Any]]) -> T:
+        if not isinstance(operation, (Call, Command)):
+            return await self.runner.run(operation, perform)
+        try:
+            answer: T = await perform(operation)
+        except WrongKind as fault:
+            if isinstance(operation, Command) or operation.anew is None:
+                raise
+            return await self.runner.run(operation.anew(operation, fault), perform)
+        return answer
 
     async def introduce(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
@@ -104,14 +123,40 @@ class Engine:
         if not topics:
             raise BadInput("pop: name a topic at least.")
         want, seconds = taking.want_of(n), seconds_of(wait)
-        places = [(topic, await self._places(topic)) for topic in topics]
-        slots = {self.runner.group_of(verbs.keys.due) for _, some in places for verbs in some}
-        if not seconds or len(slots) > 1:  # over several slots of a Cluster, first without waiting: in order
+        until = self.seconds() + seconds
+        while True:
+            places = [(topic, await self._places(topic)) for topic in topics]
+            try:
+                return await self._take(places, want, seconds, ttr)
+            except WrongKind as fault:
+                plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
+                for topic in plain:  # one of them has been given partitions since, or more
+                    with suppress(WrongKind):
+                        await self.run(topic.verbs.anew(fault))
+                if all(topic.verbs.only is not None for topic in plain):
+                    raise
+                seconds = max(until - self.seconds(), 0)
+
+    def seconds(self) -> float:
+        """The time that waits are counted in."""
+        return time.monotonic()
+
+    async def _take(
+        self,
+        places: Sequence[tuple[AsyncTopic[T], Sequence[TopicVerbs[T]]]],
+        want: int,
+        seconds: float,
+        ttr: Duration | None,
+    ) -> list[AsyncJob[T]]:
+        if not seconds or self._are_apart(places):  # over several slots of a Cluster, first without waiting: in order
             for topic, some in places:
                 jobs = await self._take_now(topic, some, want, ttr)
                 if jobs:
                     return jobs
         return await self._wait(places, want, seconds, ttr) if seconds else []
+
+    def _are_apart(self, places: Sequence[tuple[AsyncTopic[T], Sequence[TopicVerbs[T]]]]) -> bool:
+        return len({self.runner.group_of(verbs.keys.due) for _, some in places for verbs in some}) > 1
 
     async def _places(self, topic: AsyncTopic[T]) -> Sequence[TopicVerbs[T]]:
         only = topic.verbs.only
@@ -173,7 +218,7 @@ class Engine:
         waiter = self._waiters.get(place)
         if waiter is None:
             self._waiters = {where: one for where, one in self._waiters.items() if not where[0].is_closed()}
-            waiter = self._waiters[place] = Waiter(self.runner, self.origin.watcher())
+            waiter = self._waiters[place] = Waiter(self.runner, self.origin.watcher(), self.part(Lines))
         return waiter
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────

@@ -16,14 +16,24 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
-from tarry.clients.aio.parcels import Errand, Parcel, fail, packed
+from tarry.clients.aio.parcels import Errand, Parcel, allowed, fail, packed
 from tarry.clients.aio.way import Way
-from tarry.clients.answers import confirm, given_up, key_of, shares, spelled_out, tell_of_patience, words_of
+from tarry.clients.answers import (
+    confirm,
+    given_up,
+    key_of,
+    shares,
+    spelled_out,
+    tell_of_patience,
+    with_its_key,
+    words_of,
+)
 from tarry.clients.sync.runner import PLAIN
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Confirmation, Flow, Reply, Transaction
+from tarry.idea.calls import Call, Command, Confirmation, Flow, Reply, Request, Transaction
 from tarry.idea.patience import Patience
 from tarry.links.address import Address
+from tarry.links.awaiting import Server
 from tarry.links.blocking import Replies, sound
 from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript
 
@@ -83,6 +93,22 @@ class Runner(Way):
 
         return await self._patiently(once)
 
+    async def each(self, ask: Callable[[Server], Awaitable[R]]) -> dict[str, R]:
+        """Asks every server, all at once, and answers by the place where it is. Raises a ``TarryError``."""
+        found: dict[str, R] = {}
+
+        async def of(shown: str, url: str) -> None:
+            found[shown] = await ask(await self._server(url))
+
+        async def once() -> None:
+            left = [of(shown, url) for shown, url in self._topology.urls().items() if shown not in found]
+            for fault in await asyncio.gather(*left, return_exceptions=True):
+                if fault is not None:
+                    raise fault
+
+        await self._patiently(once)
+        return found
+
     async def _patiently(self, once: Callable[[], Awaitable[R]]) -> R:
         """Does something until no fault comes of it, or patience ends. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
@@ -114,13 +140,14 @@ class Runner(Way):
                 raise answer
         return cast("list[T | TarryError]", answers)
 
-    async def run(self, flow: Flow[T]) -> T:
-        """Performs a flow, request by request."""
+    async def run(self, flow: Flow[T], perform: Callable[[Request], Awaitable[Any]] | None = None) -> T:
+        """Performs a flow, request by request; or somebody else does each."""
+        perform = perform or self.perform
         try:
             request = next(flow)
             while True:
                 try:
-                    answer = await self.perform(request)
+                    answer = await perform(request)
                 except Exception as fault:  # noqa: BLE001  # the flow decides what it means
                     request = flow.throw(fault)
                 else:
@@ -162,7 +189,9 @@ class Runner(Way):
     async def _deliver(self, url: str, parcels: list[Parcel], then: Confirmation | None) -> None:
         more: Replies = []
         try:
-            server = self._servers.get(url) or await self._server(url)
+            server = self._servers.get(url) or await self._server(url, key_of(parcels[0].request))
+            if server.forbidden and not (parcels := allowed(server.forbidden, parcels)):
+                return
             commands = [(spelled_out if p.spelled else words_of)(p.request, self.clock) for p in parcels]
             if then is None:
                 replies = await server.exchange(commands)
@@ -185,7 +214,7 @@ class Runner(Way):
                 unknown.append(parcel)
             elif isinstance(reply, Fault):
                 for errand in parcel.errands:
-                    self._failed(errand, reply)
+                    self._failed(errand, with_its_key(reply, errand.request))
             else:
                 self._answered(parcel, reply, then, more)
         if unknown:
@@ -223,15 +252,24 @@ class Runner(Way):
         if errand.once and isinstance(fault, (Lost, Elsewhere)):
             self._look_for_servers()
         if pause is None:
-            error = given_up(fault, self._topology.shown, spent)
-            error.__cause__ = fault
-            fail(errand.future, error)
+            self._give_up(errand, fault, spent)
         elif not errand.future.done():
             if isinstance(fault, Lost) and isinstance(errand.request, Call):
                 errand.request = errand.request.repeated()
             tell_of_patience(errand.tries, fault, self._topology.shown, self._patience.bound)
             errand.tries += 1
+            self._bound(errand, fault)
             self._spawn(self._again(errand, pause, look=errand.tries > 1 or isinstance(fault, Elsewhere)))
+
+    def _bound(self, errand: Errand, fault: Fault) -> None:
+        """However long the next try takes, who waits is told when patience ends."""
+        loop, bound = asyncio.get_running_loop(), self._patience.bound
+        left = self._patience.left(loop.time() - errand.began)
+        timer = loop.call_later(left, self._give_up, errand, fault, bound)
+        errand.future.add_done_callback(lambda _: timer.cancel())
+
+    def _give_up(self, errand: Errand, fault: Fault, spent: float) -> None:
+        fail(errand.future, given_up(fault, self._topology.shown, spent))
 
     async def _again(self, errand: Errand, pause: float, *, look: bool) -> None:
         try:

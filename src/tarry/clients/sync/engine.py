@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tarry.clients.origin import Origin, seconds_of
+from tarry.clients.sync.lookout import Lines
 from tarry.clients.sync.mover import Mover
 from tarry.clients.sync.racing import Race
 from tarry.clients.sync.runner import Runner
 from tarry.clients.sync.takers import Pair, Takers
+from tarry.clients.sync.viewing import Viewer
 from tarry.clients.sync.waiter import Waiter
 from tarry.errors import BadInput, TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Flow
+from tarry.idea.calls import Call, Command, Flow, Request, WrongKind
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.jobs import taking
@@ -77,9 +80,24 @@ class Engine:
 
     def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
         """Performs what a verb said: a call, a command or a flow."""
-        if isinstance(operation, (Call, Command)):
-            return self.runner.perform(operation)
-        return self.runner.run(operation)
+        return self._run(operation, self.runner.perform)
+
+    def look(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+        """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
+        if not self.origin.address.views:
+            return self.run(operation)
+        return self._run(operation, self.part(Viewer).perform)
+
+    def _run(self, operation: Call[T] | Command[T] | Flow[T], perform: Callable[[Request], Any]) -> T:
+        if not isinstance(operation, (Call, Command)):
+            return self.runner.run(operation, perform)
+        try:
+            answer: T = perform(operation)
+        except WrongKind as fault:
+            if isinstance(operation, Command) or operation.anew is None:
+                raise
+            return self.runner.run(operation.anew(operation, fault), perform)
+        return answer
 
     def introduce(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
@@ -94,14 +112,40 @@ class Engine:
         if not topics:
             raise BadInput("pop: name a topic at least.")
         want, seconds = taking.want_of(n), seconds_of(wait)
-        places = [(topic, self._places(topic)) for topic in topics]
-        slots = {self.runner.group_of(verbs.keys.due) for _, some in places for verbs in some}
-        if not seconds or len(slots) > 1:  # over several slots of a Cluster, first without waiting: in order
+        until = self.seconds() + seconds
+        while True:
+            places = [(topic, self._places(topic)) for topic in topics]
+            try:
+                return self._take(places, want, seconds, ttr)
+            except WrongKind as fault:
+                plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
+                for topic in plain:  # one of them has been given partitions since, or more
+                    with suppress(WrongKind):
+                        self.run(topic.verbs.anew(fault))
+                if all(topic.verbs.only is not None for topic in plain):
+                    raise
+                seconds = max(until - self.seconds(), 0)
+
+    def seconds(self) -> float:
+        """The time that waits are counted in."""
+        return time.monotonic()
+
+    def _take(
+        self,
+        places: Sequence[tuple[Topic[T], Sequence[TopicVerbs[T]]]],
+        want: int,
+        seconds: float,
+        ttr: Duration | None,
+    ) -> list[Job[T]]:
+        if not seconds or self._are_apart(places):  # over several slots of a Cluster, first without waiting: in order
             for topic, some in places:
                 jobs = self._take_now(topic, some, want, ttr)
                 if jobs:
                     return jobs
         return self._wait(places, want, seconds, ttr) if seconds else []
+
+    def _are_apart(self, places: Sequence[tuple[Topic[T], Sequence[TopicVerbs[T]]]]) -> bool:
+        return len({self.runner.group_of(verbs.keys.due) for _, some in places for verbs in some}) > 1
 
     def _places(self, topic: Topic[T]) -> Sequence[TopicVerbs[T]]:
         only = topic.verbs.only
@@ -155,8 +199,9 @@ class Engine:
         place = (os.getpid(), slot)
         waiter = self._waiters.get(place)
         if waiter is None:
+            lines = self.part(Lines)
             with self._lock:
-                waiter = self._waiters.setdefault(place, Waiter(self.runner, self.origin.watcher()))
+                waiter = self._waiters.setdefault(place, Waiter(self.runner, self.origin.watcher(), lines))
         return waiter
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────

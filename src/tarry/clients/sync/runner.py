@@ -11,7 +11,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.answers import confirm, first_in_full, given_up, key_of, spelled_out, tell_of_patience, words_of
+from tarry.clients.answers import (
+    confirm,
+    first_in_full,
+    given_up,
+    key_of,
+    refuse_forbidden,
+    spelled_out,
+    tell_of_patience,
+    with_its_key,
+    words_of,
+)
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Flow, Request, Transaction
 from tarry.idea.patience import Patience
@@ -36,6 +46,7 @@ class Runner:
         self._lock = threading.Lock()
         self._servers: dict[str, Server] = {}
         self._open = False
+        self._refreshed_at = 0.0
         self._pid = os.getpid()
         self.clock = clock
 
@@ -47,12 +58,19 @@ class Runner:
         while True:
             try:
                 server = self.server_of(key_of(request))
+                if server.forbidden:
+                    refuse_forbidden(server.forbidden, request)
                 words = spelled_out(request, self.clock) if spelled else words_of(request, self.clock)
                 then = request.then if isinstance(request, Call) else None
                 asked = (words,) if then is None else (words, then.words)
-                reply, *more = server.exchange(asked, self._rescue(request) if _hands_out(request) else None)
+                rescue = self._rescue(request) if _hands_out(request) else None
+                if then is not None:
+                    reply, *more = server.unhurried.exchange(asked, rescue)
+                else:
+                    left = self._patience.left(time.monotonic() - began) if tries else None
+                    reply, *more = server.exchange(asked, rescue, left)
                 if isinstance(reply, Fault):
-                    raise reply
+                    raise with_its_key(reply, request)
                 answer = request.decode(reply)
                 confirm(then, more)
                 return answer
@@ -83,7 +101,10 @@ class Runner:
         by_server: dict[Server, list[int]] = {}
         for at, request in enumerate(requests):
             try:
-                by_server.setdefault(self.server_of(key_of(request)), []).append(at)
+                server = self.server_of(key_of(request))
+                if server.forbidden:
+                    refuse_forbidden(server.forbidden, request)
+                by_server.setdefault(server, []).append(at)
             except Fault as fault:
                 answers[at] = given_up(fault, self._topology.shown, 0)
             except TarryError as fault:
@@ -111,13 +132,14 @@ class Runner:
                 self.refresh()
         return replies
 
-    def run(self, flow: Flow[T]) -> T:
-        """Performs a flow, request by request."""
+    def run(self, flow: Flow[T], perform: Callable[[Request], Any] | None = None) -> T:
+        """Performs a flow, request by request; or somebody else does each."""
+        perform = perform or self.perform
         try:
             request = next(flow)
             while True:
                 try:
-                    answer = self.perform(request)
+                    answer = perform(request)
                 except Exception as fault:  # noqa: BLE001  # the flow decides what it means
                     request = flow.throw(fault)
                 else:
@@ -153,7 +175,7 @@ class Runner:
     def server_of(self, key: bytes) -> Server:
         """The server that has a key; found, and judged, when it is first asked for."""
         self._begin()
-        return self._known(self._topology.url_of(key))
+        return self._known(self._topology.url_of(key), key)
 
     def each(self, ask: Callable[[Server], T]) -> dict[str, T]:
         """Asks every server, and answers by the place where it is. Raises a ``TarryError``."""
@@ -170,16 +192,24 @@ class Runner:
                 self._hold_on(fault, tries, began)
                 tries += 1
 
-    def _known(self, url: str) -> Server:
+    def _known(self, url: str, key: bytes = b"") -> Server:
         server = self._servers.get(url)
-        return server if server is not None else self._meet(url)
+        return server if server is not None else self._meet(url, key)
 
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 
-    def refresh(self) -> None:
+    def node_of(self, key: bytes) -> str:
+        """The same for keys that lie on one server at the moment. Raises a ``Fault``."""
+        self._begin()
+        return self._topology.url_of(key)
+
+    def refresh(self, since: float | None = None) -> None:
+        """Looks where the servers are, unless somebody else has looked ``since`` then."""
         with self._lock:
-            self._topology.refresh()
+            if since is None or self._refreshed_at <= since:
+                self._refreshed_at = time.monotonic()
+                self._topology.refresh()
 
     def _begin(self) -> None:
         if self._open and self._pid == os.getpid():
@@ -196,11 +226,12 @@ class Runner:
                 self._open = True
                 announce(self._topology)
 
-    def _meet(self, url: str, *, scripts: bool = True) -> Server:
-        server = Server(url)
+    def _meet(self, url: str, key: bytes = b"", *, scripts: bool = True) -> Server:
+        server = Server(url, self._patience.longest_s)
         cluster = self._topology.address.kind == "cluster"
         try:
-            fitness.check(server.exchange(fitness.PROBE), self._topology.shown, cluster=cluster, scripts=scripts)
+            replies = server.exchange(fitness.probe(key))
+            server.forbidden = fitness.check(replies, self._topology.shown, cluster=cluster, scripts=scripts)
             met = self._servers.setdefault(url if scripts else PLAIN + url, server)
         except BaseException:
             server.close()

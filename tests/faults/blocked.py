@@ -1,0 +1,59 @@
+"""Who is blocked on a server, and waiting until something is so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.links.embedded.launch import Running
+from tarry.links.embedded.wire import pauses
+
+HANG_S = 30
+"""No test needs so long; it is there so that a hang is told."""
+
+
+def blocked(running: Running) -> list[str]:
+    """The ids of connections that wait."""
+    listed = running.ask("CLIENT", "LIST")
+    assert isinstance(listed, bytes)
+    rows = [dict(word.split("=", 1) for word in row.split()) for row in listed.decode().splitlines()]
+    return [row["id"] for row in rows if "b" in row["flags"]]
+
+
+def until(true: Callable[[], Any]) -> None:
+    for _ in pauses(HANG_S):
+        if true():
+            return
+    pytest.fail("it did not come to pass")
+
+
+def async_story(url: str, story: Callable[[Any], Any]) -> Any:
+    async def told() -> Any:
+        async with tarry.AsyncClient(url) as client, asyncio.timeout(HANG_S):
+            return await story(client)
+
+    return asyncio.run(told())
+
+
+async def until_blocked(running: Running) -> None:
+    while not blocked(running):  # noqa: ASYNC110  # the server tells nobody when somebody waits
+        await asyncio.sleep(0.002)
+
+
+def waiting(client: Any) -> int:
+    return sum(len(list(waiter._watch)) for waiter in client.engine._waiters.values())
+
+
+def calls(running: Running) -> int:
+    told = running.ask("INFO", "commandstats")
+    assert isinstance(told, bytes)
+    rows = [
+        row
+        for row in told.decode().splitlines()
+        if row.startswith(("cmdstat_evalsha", "cmdstat_eval:", "cmdstat_blpop"))
+    ]
+    return sum(int(row.split("calls=")[1].split(",")[0]) for row in rows)

@@ -1,0 +1,28 @@
+"""Waiting for what a server does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tarry.links.embedded import wire
+from tarry.links.embedded.launch import Running
+
+HANG_S = 30
+
+
+def until(true: Callable[[], Any]) -> None:
+    for _ in wire.pauses(HANG_S):
+        with contextlib.suppress(OSError):
+            if true():
+                return
+    pytest.fail("it did not come to pass")
+
+
+def blocked(server: Running) -> bool:
+    told = server.ask("INFO", "clients")
+    assert isinstance(told, bytes)
+    return "blocked_clients:0" not in told.decode()

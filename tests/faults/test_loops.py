@@ -1,0 +1,145 @@
+"""One awaited client in several event loops, and many verbs in one turn."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+import tarry
+from faults.blocked import until_blocked
+from faults.turns import real
+from tarry.links.embedded.launch import Running
+
+
+def test_one_client_serves_two_loops_one_after_the_other(running: Running, at: Any) -> None:
+    client = tarry.AsyncClient(running.url)
+
+    async def story(n: int) -> Any:
+        topic = client.topic(at.name)
+        waiting = asyncio.ensure_future(topic.pop(wait=5))
+        await topic.add(n)
+        job = await waiting
+        await topic.finish(job)
+        await client.close()
+        return job.body
+
+    assert [asyncio.run(story(n)) for n in range(3)] == [0, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_one_client_serves_two_loops_even_if_the_first_did_not_close_it(running: Running, at: Any) -> None:
+    client = tarry.AsyncClient(running.url)
+
+    async def story(n: int) -> Any:
+        topic = client.topic(at.name)
+        waiting = asyncio.ensure_future(topic.pop(wait=5))
+        await topic.add(n)
+        return (await waiting).body
+
+    async def end() -> None:
+        await client.close()
+
+    assert [asyncio.run(story(n)) for n in range(3)] == [0, 1, 2]
+    asyncio.run(end())
+
+
+def test_two_loops_at_once_are_refused_in_words(running: Running, at: Any) -> None:
+    client = tarry.AsyncClient(running.url)
+
+    async def inner() -> None:
+        with pytest.raises(tarry.BadInput, match="another event loop"):
+            await client.topic(at.name).stats()
+
+    async def outer() -> None:
+        await client.topic(at.name).stats()
+        await asyncio.to_thread(lambda: asyncio.run(inner()))
+        assert (await client.topic(at.name).stats()).ready == 0
+        await client.close()
+
+    asyncio.run(outer())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_loop_that_ends_while_pops_wait_ends(running: Running, at: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """``asyncio.run`` cancels all that is left: nothing hangs, nothing complains, nothing is lost."""
+    at.add("tea", delay=0.1)
+
+    async def story() -> None:
+        client = tarry.AsyncClient(running.url)
+        tasks = [asyncio.ensure_future(client.topic(at.name).pop(wait=None)) for _ in range(10)]
+        await until_blocked(running)
+        del tasks
+
+    asyncio.run(story())
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"]
+    assert at.pop(wait=2, ttr=1).body == "tea"
+
+
+def test_verbs_of_one_turn_do_not_disturb_each_other(running: Running, at: Any) -> None:
+    async def story(client: Any) -> None:
+        topic = client.topic(at.name)
+        adds = await asyncio.gather(*[topic.add(n, id=f"job-{n}") for n in range(300)])
+        assert [added.id for added in adds] == [f"job-{n}" for n in range(300)]
+        jobs = await asyncio.gather(*[topic.pop() for _ in range(300)])
+        assert sorted(job.body for job in jobs) == list(range(300))
+        answers = await asyncio.gather(
+            *[topic.finish(job) for job in jobs],
+            topic.add("new", id="new"),
+            topic.add("newer", id="new"),
+            topic.get("new"),
+            topic.delete("nobody"),
+            topic.stats(),
+            return_exceptions=True,
+        )
+        assert answers[:300] == [None] * 300
+        assert answers[300].created
+        assert isinstance(answers[301], tarry.JobExists)
+        assert answers[302].body == "new"
+
+    real(running.url, story)
+    assert at.stats().finished == 300
+
+
+def test_an_id_added_twice_in_one_turn_is_where_it_is(running: Running, at: Any) -> None:
+    async def story(client: Any) -> None:
+        topic = client.topic(at.name)
+        await topic.stats()
+        first, second, third = await asyncio.gather(
+            topic.add("tea", id="a"),
+            topic.add("milk", id="a"),
+            topic.add("salt", id="a", if_exists="keep"),
+            return_exceptions=True,
+        )
+        assert first.created
+        assert (second.state, third.state) == ("ready", "ready")
+
+    real(running.url, story)
+
+
+def test_many_that_are_finished_in_one_turn_fit_into_scripts(running: Running, at: Any) -> None:
+    """Nine thousand ids in one script are more than Lua unpacks."""
+    at.add_many(range(9000))
+
+    async def story(client: Any) -> None:
+        topic = client.topic(at.name)
+        batches = await asyncio.gather(*[topic.pop_many(1000) for _ in range(9)])
+        await asyncio.gather(*[topic.finish_many(jobs) for jobs in batches])
+
+    real(running.url, story)
+    assert at.stats().finished == 9000
+
+
+def test_a_job_finished_twice_in_one_turn_is_counted_once(running: Running, at: Any) -> None:
+    at.add("tea")
+
+    async def story(client: Any) -> None:
+        topic = client.topic(at.name)
+        job = await topic.pop()
+        await asyncio.gather(topic.finish(job), topic.finish(job), return_exceptions=True)
+
+    real(running.url, story)
+    assert at.stats().finished == 1

@@ -1,0 +1,127 @@
+"""A server that does not answer at all, and a loop that stood still: whoever waits is told in time, and no answer is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.links.embedded.launch import Running
+
+WAIT_S, PATIENCE_S = 0.5, 1.0
+SOON_S = WAIT_S + PATIENCE_S + 3.0
+"""With what a busy machine adds. One answer more than there may be would take five seconds."""
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def frozen(own_server: Callable[..., Running]) -> Iterator[tuple[str, Callable[[], None]]]:
+    running = own_server()
+    yield running.url, running.freeze
+    running.thaw()
+
+
+WAITS: dict[str, Callable[[Any], Any]] = {
+    "a pop": lambda client: client.topic("orders").pop(wait=WAIT_S),
+    "a pop over several topics": lambda client: client.pop("orders", "letters", "bills", wait=WAIT_S),
+    "a poll of a shared queue": lambda client: client.blocking_queue("told").poll(wait=WAIT_S),
+    "a lock": lambda client: client.lock("told", wait=WAIT_S).acquire(),
+}
+
+CASES = [*((what, True) for what in WAITS), ("a pop over several topics", False), ("a lock", False)]
+
+
+def warm(client: Any) -> list[Any]:
+    """What a client has done before the server stands still."""
+    due_soon = {"delay": "2s"}  # so that it waits in a seat, which it would hand back
+    return [
+        client.topic("orders").add("tea", **due_soon), client.topic("letters").add("tea", **due_soon),
+        client.topic("bills").stats(), client.blocking_queue("told").size(), client.lock("warm").state(),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "met"), CASES)
+def test_who_waits_is_told_when_the_wait_and_the_patience_are_over(
+    frozen: tuple[str, Callable[[], None]], what: str, met: bool
+) -> None:
+    url, freeze = frozen
+    with tarry.Client(url, patience=PATIENCE_S) as client:
+        if met:
+            warm(client)
+        freeze()
+        began = time.monotonic()
+        with pytest.raises(tarry.Unavailable, match="did not answer"):
+            WAITS[what](client)
+        assert time.monotonic() - began < SOON_S
+
+
+@pytest.mark.parametrize(("what", "met"), CASES)
+def test_who_awaits_is_told_as_soon(frozen: tuple[str, Callable[[], None]], what: str, met: bool) -> None:
+    url, freeze = frozen
+
+    async def story() -> None:
+        async with tarry.AsyncClient(url, patience=PATIENCE_S) as client:
+            if met:
+                await asyncio.gather(*warm(client))
+            freeze()
+            began = time.monotonic()
+            with pytest.raises(tarry.Unavailable, match="did not answer"):
+                await WAITS[what](client)
+            assert time.monotonic() - began < SOON_S
+
+    asyncio.run(story())
+
+
+def test_who_waits_already_is_told_when_the_server_stands_still(frozen: tuple[str, Callable[[], None]]) -> None:
+    url, freeze = frozen
+
+    async def story() -> None:
+        async with tarry.AsyncClient(url, patience=PATIENCE_S) as client:
+            topic = client.topic("orders")
+            await topic.add("tea", delay="1h")
+            waits = asyncio.create_task(topic.pop(wait=1))
+            blocking = tarry.Client(url, patience=PATIENCE_S)
+            also = asyncio.create_task(asyncio.to_thread(blocking.pop, "orders", wait=1))
+            await asyncio.sleep(0.5)
+            freeze()
+            began = time.monotonic()
+            answers = await asyncio.gather(waits, also, return_exceptions=True)
+            assert [type(answer) for answer in answers] == [tarry.Unavailable] * 2
+            assert time.monotonic() - began < SOON_S
+            await asyncio.to_thread(blocking.close)
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_came_while_the_loop_stood_still_is_not_lost(own_server: Callable[..., Running]) -> None:
+    """A handler that blocks its loop for longer than an answer may take: the server had answered in time."""
+    url = own_server().url
+
+    async def story(turns: int) -> None:
+        async with tarry.AsyncClient(url + "?socket_timeout=0.5") as client:
+            topic = client.topic("orders")
+            job = await topic.add("tea", id=str(turns))
+            popped = asyncio.create_task(topic.pop())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            time.sleep(0.7)  # noqa: ASYNC251  # it is what this is about
+            found = await popped
+            assert found is not None, f"lost after {turns} turns"
+            assert found.id == job.id
+            await topic.finish(found)
+
+    for turns in (2, 3, 6, 7):
+        asyncio.run(story(turns))
+
+
+def test_a_confirmation_has_its_time_though_patience_is_short(own_server: Callable[..., Running]) -> None:
+    """It is said within two seconds that no replica has it: not that nobody answered."""
+    with tarry.Client(own_server().url, patience="1s") as client:
+        client.topic("orders").add("rice", id="rice")
+        with pytest.raises(tarry.Unavailable, match="Added, but 0 of 1 replicas"):
+            client.topic("orders").add("tea", durability="replicated")
+        assert client.topic("orders").stats().ready == 2

@@ -1,0 +1,24 @@
+"""Stories in an event loop, turn by turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import tarry
+from faults.blocked import HANG_S
+
+
+def real(url: str, story: Callable[[Any], Any]) -> Any:
+    """A story with a client of its own, in real time, that must not hang."""
+
+    async def told() -> Any:
+        client = tarry.AsyncClient(url)
+        try:
+            async with asyncio.timeout(HANG_S):
+                return await story(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(told(), debug=False)
