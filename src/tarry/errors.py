@@ -9,6 +9,7 @@ says what happened and what to do about it, and is a ``TarryError``:
     ├── StaleReceipt                    the reservation is no longer yours
     ├── BodyError                       a body does not decode as the topic's type
     ├── Unavailable (ConnectionError)   the server did not answer; safe to try again
+    │   └── Unconfirmed                 it was added, and is not where ``durability`` wants it
     ├── ServerUnfit                     the server cannot be used as it is
     ├── NotAllowed (PermissionError)    a service refuses the token, or what it may not do
     ├── NotAcquired                     a lock was not had in time
@@ -64,7 +65,7 @@ class StaleReceipt(TarryError):
 
 
 class BodyError(TarryError):
-    """The body does not decode as the topic's type. Bury the job, or read ``job.raw``."""
+    """The body does not decode as the topic's type. Release the job for a consumer that knows it, bury it, or read ``job.raw``."""
 
     code = "body_error"
 
@@ -78,6 +79,12 @@ class Unavailable(TarryError, ConnectionError):
         super().__init__(message or self.__doc__)
         #: how many jobs of the same ``…_many`` call were certainly done before
         self.done = done
+
+
+class Unconfirmed(Unavailable):
+    """It was added, and did not get where ``durability`` wants it in time. Look after the replicas, or the disk; do not add again."""
+
+    code = "unconfirmed"
 
 
 class ServerUnfit(TarryError):

@@ -208,13 +208,15 @@ def test_jobs_of_several_slots_that_come_at_once_are_handed_out_once(six: BigClu
 
 
 def test_who_stops_waiting_for_several_slots_loses_nothing(six: BigCluster) -> None:
-    asyncio.run(stop_waiting(six.url))
+    asyncio.run(stop_waiting(six))
 
 
-async def stop_waiting(url: str) -> None:
-    async with tarry.AsyncClient(url) as client:
+async def stop_waiting(six: BigCluster) -> None:
+    async with tarry.AsyncClient(six.url) as client:
         waiting = asyncio.ensure_future(client.pop(*SLOTS, wait=60))
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(30):
+            while not any(told(node, "INFO", "clients")["blocked_clients"] != "0" for node in six.nodes if node.alive):  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
         for name in SLOTS:
             await client.topic(name).add("tea", id="tea")
         waiting.cancel()

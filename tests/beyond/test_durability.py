@@ -70,9 +70,9 @@ def test_too_few_replicas_are_told_and_the_job_is_there(pair: Any) -> None:
             await client.topic("orders").add("jam", durability=2)
 
     with tarry.Client(url_of(master), namespace="few") as client:
-        with pytest.raises(tarry.Unavailable, match="1 of 2 replicas"):
+        with pytest.raises(tarry.Unconfirmed, match="1 of 2 replicas"):
             client.topic("orders").add("tea", durability=2)
-        with pytest.raises(tarry.Unavailable, match="1 of 2 replicas"):
+        with pytest.raises(tarry.Unconfirmed, match="1 of 2 replicas"):
             asyncio.run(awaited(tarry.AsyncClient(url_of(master), namespace="few")))
         assert client.topic("orders").stats().ready == 2
 

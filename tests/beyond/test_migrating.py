@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -72,8 +73,10 @@ def test_everything_that_waits_and_the_dead_move(two: Any, clock: Clock) -> None
     assert {job.id: job.attempt for job in jobs}["tried"] == 2
 
 
-@pytest.mark.parametrize("steps", range(1, 10))
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", range(4, 13))
 def test_broken_off_anywhere_it_goes_on(two: Any, clock: Clock, steps: int) -> None:
+    """The first steps are those of the options and the schedules."""
     old, new = two
     fill(old, clock)
     before = seen(old)
@@ -89,6 +92,31 @@ def test_broken_off_anywhere_it_goes_on(two: Any, clock: Clock, steps: int) -> N
     old.migrate("orders", theirs)
     assert seen(new) == {id: row for id, row in before.items() if id != "held"}
     assert list(seen(old)) == ["held"]
+
+
+def test_a_job_on_its_way_is_told_as_it_was(two: Any, clock: Clock) -> None:
+    old, new = two
+    topic = old.topic("orders")
+    topic.add("tea", id="later", delay="1h")
+    topic.add("tea", id="now")
+    due = topic.get("later").due
+    old.engine.run(leaving.depart(topic.verbs._plain.keys))
+    assert [(job.state, job.body) for job in topic.get_many(["later", "now"])] == [("delayed", "tea"), ("ready", "tea")]
+    kept = topic.add("other", id="later", if_exists="keep")
+    assert (kept.created, kept.state, kept.due) == (False, "delayed", due)
+    with pytest.raises(tarry.JobExists, match="ready"):
+        topic.add("other", id="now")
+    assert old.migrate("orders", new.topic("orders"), dry_run=True).moved == 2
+    assert topic.delete("later") == "delayed"
+    topic.add("again", id="later", delay="2h")
+    topic.add("anew", id="now", if_exists="replace")
+    assert old.migrate("orders", new.topic("orders")).moved == 2
+    assert sorted(job.body for job in new.topic("orders").list()) == ["again", "anew"]
+    assert topic.stats().added == topic.stats().deleted + topic.stats().replaced
+    topic.add_many(range(3))
+    old.engine.run(leaving.depart(topic.verbs._plain.keys))
+    assert topic.purge() == 3
+    assert old.engine.run(leaving.on_the_way(topic.verbs._plain.keys)) == 0
 
 
 def test_an_id_that_is_taken_over_there_stays(two: Any) -> None:
@@ -125,11 +153,18 @@ def test_it_moves_awaited_too(two: Any, clock: Clock) -> None:
 
 
 @pytest.mark.slow
-def test_under_load_every_job_is_handed_out_once(own_server: Callable[..., Running]) -> None:
+@pytest.mark.parametrize("partitions", [(1, 1), (3, 7)], ids=["plain", "growing"])
+def test_under_load_every_job_is_handed_out_once(
+    own_server: Callable[..., Running], partitions: tuple[int, int]
+) -> None:
     """Real time: producers go over to the new server, consumers work on both, and the rest is moved meanwhile."""
     old_url, new_url = own_server().url, own_server().url
+    for url, number in zip((old_url, new_url), partitions, strict=True):
+        with tarry.Client(url) as client:
+            client.topic("orders", partitions=number).stats()
     taken: list[tuple[Any, int]] = []
-    over = threading.Event()
+    beats: list[datetime] = []
+    over, all_done = threading.Event(), threading.Event()
 
     def consume(url: str) -> None:
         with tarry.Client(url) as client:
@@ -137,10 +172,16 @@ def test_under_load_every_job_is_handed_out_once(own_server: Callable[..., Runni
                 for job in client.topic("orders").pop_many(20, wait="50ms"):
                     with job:
                         assert job.lateness.total_seconds() >= 0
-                        taken.append((job.body, job.attempt))
+                        if job.body == "beat":
+                            beats.append(job.due)
+                        else:
+                            taken.append((job.body, job.attempt))
+                if len(taken) >= 4000 and len(beats) >= 5:
+                    all_done.set()
 
     threads = [threading.Thread(target=consume, args=(url,)) for url in (old_url, new_url)]
     with tarry.Client(old_url) as old, tarry.Client(new_url) as new:
+        old.schedules.put("orders", "beat", "beat", every="100ms", missed="all")
         old.topic("orders").add_many([tarry.NewJob(n, delay=n / 2000) for n in range(2000)])
         for thread in threads:
             thread.start()
@@ -149,10 +190,11 @@ def test_under_load_every_job_is_handed_out_once(own_server: Callable[..., Runni
             getattr(old.topic("orders").stats(), state) for state in ("delayed", "ready", "reserved")
         ):
             old.migrate("orders", new.topic("orders"))
-        until = time.monotonic() + 30
-        while len(taken) < 4000 and time.monotonic() < until:
-            time.sleep(0.01)
+        all_done.wait(30)
         over.set()
         for thread in threads:
             thread.join()
         assert sorted(taken) == [(n, 1) for n in range(4000)]
+        assert [one.id for one in new.schedules.list("orders")] == ["beat"]
+    beats.sort()
+    assert {b - a for a, b in pairwise(beats)} == {timedelta(milliseconds=100)}, "none is lost, none is twice"

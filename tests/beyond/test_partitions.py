@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -12,45 +11,11 @@ import pytest
 from redis.crc import key_slot
 
 import tarry
-from story import faces
+from beyond.conftest import PARTS
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.errors import BadInput
-from tarry.verbs.jobs import putting
 from tarry.verbs.jobs.parting import place_of
-from tarry.words.keys import topic_keys
-
-SERVERS = ["valkey", pytest.param("cluster", marks=pytest.mark.otherserver)]
-PARTS = 5
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def namespace(request: pytest.FixtureRequest) -> str:
-    return f"parts-{abs(hash(request.node.nodeid))}"
-
-
-@pytest.fixture(params=SERVERS)
-def url(request: pytest.FixtureRequest) -> str:
-    if request.param == "valkey":
-        return str(request.getfixturevalue("valkey_url"))
-    nodes = request.getfixturevalue("cluster_nodes")
-    return "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in nodes)
-
-
-@pytest.fixture(params=["sync", "async"])
-def face(request: pytest.FixtureRequest, url: str, clock: Clock, namespace: str) -> Iterator[Any]:
-    made = faces.imaginary(request.param, url, clock, namespace)
-    yield made
-    faces.end(made)
-
-
-@pytest.fixture
-def topic(face: Any) -> Any:
-    return face.topic("orders", partitions=PARTS)
+from tarry.words.keys import SLOTS, partition_keys, partition_of
 
 
 def told(face: Any, story: Any) -> Any:
@@ -73,10 +38,28 @@ def test_jobs_lie_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
     told(face, story())
 
 
-def test_the_slots_are_different() -> None:
-    slots = {key_slot(topic_keys("default", "orders", n).due) for n in range(8)}
-    assert len(slots) == 8
-    assert len({key_slot(key) for key in topic_keys("default", "orders", 3)}) == 1
+def test_a_partition_has_a_slot_and_all_its_keys_are_there() -> None:
+    slots = [{key_slot(key) for key in partition_keys("default", "orders", n, 8)} for n in range(8)]
+    assert [len(each) for each in slots] == [1] * 8
+    assert len(set[int]().union(*slots)) == 8
+
+
+@pytest.mark.parametrize("masters", [2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize("partitions", [2, 3, 8, 12, 30, 100])
+def test_the_partitions_lie_evenly_over_the_masters(partitions: int, masters: int) -> None:
+    """However many there are of both: no master has two more than its share."""
+    for topic in ("orders", "t", "测试/7"):
+        slots = [key_slot(partition_keys("default", topic, n, partitions).due) for n in range(partitions)]
+        assert len(set(slots)) == partitions
+        shares = Counter(slot * masters // SLOTS for slot in slots)
+        assert max(shares.values()) < partitions / masters + 2
+        assert min(shares[n] for n in range(masters)) > partitions / masters - 2
+
+
+def test_a_tag_tells_of_what_it_is() -> None:
+    due = partition_keys("default", "a.b/c", 3, 8).due
+    assert partition_of(due.removeprefix(b"tarry:{default/").removesuffix(b"}:due")) == (b"a.b/c", 3)
+    assert partition_of(b"a.b/c") == (b"a.b/c", -1)
 
 
 def test_every_verb_works_as_on_a_plain_topic(face: Any, topic: Any, clock: Clock) -> None:
@@ -162,12 +145,39 @@ def test_their_number_is_found_and_stays(face: Any, topic: Any) -> None:
         with pytest.raises(BadInput, match="has 5, and not 4"):
             await wrong(face, "orders", 4).stats()
         await face.topic("plain").add("tea", delay="1h")
-        with pytest.raises(BadInput, match="plain topic with jobs"):
+        with pytest.raises(BadInput, match="has been used"):
             await wrong(face, "plain", 2).stats()
         with pytest.raises(BadInput, match="reach them all"):
             await topic.add_many([1, 2], atomic=True)
-        with pytest.raises(BadInput, match="has partitions"):
-            await topic.configure(concurrency=3)
+
+    told(face, story())
+
+
+def test_whoever_is_first_makes_them(face: Any) -> None:
+    """The number has been said, and no verb of that handle was called yet."""
+
+    async def story() -> None:
+        face.topic("orders", partitions=PARTS)
+        other = face.topic("orders")
+        await other.add("tea")
+        assert len(await face.run(other.verbs.parts())) == PARTS
+        schedules = face.client.schedules
+        face.topic("letters", partitions=2)
+        made = schedules.put("letters", "s", every="1h")
+        assert (await made if asyncio.iscoroutine(made) else made).next is not None
+        assert len(await face.run(face.topic("letters").verbs.parts())) == 2
+
+    told(face, story())
+
+
+def test_a_number_that_was_said_of_a_plain_topic_disturbs_nobody_else(face: Any) -> None:
+    async def story() -> None:
+        await face.topic("plain").add("tea", id="tea", delay="1h")
+        with pytest.raises(BadInput, match="has been used"):
+            await wrong(face, "plain", 2).stats()
+        again = face.topic("plain")
+        face.client.engine.origin._known.numbers.clear()
+        assert (await again.get("tea")).body == "tea"
 
     told(face, story())
 
@@ -177,21 +187,6 @@ def wrong(face: Any, name: str, partitions: int) -> Any:
     made = face.topic(name, partitions=partitions)
     face.topics_made.remove(made)
     return made
-
-
-def test_whoever_takes_it_for_a_plain_topic_is_refused(face: Any, topic: Any) -> None:
-    """A process that asked before there were partitions."""
-
-    async def story() -> None:
-        stale = face.topic("orders", type=dict)
-        await topic.add("tea", delay="1h")
-        plain = stale.verbs._plain
-        for verb in (putting.add(plain.desk, {}), plain.stats(), plain.pop(1, None)):
-            with pytest.raises(tarry.ServerUnfit, match="WRONGTYPE"):
-                await face.run(verb)
-        assert (await topic.stats()).added == 1
-
-    told(face, story())
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1025, True, "8", 2.0])
@@ -238,3 +233,16 @@ def test_a_worker_finds_the_partitions(url: str, clock: Clock, namespace: str) -
 
     asyncio.run(story())
     assert sorted(done) == [n for n in range(60) if n % 10 != 3]
+
+
+def test_within_a_partition_jobs_come_by_due_time(face: Any, topic: Any, clock: Clock) -> None:
+    async def story() -> None:
+        await topic.add_many([tarry.NewJob(n, id=f"{n}", delay=(n * 37) % 100) for n in range(100)])
+        clock.advance("2m")
+        jobs = [job for _ in range(40) for job in await topic.pop_many(3)]
+        assert len(jobs) == 100
+        for index in range(PARTS):
+            dues = [job.due for job in jobs if place_of(job.id, PARTS) == index]
+            assert dues == sorted(dues)
+
+    told(face, story())

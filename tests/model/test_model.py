@@ -31,6 +31,8 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import putting, settling
 from tarry.verbs.jobs.options import options
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1_000_000
 PLENTY = int(os.environ.get("TARRY_MODEL_GAMES", "800"))
 IDS = st.sampled_from(["a", "b", "c", "d", "测"])

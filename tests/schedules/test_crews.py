@@ -21,6 +21,8 @@ from tarry.verbs.schedules.firing import attend, stamp
 from tarry.verbs.schedules.rhythms import following, rhythm
 from tarry.words.durations import SECOND
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600 * SECOND
 
 

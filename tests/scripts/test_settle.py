@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import taking
-from watch.model import earliest, settle
+from watch.rules import earliest, settle
 
 GRACE, ROUND, HORIZON = 1_000_000, 10_000_000, 10_500_000
 NOW = 1_800_000_000_000_000
@@ -22,6 +23,7 @@ SEATS = st.dictionaries(st.sampled_from([b"me", b"a", b"b", b"c"]), MOMENTS, max
 PLENTY = 600
 
 
+@pytest.mark.slow
 @settings(
     max_examples=PLENTY,
     deadline=None,

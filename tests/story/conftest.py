@@ -29,22 +29,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
-NOT_OVER_HTTP = {"test_schedules.py"}
-"""Clients of a service have no schedules; a service has its own rows for them, if any."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = [
-        item
-        for item in items
-        if item.path.name in NOT_OVER_HTTP
-        and isinstance(item, pytest.Function)
-        and "http" in str(getattr(item, "callspec", None) and item.callspec.params.get("face"))
-    ]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
-
-
 @pytest.fixture
 def clock() -> Clock:
     return Clock()

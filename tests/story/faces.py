@@ -86,6 +86,11 @@ class Seen:
         self._inside = inside
 
     @property
+    def outside(self) -> Any:
+        """The topic as the service's client knows it."""
+        return self._outside
+
+    @property
     def verbs(self) -> Any:
         self._inside.get_many(["-"])  # so that it knows its partitions, as one that was used does
         return self._inside.verbs

@@ -89,6 +89,7 @@ async def test_a_holder_has_a_name(face: Face, topic: Any, holder: Any) -> None:
         await topic.touch_holder(holder, 5)
 
 
+@pytest.mark.slow
 async def test_more_jobs_than_one_script_takes_are_settled_in_steps(face: Face, topic: Any, clock: Clock) -> None:
     """Lua unpacks some 8,000 values at most."""
     jobs: list[Any] = []

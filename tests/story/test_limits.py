@@ -1,4 +1,4 @@
-"""The story, continued: topics that must not go too fast. A model that knows no buckets says what is too fast."""
+"""Limits of a topic: rates, bursts, both together; what is told of them, and refused."""
 
 from __future__ import annotations
 
@@ -10,33 +10,19 @@ from typing import Any
 import pytest
 import redis
 
+from story.draining import MINUTE, drain
 from story.faces import Face
 from story.test_putting_in import US, now
 from tarry import BadInput, Limited, NewJob, Rate
 from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.jobs import settling
 from tarry.words.durations import SECOND
-
-MINUTE = timedelta(minutes=1)
-
-
-async def drain(topic: Any, clock: Clock, span: Any, n: int = 1, finish: bool = True) -> list[int]:
-    """Takes whatever there is for so long; answers when each job was handed out."""
-    end, moments = clock.us + round(span.total_seconds() * SECOND), []
-    while clock.us < end:
-        jobs = await topic.pop_many(n, wait=(end - clock.us) / SECOND)
-        moments += [clock.us] * len(jobs)
-        if finish:
-            await topic.finish_many(jobs)
-    return moments
 
 
 def never_above(moments: list[int], count: int, per: timedelta, burst: int) -> bool:
     """Between any two hand-outs, both counted, lie no more than the burst and what the rate lets through meanwhile."""
     span = per // US
     return all((j - i + 1 - burst) * span <= (b - a) * count for (i, a), (j, b) in combinations(enumerate(moments), 2))
-
-
-# ── rate ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_rate_spreads_jobs_evenly(face: Face, topic: Any, clock: Clock) -> None:
@@ -61,6 +47,7 @@ async def test_a_burst_goes_at_once_after_a_quiet_time(face: Face, topic: Any, c
     assert len(await topic.pop_many(30)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "burst"), [("1/s", None), ("7/s", 3), ("1000/s", None), ("100/m", 1), ("999/37s", 10), ("3/1m", None)]
 )
@@ -111,31 +98,6 @@ async def test_changing_the_rate_never_lets_more_through(face: Face, topic: Any,
     assert len(await topic.pop_many(9)) == 9
 
 
-# ── concurrency ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_cap_holds_over_all_consumers(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.configure(concurrency=3)
-    await topic.add_many(range(10))
-    jobs = [*await topic.pop_many(2), *await topic.pop_many(5)]
-    assert [job.body for job in jobs] == [0, 1, 2]
-    assert await topic.pop() is None
-    await topic.finish(jobs[0])
-    assert (await topic.pop()).body == 3
-    await topic.release(jobs[1], 60)
-    await topic.bury(jobs[2])
-    assert [job.body for job in await topic.pop_many(9)] == [4, 5]
-
-
-async def test_a_reservation_that_runs_out_frees_its_place(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.configure(concurrency=1)
-    await topic.add_many(list("ab"))
-    lost = await topic.pop(ttr=30)
-    job = await topic.pop(wait="1h")
-    assert now(clock) == lost.due + timedelta(seconds=30, microseconds=2)
-    assert (job.body, job.attempt) == ("b", 1)
-
-
 async def test_a_live_change_holds_at_once(face: Face, topic: Any, clock: Clock) -> None:
     await topic.add_many(range(10))
     assert len(await topic.pop_many(4)) == 4
@@ -145,90 +107,6 @@ async def test_a_live_change_holds_at_once(face: Face, topic: Any, clock: Clock)
     assert len(await topic.pop_many(9)) == 2
     await topic.configure(concurrency=None)
     assert len(await topic.pop_many(9)) == 4
-
-
-async def finish_it(topic: Any, job: Any) -> None:
-    await topic.finish(job)
-
-
-async def release_it(topic: Any, job: Any) -> None:
-    await topic.release(job, 60)
-
-
-async def bury_it(topic: Any, job: Any) -> None:
-    await topic.bury(job)
-
-
-async def delete_it(topic: Any, job: Any) -> None:
-    await topic.delete(job.id)
-
-
-async def replace_it(topic: Any, job: Any) -> None:
-    await topic.add("new", id=job.id, if_exists="replace", delay=60)
-
-
-async def give_it_back(topic: Any, _: Any) -> None:
-    await topic.release_holder("web-1")
-
-
-async def purge_reserved(topic: Any, _: Any) -> None:
-    await topic.purge("reserved")
-
-
-async def raise_the_cap(topic: Any, _: Any) -> None:
-    await topic.configure(concurrency=2)
-
-
-async def lift_the_cap(topic: Any, _: Any) -> None:
-    await topic.configure(concurrency=None)
-
-
-WAYS = [
-    finish_it,
-    release_it,
-    bury_it,
-    delete_it,
-    replace_it,
-    give_it_back,
-    purge_reserved,
-    raise_the_cap,
-    lift_the_cap,
-]
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_whatever_frees_a_place_calls_one_who_waits(face: Face, topic: Any, clock: Clock, way: Any) -> None:
-    await topic.configure(concurrency=1)
-    await topic.add_many(["held", "waits"])
-    topic.verbs.holder = b"web-1"
-    job = await topic.pop(ttr="1h")
-    await face.run(_empty_look(topic))
-    wake = topic.verbs.keys.wake
-    assert await face.run(_length(wake)) == 0, "the cap is reached: nothing can be done before the reservation ends"
-    await way(topic, job)
-    assert await face.run(_length(wake)) == 1
-
-
-def _empty_look(topic: Any) -> Any:
-    from tarry.verbs.jobs import taking
-
-    return taking.pop(topic.verbs.keys, 1, ttr=b"0", holder=b"", need=1, me=b"me")
-
-
-def _length(key: bytes) -> Any:
-    from tarry.idea.calls import Command
-
-    return Command((b"LLEN", key), int)
-
-
-async def test_without_a_cap_a_finish_tells_nobody(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.add_many(list("ab"))
-    a, b = await topic.pop_many(2)
-    await topic.finish(a)
-    assert await face.run(_length(topic.verbs.keys.wake)) == 0
-    await topic.configure(concurrency=5)
-    await topic.finish(b)
-    assert await face.run(_length(topic.verbs.keys.wake)) == 0, "places were not scarce"
 
 
 async def test_rate_and_cap_hold_together(face: Face, topic: Any, clock: Clock) -> None:
@@ -242,9 +120,6 @@ async def test_rate_and_cap_hold_together(face: Face, topic: Any, clock: Clock) 
     await topic.purge("reserved")
     assert len(await topic.pop_many(50)) == 2
     assert (await topic.stats()).limited == Limited("rate", now(clock) + timedelta(milliseconds=100))
-
-
-# ── what waits ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_what_waits_for_a_limit_keeps_its_order_and_its_attempts(face: Face, topic: Any, clock: Clock) -> None:
@@ -297,58 +172,6 @@ async def test_waiting_for_a_limit_is_not_lateness(face: Face, topic: Any, clock
     clock.advance(5)
     await topic.pop()
     assert (await topic.stats()).lateness.max > timedelta(seconds=5)
-
-
-# ── max_lateness ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_what_would_come_too_late_is_dead_as_stale(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.configure(max_lateness="5m")
-    await topic.add("old", id="old")
-    clock.advance("1m")
-    await topic.add("new", id="new")
-    clock.advance("4m0.001s")
-    job = await topic.pop()
-    assert job.id == "new"
-    info = await topic.get("old")
-    assert (info.state, info.reason, info.attempts) == ("dead", "stale", 0)
-    assert (await topic.stats()).died == 1
-    assert await topic.kick("old") == "dead"
-    assert (await topic.pop()).id == "old", "kicked, it is due anew"
-
-
-async def test_a_jobs_own_max_lateness_wins(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.add("a", id="a", max_lateness=1, headers={"k": "v"})
-    await topic.add_many([NewJob(b"raw", id="b", max_lateness="1h"), NewJob("c", id="c")], max_lateness=2)
-    await topic.configure(max_lateness=10)
-    await topic.add("d", id="d")
-    clock.advance(1)
-    clock.advance(1)
-    a = await topic.get("a")
-    assert (a.body, a.headers) == ("a", {"k": "v"})
-    clock.advance(30)
-    job = await topic.pop()
-    assert (job.id, job.body) == ("b", b"raw")
-    assert await topic.pop() is None
-    assert [info.reason for info in await topic.get_many(["a", "c", "d"])] == ["stale"] * 3
-
-
-async def test_many_that_are_too_late_do_not_hold_up_the_rest(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.add_many(range(450), max_lateness=1)
-    clock.advance(2)
-    await topic.add("fresh")
-    assert (await topic.pop()).body == "fresh"
-    assert (await topic.stats()).dead == 450
-
-
-async def test_a_job_that_waited_for_a_limit_too_long_is_stale_too(face: Face, topic: Any, clock: Clock) -> None:
-    await topic.configure(rate="1/10s", max_lateness=15)
-    await topic.add_many([NewJob(n, id=str(n)) for n in range(4)])
-    assert len(await drain(topic, clock, MINUTE)) == 1
-    assert (await topic.get("3")).reason == "stale"
-
-
-# ── saying it ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_what_is_configured_is_told(face: Face, topic: Any) -> None:
@@ -407,3 +230,56 @@ def test_many_clients_share_one_rate_and_one_cap(valkey_url: str, namespace: str
     assert never_above(moments, 50, timedelta(seconds=1), 4)
     for client in crew:
         client.close()
+
+
+# ── what nobody saw ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def give_back(face: Face, topic: Any, jobs: list[Any]) -> None:
+    """As who waits in several places does with what another one was faster for."""
+    due = [b"@%d" % round(job.due.timestamp() * SECOND) for job in jobs]
+    await face.run(settling.release(topic.verbs.keys, jobs, due, unseen=True))
+
+
+async def test_what_is_given_back_unseen_gives_its_share_back(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="1/s", burst=3)
+    clock.advance("1h")
+    await topic.add_many(range(9))
+    jobs = await topic.pop_many(9)
+    assert len(jobs) == 3
+    await give_back(face, topic, jobs[:2])
+    assert [job.body for job in await topic.pop_many(9)] == [0, 1]
+    assert await topic.pop() is None
+    await topic.release(jobs[2], 0, count=False)
+    assert await topic.pop() is None, "that one was in somebody's hands"
+
+
+async def test_a_share_that_time_has_given_back_does_not_come_twice(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.configure(rate="1/s", burst=2)
+    clock.advance("1h")
+    await topic.add_many(range(9))
+    first = await topic.pop_many(9, ttr="1h")
+    clock.advance(2)
+    assert len(await topic.pop_many(9)) == 2
+    await give_back(face, topic, first)
+    assert await topic.pop() is None
+    last = await topic.pop(wait="1h")
+    await topic.configure(rate="1/h", burst=1)
+    await give_back(face, topic, [last])
+    assert await topic.pop() is None, "nor across another rate"
+
+
+async def test_never_above_though_many_are_given_back(face: Face, topic: Any, clock: Clock) -> None:
+    defaults = await topic.configure(rate="7/s", burst=3)
+    luck, moments = random.Random(7), list[int]()
+    await topic.add_many(range(200))
+    while len(moments) < 150:
+        jobs = await topic.pop_many(luck.choice([1, 2, 5]), wait="1h")
+        handed, back = clock.us, [job for job in jobs if luck.random() < 0.5]
+        if luck.random() < 0.3:
+            clock.advance(f"{luck.choice([1, 50, 140, 400])}ms")
+        await give_back(face, topic, back)
+        kept = [job for job in jobs if job not in back]
+        moments += [handed] * len(kept)
+        await topic.finish_many(kept)
+    assert never_above(moments, 7, defaults.rate.per, 3)

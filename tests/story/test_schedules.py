@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from story.faces import Awaited, Face, SyncFace, end, imaginary
+from story.faces import Awaited, Face, Seen, SyncFace
 from story.test_putting_in import US, now
 from tarry import BadInput
 from tarry.clients.testing import Clock
@@ -18,17 +17,20 @@ MINUTE = timedelta(minutes=1)
 UTC = timezone.utc
 
 
-@pytest.fixture(params=["sync", "async"])
-def face(request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str) -> Iterator[Face]:
-    """The service has no schedules."""
-    made = imaginary(request.param, valkey_url, clock, namespace)
-    yield made
-    end(made)
-
-
 @pytest.fixture
 def schedules(face: Face) -> Any:
-    return Awaited(face.client.schedules) if isinstance(face, SyncFace) else face.client.schedules
+    return Given(Awaited(face.client.schedules) if isinstance(face, SyncFace) else face.client.schedules)
+
+
+class Given:
+    """Schedules that are given topics as their client knows them."""
+
+    def __init__(self, schedules: Any) -> None:
+        self._schedules = schedules
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._schedules, name)
+        return lambda *given, **named: verb(*[one.outside if isinstance(one, Seen) else one for one in given], **named)
 
 
 async def work(topic: Any, clock: Clock, span: timedelta) -> list[tuple[datetime, datetime]]:
@@ -245,13 +247,3 @@ async def test_what_makes_no_sense_is_refused(
     with pytest.raises(BadInput, match=said):
         await schedules.put(topic, id, **named)
     assert written() == {}
-
-
-async def test_a_topic_with_partitions_is_refused_in_words(face: Face, schedules: Any, valkey_url: str) -> None:
-    parted = face.topic("parted", partitions=3)
-    await parted.add("tea")
-    with pytest.raises(BadInput, match="has partitions"):
-        await schedules.put(parted, "s", every=60)
-    with pytest.raises(BadInput, match="has partitions"):
-        await schedules.put("parted", "s", every=60)
-    assert await schedules.list("parted") == []

@@ -1,4 +1,4 @@
-"""From a shared queue into a topic: a flow over the verbs of both."""
+"""From a shared queue into a topic, and from one topic into another: flows over the verbs of both."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tarry.clients.origin import Origin
 from tarry.errors import BadInput
 from tarry.idea.calls import Flow, ask
 from tarry.verbs.delayed import leaving, moving
 from tarry.verbs.delayed.desk import QueueDesk
 from tarry.verbs.jobs.face import TOPICS_OWN
+from tarry.verbs.jobs.leaving import Migrated, migrate, refuse_itself
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.shapes import NewJob
 from tarry.words.durations import MILLISECOND, as_datetime
@@ -26,11 +28,17 @@ class MovedOver:
 
 
 def move_to_topic(
-    desk: QueueDesk[Any], topic: RoutedVerbs[Any], progress: Callable[[int], object] | None = None
+    desk: QueueDesk[Any],
+    topic: RoutedVerbs[Any],
+    progress: Callable[[int], object] | None = None,
+    most: int | None = None,
 ) -> Flow[MovedOver]:
-    """Everything that is not due yet. Broken off anywhere, it goes on where it was."""
+    """Everything that is not due yet, or ``most`` of it, rounded up to a step. Broken off anywhere, it goes on where it was."""
     moved = aside = 0
-    while claimed := (yield from ask(leaving.claim(desk))):
+    while most is None or moved + aside < most:
+        claimed = yield from ask(leaving.claim(desk))
+        if not claimed:
+            break
         fit, unfit = _sorted(claimed, topic)
         if unfit:
             yield from ask(moving.aside(desk.keys, [(one.payload, reason) for one, reason in unfit]))
@@ -71,3 +79,32 @@ def _sorted(
         else:
             fit.append(one)
     return fit, unfit
+
+
+def migrate_some(here: RoutedVerbs[Any], there: RoutedVerbs[Any], *, dry_run: bool, most: int) -> Flow[Migrated]:
+    """About ``most`` jobs, into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
+    refuse_itself(True, here.desk, there.desk)
+    return _migrate_some(here, there, dry_run=dry_run, most=most)
+
+
+def _migrate_some(here: RoutedVerbs[Any], there: RoutedVerbs[Any], *, dry_run: bool, most: int) -> Flow[Migrated]:
+    from_parts = yield from here.parts()
+    to_parts = yield from there.parts()
+    journey = migrate(from_parts, to_parts, dry_run=dry_run, most=most)
+    answer: Any = None
+    while True:
+        try:
+            _, request = journey.send(answer)
+        except StopIteration as end:
+            done: Migrated = end.value
+            return done
+        answer = yield request
+
+
+def refuse_services(what: str, *handles: Any) -> None:
+    """A client of a server cannot reach what a service has. Raises ``BadInput``."""
+    for handle in handles:
+        if not isinstance(handle.engine.origin, Origin):
+            raise BadInput(
+                f"{what}: {handle.name} is of a service; open it with a tarry.Client at its server, or let an HTTPClient do it all."
+            )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from tarry.clients.origin import Origin
 from tarry.errors import BadInput
@@ -13,13 +13,17 @@ from tarry.idea.calls import Flow, ask
 from tarry.verbs import registry
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import options, stored
+from tarry.verbs.jobs.face import TopicVerbs
+from tarry.verbs.jobs.parting import each, home_of
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import keeping, rhythms
 from tarry.verbs.schedules.keeping import Said
 from tarry.verbs.schedules.plans import Kept, Missed, Plan, id_of, missed_of
 from tarry.words.durations import Duration, as_datetime, as_timedelta, moment
+from tarry.words.keys import TopicKeys
 
+R = TypeVar("R")
 _UNSENT = b"\1" + bytes(8)
 """Format and date, which the script writes before what was sent."""
 
@@ -31,6 +35,7 @@ class Schedule:
     ``next`` is its next occurrence, ``None`` while it is paused. ``fired`` counts its jobs, ``skipped`` the occurrences that
     were missed and not made up for. ``from_code``: a worker's code declares it; ``orphaned``: no living worker's does any more.
     ``version`` marks the definition that code declared last, ``declared`` says when; both are ``None`` for one put by hand.
+    ``damaged``: what is stored cannot be read, or only by a newer tarry; put it anew, or delete it.
     """
 
     topic: str
@@ -48,6 +53,7 @@ class Schedule:
     version: str | None
     declared: datetime | None = field(compare=False)
     changed: datetime
+    damaged: bool
     _bodies: Bodies[Any] = field(repr=False, compare=False)
     _plan: Plan = field(repr=False)
 
@@ -60,7 +66,7 @@ class Schedule:
     def following(self, count: int, after: datetime) -> list[datetime]:
         """The occurrences after a moment, from the next one on; none while it is paused. Raises ``BadInput`` where this machine
         does not know the time zone."""
-        if self.next is None:
+        if self.next is None or self.damaged:
             return []
         found = rhythms.several(self._plan.rhythm, moment(self.next), moment(after), count)
         return [as_datetime(at) for at in found]
@@ -68,12 +74,17 @@ class Schedule:
     @property
     def body(self) -> Any:
         """The body of its jobs, decoded now. Raises ``BodyError``."""
-        return self._bodies.decode(*stored.body_of(_UNSENT + self._plan.value))
+        return self._bodies.decode(*self.encoded)
+
+    @property
+    def encoded(self) -> tuple[bytes, int]:
+        """The body of its jobs as it is stored, and the flag that says what it is."""
+        return stored.body_of(_UNSENT + self._plan.value)
 
     @property
     def raw(self) -> bytes:
         """The body of its jobs as it is stored."""
-        return stored.body_of(_UNSENT + self._plan.value)[0]
+        return self.encoded[0]
 
     @property
     def head(self) -> stored.Head:
@@ -107,14 +118,14 @@ def said(
     return Said(id, rhythm, missed_of(missed), value, None if first is None else moment(first, "first"))
 
 
-def shown(desk: TopicDesk[Any], one: Kept) -> Schedule:
+def shown(topic: str, bodies: Bodies[Any], one: Kept) -> Schedule:
     plan, rhythm = one.plan, one.plan.rhythm
     return Schedule(
-        topic=desk.name,
+        topic=topic,
         id=plan.id,
         every=as_timedelta(rhythm.every_us) if rhythm.every_us else None,
         cron=rhythm.cron or None,
-        tz=None if rhythm.every_us else rhythm.tz,
+        tz=rhythm.tz if rhythm.cron else None,
         missed=plan.about.missed,
         next=None if one.next is None else as_datetime(one.next),
         paused=plan.paused,
@@ -125,26 +136,37 @@ def shown(desk: TopicDesk[Any], one: Kept) -> Schedule:
         version=one.version,
         declared=None if one.declared is None else as_datetime(one.declared),
         changed=as_datetime(plan.changed),
-        _bodies=desk.bodies,
+        damaged=plan.damaged,
+        _bodies=bodies,
         _plan=plan,
     )
 
 
-def in_one_place(verbs: RoutedVerbs[Any]) -> Flow[None]:
-    """A schedule and its jobs lie in one place. Raises ``BadInput`` where a topic has partitions."""
-    parts = yield from verbs.parts()
-    if len(parts) > 1:
-        name = verbs.desk.name
-        raise BadInput(
-            f"schedule: {name} has partitions; put it into a topic of one place, whose handler adds to {name}."
-        )
-
-
 def declare(verbs: RoutedVerbs[Any], schedules: Sequence[Said]) -> Flow[keeping.Declared]:
-    """Says what the code of a worker has in a topic."""
-    if schedules:
-        yield from in_one_place(verbs)
-    return (yield from keeping.declare(verbs.desk.keys, schedules))
+    """Says what the code of a worker has in a topic: to each partition what lies there, for it also learns so what is gone."""
+
+    def say(parts: Sequence[TopicVerbs[Any]]) -> Flow[keeping.Declared]:
+        older, taken, any_from_code = list[str](), list[str](), False
+        for index, part in enumerate(parts):
+            mine = [one for one in schedules if home_of(id_of(one.id), len(parts)) == index]
+            found = yield from keeping.declare(part.keys, mine)
+            older += found.older
+            taken += found.taken
+            any_from_code = any_from_code or found.any_from_code
+        return keeping.Declared(tuple(older), tuple(taken), any_from_code)
+
+    return verbs.over(say)
+
+
+def at_home(verbs: RoutedVerbs[Any], id: str, do: Callable[[TopicKeys], Flow[R]]) -> Flow[R]:
+    """Something with a schedule, in the partition that its name says."""
+    raw = id_of(id)
+    return verbs.over(lambda parts: do(parts[home_of(raw, len(parts))].keys))
+
+
+def count(verbs: RoutedVerbs[Any]) -> Flow[int]:
+    """How many schedules a topic has."""
+    return verbs.over(lambda parts: each(parts, lambda part: keeping.count(part.keys), sum))
 
 
 class ScheduleVerbs:
@@ -155,7 +177,9 @@ class ScheduleVerbs:
 
     def verbs(self, topic: Any) -> RoutedVerbs[Any]:
         """A topic's verbs: of the topic itself, or by its name."""
-        found: RoutedVerbs[Any] = topic.verbs if hasattr(topic, "verbs") else self.origin.verbs(topic, None)
+        found: Any = topic.verbs if hasattr(topic, "verbs") else self.origin.verbs(topic, None)
+        if not isinstance(found, RoutedVerbs):
+            raise BadInput(f"topic: {topic.name} is one of a service's client; give its name.")
         return found
 
     def desk(self, topic: Any) -> TopicDesk[Any]:
@@ -181,14 +205,13 @@ class ScheduleVerbs:
         return self._put(verbs, said(verbs.desk, id, body, every, cron, tz, first, missed, opts))
 
     def _put(self, verbs: RoutedVerbs[Any], one: Said) -> Flow[Schedule]:
-        yield from in_one_place(verbs)
-        found = yield from keeping.put(verbs.desk.keys, one)
-        return shown(verbs.desk, found)
+        found = yield from at_home(verbs, one.id, lambda keys: keeping.put(keys, one))
+        return shown(verbs.desk.name, verbs.desk.bodies, found)
 
     def get(self, topic: Any, id: str) -> Flow[Schedule | None]:
-        desk = self.desk(topic)
-        found = yield from keeping.get(desk.keys, id)
-        return None if found is None else shown(desk, found)
+        verbs = self.verbs(topic)
+        found = yield from at_home(verbs, id, lambda keys: keeping.get(keys, id))
+        return None if found is None else shown(verbs.desk.name, verbs.desk.bodies, found)
 
     def list(self, topic: Any) -> Flow[list[Schedule]]:
         topics: list[Any] = [topic]
@@ -196,10 +219,10 @@ class ScheduleVerbs:
             topics = yield from ask(registry.known(self.origin.namespace))
         found: list[Schedule] = []
         for one in topics:
-            desk = self.desk(one)
-            kept = yield from keeping.everything(desk.keys)
-            found += [shown(desk, schedule) for schedule in kept]
+            verbs = self.verbs(one)
+            kept = yield from verbs.over(lambda parts: keeping.everything([part.keys for part in parts]))
+            found += [shown(verbs.desk.name, verbs.desk.bodies, schedule) for schedule in kept]
         return found
 
     def switch(self, topic: Any, id: str, what: Any) -> Flow[bool]:
-        return keeping.switch(self.desk(topic).keys, id, what)
+        return at_home(self.verbs(topic), id, lambda keys: keeping.switch(keys, id, what))

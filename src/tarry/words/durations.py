@@ -32,6 +32,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)\s*")
 _PARTS = re.compile(rf"(?:{_PART.pattern})+")
 _ISO = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _HINT = 'give seconds, a timedelta, or text such as "10m", "1h30m" or "PT10M"'
+_TEXT_HINT = 'write seconds, or such as "10m", "1h30m" or "PT10M"'
 
 
 def microseconds(value: Duration, what: str = "delay", *, least: int = 0) -> int:
@@ -71,7 +72,7 @@ def _parse(text: str, what: str) -> int:
         number = math.nan
     if math.isfinite(number):
         return round(number * SECOND) if abs(number) < FOREVER_US else FOREVER_US + 1
-    raise BadInput(f"{what}: {text[:40]!r} is no duration; {_HINT}.")
+    raise BadInput(f"{what}: {text[:40]!r} is no duration; {_TEXT_HINT}.")
 
 
 def _times(number: str, unit: int) -> int:

@@ -13,13 +13,19 @@
     tarry:{NAMESPACE/TOPIC}:plans      hash         schedule → rhythm, job, counts
     tarry:{NAMESPACE/TOPIC}:declared   hash         schedule → when, and which version, code said of it
     tarry:{NAMESPACE/TOPIC}:leaving    hash         id → the place it had                   only while `migrate` runs
+    tarry:{NAMESPACE/TOPIC}:moving     hash         schedule → departure, next, plan        only while `migrate` runs
+    tarry:{NAMESPACE/TOPIC}:moved      hash         schedule → the departure that arrived   for a month after `migrate`
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
     tarry:{NAMESPACE}:workers          hash         worker → since when, what it says of itself   live workers, a hint too
     tarry:{NAMESPACE}:heard            sorted set   worker → when it was last heard, server µs  for half a minute it lives
     tarry:NAMESPACE:tokens             hash         id → hash, scopes and limits of a token     for services, outside the slot
 
 The braces are the hash tag: all keys of a topic live in one slot of a Cluster. Partition 3 of a topic has its keys under
-``tarry:{NAMESPACE/TOPIC{3}:``, in a slot of their own; the topic's ``meta`` and ``jobs`` are then texts, how many there are.
+``tarry:{NAMESPACE/TOPIC{3.K}:``, in a slot of their own; K is the first number that puts it into its part of all slots, so that
+the partitions lie evenly over the masters. The topic's ``meta`` and ``jobs`` are then texts, how many there are and that they
+spread so: ``8 spread``.
+On a Cluster, a process that waits in more than 16 slots subscribes to a sharded channel in each further one, named like its
+first ``wake``; nobody publishes there, its end tells that the slot has moved.
 
 A queue that is shared with Java applications has Redisson's keys (tarry.verbs.redisson.names), and beside them ours:
 
@@ -63,13 +69,21 @@ A QUEUE, LOCK or MAP that has a brace in its name stands there without braces ar
 
 from __future__ import annotations
 
+from binascii import crc_hqx
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
 
 from tarry.words import names
 
+SLOTS = 16384
+NEAR = 64
+"""One of so many slots is good enough, and soon found."""
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
+DEPARTING_PARTS = (*TOPIC_PARTS, "leaving")
 SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
+MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
 
 WORKER_PARTS = ("workers", "heard")
 
@@ -149,11 +163,42 @@ class MapKeys(NamedTuple):
     hints: bytes
 
 
-def topic_keys(namespace: str, topic: str, partition: int | None = None) -> TopicKeys:
-    """The keys of a topic, or of one of its partitions."""
-    number = b"{%d" % partition if partition is not None else b""
-    tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(topic, "topic") + number + b"}:"
-    return TopicKeys(*[tag + part.encode() for part in TOPIC_PARTS])
+def topic_keys(namespace: str, topic: str) -> TopicKeys:
+    """The keys of a topic."""
+    return _tagged(_stem(namespace, topic))
+
+
+def partition_keys(namespace: str, topic: str, partition: int, among: int) -> TopicKeys:
+    """The keys of a partition, counted from 0, among so many: a slot as far from the next as they are all from each other.
+
+    Names that differ by a digit only would fall upon few of a Cluster's masters: its hash is linear. Topics that were made
+    before this have such names; for them ``among`` is 0.
+    """
+    stem = _stem(namespace, topic)
+    if not among:
+        return _tagged(b"%s{%d" % (stem, partition))
+    start, near = _slot_of(stem) + partition * SLOTS // among, max(SLOTS // (4 * among), NEAR)
+    tags = (b"%s{%d.%d" % (stem, partition, k) for k in count())
+    return _tagged(next(tag for tag in tags if (_slot_of(tag) - start) % SLOTS < near))
+
+
+def partition_of(tag: bytes) -> tuple[bytes, int]:
+    """What stands in the braces of a topic's key behind the namespace: the topic, and the partition or -1."""
+    topic, _, number = tag.partition(b"{")
+    return topic, int(number.partition(b".")[0] or -1)
+
+
+def _slot_of(tag: bytes) -> int:
+    """The slot of a Cluster that keys with this hash tag lie in."""
+    return crc_hqx(tag, 0) % SLOTS
+
+
+def _stem(namespace: str, topic: str) -> bytes:
+    return names.namespace(namespace) + b"/" + names.name(topic, "topic")
+
+
+def _tagged(tag: bytes) -> TopicKeys:
+    return TopicKeys(*[b"tarry:{" + tag + b"}:" + part.encode() for part in TOPIC_PARTS])
 
 
 def schedule_keys(keys: TopicKeys) -> tuple[bytes, ...]:
@@ -162,9 +207,21 @@ def schedule_keys(keys: TopicKeys) -> tuple[bytes, ...]:
     return (*keys, stem + b"schedules", stem + b"plans", stem + b"declared")
 
 
+def moving_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """A topic's keys, those of its schedules, and of those that move, as MOVING_PARTS names them."""
+    stem = keys.due.removesuffix(b"due")
+    return (*schedule_keys(keys), stem + b"moving", stem + b"moved")
+
+
 def departing_key(keys: TopicKeys) -> bytes:
     """Where jobs are that leave the topic for another one."""
     return keys.due.removesuffix(b"due") + b"leaving"
+
+
+@lru_cache(4096)
+def with_departing(keys: TopicKeys) -> tuple[bytes, ...]:
+    """A topic's keys, and where its jobs are that leave, as DEPARTING_PARTS names them."""
+    return (*keys, departing_key(keys))
 
 
 def topics_key(namespace: str) -> bytes:
@@ -195,6 +252,12 @@ def leaving_key(keys: QueueKeys) -> bytes:
 def lock_keys(lock: str, token: str, channel: str) -> LockKeys:
     """Redisson's names."""
     return LockKeys(lock.encode(), token.encode(), channel.encode())
+
+
+def holders_channel(keys: LockKeys) -> bytes:
+    """Nothing is said there. A holder that listens for the word that his lock is free listens here too, so that he is not
+    counted among those who wait for it."""
+    return keys.channel + b":holder"
 
 
 def guarded_keys(namespace: str, queue: str) -> GuardedKeys:

@@ -18,6 +18,7 @@ RateLike = int | str | tuple[int, Duration]
 MOST, LONGEST_US = 1_000_000, 366 * DAY
 _TEXT = re.compile(r"(\d+)\s*/\s*(\S.*)")
 _HINT = 'write "100/1m", (100, "1m"), or a number for so many a second'
+_TEXT_HINT = 'write "100/1m" or "5/s"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def rate(value: object) -> tuple[int, int]:
     elif isinstance(value, tuple) and len(value) == 2:
         count, span = value
     if not isinstance(count, int) or isinstance(count, bool):
-        raise BadInput(f"rate: {value!r}; {_HINT}.")
+        raise BadInput(f"rate: {value!r}; {_TEXT_HINT if isinstance(value, str) else _HINT}.")
     if not 1 <= count <= MOST:
         raise BadInput(
             f"rate: {count} jobs; it is a whole number from 1 to {MOST:,}. To hand out nothing, pause the topic."

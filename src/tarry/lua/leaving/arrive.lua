@@ -5,16 +5,17 @@ local clock = unpack(ARGV)
 -- Jobs come from another topic, as they were: due times, attempts and faults are kept, receipts are not.
 -- Answers for each 1, or 0 where another job has the id, or this one is about to leave: then this topic is the one it
 -- comes from, by another URL. The same job again is there already: its answer was lost.
--- include clock job limits gates watch
+-- include clock plain job limits gates watch
 
 local FIRST, STRIDE = 2, 4
 local SETS, answers = {due = due, dead = dead}, {}
 for i = FIRST, #ARGV, STRIDE do
   local id, place, value, run = unpack(ARGV, i, i + 3)
+  local name, at = string.match(place, '^(%a+) (%d+)$')
+  if not SETS[name or ''] then return redis.error_reply('NEWER place of the job ' .. id) end
   if redis.call('HEXISTS', leaving, id) == 1 then
     answers[#answers + 1] = 0
   elseif redis.call('HSETNX', jobs, id, value) == 1 then
-    local name, at = string.match(place, '^(%a+) (%d+)$')
     redis.call('ZADD', SETS[name], at, id)
     if run ~= '' then
       local attempt, limit, _, first, _, fault = unpack_run(run)

@@ -4,7 +4,7 @@ local clock, limit = unpack(ARGV)
 -- Takes up to `limit` jobs that wait, those due first, then dead ones, out of their places, and keeps the places in
 -- `leaving` until somebody says that the jobs have arrived where they go. What was left there is first. At most 1 MB.
 -- Answers for each: id, place ("due 1700000000000000"), head and body, run.
--- include clock job
+-- include clock plain job
 
 local ENOUGH = 1000000
 limit = tonumber(limit)

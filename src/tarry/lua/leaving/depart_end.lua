@@ -10,13 +10,14 @@ local SETS, gone, back = {due = due, dead = dead}, 0, false
 for i = FIRST, #ARGV, STRIDE do
   local id, arrived = unpack(ARGV, i, i + 1)
   local place = redis.call('HGET', leaving, id)
+  local name, at = string.match(place or '', '^(%a+) (%d+)$')
+  if place and arrived ~= '1' and not SETS[name or ''] then return redis.error_reply('NEWER place of the job ' .. id) end
   if place then
     redis.call('HDEL', leaving, id)
     if arrived == '1' then
       redis.call('HDEL', runs, id)
       gone = gone + redis.call('HDEL', jobs, id)
     else
-      local name, at = string.match(place, '^(%a+) (%d+)$')
       redis.call('ZADD', SETS[name], at, id)
       back = true
     end

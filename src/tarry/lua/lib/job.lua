@@ -5,9 +5,13 @@ local FORMAT = 1
 local HEAD = '<BdBII'   -- format, created, flags, ttr ms (0: none given), max attempts (0: none given)
 local NONCE_AT, NONCE_TO, HEAD_SIZE = 19, 26, 28
 local HAS_LATEST = 64   -- of the flags: µs after which it is too late follow, 8 bytes
+local RAW = 1           -- of the flags: a body of plain bytes
 local RUN = '<IIddB'    -- attempt, limit (0: none), receipt, first failure, length of holder; then holder, fault
 local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295
+
+-- A flag that this version does not know is a newer version's: what follows may be something else.
+local function is_known(flags) return flags % HAS_LATEST <= RAW and flags < 2 * HAS_LATEST end
 
 local function nonce_of(value) return string.sub(value, NONCE_AT, NONCE_TO) end
 

@@ -7,15 +7,22 @@
 --                 n jobs a span of µs, `burst` of them at once after a quiet time; `cap` reserved at a time;
 --                 µs after which a job is not handed out any more
 --   spent         "since used": so many went since; the next goes at since + (used + 1 - burst) * span / n
+--   paced         when the rate was last changed
 --   opened        when a place was last free again under a full cap
 
+--
+-- Another shape of `limited` is a newer version's: nothing is handed out by what cannot be read (pop.lua says so).
+
+local LIMITED, CLOSED = '^(%d+) (%d+) (%d+) (%d+) (%d+)$', 60000000
+
 local function read_limits(limited, spent, opened)
-  local n, span, burst, cap, latest = string.match(limited, '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local n, span, burst, cap, latest = string.match(limited, LIMITED)
+  if not n then return {opened = 0, gates = function() return now + CLOSED, false end} end
   n, span, burst, cap, latest = tonumber(n), tonumber(span), tonumber(burst), tonumber(cap), tonumber(latest)
   local since, used, held = 0, 0, cap > 0 and redis.call('ZCARD', reserved) or 0
   if n > 0 then
     since, used = string.match(spent or '0 0', '^(%d+) (%d+)$')
-    since, used = tonumber(since), tonumber(used)
+    since, used = tonumber(since or 0), tonumber(used or 0)
     if since + used * span / n <= now then since, used = now, 0 end  -- quiet for so long: the whole burst again
   end
   local found = {opened = tonumber(opened or 0), latest = latest > 0 and latest}

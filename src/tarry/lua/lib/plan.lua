@@ -9,6 +9,11 @@ local PLAN_FORMAT, PLAN = 1, '<BBddIIHI'
 
 local PLAN_SIZE = struct.size(PLAN)
 
+-- A plan of another format is a newer version's, which is left as it is.
+local function is_newer(stored) return #stored >= PLAN_SIZE and string.byte(stored) ~= PLAN_FORMAT end
+
+local function is_readable(stored) return #stored >= PLAN_SIZE and string.byte(stored) == PLAN_FORMAT end
+
 local function unpack_plan(stored)
   local format, paused, after, changed, fired, skipped, r, a, at = struct.unpack(PLAN, stored)
   return {
@@ -28,7 +33,7 @@ end
 -- Defines a schedule. What is kept of an older one: whether it is paused, its counts, and where it is if the rhythm is the same.
 local function define(id, rhythm, about, value, next, after)
   local old = redis.call('HGET', plans, id)
-  old = old and #old >= PLAN_SIZE and unpack_plan(old)
+  old = old and is_readable(old) and unpack_plan(old)
   local plan = {
     paused = old and old.paused or 0, fired = old and old.fired or 0, skipped = old and old.skipped or 0,
     changed = math.max(old and old.changed + 1 or 0, now),

@@ -9,7 +9,7 @@ local clock = unpack(ARGV)
 --
 -- Answers now, how many schedules code has here, then for each: 0 as it is, 1 it has to change (say it again with `next`),
 -- 2 a newer version is about, 3 somebody else has put a schedule of this name.
--- include clock job limits gates watch plan
+-- include clock plain job limits gates watch plan
 
 local FIRST, STRIDE, LEASE, MOST = 2, 7, 150000000, 8
 local answers, changed = {now, 0}, false

@@ -13,7 +13,7 @@ local stamp, answers = struct.pack('<Bd', FORMAT, now), {}
 for i = FIRST, #ARGV, STRIDE do
   local id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
   local plan, score, added = redis.call('HGET', plans, id), redis.call('ZSCORE', schedules, id), -1
-  plan = plan and #plan >= PLAN_SIZE and unpack_plan(plan)
+  plan = plan and is_readable(plan) and unpack_plan(plan)
   if plan and score and tonumber(score) == tonumber(at) and plan.changed == tonumber(changed) then
     redis.call('ZREM', schedules, id)  -- the first write is a removal: works with a full memory too
     if next ~= '' then redis.call('ZADD', schedules, next, id) end

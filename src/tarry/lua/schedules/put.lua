@@ -4,7 +4,7 @@ local clock = unpack(ARGV)
 --
 -- Defines schedules, or defines them anew. One whose rhythm stays goes on where it is; another begins at `next`.
 -- Answers for each 1, or 0 where code declares it.
--- include clock job limits gates watch plan
+-- include clock plain job limits gates watch plan
 
 local FIRST, STRIDE = 2, 6
 local answers = {}

@@ -4,9 +4,13 @@ local clock, what = unpack(ARGV)
 --
 -- "pause", "resume" (from `next` on; what fell into the pause is not made up for) or "delete".
 -- Answers for each 1, or 0 where there is no such schedule.
--- include clock job limits gates watch plan
+-- include clock plain job limits gates watch plan
 
 local FIRST, STRIDE = 3, 3
+for i = FIRST, #ARGV, STRIDE do
+  local stored = redis.call('HGET', plans, ARGV[i])
+  if stored and what ~= 'delete' and is_newer(stored) then return redis.error_reply('NEWER schedule ' .. ARGV[i]) end
+end
 local answers = {}
 for i = FIRST, #ARGV, STRIDE do
   local id, next, after = unpack(ARGV, i, i + 2)

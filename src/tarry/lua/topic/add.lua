@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
 local clock, mode, again = unpack(ARGV)
 -- each: id, when, value = unpack(ARGV, i, i + 2)
 --
@@ -10,7 +10,7 @@ local clock, mode, again = unpack(ARGV)
 --
 -- Answers now, then for each item: its due time, or the state that refused it ("!dead 1700000000000000"; "=" where it
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state".
--- include clock job limits gates watch
+-- include clock job leaving limits gates watch
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -33,7 +33,7 @@ if mode == 'all' then
     if string.sub(when, 1, 1) == 'e' then
       local old = redis.call('HGET', jobs, id)
       if old and nonce_of(old) ~= nonce_sent(value) then
-        return 'EXISTS ' .. (i - FIRST) / STRIDE .. ' ' .. (place_of(id) or 'lost')
+        return 'EXISTS ' .. (i - FIRST) / STRIDE .. ' ' .. (place_of(id) or place_left(id) or 'lost')
       end
     end
   end
@@ -63,11 +63,13 @@ local function meet(id, when, value, index)
     redis.call('ZREM', reserved, id)
     redis.call('ZREM', dead, id)
     redis.call('HDEL', runs, id)
+    redis.call('HDEL', leaving, id)
     redis.call('HSET', jobs, id, stamp .. value)
     replaced = replaced + 1
     return put(id, due_of(index, when, now))
   end
   local state, since = place_of(id)
+  if not state then state, since = place_left(id) end
   if not state then  -- put in by this very script, and not in its place yet
     for k = 2, #scores, 2 do
       if scores[k] == id then since = scores[k - 1] end

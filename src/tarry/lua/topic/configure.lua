@@ -1,30 +1,68 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock = unpack(ARGV)
+local clock, place, parts = unpack(ARGV)
 -- each: field, value = unpack(ARGV, i, i + 1)
 --
 -- The topic's own defaults and limits; an empty value takes one back. Another rate begins with nothing saved up: across the
 -- change, too, no more go than either allows. Answers all that are set.
+--
+-- Of `parts` partitions this is the one at `place`, and has its share: a burst and a cap are divided, the first ones have what
+-- is left over, so that the sum is exact; of a rate each has n in a span so many times as long, and begins one after the other.
+-- What was said of the whole is kept beside it.
 -- include clock limits gates watch
 
-local BURST = 100000  -- µs: without one of its own, a rate may be ahead by what comes in so long
+local FIRST, BURST = 4, 100000  -- µs: without one of its own, a rate may be ahead by what comes in so long
 local FIELDS = {'ttr', 'max_attempts', 'keep', 'rate', 'burst', 'concurrency', 'max_lateness'}
-local before = redis.call('HGET', meta, 'rate')
-for i = 2, #ARGV, 2 do
-  local field, value = unpack(ARGV, i, i + 1)
+local WHOLE = {rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency'}
+place, parts = tonumber(place), tonumber(parts)
+
+local function share(number) return math.floor(number / parts) + (place < number % parts and 1 or 0) end
+
+local function share_of(field, value)
+  if field ~= 'rate' then return text(share(tonumber(value))) end
+  local n, span = string.match(value, '^(%d+) (%d+)$')
+  return n .. ' ' .. text(span * parts)
+end
+
+local function set_field(field, value)
   if value == '' then redis.call('HDEL', meta, field) else redis.call('HSET', meta, field, value, 'ruled', 1) end
 end
-local set = redis.call('HMGET', meta, unpack(FIELDS))
-if #ARGV == 1 then return set end
+
+local function read_fields() return redis.call('HMGET', meta, unpack(FIELDS)) end
+
+-- As it was said.
+local function answer(set)
+  if parts > 1 then
+    for i, field in ipairs(FIELDS) do
+      if set[i] and WHOLE[field] then set[i] = redis.call('HGET', meta, WHOLE[field]) end
+    end
+  end
+  return set
+end
+
+local before = redis.call('HGET', meta, 'rate')
+for i = FIRST, #ARGV, 2 do
+  local field, value = unpack(ARGV, i, i + 1)
+  if parts > 1 and WHOLE[field] then
+    set_field(WHOLE[field], value)
+    value = value ~= '' and share_of(field, value) or ''
+  end
+  set_field(field, value)
+end
+local set = read_fields()
+if #ARGV < FIRST then return answer(set) end
 
 local rate, burst, cap, latest = unpack(set, 4, 7)
 if rate or cap or latest then
   local n, span = string.match(rate or '0 0', '^(%d+) (%d+)$')
-  burst = burst or text(rate and math.max(1, math.floor(n * BURST / span)) or 0)
+  burst = burst or text(rate and share(math.max(parts, math.floor(n * BURST * parts / span))) or 0)
   local packed = table.concat({n, span, burst, cap or '0', latest or '0'}, ' ')
   redis.call('HSET', meta, 'limited', packed)
-  if rate and rate ~= before then redis.call('HSET', meta, 'spent', text(now) .. ' ' .. burst) end
+  if rate and rate ~= before then
+    local since = now - math.floor((parts - 1 - place) * span / (n * parts))
+    redis.call('HSET', meta, 'spent', text(since) .. ' ' .. burst, 'paced', text(now))
+  end
 else
-  redis.call('HDEL', meta, 'limited', 'spent', 'opened')
+  redis.call('HDEL', meta, 'limited', 'spent', 'opened', 'paced')
 end
 settle('', false, read_gates())
-return set
+return answer(set)

@@ -1,20 +1,22 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Jobs that are not wanted any more, in whatever state; a holder learns it when it settles.
+-- One that `migrate` has on its way is gone here, too.
 -- Answers for each the state it was in, or nothing.
--- include clock job
+-- include clock job leaving
 
 local FIRST, STRIDE = 2, 1
 local answers, deleted, ended = {}, 0, 0
 for i = FIRST, #ARGV, STRIDE do
   local id = ARGV[i]
-  local state = place_of(id)
+  local state = place_of(id) or place_left(id)
   if state then
     redis.call('ZREM', due, id)
     ended = ended + redis.call('ZREM', reserved, id)
     redis.call('ZREM', dead, id)
+    redis.call('HDEL', leaving, id)
     deleted = deleted + 1
   end
   redis.call('HDEL', runs, id)

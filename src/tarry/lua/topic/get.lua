@@ -1,16 +1,17 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Looks at jobs and changes nothing. Answers now, then for each: id, state, the moment its place knows,
--- head and body, run; or nothing.
--- include clock job
+-- head and body, run; or nothing. One that `migrate` has on its way is told as it was.
+-- include clock plain job leaving
 
 local FIRST, STRIDE = 2, 1
 local answers = {now}
 for i = FIRST, #ARGV, STRIDE do
   local id = ARGV[i]
   local state, since = place_of(id)
+  if not state then state, since = place_left(id) end
   local value = state and redis.call('HGET', jobs, id)
   answers[#answers + 1] = value and {id, state, since, value, redis.call('HGET', runs, id)} or false
 end

@@ -1,24 +1,27 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, want, need, ttr, holder, me = unpack(ARGV)
+local clock, need, ttr, holder, me = unpack(ARGV)
+-- each: want = unpack(ARGV, i, i)
 --
--- Hands out up to `want` jobs that are due, at most 4 MB of them, each reserved for its TTR under one receipt.
+-- Hands out up to `want` jobs that are due to each who asks, in order, at most 4 MB in all, each job reserved for its TTR
+-- under one receipt.
 -- First puts back reservations whose TTR is over, and sweeps away a few dead jobs that are too old.
 -- `me` stays to wait when it was named and fewer than `need` jobs came: then it takes a seat of the watch.
 --
 -- Only so many as the topic's limits let go, and none that is due after a schedule which nobody has attended to yet.
 --
--- Answers now, receipt, µs until the alarm, seat, what to do at once (1: ask again, 2: attend to the schedules that are
--- due, then ask again), and for each job id, head and body, attempt, due, TTR in µs.
--- include clock job limits watch grave back lateness
+-- Answers now, receipt, µs until the alarm, seat, what those should do at once who got nothing (1: ask again, 2: attend to the
+-- schedules that are due, then ask again), and to each the jobs that are his: id, head and body, attempt, due, TTR in µs.
+-- include clock job limits watch grave back lateness portions
 
 local ENOUGH, SWEEP, DAY = 4000000, 16, 86400000000
-local ASK_AGAIN, FIRE = 1, 2
+local ASK_AGAIN, FIRE, FIRST, WIDE = 1, 2, 6, 5  -- the wants begin at argument 6; 5 values of a job are told
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
-if me ~= '' then redis.call('ZREM', watch, me) end  -- the first write is a removal: works with a full memory too
 local set = redis.call('HMGET', meta, 'last', 'ruled')
 local rules = set[2] and redis.call(
   'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited', 'spent', 'opened') or {}
+if rules[6] and not string.find(rules[6], LIMITED) then return redis.error_reply('NEWER limits of the topic') end
+if me ~= '' then redis.call('ZREM', watch, me) end  -- the first write is a removal: works with a full memory too
 local returned = put_back()
 local keep = tonumber(rules[4] or DEFAULT_KEEP)
 if keep > 0 then
@@ -36,17 +39,14 @@ local newest = fires and math.min(now, fires) or now
 local opened = limits and math.max(paused, returned > 0 and now or limits.opened) or paused
 
 local receipt = math.max(tonumber(set[1] or 0) + 1, now)
-local answers, bytes, handed, aside = {now, receipt, 0, 0, 0}, 0, 0, 0
+local out, bytes, handed, aside = {}, 0, 0, 0
 
 local topic_limit, usual_ttr = tonumber(rules[3] or DEFAULT_LIMIT), tonumber(ttr)
 if usual_ttr == 0 then usual_ttr = tonumber(rules[2] or DEFAULT_TTR) end
 
-local function set_aside(id, value)
+local function set_aside(id, value, flags)
   if value then
-    local format = string.byte(value) or FORMAT
-    local fault = 'unknown format ' .. format .. '\nwritten by a newer version of tarry'
-    if format == FORMAT then fault = 'damaged\nof its head ' .. #value .. ' bytes are left' end
-    bury_run(id, 0, 0, 0, 0, '', fault)
+    bury_run(id, 0, 0, 0, 0, '', unreadable(value, flags))
     count('died', 1)
   else
     redis.call('HDEL', runs, id)
@@ -70,6 +70,7 @@ end
 local function hand(id, at, value, run, ends, notes)
   if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return set_aside(id, value) end
   local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
+  if flags > RAW and not is_known(flags) then return set_aside(id, value, flags) end
   if (limits or flags >= HAS_LATEST) and is_stale(id, at, flags, value, run) then return end
   local attempt, first, fault = 1, 0, ''
   if run then
@@ -82,9 +83,8 @@ local function hand(id, at, value, run, ends, notes)
   ends[k + 1], ends[k + 2] = now + time + handed, id
   notes[k + 1], notes[k + 2] = id, pack_run(attempt, limit == NO_LIMIT and 0 or limit, receipt, first, holder, fault)
   note_lateness(now - math.max(at, opened, limits and limits.at(handed + 1) or 0))
-  local slot = 5 + 5 * handed
-  answers[slot + 1], answers[slot + 2], answers[slot + 3] = id, value, attempt
-  answers[slot + 4], answers[slot + 5] = at, time
+  local slot = WIDE * handed
+  out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, attempt, at, time
   handed, bytes = handed + 1, bytes + #value
 end
 
@@ -112,8 +112,8 @@ local function take(limit)
   return #gone == limit
 end
 
-want = tonumber(want)
-if limits then want = math.min(want, limits.room()) end
+local asked = wanted_from(FIRST)
+local want = limits and math.min(asked, limits.room()) or asked
 if paused <= now then
   local step = 4
   while handed < want and aside < 100 and take(math.min(want - handed, step)) do
@@ -130,10 +130,10 @@ end
 local todo = 0
 if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
 if handed == 0 and (returned > 0 or aside > 0) then todo = ASK_AGAIN end
+if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- there may be more than one script hands out
 if me == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
 local stays = me ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
 local opens_at, full = 0, false
 if limits then opens_at, full = limits.gates() end
 local alarm, seat = settle(me, stays, paused, fires, opens_at, full)
-answers[3], answers[4], answers[5] = todo == FIRE and 0 or alarm - now, seat, todo
-return answers
+return portion({now, receipt, todo == FIRE and 0 or alarm - now, seat, todo}, FIRST, out, WIDE)

@@ -4,9 +4,10 @@ local clock, again = unpack(ARGV)
 --
 -- Back with a job, due `when` µs from now, or at "@" and a moment; or to `dead`, if this attempt counted and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
--- include clock job limits gates watch places grave receipt
+-- `counted`: 1, or 0: the attempt is taken back, or 2: nobody saw it either, so its share of the rate is, too.
+-- include clock job limits gates watch places grave receipt refund
 
-local FIRST, STRIDE, LAST_MOMENT = 3, 5, 253402300799999999
+local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 5, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
 local function due_of(when, index)
   if string.sub(when, 1, 1) == '@' then return tonumber(string.sub(when, 2)) end
@@ -18,7 +19,7 @@ end
 for i = FIRST, #ARGV, STRIDE do
   if due_of(ARGV[i + 2], 0) > LAST_MOMENT then return redis.error_reply('BEYOND the year 9999') end
 end
-local answers, released, died, stale = {}, 0, 0, 0
+local answers, released, died, stale, unseen, given = {}, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, when, counted, said = unpack(ARGV, i, i + 4)
   local run = redis.call('HGET', runs, id)
@@ -40,6 +41,7 @@ for i = FIRST, #ARGV, STRIDE do
       redis.call('ZADD', due, text(due_of(when, #answers)), id)
       redis.call('HSET', runs, id, pack_run(attempt, limit, last, first, holder, string.sub(said, 1, LONGEST_FAULT)))
       answer, released = 'delayed', released + 1
+      if counted == UNSEEN then unseen, given = unseen + 1, receipt end
     end
   end
   answers[#answers + 1] = answer
@@ -48,5 +50,6 @@ count('released', released)
 count('died', died)
 count('stale', stale)
 note_places(released + died)
+if unseen > 0 then refund(unseen, given) end
 settle('', false, read_gates())
 return answers

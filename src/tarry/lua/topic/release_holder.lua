@@ -4,7 +4,7 @@ local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 -- One bounded step through the reservations: those of one holder, which is certainly gone, are ready again, their attempt
 -- taken back; where it counts they are dead after the last one. At most `most` of them, if it is not empty.
 -- Answers the next cursor and how many it had.
--- include clock job limits gates watch places grave
+-- include clock plain job limits gates watch places grave
 
 local DIED = 'its worker died'
 local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit)

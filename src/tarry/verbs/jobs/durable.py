@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from tarry.errors import BadInput, Unavailable
+from tarry.errors import BadInput, Unconfirmed
 from tarry.idea.calls import Call, Confirmation, Flow, Reply
 from tarry.verbs.jobs.putting import ADD
 
@@ -63,19 +63,19 @@ def confirmation(durability: Durability) -> Confirmation:
     return Confirmation((b"WAIT", b"%d" % wanted, within), lambda reply: _on_replicas(reply, wanted))
 
 
-def _on_replicas(reply: Reply, wanted: int) -> Unavailable | None:
+def _on_replicas(reply: Reply, wanted: int) -> Unconfirmed | None:
     if reply >= wanted:
         return None
-    return Unavailable(
+    return Unconfirmed(
         f"Added, but {reply} of {wanted} replicas said within {WITHIN_MS / 1000:g} s that they have it. "
         "The job is there; look after the replicas."
     )
 
 
-def _on_disk(reply: Reply) -> Unavailable | None:
+def _on_disk(reply: Reply) -> Unconfirmed | None:
     if reply[0] >= 1:
         return None
-    return Unavailable(
+    return Unconfirmed(
         f"Added, but the server did not say within {WITHIN_MS / 1000:g} s that it is on disk. "
         "The job is there; look after the disk."
     )

@@ -21,10 +21,14 @@ AS_IT_IS = ruling.AS_IT_IS
 
 
 class TopicVerbs(Generic[T]):
-    """One place's verbs. ``luck`` gives numbers from 0 to 1, for the jitter of back-off."""
+    """One place's verbs. ``luck`` gives numbers from 0 to 1, for the jitter of back-off; ``share`` says which place of how
+    many it is."""
 
-    def __init__(self, desk: TopicDesk[T], holder: bytes, luck: Callable[[], float]) -> None:
+    def __init__(
+        self, desk: TopicDesk[T], holder: bytes, luck: Callable[[], float], share: ruling.Share = ruling.WHOLE
+    ) -> None:
         self.desk = desk
+        self.share = share
         self.keys = desk.keys
         self.holder = holder
         self.luck = luck
@@ -111,7 +115,7 @@ class TopicVerbs(Generic[T]):
         concurrency: int | None = AS_IT_IS,
         max_lateness: Duration | None = AS_IT_IS,
     ) -> Call[Defaults]:
-        return ruling.configure(self.keys, ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
+        return ruling.configure(self.keys, ttr, max_attempts, keep, rate, burst, concurrency, max_lateness, self.share)
 
     def purge(self, state: State | None) -> Flow[int]:
         return ruling.purge(self.keys, state)

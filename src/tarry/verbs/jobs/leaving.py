@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Request
+from tarry.idea.calls import Call, Command, Request
 from tarry.idea.scripts import Script
-from tarry.verbs.jobs import looking
+from tarry.verbs.jobs import looking, ruling
 from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.parting import place_of
+from tarry.verbs.jobs.parting import grouped, home_of
 from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.topic import TopicDesk
-from tarry.words.keys import TOPIC_PARTS, TopicKeys, departing_key
+from tarry.verbs.schedules import leaving as planning
+from tarry.words.keys import DEPARTING_PARTS, TopicKeys, departing_key, with_departing
 
-DEPART = Script("leaving/depart", args=("limit",), keys=(*TOPIC_PARTS, "leaving"))
-DEPART_END = Script("leaving/depart_end", item=("id", "arrived"), keys=(*TOPIC_PARTS, "leaving"))
-ARRIVE = Script("leaving/arrive", item=("id", "place", "value", "run"), keys=(*TOPIC_PARTS, "leaving"))
+DEPART = Script("leaving/depart", args=("limit",), keys=DEPARTING_PARTS)
+DEPART_END = Script("leaving/depart_end", item=("id", "arrived"), keys=DEPARTING_PARTS)
+ARRIVE = Script("leaving/arrive", item=("id", "place", "value", "run"), keys=DEPARTING_PARTS)
 STEP = 200
 Row = tuple[bytes, bytes, bytes, bytes | None]
 HERE, THERE = 0, 1
@@ -34,32 +35,40 @@ Journey = Generator[tuple[int, Request], Any, "Migrated"]
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What ``migrate_to`` did, or would do."""
+    """What ``migrate`` did, or would do."""
 
     moved: int
     refused: int
     """Other jobs have their ids over there; they stay where they were."""
     reserved: int
     """In somebody's hands: they stay too; begin again when they are finished."""
+    schedules: int = 0
+    schedules_refused: int = 0
+    """Others have their names over there, or they are damaged; they go on where they were."""
+    options: tuple[str, ...] = ()
+    """What ``configure`` had set here and not over there, where it holds now, too."""
+
+
+def on_the_way(keys: TopicKeys) -> Command[int]:
+    """How many a move that was broken off has left between the topics."""
+    return Command((b"HLEN", departing_key(keys)), int)
 
 
 def depart(keys: TopicKeys) -> Call[list[Row]]:
     """Those that leave now: what somebody left there, or the next."""
-    return Call(DEPART, (*keys, departing_key(keys)), (b"%d" % STEP,), lambda reply: [tuple(row) for row in reply])
+    return Call(DEPART, with_departing(keys), (b"%d" % STEP,), lambda reply: [tuple(row) for row in reply])
 
 
 def arrive(keys: TopicKeys, rows: Sequence[Row]) -> Call[list[bool]]:
     """They are taken over; ``False`` where another job has the id."""
     items = [word or b"" for row in rows for word in row]
-    return Call(
-        ARRIVE, (*keys, departing_key(keys)), (), lambda reply: [bool(one) for one in reply], items=items, alone=True
-    )
+    return Call(ARRIVE, with_departing(keys), (), lambda reply: [bool(one) for one in reply], items=items, alone=True)
 
 
 def depart_end(keys: TopicKeys, rows: Sequence[Row], arrived: Sequence[bool]) -> Call[int]:
     """Those that arrived are gone here, the others back in their places."""
     items = [word for row, there in zip(rows, arrived, strict=True) for word in (row[0], b"%d" % there)]
-    return Call(DEPART_END, (*keys, departing_key(keys)), (), int, items=items, alone=True)
+    return Call(DEPART_END, with_departing(keys), (), int, items=items, alone=True)
 
 
 def migrate(
@@ -67,23 +76,24 @@ def migrate(
     there: Sequence[TopicVerbs[Any]],
     *,
     dry_run: bool,
-    progress: Callable[[int], object] | None,
+    progress: Callable[[int], object] | None = None,
+    most: int | None = None,
 ) -> Journey:
-    """Everything that waits, and the dead, of each partition. A job refused over there ends the journey after its step:
-    it would leave again."""
+    """What was configured, the schedules, everything that waits and the dead, of each partition; of jobs no more than
+    ``most``, rounded up to a step. A job refused over there ends the journey after its step: it would leave again."""
+    options = yield from _rules(here, there, dry_run=dry_run)
+    schedules, stay = yield from _schedules(here, there, dry_run=dry_run)
     moved = refused = 0
     for one in here:
-        while not dry_run and not refused:
+        while not dry_run and not refused and (most is None or moved < most):
             rows: list[Row] = yield HERE, depart(one.keys)
             if not rows:
                 break
             arrived = [False] * len(rows)
-            for index, other in enumerate(there):
-                mine = [at for at, row in enumerate(rows) if place_of(row[0], len(there)) == index]
-                if mine:
-                    answers: list[bool] = yield THERE, arrive(other.keys, [rows[at] for at in mine])
-                    for at, answer in zip(mine, answers, strict=True):
-                        arrived[at] = answer
+            for index, mine in grouped([row[0] for row in rows], len(there)):
+                answers: list[bool] = yield THERE, arrive(there[index].keys, [rows[at] for at in mine])
+                for at, answer in zip(mine, answers, strict=True):
+                    arrived[at] = answer
             yield HERE, depart_end(one.keys, rows, arrived)
             moved += sum(arrived)
             refused += len(rows) - sum(arrived)
@@ -94,8 +104,47 @@ def migrate(
         left: Stats = yield HERE, looking.stats(one.desk)
         reserved += left.reserved
         if dry_run:
-            moved += left.delayed + left.ready + left.dead
-    return Migrated(moved, refused, reserved)
+            between: int = yield HERE, on_the_way(one.keys)
+            moved += left.delayed + left.ready + left.dead + between
+    return Migrated(moved, refused, reserved, schedules, stay, options)
+
+
+def _rules(
+    here: Sequence[TopicVerbs[Any]], there: Sequence[TopicVerbs[Any]], *, dry_run: bool
+) -> Generator[tuple[int, Request], Any, tuple[str, ...]]:
+    """What is set here and not there is set there. Raises ``BadInput`` before anything moves."""
+    ours: list[bytes | None] = yield HERE, ruling.rules(here[0].keys, here[0].share)
+    theirs: list[bytes | None] = yield THERE, ruling.rules(there[0].keys, there[0].share)
+    rules = ruling.missing(theirs, ours, len(there))
+    for one in there if rules and not dry_run else ():
+        yield THERE, ruling.take_over(one.keys, rules, one.share)
+    return tuple(name.decode() for name in rules)
+
+
+def _schedules(
+    here: Sequence[TopicVerbs[Any]], there: Sequence[TopicVerbs[Any]], *, dry_run: bool
+) -> Generator[tuple[int, Request], Any, tuple[int, int]]:
+    """How many moved, and how many stay."""
+    moved, stay = 0, set[bytes]()
+    for one in here:
+        if dry_run:
+            for request in planning.counts(one.keys):
+                moved += yield HERE, request
+            continue
+        cursor, more = b"0", True
+        while more:
+            cursor, more, damaged, rows = yield HERE, planning.depart(one.keys, cursor, one.desk.ids.new())
+            arrived = dict.fromkeys((row[0] for row in rows), False)
+            for index, other in enumerate(there):
+                mine = [row for row in rows if home_of(row[0], len(there)) == index]
+                if mine:
+                    answers: list[bool] = yield THERE, planning.arrive(other.keys, mine)
+                    arrived.update(zip((id for id, _ in mine), answers, strict=True))
+            if rows:
+                yield HERE, planning.depart_end(one.keys, arrived)
+            moved += sum(arrived.values())
+            stay |= {*damaged, *(id for id, there in arrived.items() if not there)}
+    return moved, len(stay)
 
 
 def refuse_itself(same_server: bool, here: TopicDesk[Any], there: TopicDesk[Any]) -> None:

@@ -17,14 +17,14 @@ from tarry.verbs.jobs.shapes import JobInfo, Page, State
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words import names
 from tarry.words.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, microseconds, moment
-from tarry.words.keys import TopicKeys, departing_key
+from tarry.words.keys import DEPARTING_PARTS, TopicKeys, departing_key, with_departing
 
 T = TypeVar("T")
 
-GET = Script("topic/get", item=("id",))
-LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"))
-STATS = Script("topic/stats")
-HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"))
+GET = Script("topic/get", item=("id",), keys=DEPARTING_PARTS, looks=True)
+LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), looks=True)
+STATS = Script("topic/stats", looks=True)
+HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), looks=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
 IN_NO_PLACE = b"in no place"
@@ -36,7 +36,7 @@ def get(desk: TopicDesk[T], ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]
     def decode(reply: Reply) -> list[JobInfo[T] | None]:
         return [JobInfo(desk.name, desk.bodies, raw) if raw is not None else None for raw in reply[1:]]
 
-    return Call(GET, desk.keys, (), decode, items=[names.name(id, "id") for id in ids], lead=1)
+    return Call(GET, with_departing(desk.keys), (), decode, items=[names.name(id, "id") for id in ids], lead=1)
 
 
 def list_jobs(

@@ -10,7 +10,7 @@ from typing import Any
 
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.idea.calls import Flow
-from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Stats
+from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Lateness, Limited, Stats
 from tarry.verbs.jobs.shapes import Added
 
 
@@ -51,7 +51,7 @@ def added(number: int, flows: Sequence[tuple[list[int], Flow[list[Added]]]]) -> 
 
 
 def stats(parts: list[Stats]) -> Stats:
-    """Counts are added up; moments are the nearest."""
+    """Counts are added up; moments are the nearest. Who waits has a seat in each, so of those the most is told."""
     first = parts[0]
     sums = {
         field.name: sum(getattr(part, field.name) for part in parts)
@@ -63,11 +63,20 @@ def stats(parts: list[Stats]) -> Stats:
         late.update(part.lateness.buckets)
     return replace(
         first,
-        **sums,
+        **{**sums, "watching": max(part.watching for part in parts)},
         next_due=_earliest(part.next_due for part in parts),
         oldest_ready=_earliest(part.oldest_ready for part in parts),
         lateness=Lateness.of(late),
+        limited=_limited(parts),
     )
+
+
+def _limited(parts: list[Stats]) -> Limited | None:
+    """What holds the whole back: nothing while one partition may hand out what is ready there; else what ends first."""
+    held = [part.limited for part in parts if part.ready]
+    if None in held:
+        return None
+    return min((one for one in held if one is not None), key=lambda one: (one.until is None, one.until), default=None)
 
 
 def _earliest(moments: Any) -> datetime | None:
@@ -83,3 +92,8 @@ def histogram(parts: list[Histogram]) -> Histogram:
 
 def checks(parts: list[Check]) -> Check:
     return Check(sum(part.looked_at for part in parts), tuple(fault for part in parts for fault in part.faults))
+
+
+def defaults(parts: list[Defaults]) -> Defaults:
+    """Each was told the whole, and answers it."""
+    return parts[0]

@@ -13,10 +13,10 @@ from tarry.verbs.jobs.options import when_of
 from tarry.verbs.jobs.shapes import State
 from tarry.words import names
 from tarry.words.durations import Duration
-from tarry.words.keys import TopicKeys
+from tarry.words.keys import DEPARTING_PARTS, TopicKeys, with_departing
 
 KICK = Script("topic/kick", item=("id",))
-DELETE = Script("topic/delete", item=("id",))
+DELETE = Script("topic/delete", item=("id",), keys=DEPARTING_PARTS)
 RESCHEDULE = Script("topic/reschedule", item=("id", "when"))
 
 
@@ -31,7 +31,7 @@ def kick(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
 
 def delete(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
     """Jobs are gone, whatever their state."""
-    return Call(DELETE, keys, (), _states, items=[names.name(id, "id") for id in ids])
+    return Call(DELETE, with_departing(keys), (), _states, items=[names.name(id, "id") for id in ids])
 
 
 def reschedule(

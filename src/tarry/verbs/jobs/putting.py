@@ -15,10 +15,11 @@ from tarry.verbs.jobs.shapes import Added, NewJob, State
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words import names
 from tarry.words.durations import as_datetime
+from tarry.words.keys import DEPARTING_PARTS, with_departing
 
 T = TypeVar("T")
 
-ADD = Script("topic/add", args=("mode", "again"), item=("id", "when", "value"))
+ADD = Script("topic/add", args=("mode", "again"), item=("id", "when", "value"), keys=DEPARTING_PARTS)
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 """One script takes no more: it must not hold the server up."""
@@ -37,7 +38,7 @@ def add(
     def decode(reply: Reply) -> Added:
         return _added(key, reply[0], reply[1])
 
-    return Call(ADD, desk.keys, EACH, decode, items=(key, when, head + raw), lead=1)
+    return Call(ADD, with_departing(desk.keys), EACH, decode, items=(key, when, head + raw), lead=1)
 
 
 def _added(id: bytes, now: int, answer: int | bytes) -> Added:
@@ -104,7 +105,7 @@ def _add_chunk(desk: TopicDesk[T], chunk: _Chunk[T]) -> Call[list[Added]]:
         now = reply[0]
         return [_added(id, now, answer) for id, answer in zip(ids, reply[1:], strict=True)]
 
-    return Call(ADD, desk.keys, ALL, decode, items=chunk.items, lead=1, alone=True)
+    return Call(ADD, with_departing(desk.keys), ALL, decode, items=chunk.items, lead=1, alone=True)
 
 
 def _chunks(

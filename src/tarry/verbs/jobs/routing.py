@@ -11,17 +11,20 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, ask
+from tarry.idea.calls import Call, Flow, WrongKind, ask
 from tarry.verbs.jobs import looking, merging, options, putting, taking
+from tarry.verbs.jobs.durable import Durability, confirmed
 from tarry.verbs.jobs.face import AS_IT_IS, TopicVerbs, refuse_one
-from tarry.verbs.jobs.parting import Operation, Partitions, place_of
+from tarry.verbs.jobs.parting import Operation, Partitions, grouped, place_of
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.shapes import Added, Holding, IfExists, JobInfo, NewJob, Page, State
 from tarry.words import names
 from tarry.words.durations import Duration
+from tarry.words.keys import with_departing
 from tarry.words.rates import RateLike
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class RoutedVerbs(Partitions[T]):
@@ -52,14 +55,17 @@ class RoutedVerbs(Partitions[T]):
 
     def put(self, body: T, opts: options.Options, id: str | None) -> Operation[Added]:
         """The same, with options that are ready."""
-        if self.only is not None:
-            return putting.add(self.only.desk, body, opts, id)
-        fresh = self.desk.ids.new() if id is None else names.name(id, "id")
-        return self._put(putting.add(self.desk, body, opts, id, fresh), fresh)
+        call = putting.add(self.desk, body, opts, id)
+        if self.only is None:
+            return self.over(lambda parts: self._put(parts, call))
+        call.anew = self._put_anew  # no closure that holds the call: a cycle for each job would be the collector's
+        return call
 
-    def _put(self, call: Call[Added], id: bytes) -> Flow[Added]:
-        parts = yield from self.parts()
-        call.keys = parts[place_of(id, len(parts))].keys
+    def _put_anew(self, call: Call[Added], fault: WrongKind) -> Flow[Added]:
+        return self._over_anew(fault, lambda parts: self._put(parts, call))
+
+    def _put(self, parts: Sequence[TopicVerbs[T]], call: Call[Added]) -> Flow[Added]:
+        call.keys = with_departing(parts[place_of(call.items[0], len(parts))].keys)
         return (yield from ask(call))
 
     def add_many(
@@ -80,19 +86,13 @@ class RoutedVerbs(Partitions[T]):
 
     def put_many(self, bodies: Iterable[T | NewJob[T]], opts: options.Options, *, atomic: bool) -> Flow[list[Added]]:
         """The same, with options that are ready. All is checked before the first script goes."""
-        if self.only is not None:
-            return putting.add_many(self.only.desk, bodies, opts, atomic=atomic)
         some = list(bodies)
-        if len(self._parts) > 1:
-            return self._spread(self._parts, some, opts, atomic=atomic)
-        return self._put_many(putting.add_many(self.desk, some, opts, atomic=atomic), some, opts, atomic=atomic)
-
-    def _put_many(
-        self, plain: Flow[list[Added]], bodies: list[T | NewJob[T]], opts: options.Options, *, atomic: bool
-    ) -> Flow[list[Added]]:
-        """The first time: nobody has said yet how many partitions there are."""
-        parts = yield from self.parts()
-        return (yield from plain if len(parts) == 1 else self._spread(parts, bodies, opts, atomic=atomic))
+        if self.only is None and len(self._parts) > 1:
+            return self.over(lambda parts: self._spread(parts, some, opts, atomic=atomic))
+        plain = putting.add_many(self.desk, some, opts, atomic=atomic)
+        if self.only is None:  # nobody has said yet how many partitions there are
+            return self.over(lambda parts: plain if len(parts) == 1 else self._spread(parts, some, opts, atomic=atomic))
+        return self._or_over(plain, lambda parts: self._spread(parts, some, opts, atomic=atomic))
 
     def _spread(
         self, parts: Sequence[TopicVerbs[T]], bodies: list[T | NewJob[T]], opts: options.Options, *, atomic: bool
@@ -100,14 +100,15 @@ class RoutedVerbs(Partitions[T]):
         if atomic:
             raise BadInput(f"atomic: {self.desk.name} has {len(parts)} partitions; one script cannot reach them all.")
         fresh = self.desk.ids.many(len(bodies))
-        places = [place_of(_id_of(body, mine), len(parts)) for body, mine in zip(bodies, fresh, strict=True)]
         flows: list[tuple[list[int], Flow[list[Added]]]] = []
-        for index, verbs in enumerate(parts):
-            mine = [at for at, place in enumerate(places) if place == index]
+        for index, mine in grouped(map(_id_of, bodies, fresh), len(parts)):
             some, ids = [bodies[at] for at in mine], [fresh[at] for at in mine]
-            if mine:
-                flows.append((mine, putting.add_many(verbs.desk, some, opts, fresh=ids)))
+            flows.append((mine, putting.add_many(parts[index].desk, some, opts, fresh=ids)))
         return merging.added(len(bodies), flows)
+
+    def confirmed(self, operation: Operation[R], durability: Durability) -> Operation[R]:
+        """The same, answered when what it adds is where it should be."""
+        return confirmed(operation, durability)
 
     # ── in hand ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,15 +127,15 @@ class RoutedVerbs(Partitions[T]):
     def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> Operation[bool]:
         return self._at(job.id, lambda verbs: verbs.fail(job, when, fault, count))
 
-    def give_back(self, receipt: int, jobs: Sequence[taking.RawJob]) -> Operation[Any]:
+    def give_back(self, jobs: Sequence[Holding], due: Sequence[int]) -> Operation[Any]:
         """Back to where they were, as if they had not been handed out."""
         if self.only is not None:
-            return taking.give_back(self.only.keys, receipt, jobs)
-        return self._split(
-            jobs,
-            lambda job: job[0],
-            lambda verbs, mine: taking.give_back(verbs.keys, receipt, [jobs[at] for at in mine]),
-        )
+            return taking.give_back_held(self.only.keys, jobs, due)
+
+        def give(verbs: TopicVerbs[T], mine: list[int]) -> Call[Any]:
+            return taking.give_back_held(verbs.keys, [jobs[at] for at in mine], [due[at] for at in mine])
+
+        return self.over(self._split(jobs, lambda job: job.id, give))
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Operation[int]:
         return self._each(lambda verbs: verbs.release_holder(holder, count, limit), sum)
@@ -166,10 +167,16 @@ class RoutedVerbs(Partitions[T]):
         limit: int,
         cursor: str | None,
     ) -> Flow[Page[T]]:
-        parts = yield from self.parts()
-        desks = [verbs.desk for verbs in parts]
-        page = looking.list_jobs(desks, state, due_after=due_after, due_before=due_before, limit=limit, cursor=cursor)
-        return (yield from page)
+        return self.over(
+            lambda parts: looking.list_jobs(
+                [verbs.desk for verbs in parts],
+                state,
+                due_after=due_after,
+                due_before=due_before,
+                limit=limit,
+                cursor=cursor,
+            )
+        )
 
     def stats(self) -> Operation[Stats]:
         return self._each(lambda verbs: verbs.stats(), merging.stats)
@@ -177,12 +184,20 @@ class RoutedVerbs(Partitions[T]):
     def histogram(
         self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
     ) -> Operation[Histogram]:
-        if self.only is not None:
-            return self.only.histogram(start, span, buckets, past)
-        return self._histogram(start, span, buckets, past)
+        return self._way(
+            lambda only: only.histogram(start, span, buckets, past),
+            lambda parts: self._histogram(parts, start, span, buckets, past),
+        )
 
-    def _histogram(self, start: Duration | datetime, span: Duration, buckets: int, past: Duration) -> Flow[Histogram]:
-        first, *rest = yield from self.parts()
+    def _histogram(
+        self,
+        parts: Sequence[TopicVerbs[T]],
+        start: Duration | datetime,
+        span: Duration,
+        buckets: int,
+        past: Duration,
+    ) -> Flow[Histogram]:
+        first, *rest = parts
         found = [(yield from ask(first.histogram(start, span, buckets, past)))]
         for verbs in rest:  # from the same moment, whatever their servers' clocks say
             other = yield from ask(verbs.histogram(found[0].start, span, buckets, 0))
@@ -205,17 +220,11 @@ class RoutedVerbs(Partitions[T]):
         concurrency: int | None = AS_IT_IS,
         max_lateness: Duration | None = AS_IT_IS,
     ) -> Operation[Defaults]:
-        """Limits are refused where there are partitions: each would have to know what the others do."""
-        if self.only is not None:
-            return self.only.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
-        return self._configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
-
-    def _configure(self, *given: Any) -> Flow[Defaults]:
-        parts = yield from self.parts()
-        if len(parts) > 1 and any(limit not in (AS_IT_IS, None) for limit in given[3:6]):
-            raise BadInput(f"rate, concurrency: {self.desk.name} has partitions; a limit needs a topic of one place.")
-        found = yield from self._all(lambda verbs: verbs.configure(*given), lambda answers: answers[0])
-        return found
+        """Each partition keeps its share of the limits; what is said, and answered, is of the whole."""
+        return self._each(
+            lambda verbs: verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness),
+            merging.defaults,
+        )
 
     def purge(self, state: State | None) -> Operation[int]:
         return self._each(lambda verbs: verbs.purge(state), sum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -24,18 +25,25 @@ from tarry.words.durations import (
     as_timedelta,
     microseconds,
 )
-from tarry.words.keys import TopicKeys
+from tarry.words.keys import DEPARTING_PARTS, TopicKeys, with_departing
 from tarry.words.rates import RateLike
 
 PAUSE = Script("topic/pause", args=("span",))
-CONFIGURE = Script("topic/configure", item=("field", "value"))
-PURGE = Script("topic/purge", args=("place", "side", "limit"))
+CONFIGURE = Script("topic/configure", args=("place", "parts"), item=("field", "value"))
+FIELDS = ("ttr", "max_attempts", "keep", "rate", "burst", "concurrency", "max_lateness")
+"""The options of a topic, as lua/topic/configure.lua answers them."""
+PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DEPARTING_PARTS)
 TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
 """What holds where nobody says anything; lua/topic/pop.lua has the same."""
 _STEP = 500
 _BURST_US = 100 * MILLISECOND
 AS_IT_IS: Final = -1
 """An option of ``configure`` that is not touched."""
+Share = tuple[int, int]
+"""Which of how many partitions."""
+WHOLE: Share = (0, 1)
+MOST_SPAN_US = 1 << 52
+"""Whole numbers up to twice that are exact in Lua."""
 
 
 def pause(keys: TopicKeys, span: Duration | None) -> Call[datetime | None]:
@@ -57,9 +65,12 @@ def configure(
     burst: int | None = AS_IT_IS,
     concurrency: int | None = AS_IT_IS,
     max_lateness: Duration | None = AS_IT_IS,
+    share: Share = WHOLE,
 ) -> Call[Defaults]:
     """Sets what holds for jobs that say nothing else, and for all together. ``None`` takes a limit away; for the others
-    it is the project's TTR, no limit of attempts, dead for ever."""
+    it is the project's TTR, no limit of attempts, dead for ever. What is said is of the whole, and so is the answer; a
+    partition keeps its ``share``. Raises ``BadInput`` for what cannot be divided."""
+    _, parts = share
     items: list[bytes] = []
     if ttr != AS_IT_IS:
         items += [b"ttr", b"%d" % (ttr_ms_of(ttr) * MILLISECOND) if ttr is not None else b""]
@@ -68,26 +79,67 @@ def configure(
     if keep != AS_IT_IS:
         items += [b"keep", b"%d" % microseconds(keep, "keep", least=SECOND) if keep is not None else b"0"]
     if rate != AS_IT_IS:
-        items += [b"rate", b"%d %d" % rates.rate(rate) if rate is not None else b""]
+        items += [b"rate", b"%d %d" % _rate(rate, parts) if rate is not None else b""]
     if burst != AS_IT_IS:
-        items += [b"burst", _count(burst, "burst")]
+        items += [b"burst", _count(burst, "burst", parts)]
     if concurrency != AS_IT_IS:
-        items += [b"concurrency", _count(concurrency, "concurrency")]
+        items += [b"concurrency", _count(concurrency, "concurrency", parts)]
     if max_lateness != AS_IT_IS:
         latest = latest_of(max_lateness)
         items += [b"max_lateness", b"%d" % latest if latest is not None else b""]
-    return Call(CONFIGURE, keys, (), _defaults, items=items, alone=True)
+    args = b"%d" % share[0], b"%d" % parts
+    return Call(CONFIGURE, keys, args, lambda reply: _defaults(reply, parts), items=items, alone=True)
 
 
-def _count(value: int | None, what: str) -> bytes:
+def rules(keys: TopicKeys, share: Share) -> Call[list[bytes | None]]:
+    """What is set of the whole, as it is stored, in the order of ``FIELDS``."""
+    return Call(CONFIGURE, keys, (b"%d" % share[0], b"%d" % share[1]), list, alone=True)
+
+
+def missing(there: Sequence[bytes | None], here: Sequence[bytes | None], parts: int) -> dict[bytes, bytes]:
+    """What is set here and not over there. Raises ``BadInput`` for what cannot be divided over the partitions there."""
+    found = {
+        name.encode(): word
+        for name, ours, word in zip(FIELDS, there, here, strict=True)
+        if ours is None and word is not None
+    }
+    for name in ("burst", "concurrency"):
+        if (number := found.get(name.encode())) is not None:
+            _count(int(number), name, parts)
+    if (rate := found.get(b"rate")) is not None:
+        count, span = map(int, rate.split())
+        _rate((count, timedelta(microseconds=span)), parts)
+    return found
+
+
+def take_over(keys: TopicKeys, rules: Mapping[bytes, bytes], share: Share) -> Call[None]:
+    """Sets what was set elsewhere."""
+    items = [word for pair in rules.items() for word in pair]
+    args = b"%d" % share[0], b"%d" % share[1]
+    return Call(CONFIGURE, keys, args, lambda _: None, items=items, alone=True)
+
+
+def _rate(value: RateLike, parts: int) -> tuple[int, int]:
+    count, span = rates.rate(value)
+    if span * parts > MOST_SPAN_US:
+        raise BadInput(f"rate: it spans too long to be divided over {parts} partitions; say it of a shorter time.")
+    return count, span
+
+
+def _count(value: int | None, what: str, parts: int) -> bytes:
     if value is None:
         return b""
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= rates.MOST:
         raise BadInput(f"{what}: {value!r}; it is a whole number from 1 to {rates.MOST:,}, or None for no such limit.")
+    if value < parts:
+        raise BadInput(
+            f"{what}: {value} for {parts} partitions, of which each needs one; say {parts} at least, or `tarry migrate` the "
+            "topic into one that has fewer."
+        )
     return b"%d" % value
 
 
-def _defaults(reply: Reply) -> Defaults:
+def _defaults(reply: Reply, parts: int) -> Defaults:
     ttr, limit, keep = (int(word) if word is not None else None for word in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
     burst, concurrency, latest = (int(word) if word is not None else None for word in reply[4:])
@@ -96,25 +148,25 @@ def _defaults(reply: Reply) -> Defaults:
         MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,
         as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
         rate,
-        None if rate is None else burst if burst is not None else usual_burst(rate),
+        None if rate is None else burst if burst is not None else usual_burst(rate, parts),
         concurrency,
         None if latest is None else as_timedelta(latest),
     )
 
 
-def usual_burst(rate: rates.Rate) -> int:
-    """What comes in a tenth of a second, one at least; lua/lib/limits.lua has the same."""
-    return max(1, rate.count * _BURST_US // (rate.per // timedelta(microseconds=1)))
+def usual_burst(rate: rates.Rate, parts: int = 1) -> int:
+    """What comes in a tenth of a second, one for each partition at least; lua/topic/configure.lua has the same."""
+    return max(parts, rate.count * _BURST_US // (rate.per // timedelta(microseconds=1)))
 
 
 def purge(keys: TopicKeys, state: State | None = None) -> Flow[int]:
     """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Answers how many."""
     if state is None:
-        return (yield from ask(Call(PURGE, keys, (b"all", b"", b"0"), int)))
+        return (yield from ask(Call(PURGE, with_departing(keys), (b"all", b"", b"0"), int)))
     gone = 0
     for place in places_of(state):
         while True:
-            step = yield from ask(Call(PURGE, keys, (*place, b"%d" % _STEP), int))
+            step = yield from ask(Call(PURGE, with_departing(keys), (*place, b"%d" % _STEP), int))
             gone += step
             if step < _STEP:
                 break

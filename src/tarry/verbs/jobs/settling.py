@@ -46,10 +46,17 @@ def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None)
 
 
 def release(
-    keys: TopicKeys, jobs: Sequence[Holding], whens: Sequence[bytes], *, count: bool = True, fault: str = ""
+    keys: TopicKeys,
+    jobs: Sequence[Holding],
+    whens: Sequence[bytes],
+    *,
+    count: bool = True,
+    fault: str = "",
+    unseen: bool = False,
 ) -> Call[list[Outcome]]:
-    """Back with them, due again after a delay in µs, or at "@" and a moment; an attempt that does not count is taken back."""
-    said, counted = fault.encode("utf-8", "replace"), b"1" if count else b"0"
+    """Back with them, due again after a delay in µs, or at "@" and a moment; an attempt that does not count is taken back, and
+    with one that is ``unseen`` its share of the topic's rate."""
+    said, counted = fault.encode("utf-8", "replace"), b"2" if unseen else b"1" if count else b"0"
     pairs = zip(jobs, whens, strict=True)
     return _settle(RELEASE, keys, jobs, [(*_ticket(job), when, counted, said) for job, when in pairs])
 

@@ -84,12 +84,17 @@ class Stored(Generic[T]):
     @property
     def body(self) -> T:
         """The body, decoded now. Raises ``BodyError`` when it is not of the topic's type."""
-        return self._bodies.decode(*stored.body_of(self._value))
+        return self._bodies.decode(*self.encoded)
+
+    @property
+    def encoded(self) -> tuple[bytes, int]:
+        """The body's bytes as they are stored, and the flag that says what they are."""
+        return stored.body_of(self._value)
 
     @property
     def raw(self) -> bytes:
         """The body's bytes as they are stored."""
-        return stored.body_of(self._value)[0]
+        return self.encoded[0]
 
     @property
     def headers(self) -> dict[str, str]:

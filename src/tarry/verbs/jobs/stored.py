@@ -5,7 +5,7 @@
 
 ``latest`` is a double, µs after the due time, and there only where a flag says so: after it a job is not handed out.
 Little endian, no padding; the script writes format and created. lua/lib/job.lua reads the same. A job of a format that a
-version does not know is set aside by it, never guessed at.
+version does not know, or with a flag that it does not know, is set aside by it, never guessed at.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from tarry.errors import BadInput, BodyError
+from tarry.verbs.codecs import JSON, RAW
 
 FORMAT = 1
 NO_LIMIT = 2**32 - 1
@@ -33,6 +34,7 @@ _FLAGS_AT = 9
 _LATEST = Struct("<d")
 HAS_LATEST = 64
 """Of the flags."""
+_KNOWN_FLAGS = HAS_LATEST | JSON | RAW
 _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
@@ -98,6 +100,8 @@ def unpack_head(value: bytes) -> Head:
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
+    if flags & ~_KNOWN_FLAGS:
+        raise BodyError(_UNREADABLE)
     latest, at = _latest(value, flags)
     body = at + size
     return Head(int(created), flags & ~HAS_LATEST, ttr_ms, max_attempts, nonce, latest, value[at:body], value[body:])
@@ -108,8 +112,10 @@ def body_of(value: bytes) -> tuple[bytes, int]:
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     flags, size = _BODY.unpack_from(value, _FLAGS_AT)
-    if flags < HAS_LATEST:
+    if flags <= RAW:
         return value[_HEAD.size + size :], flags
+    if flags & ~_KNOWN_FLAGS:
+        raise BodyError(_UNREADABLE)
     return value[_latest(value, flags)[1] + size :], flags & ~HAS_LATEST
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow, ask
 from tarry.idea.scripts import Script
+from tarry.verbs.jobs.face import TopicVerbs
+from tarry.verbs.jobs.parting import each, place_of
+from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.shapes import State
-from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words.durations import as_datetime, moment
 from tarry.words.keys import TopicKeys
 
-CAUSES = Script("topic/causes", args=("from", "limit"))
+CAUSES = Script("topic/causes", args=("from", "limit"), looks=True)
 MOST, _STEP = 1000, 100
 
 
@@ -38,10 +42,28 @@ class Causes:
     groups: tuple[Cause, ...]
 
 
-def causes(keys: TopicKeys, limit: int = MOST) -> Flow[Causes]:
-    """Groups those of the dead that died last, at most a thousand, by reason and error; in bounded steps."""
+def causes(verbs: RoutedVerbs[Any], limit: int = MOST) -> Flow[Causes]:
+    """Groups those of the dead that died last, at most a thousand of each partition, by reason and error; in bounded steps."""
     if not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to {MOST}.")
+    return verbs.over(lambda parts: each(parts, lambda part: _causes(part.keys, limit), _together))
+
+
+def _together(found: list[Causes]) -> Causes:
+    groups: dict[tuple[str, str], Cause] = {}
+    for group in (group for part in found for group in part.groups):
+        known = groups.get((group.reason, group.error), group)
+        newest = max(known, group, key=lambda one: one.last)
+        count = group.count if known is group else known.count + group.count
+        groups[group.reason, group.error] = replace(newest, count=count, first=min(known.first, group.first))
+    return Causes(sum(one.dead for one in found), sum(one.looked_at for one in found), _largest_first(groups))
+
+
+def _largest_first(groups: Mapping[tuple[str, str], Cause]) -> tuple[Cause, ...]:
+    return tuple(sorted(groups.values(), key=lambda cause: -cause.count))
+
+
+def _causes(keys: TopicKeys, limit: int) -> Flow[Causes]:
     dead = looked = 0
     groups: dict[tuple[str, str], Cause] = {}
     while looked < limit:
@@ -56,7 +78,7 @@ def causes(keys: TopicKeys, limit: int = MOST) -> Flow[Causes]:
             )
         if seen < step:
             break
-    return Causes(dead, looked, tuple(sorted(groups.values(), key=lambda cause: -cause.count)))
+    return Causes(dead, looked, _largest_first(groups))
 
 
 def _cause(reason: bytes, error: bytes, count: int, id: bytes, last: int, first: int) -> Cause:
@@ -68,7 +90,7 @@ def _text(said: bytes) -> str:
 
 
 def due_between(
-    desk: TopicDesk[object], now: datetime, state: State | None, after: datetime | None, before: datetime | None
+    verbs: RoutedVerbs[Any], now: datetime, state: State | None, after: datetime | None, before: datetime | None
 ) -> Flow[int]:
     """How many jobs ``list`` would name at ``now`` for a window of due times: it counts, and reads none."""
     low = b"%d" % moment(after, "due_after") if after is not None else b"-inf"
@@ -78,4 +100,15 @@ def due_between(
         low = b"(" + present
     if state == "ready" and (before is None or before > now):
         high = present
-    return (yield from ask(Command((b"ZCOUNT", desk.keys.due, low, high), int)))
+    return verbs.over(lambda parts: each(parts, lambda part: Command((b"ZCOUNT", part.keys.due, low, high), int), sum))
+
+
+def is_held(verbs: RoutedVerbs[Any], id: str) -> Flow[bool]:
+    """Whether a job is among the reservations; one that is ready was let run out."""
+    raw = id.encode("utf-8", "replace")
+
+    def score(parts: Sequence[TopicVerbs[Any]]) -> Flow[bool]:
+        keys = parts[place_of(raw, len(parts))].keys
+        return ask(Command((b"ZSCORE", keys.reserved, raw), lambda reply: reply is not None))
+
+    return verbs.over(score)

@@ -10,7 +10,7 @@ from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, Reply, ask
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs.settling import Outcome, release
-from tarry.verbs.jobs.shapes import Reservation
+from tarry.verbs.jobs.shapes import Holding, Reservation
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import firing
 from tarry.words.durations import MILLISECOND, Duration, microseconds
@@ -18,13 +18,13 @@ from tarry.words.keys import TopicKeys
 
 T = TypeVar("T")
 
-POP = Script("topic/pop", args=("want", "need", "ttr", "holder", "me"))
+POP = Script("topic/pop", args=("need", "ttr", "holder", "me"), item=("want",))
 LEAVE = Script("topic/leave", args=("me",))
 MOST = 1000
 """One script hands out no more; a larger ``pop_many`` is refused, for it would hold the server up."""
 NOBODY = b""
 _FIELDS = 5
-PUT_IN_ORDER, FIRE = 1, 2
+LOOK_AGAIN, FIRE = 1, 2
 
 RawJob = tuple[bytes, bytes, int, int, int]
 """id, head and body, attempt, due, TTR in µs."""
@@ -41,35 +41,38 @@ class Taken:
     seat: int
     """1, 2 or 0: which seat of the watch the consumer took."""
     todo: int
-    """What to do at once: 0 nothing, ``PUT_IN_ORDER`` or ``FIRE``."""
+    """What to do at once where nothing came: 0 nothing, ``LOOK_AGAIN`` or ``FIRE``."""
     jobs: list[RawJob]
 
     @property
     def ask_again(self) -> bool:
-        """Nothing came, but something was put in order, or is to be: look again at once."""
-        return self.todo > 0
+        """Nothing came, but something was put in order, or is to be, or went to others: look again at once."""
+        return self.todo > 0 and not self.jobs
 
 
 def _taken(reply: Reply) -> Taken:
-    flat: list[Any] = reply
-    jobs = list(zip(*[iter(flat[5:])] * _FIELDS, strict=True))
-    return Taken(flat[0], flat[1], flat[2], flat[3], flat[4], jobs)
+    now, receipt, wait, seat, todo, flat = reply
+    return Taken(now, receipt, wait, seat, todo, list(zip(*[iter(flat)] * _FIELDS, strict=True)))
 
 
 def pop(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, me: bytes = NOBODY) -> Call[Taken]:
-    """One look. ``me`` stays to wait when fewer than ``need`` jobs come."""
-    args = (b"%d" % want, b"%d" % need, ttr, holder, me)
+    """One look. ``me`` stays to wait when fewer than ``need`` jobs come. Looks for one job each may be sent as one."""
 
     def undo(taken: Taken) -> Call[Any] | None:
         return give_back(keys, taken.receipt, taken.jobs) if taken.jobs else None
 
-    return Call(POP, keys, args, _taken, undo=undo)
+    args, items = (b"%d" % need, ttr, holder, me), (b"%d" % want,)
+    return Call(POP, keys, args, _taken, items=items, lead=5, alone=want > 1 or need > 0, undo=undo)
 
 
 def give_back(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> Call[list[Outcome]]:
     """Back to where they were, as if they had not been handed out."""
-    held = [Reservation(job[0].decode(), receipt) for job in jobs]
-    return release(keys, held, [b"@%d" % job[3] for job in jobs], count=False)
+    return give_back_held(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
+
+
+def give_back_held(keys: TopicKeys, jobs: Sequence[Holding], due: Sequence[int]) -> Call[list[Outcome]]:
+    """The same with jobs of several looks, each of which has a receipt of its own, and with the moments they were due."""
+    return release(keys, jobs, [b"@%d" % at for at in due], unseen=True)
 
 
 def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Taken]:

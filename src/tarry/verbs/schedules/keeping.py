@@ -94,8 +94,15 @@ def put(keys: TopicKeys, said: Said) -> Flow[Kept]:
     return found[0]
 
 
-def everything(keys: TopicKeys) -> Flow[list[Kept]]:
-    """All schedules of a topic, by their next occurrence; paused ones last."""
+def everything(places: Sequence[TopicKeys]) -> Flow[list[Kept]]:
+    """All schedules of some partitions, by their next occurrence; paused ones last. Damaged ones are among them."""
+    found: list[Kept] = []
+    for keys in places:
+        found += yield from _of(keys)
+    return sorted(found, key=lambda one: (one.next is None, one.next, one.plan.id))
+
+
+def _of(keys: TopicKeys) -> Flow[list[Kept]]:
     found: dict[str, Kept] = {}
     cursor = b"0"
     while True:
@@ -104,7 +111,7 @@ def everything(keys: TopicKeys) -> Flow[list[Kept]]:
             one = kept(row, int(declared or 0))
             found[one.plan.id] = one
         if cursor == b"0":
-            return sorted(found.values(), key=lambda one: (one.next is None, one.next, one.plan.id))
+            return list(found.values())
 
 
 def switch(keys: TopicKeys, id: str, what: Literal["pause", "resume", "delete"]) -> Flow[bool]:
@@ -114,6 +121,10 @@ def switch(keys: TopicKeys, id: str, what: Literal["pause", "resume", "delete"])
         now, found = yield from ask(_read(keys, [raw]))
         if found[0] is None:
             return False
+        if found[0].plan.damaged:
+            raise BadInput(
+                f"schedule {id}: it is damaged, or a newer version of tarry wrote it; upgrade, put it anew, or delete it."
+            )
         start = _resumed(found[0], now)
     done = yield from ask(Call(SWITCH, schedule_keys(keys), (what.encode(),), list, items=(raw, *start)))
     return bool(done[0])
@@ -140,7 +151,7 @@ class Declared:
 
 
 def declare(keys: TopicKeys, schedules: Sequence[Said]) -> Flow[Declared]:
-    """Says what the code of a worker has; changes what is new in it."""
+    """Says what the code of a worker has in one place; changes what is new in it."""
     places = schedule_keys(keys)
     said = {one.id: one for one in schedules}
     items = [word for one in schedules for word in (id_of(one.id), one.version, *one.words, b"", b"0")]

@@ -19,6 +19,7 @@ from tarry.words import names
 Missed = Literal["skip", "once", "all"]
 """What becomes of occurrences that nobody was there for: none of them, one job for the last, or each (the last 1,000)."""
 
+FORMAT = 1
 _HEAD = Struct("<BBddIIHI")
 LONGEST_ID = 160
 """Bytes: a job's id is the schedule's and its occurrence."""
@@ -46,6 +47,8 @@ class Plan:
     about: About
     value: bytes
     """The head and body of its jobs, as they are sent."""
+    damaged: bool = False
+    """It cannot be read: what is known of it are its name and its next occurrence."""
 
     @property
     def last(self) -> int | None:
@@ -79,14 +82,29 @@ _ABOUT = msgspec.json.Decoder(About)
 
 def unpack(id: bytes, stored: bytes) -> Plan:
     """Raises ``BadInput`` for what is damaged, or written by a newer version."""
+    if len(stored) >= _HEAD.size and stored[0] != FORMAT:
+        raise BadInput(f"schedule {_text(id)}: a newer version of tarry wrote it; upgrade this process, or delete it.")
     try:
         _, paused, after, changed, fired, skipped, r, a = _HEAD.unpack_from(stored)
         at = _HEAD.size
         rhythm, about = rhythms.decode(stored[at : at + r]), _ABOUT.decode(stored[at + r : at + r + a])
     except Exception as fault:
-        raise BadInput(f"schedule {id.decode('utf-8', 'replace')}: it is damaged; delete it.") from fault
+        raise BadInput(f"schedule {_text(id)}: it is damaged; delete it.") from fault
     value = stored[at + r + a :]
     return Plan(id.decode(), bool(paused), int(after), int(changed), fired, skipped, rhythm, about, value)
+
+
+def unpack_some(id: bytes, stored: bytes) -> Plan:
+    """The same; of what is damaged, what is left."""
+    try:
+        return unpack(id, stored)
+    except BadInput:
+        name = id.decode("utf-8", "replace")
+        return Plan(name, False, 0, 0, 0, 0, Rhythm(), About(), b"", damaged=True)
+
+
+def _text(id: bytes) -> str:
+    return id.decode("utf-8", "replace")
 
 
 def moments_of(stored: bytes) -> tuple[int, int]:
@@ -100,10 +118,10 @@ def kept(row: list[Any], declared_us: int) -> Kept:
     id, stored, score, said = row
     next = None if score is None else int(float(score))
     if said is None:
-        return Kept(unpack(id, stored), next, from_code=False, orphaned=False, version=None, declared=None)
+        return Kept(unpack_some(id, stored), next, from_code=False, orphaned=False, version=None, declared=None)
     affirmed, version = said.split()[:2]
     orphaned = declared_us - int(affirmed) > LEASE_US
-    return Kept(unpack(id, stored), next, True, orphaned, version.decode(), int(affirmed))
+    return Kept(unpack_some(id, stored), next, True, orphaned, version.decode(), int(affirmed))
 
 
 def id_of(value: str) -> bytes:

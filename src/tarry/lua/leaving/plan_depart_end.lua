@@ -1,0 +1,28 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, moving, moved = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id, arrived = unpack(ARGV, i, i + 1)
+--
+-- What became of schedules that left: arrived ("1"), they are gone here; else they go on here, unless somebody has put another
+-- one of the name meanwhile. Answers how many are gone.
+-- include clock plain job limits gates watch plan
+
+local FIRST, STRIDE = 2, 2
+local gone = 0
+for i = FIRST, #ARGV, STRIDE do
+  local id, arrived = unpack(ARGV, i, i + 1)
+  local kept = redis.call('HGET', moving, id)
+  if kept then
+    redis.call('HDEL', moving, id)
+    if arrived == '1' then
+      gone = gone + 1
+    else
+      local _, next, said, stored = string.match(kept, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
+      if redis.call('HSETNX', plans, id, stored) == 1 then
+        if next ~= '' then redis.call('ZADD', schedules, next, id) end
+        if said ~= '' then redis.call('HSET', declared, id, said) end
+      end
+    end
+  end
+end
+tell_of_schedules()
+return gone

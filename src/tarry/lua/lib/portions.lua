@@ -1,0 +1,22 @@
+-- Several ask in one script: how much they want together, and to each what is his, in their order.
+-- The last arguments, from `first` on, say how many each wants; each is `wide` values of what there is.
+
+local function wanted_from(first)
+  local sum = 0
+  for i = first, #ARGV do sum = sum + ARGV[i] end
+  return sum
+end
+
+local function portion(answers, first, found, wide)
+  if #ARGV == first then
+    answers[#answers + 1] = found
+    return answers
+  end
+  local at = 1
+  for i = first, #ARGV do
+    local to = math.min(at + wide * ARGV[i] - 1, #found)
+    answers[#answers + 1] = {unpack(found, at, to)}
+    at = to + 1
+  end
+  return answers
+end

@@ -1,0 +1,51 @@
+"""Schedules on their way from one topic to another, perhaps on another server: taken out, taken over there, let go.
+
+    plans ──plan_depart──▶ moving ──plan_arrive──▶ plans over there         then ``plan_depart_end``: gone here, or back
+
+Wherever it is broken off, a schedule is here, on its way, or over there, and fires in one place at most: whoever begins again
+goes on with those on their way. One that arrives twice is known by its departure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tarry.idea.calls import Call, Command, Reply
+from tarry.idea.scripts import Script
+from tarry.words.keys import MOVING_PARTS, TopicKeys, moving_keys
+
+DEPART = Script("leaving/plan_depart", args=("cursor", "limit", "departure"), keys=MOVING_PARTS)
+ARRIVE = Script("leaving/plan_arrive", item=("id", "kept"), keys=MOVING_PARTS)
+DEPART_END = Script("leaving/plan_depart_end", item=("id", "arrived"), keys=MOVING_PARTS)
+_STEP = b"20"
+Row = tuple[bytes, bytes]
+Departure = tuple[bytes, bool, list[bytes], list[Row]]
+"""The next cursor, whether there is more, the damaged ones, which stay, and those that leave now."""
+
+
+def depart(keys: TopicKeys, cursor: bytes, word: bytes) -> Call[Departure]:
+    """Those that leave now: what somebody left there, or the next. ``word`` is new: it marks this departure."""
+
+    def decode(reply: Reply) -> Departure:
+        following, more, stay, *rows = reply
+        return following, bool(more), stay, [tuple(row) for row in rows]
+
+    return Call(DEPART, moving_keys(keys), (cursor, _STEP, word), decode)
+
+
+def arrive(keys: TopicKeys, rows: Sequence[Row]) -> Call[list[bool]]:
+    """They are taken over; ``False`` where another schedule has the name."""
+    items = [word for row in rows for word in row]
+    return Call(ARRIVE, moving_keys(keys), (), lambda reply: [bool(one) for one in reply], items=items, alone=True)
+
+
+def depart_end(keys: TopicKeys, arrived: Mapping[bytes, bool]) -> Call[int]:
+    """Those that arrived are gone here, the others go on."""
+    items = [word for id, there in arrived.items() for word in (id, b"%d" % there)]
+    return Call(DEPART_END, moving_keys(keys), (), int, items=items, alone=True)
+
+
+def counts(keys: TopicKeys) -> list[Command[int]]:
+    """How many there are, and how many on their way."""
+    places = dict(zip(MOVING_PARTS, moving_keys(keys), strict=True))
+    return [Command((b"HLEN", places[part]), int) for part in ("plans", "moving")]

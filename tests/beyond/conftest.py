@@ -1,0 +1,48 @@
+"""Topics with partitions: on one server and on a Cluster, blocking and awaited, by an imaginary clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from story import faces
+from tarry.clients.testing import Clock
+
+SERVERS = ["valkey", pytest.param("cluster", marks=pytest.mark.otherserver)]
+PARTS = 5
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    return f"parts-{abs(hash(request.node.nodeid))}"
+
+
+@pytest.fixture(params=SERVERS)
+def url(request: pytest.FixtureRequest) -> str:
+    return either(request)
+
+
+def either(request: pytest.FixtureRequest) -> str:
+    if request.param == "valkey":
+        return str(request.getfixturevalue("valkey_url"))
+    nodes = request.getfixturevalue("cluster_nodes")
+    return "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in nodes)
+
+
+@pytest.fixture(params=["sync", "async"])
+def face(request: pytest.FixtureRequest, url: str, clock: Clock, namespace: str) -> Iterator[Any]:
+    made = faces.imaginary(request.param, url, clock, namespace)
+    yield made
+    faces.end(made)
+
+
+@pytest.fixture
+def topic(face: Any) -> Any:
+    return face.topic("orders", partitions=PARTS)

@@ -1,0 +1,113 @@
+"""Jobs that failed: back-off, attempts, death."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from story.faces import Face
+from story.test_putting_in import US, now
+from tarry.clients.testing import Clock
+from tarry.words.durations import HOUR, SECOND
+
+
+async def test_a_failure_waits_twice_as_long_each_time_and_an_hour_at_most(
+    face: Face, topic: Any, clock: Clock
+) -> None:
+    await topic.add("tea", id="7", max_attempts=None)
+    for n in range(16):
+        job = await topic.pop()
+        assert job.attempt == n + 1
+        await topic.release(job)
+        waits = ((await topic.get("7")).due - now(clock)) // US
+        usual = min(SECOND << n, HOUR)
+        assert 0.8 * usual <= waits <= min(1.2 * usual, HOUR)
+        clock.advance("1h")
+
+
+async def test_release_with_a_delay_waits_exactly_so(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7")
+    job = await topic.pop()
+    await topic.release(job, delay="90s")
+    info = await topic.get("7")
+    assert (info.state, info.due, info.attempts) == ("delayed", now(clock) + timedelta(seconds=90), 1)
+
+
+async def test_release_at_once_and_uncounted_takes_the_attempt_back(face: Face, topic: Any) -> None:
+    await topic.add("tea", max_attempts=1)
+    for _ in range(5):
+        job = await topic.pop()
+        assert job.attempt == 1
+        await topic.release(job, count=False)
+    assert (await topic.stats()).dead == 0
+
+
+async def test_released_jobs_keep_their_order(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add_many(list("abcd"))
+    jobs = await topic.pop_many(4)
+    await topic.release_many(jobs, delay=5)
+    clock.advance(10)
+    assert "".join([job.body for job in await topic.pop_many(4)]) == "abcd"
+
+
+async def test_attempts_exhausted_is_dead_with_the_reason(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7", max_attempts=3)
+    for _ in range(3):
+        assert (await topic.get("7")).state == "ready"
+        await topic.release(await topic.pop(), delay=0)
+        clock.advance(US)
+    info = await topic.get("7")
+    assert (info.state, info.attempts, info.reason, info.died) == ("dead", 3, "attempts exhausted", now(clock) - US)
+    assert await topic.pop() is None
+
+
+async def test_a_worker_that_never_comes_back_uses_up_attempts_too(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7", max_attempts=2)
+    for attempt in (1, 2):
+        assert (await topic.pop(ttr=10)).attempt == attempt
+        clock.advance(10)
+    assert await topic.pop() is None
+    info = await topic.get("7")
+    assert (info.state, info.reason, info.error) == ("dead", "attempts exhausted", "timed out")
+    assert info.first_failure is not None
+
+
+async def test_twenty_attempts_unless_somebody_says_otherwise(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7")
+    attempts = 0
+    while job := await topic.pop():
+        attempts = job.attempt
+        await topic.release(job, delay=0)
+        clock.advance(US)
+    assert (attempts, (await topic.get("7")).state) == (20, "dead")
+
+
+@pytest.mark.parametrize("where", ["job", "topic"])
+async def test_without_limit_is_without_limit(face: Face, topic: Any, clock: Clock, where: str) -> None:
+    if where == "topic":
+        assert (await topic.configure(max_attempts=None)).max_attempts is None
+    await topic.add("tea", **({"max_attempts": None} if where == "job" else {}))
+    for n in range(50):
+        job = await topic.pop()
+        assert job.attempt == n + 1
+        await topic.release(job, delay=0)
+        clock.advance(US)
+
+
+async def test_a_buried_job_is_set_aside_with_its_reason_in_one_line(face: Face, topic: Any, clock: Clock) -> None:
+    await topic.add("tea", id="7")
+    await topic.bury(await topic.pop(), "no such\n order\t 测试")
+    info = await topic.get("7")
+    assert (info.state, info.reason, info.attempts, info.body) == ("dead", "no such order 测试", 1, "tea")
+    assert (info.died, info.due, info.reserved_until) == (now(clock), None, None)
+    clock.advance("1d")
+    assert await topic.pop() is None
+
+
+async def test_why_a_job_was_released_is_seen(face: Face, topic: Any) -> None:
+    await topic.add("tea", id="7")
+    await face.of(await topic.pop(), "release", "5m", reason="no water")
+    info = await topic.get("7")
+    assert (info.reason, info.state) == ("no water", "delayed")
