@@ -1,0 +1,152 @@
+"""Processes of two versions of tarry on one real server: the one that is tested, and an older one from its wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upgrade.older import WHEEL
+
+HERE = Path(__file__).parent
+
+
+class Refused(Exception):
+    """What a hand's tarry raised: the error's name, and its words."""
+
+    def __init__(self, name: str, says: str) -> None:
+        super().__init__(f"{name}: {says}")
+        self.name = name
+        self.says = says
+
+
+class Hand:
+    """A process that has one version, and does what it is told."""
+
+    def __init__(self, version: str, url: str, place: Path | None) -> None:
+        self.version = version
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "hand.py"), url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(place),
+        )
+        self.file = Path(self.end())
+
+    def __repr__(self) -> str:
+        return self.version
+
+    def __call__(self, told: str) -> Any:
+        self.begin(told)
+        return self.end()
+
+    def begin(self, told: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": told}) + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> Any:
+        assert self.process.stdout is not None
+        said = json.loads(self.process.stdout.readline())
+        if "error" in said:
+            raise Refused(said["error"], said["says"])
+        return said["answer"]
+
+    def refused(self, told: str) -> str:
+        """The name of the error that comes of it."""
+        with pytest.raises(Refused) as raised:
+            self(told)
+        return raised.value.name
+
+    def stop(self) -> None:
+        self.process.kill()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self.process.wait()
+
+
+def environment(place: Path | None) -> dict[str, str]:
+    """That of a process whose tarry lies at ``place``; ``None``: the one that is tested."""
+    return {**os.environ, "PYTHONPATH": str(place)} if place else {**os.environ, "PYTHONPATH": ""}
+
+
+@pytest.fixture(scope="session")
+def older_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the older version is installed, beside the one that is tested; both have the same dependencies."""
+    place = tmp_path_factory.mktemp("older")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(place)]
+    subprocess.run([*pip, "--disable-pip-version-check", str(WHEEL)], check=True)
+    return place
+
+
+@contextmanager
+def hiring(url: str, older_place: Path) -> Iterator[Callable[[str], Hand]]:
+    hired: list[Hand] = []
+
+    def start(version: str) -> Hand:
+        hand = Hand(version, url, older_place if version == "older" else None)
+        hired.append(hand)
+        assert hand.file.is_relative_to(older_place) == (version == "older")
+        return hand
+
+    yield start
+    for hand in hired:
+        hand.stop()
+
+
+@pytest.fixture(scope="session")
+def hands(valkey_url: str, older_place: Path) -> Iterator[dict[str, Hand]]:
+    """One process of each version, for all tests that leave them alive."""
+    with hiring(valkey_url, older_place) as start:
+        yield {version: start(version) for version in ("older", "newer")}
+
+
+@pytest.fixture
+def hire(valkey_url: str, older_place: Path, namespace: str) -> Iterator[Callable[[str], Hand]]:
+    """``hire("older")`` or ``hire("newer")``: a process of this test's own."""
+    with hiring(valkey_url, older_place) as start:
+
+        def begin(version: str) -> Hand:
+            hand = start(version)
+            hand(f"begin({namespace!r})")
+            return hand
+
+        yield begin
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest) -> str:
+    """Nobody else's."""
+    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+@pytest.fixture(params=[("older", "newer"), ("newer", "older")], ids=" gives ".join)
+def versions(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Who gives and who takes, of two versions."""
+    one, other = request.param
+    return one, other
+
+
+@pytest.fixture
+def pair(versions: tuple[str, str], hands: dict[str, Hand], namespace: str) -> tuple[Hand, Hand]:
+    """The two, on the same server, in this test's own namespace."""
+    one, other = (hands[version] for version in versions)
+    both((one, other), f"begin({namespace!r})")
+    return one, other
+
+
+def both(pair: tuple[Hand, Hand], told: str) -> Any:
+    """Tells both the same, who must answer alike."""
+    answers = [hand(told) for hand in pair]
+    assert answers[0] == answers[1]
+    return answers[0]

@@ -1,0 +1,198 @@
+"""Two versions of tarry on one server: whatever one of them does, the other goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from upgrade.conftest import Hand, both
+
+pytestmark = pytest.mark.slow
+Pair = tuple[Hand, Hand]
+
+
+def advance(pair: Pair, duration: str) -> None:
+    both(pair, f"clock.advance({duration!r})")
+
+
+def test_their_scripts_differ_and_so_live_side_by_side(older_place: Path) -> None:
+    def script(place: object, name: str) -> str:
+        return (place / "lua" / name).read_text()  # type: ignore[operator]
+
+    changed = ["topic/pop.lua", "lib/watch.lua", "lib/receipt.lua", "lib/plan.lua"]
+    assert all(script(older_place / "tarry", name) != script(files("tarry"), name) for name in changed)
+
+
+def test_jobs_of_one_are_handed_to_the_other_as_they_were_meant(pair: Pair) -> None:
+    giver, taker = pair
+    giver("topic.add({'n': 1}, id='plain')")
+    giver("topic.add(b'\\x00raw', id='raw', headers={'a': 'b'}, ttr='90s', max_attempts=3)")
+    giver("topic.add('late', id='late', delay='10m', max_lateness='1m')")
+    assert both(pair, "[shown(job) for job in topic.list()]")
+    taker("plain, raw = topic.pop_many(5)")
+    assert taker("[plain.body, raw.body.hex(), raw.headers, raw.ttr.total_seconds()]") == [
+        {"n": 1}, "00726177", {"a": "b"}, 90.0,
+    ]  # fmt: skip
+    assert both(pair, "[shown(job) for job in topic.list('reserved')]")
+    taker("topic.finish(plain)")
+    taker("topic.release(raw, '1m', reason='no time\\nlater')")
+    advance(pair, "12m")
+    assert taker("[(job.id, job.attempt) for job in topic.pop_many(5)]") == [["raw", 2]]
+    assert both(pair, "shown(topic.get('late'))")["reason"] == "stale"
+    assert both(pair, "counts(topic)")["finished"] == 1
+    assert both(pair, "topic.check().ok") is True
+
+
+def test_a_receipt_of_one_is_refused_where_the_other_has_the_job_by_now(pair: Pair) -> None:
+    giver, taker = pair
+    giver("topic.add('tea')")
+    giver("job = topic.pop(ttr='10s')")
+    advance(pair, "11s")
+    taker("job = topic.pop()")
+    assert taker("job.attempt") == 2
+    for verb in ("finish", "touch", "release", "bury"):
+        assert giver.refused(f"topic.{verb}(job)") == "StaleReceipt"
+    assert taker("job.receipt") > giver("job.receipt")
+    taker("topic.touch(job, '1h')")
+    taker("topic.finish(job)")
+    assert both(pair, "counts(topic)")["timed_out"] == 1
+    assert both(pair, "topic.check().ok") is True
+
+
+def test_dead_jobs_of_one_are_kicked_and_purged_by_the_other(pair: Pair) -> None:
+    giver, taker = pair
+    giver("topic.add_many(['a', 'b'])")
+    giver("topic.bury_many(topic.pop_many(2), 'no use')")
+    assert both(pair, "[job.reason for job in topic.list('dead')]") == ["no use", "no use"]
+    assert taker("topic.kick(topic.list('dead').jobs[0].id)") == "dead"
+    assert giver("topic.pop().attempt") == 1
+    assert taker("topic.purge('dead')") == 1
+    assert both(pair, "counts(topic)")["deleted"] == 1
+
+
+def test_a_pause_limits_and_defaults_of_one_hold_for_the_other(pair: Pair) -> None:
+    giver, taker = pair
+    giver("topic.add_many(list('abcde'))")
+    giver("topic.pause('1m')")
+    assert taker("topic.pop()") is None
+    advance(pair, "1m")
+    giver("topic.configure(ttr='5m', max_attempts=2, concurrency=3)")
+    taker("jobs = topic.pop_many(5)")
+    assert taker("[len(jobs), jobs[0].ttr.total_seconds()]") == [3, 300.0]
+    assert giver("topic.pop()") is None
+    taker("topic.configure(concurrency=None, rate='1/1m')")
+    advance(pair, "1m")
+    assert giver("topic.pop_many(5)[0].body") == "d"
+    assert both(pair, "topic.pop()") is None
+    assert both(pair, "str(topic.stats().limited.why)") == "rate"
+
+
+def test_a_schedule_of_one_is_attended_to_by_either_once(pair: Pair) -> None:
+    giver, taker = pair
+    giver("client.schedules.put('orders', 'report', {'kind': 'daily'}, every='1h')")
+    giver("topic.configure(max_attempts=5)")
+    advance(pair, "1h")
+    assert taker("work(topic)") == {"kind": "daily"}
+    assert giver("topic.pop()") is None
+    advance(pair, "1h")
+    assert giver("work(topic)") == {"kind": "daily"}
+    assert taker("topic.pop()") is None
+    assert both(pair, "[(one.id, one.fired) for one in client.schedules.list('orders')]") == [["report", 2]]
+    taker("client.schedules.pause('orders', 'report')")
+    advance(pair, "3h")
+    assert giver("topic.pop()") is None
+    giver("client.schedules.resume('orders', 'report')")
+    advance(pair, "1h")
+    assert taker("work(topic)") == {"kind": "daily"}
+
+
+def test_partitions_of_the_older_are_found_by_the_newer(hands: dict[str, Hand], namespace: str) -> None:
+    """Their keys had other names then: those of a topic that was made so stay as they are."""
+    pair = older, newer = hands["older"], hands["newer"]
+    both(pair, f"begin({namespace!r})")
+    older("many = client.topic('many', partitions=4)")
+    older("many.add_many(range(40)); many.add('mine', id='mine')")
+    newer("many = client.topic('many')")
+    assert both(pair, "counts(many)")["ready"] == 41
+    assert newer("many.get('mine').body") == "mine"
+    newer("many.add_many(range(20))")
+    assert older("sum(len(many.pop_many(100)) for _ in range(4))") == 61
+    assert newer.refused("client.topic('many', partitions=8).pop()") == "BadInput"
+    assert both(pair, "many.check().ok") is True
+
+
+def test_partitions_of_the_newer_are_refused_by_the_older_and_stay(hands: dict[str, Hand], namespace: str) -> None:
+    pair = older, newer = hands["older"], hands["newer"]
+    both(pair, f"begin({namespace!r})")
+    newer("many = client.topic('many', partitions=4)")
+    newer("many.add_many(range(40))")
+    for told in (
+        "client.topic('many').pop()",
+        "client.topic('many').add('tea')",
+        "client.topic('many', partitions=4).stats()",
+    ):
+        assert older.refused(told)
+    assert newer("counts(many)")["ready"] == 40
+
+
+def test_a_move_that_one_began_is_finished_by_the_other(pair: Pair) -> None:
+    giver, taker = pair
+    giver("topic.add_many(range(450), delay='1h')")
+    giver("from tarry.verbs.jobs import leaving; client.engine.run(leaving.depart(topic.verbs._plain.keys))")
+    assert both(pair, "counts(topic)")["delayed"] == 250
+    assert taker("client.migrate('orders', client.topic('orders-2')).moved") == 450
+    assert both(pair, "client.topic('orders-2').stats().delayed") == 450
+    assert both(pair, "[topic.check().ok, client.topic('orders-2').check().ok]") == [True, True]
+
+
+def test_queues_and_maps_and_locks_that_java_shares_are_shared_by_both(pair: Pair, namespace: str) -> None:
+    giver, taker = pair
+    name = f"shared {namespace}"
+    giver(f"queue = client.delayed_queue({name!r})")
+    giver("queue.offer({'n': 1}, '10s'); queue.offer({'n': 2}, '1h')")
+    advance(pair, "11s")
+    assert taker(f"client.blocking_queue({name!r}).poll(wait='1s')") == {"n": 1}
+    giver(f"cache = client.map_cache({name + '-map'!r}, policy=None); cache.put('a', 1, ttl='1m')")
+    taker(f"cache = client.map_cache({name + '-map'!r}, policy=None)")
+    assert both(pair, "cache.get('a')") == 1
+    advance(pair, "2m")
+    assert both(pair, "cache.get('a')") is None
+    giver(f"lock = real.lock({name + '-lock'!r}, wait=0, lease='1m'); grant = lock.acquire()")
+    taker(f"lock = real.lock({name + '-lock'!r}, wait=0, lease='1m')")
+    assert taker("lock.acquire()") is None
+    token = giver("grant.token")
+    giver("grant.release()")
+    assert taker("lock.acquire().token") > token
+
+
+# ── by the clock on the wall: seats and tokens ───────────────────────────────────────────────────────────────────────
+
+
+def test_one_that_waits_is_called_by_a_job_of_the_other(pair: Pair) -> None:
+    giver, taker = pair
+    taker.begin("letters.pop(wait=20).body")
+    giver("letters.add('tea')")
+    assert taker.end() == "tea"
+
+
+def test_seats_and_tokens_pass_between_them(pair: Pair, hire: Callable[[str], Hand]) -> None:
+    """Both wait for a job that is due soon, in both seats. The first is killed: the other promises to look."""
+    third, second = pair
+    first = hire(third.version)
+    third("letters.add('later', delay='2s')")
+    third("letters.add('much later', delay='4s')")
+    for hand in (first, second):
+        hand.begin("job = letters.pop(wait=30, ttr='1s'); said = [job.body, job.lateness.total_seconds()]")
+    first.process.kill()
+    assert second.end() is None
+    body, lateness = second("said")
+    assert body == "later"
+    assert lateness < 9.0, "a second, as the seats promise; ten would be a look-around, by nobody's promise"
+    second("letters.finish(job)")
+    second.begin("job = letters.pop(wait=30)")
+    second.end()
+    assert second("job.body") == "much later"
+    assert third("letters.check().ok") is True
