@@ -12,6 +12,7 @@ import redis
 import tarry
 from locks.held import Held
 from locks.party import Party
+from zookeepers import ZooKeeper
 
 _numbers = itertools.count()
 
@@ -85,3 +86,15 @@ def hold() -> Iterator[Callable[..., Held]]:
     yield start
     for one in made:
         one.end()
+
+
+@pytest.fixture
+def kazoo(zookeeper: ZooKeeper) -> Iterator[Any]:
+    """An operator, or another library."""
+    from kazoo.client import KazooClient
+
+    client = KazooClient(zookeeper.hosts)
+    client.start()
+    yield client
+    client.stop()
+    client.close()

@@ -60,6 +60,7 @@ def perform(hand: Any, client: Any, row: dict[str, Any]) -> Any:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("version", ["3.16.8", "3.52.0"])
 def test_the_same_deeds_leave_the_same_keys(party: Party, raw: Any, channel: Any, version: str, name: str) -> None:

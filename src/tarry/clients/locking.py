@@ -77,8 +77,10 @@ class Ears:
         ring()
         return False
 
-    def keep(self, channel: bytes, ear: Ear) -> None:
-        self._ears[channel] = ear
+    def keep(self, channel: bytes, ear: Ear) -> Ear | None:
+        """Answers one that is not needed: two have begun to listen at once."""
+        kept = self._ears.setdefault(channel, ear)
+        return None if kept is ear else ear
 
     def heard(self, channel: bytes, _: bytes) -> None:
         for ring in list(self._rings.get(channel, ())):

@@ -32,7 +32,7 @@ class RedisLocks(Timekeeper):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ears = Ears()
-        cluster = engine.origin.address.kind == "cluster"
+        cluster = engine.origin.cluster
         mapped = engine.origin.redisson_name
 
         def keep(house: House) -> RedisKeeper:
@@ -44,7 +44,8 @@ class RedisLocks(Timekeeper):
         if isinstance(step, Listen):
             if self._ears.join(step.channel, step.ring):
                 listening = self._engine.part(Hearing).hear(step.channel, (step.channel,), self._ears.heard, wait=False)
-                self._ears.keep(step.channel, await listening)
+                if (spare := self._ears.keep(step.channel, await listening)) is not None:
+                    self._engine.part(Hearing).close_ear(spare)
             return None
         if isinstance(step, Together):
             return await self._engine.runner.perform_all(step.calls)
@@ -105,7 +106,8 @@ class AsyncGrant:
         hold.grants.add(self)
 
     def __repr__(self) -> str:
-        return f"<Grant {self.name} {self.token}>"
+        over = f", lost: {self._hold.lost}" if self._hold.lost else ", given back" if self._hold.over else ""
+        return f"<{type(self).__name__} {self.name!r}, token {self.token}{over}>"
 
     async def __aenter__(self) -> AsyncGrant:
         return self
@@ -196,15 +198,16 @@ class AsyncLock:
     holds it may acquire it again, and gives it back as often.
     """
 
-    def __init__(self, locks: Callable[[], Timekeeper], name: str, terms: Terms, *, kept_in: str) -> None:
+    def __init__(self, locks: Callable[[], Timekeeper], name: str, terms: Terms, *, kept_in: str, at: str) -> None:
         self._locks = locks
         self._terms = terms
         self.kept_in = kept_in
+        self._at = at
         self._entered: WeakKeyDictionary[asyncio.Task[Any], list[AsyncGrant]] = WeakKeyDictionary()
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<Lock {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} at {self._at}>"
 
     async def __aenter__(self) -> AsyncGrant:
         grant = await self.acquire()
@@ -255,6 +258,6 @@ class AsyncLock:
         return await locks.run(locks.keeper.state(self.name))
 
     async def force_release(self) -> bool:
-        """Takes the lock from whoever holds it. Answers whether somebody did; he learns it when he looks next."""
+        """Takes the lock from whoever holds it. Answers whether somebody did; he is told at once, and may still be working."""
         locks = self._locks()
         return await locks.run(locks.keeper.force(self.name))

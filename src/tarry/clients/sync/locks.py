@@ -32,7 +32,7 @@ class RedisLocks(Timekeeper):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ears = Ears()
-        cluster = engine.origin.address.kind == "cluster"
+        cluster = engine.origin.cluster
         mapped = engine.origin.redisson_name
 
         def keep(house: House) -> RedisKeeper:
@@ -44,7 +44,8 @@ class RedisLocks(Timekeeper):
         if isinstance(step, Listen):
             if self._ears.join(step.channel, step.ring):
                 listening = self._engine.part(Hearing).hear(step.channel, (step.channel,), self._ears.heard, wait=False)
-                self._ears.keep(step.channel, listening)
+                if (spare := self._ears.keep(step.channel, listening)) is not None:
+                    self._engine.part(Hearing).close_ear(spare)
             return None
         if isinstance(step, Together):
             return self._engine.runner.perform_all(step.calls)
@@ -96,7 +97,8 @@ class Grant:
         hold.grants.add(self)
 
     def __repr__(self) -> str:
-        return f"<Grant {self.name} {self.token}>"
+        over = f", lost: {self._hold.lost}" if self._hold.lost else ", given back" if self._hold.over else ""
+        return f"<{type(self).__name__} {self.name!r}, token {self.token}{over}>"
 
     def __enter__(self) -> Grant:
         return self
@@ -171,15 +173,16 @@ class Lock:
     holds it may acquire it again, and gives it back as often.
     """
 
-    def __init__(self, locks: Callable[[], Timekeeper], name: str, terms: Terms, *, kept_in: str) -> None:
+    def __init__(self, locks: Callable[[], Timekeeper], name: str, terms: Terms, *, kept_in: str, at: str) -> None:
         self._locks = locks
         self._terms = terms
         self.kept_in = kept_in
+        self._at = at
         self._entered = threading.local()
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<Lock {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} at {self._at}>"
 
     def __enter__(self) -> Grant:
         grant = self.acquire()
@@ -232,6 +235,6 @@ class Lock:
         return locks.run(locks.keeper.state(self.name))
 
     def force_release(self) -> bool:
-        """Takes the lock from whoever holds it. Answers whether somebody did; he learns it when he looks next."""
+        """Takes the lock from whoever holds it. Answers whether somebody did; he is told at once, and may still be working."""
         locks = self._locks()
         return locks.run(locks.keeper.force(self.name))

@@ -85,7 +85,9 @@ class Keeper(Protocol):
     def stop_waiting(self, order: Order) -> None:
         """The order has ended, well or not: nothing needs to ring it any more."""
 
-    def renew(self, holds: Iterable[Hold]) -> Steps[None]: ...
+    def renew(self, holds: Iterable[Hold], *, due: bool) -> Steps[None]:
+        """Looks after them: all of them when it is ``due``, else those that are new or of which there was a word."""
+        ...
 
     def state(self, name: str) -> Steps[LockState]: ...
 

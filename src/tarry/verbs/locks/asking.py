@@ -17,7 +17,7 @@ from tarry.idea.scripts import Script
 from tarry.verbs.locks.shapes import LockState
 from tarry.verbs.redisson import names
 from tarry.words.durations import MILLISECOND, as_timedelta
-from tarry.words.keys import LOCK_PARTS, LockKeys, lock_keys
+from tarry.words.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys
 
 TAKE = Script("locks/take", args=("holder", "depth", "lease", "again"), keys=LOCK_PARTS)
 GIVE = Script("locks/give", args=("holder", "depth", "sharded", "again"), keys=LOCK_PARTS)
@@ -83,9 +83,15 @@ def look(name: str, keys: LockKeys) -> Call[LockState]:
     return Call(LOOK, keys, (), lambda reply: _state(name, reply))
 
 
+def still(keys: LockKeys, holder: bytes) -> Call[bool]:
+    """Whether he has it yet."""
+    return Call(LOOK, keys, (), lambda reply: reply != 0 and holder in reply[0])
+
+
 def waiting(keys: LockKeys) -> Command[int]:
-    """How many clients listen for its release, Java's among them; of one node, on a Cluster."""
-    return Command((b"PUBSUB", b"NUMSUB", keys.channel), lambda reply: int(reply[1]))
+    """How many clients listen for its release and do not hold it, Java's among them; of one node, on a Cluster."""
+    words = (b"PUBSUB", b"NUMSUB", keys.channel, holders_channel(keys))
+    return Command(words, lambda reply: max(int(reply[1]) - int(reply[3]), 0), at=2)
 
 
 def state(name: str, keys: LockKeys) -> Flow[LockState]:

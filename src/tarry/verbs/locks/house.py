@@ -155,6 +155,11 @@ class House:
         if hold is not None and hold.order is order:
             self.lose(hold, why)
 
+    def look_soon(self) -> None:
+        """Whoever keeps time looks after the holds at once."""
+        self._look_at = 0.0
+        self._poke()
+
     def hurry(self) -> None:
         """Things have changed: whoever keeps time looks after the holds at once, and all who ask ask again."""
         self._look_at = 0.0

@@ -202,7 +202,7 @@ class NodeKeeper:
         if left:
             yield Ask(tuple(Delete(f"{place.base}/{name}") for name in left))
 
-    def renew(self, holds: Iterable[Hold]) -> Steps[None]:
+    def renew(self, holds: Iterable[Hold], *, due: bool) -> Steps[None]:  # noqa: ARG002  # each has a time of its own
         """Looks after the nodes, and watches them: a session renews itself."""
         now = self._house.now()
         chosen = [hold for hold in holds if now - hold.order.place.looked > LOOK_AROUND_S - 1]
