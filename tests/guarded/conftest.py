@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+import tarry
 from locks.conftest import redis_client, zookeeper_client
 from locks.party import Party
 
@@ -47,9 +48,32 @@ def raw(valkey_url: str) -> Iterator[Any]:
         yield client
 
 
-@pytest.fixture(params=["sync", "async"])
+HTTP = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("sync over http", "async over http")]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Over HTTP there are no guards, and nothing to be seen of the inside."""
+    left_out = [item for item in items if "over http" in item.name and not _over_http(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _over_http(item: Any) -> bool:
+    return item.callspec.params.get("guard_of") == "none"
+
+
+@pytest.fixture(params=["sync", "async", *HTTP])
 def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[Party]:
-    made = Party(request.param, redis_client(valkey_url))
+    face, _, over = request.param.partition(" over ")
+    if over:
+        url = request.getfixturevalue("served").url
+
+        def make(face: str, **options: Any) -> Any:
+            return (tarry.HTTPClient if face == "sync" else tarry.AsyncHTTPClient)(url, **options)
+
+        made = Party(face, make)
+    else:
+        made = Party(face, redis_client(valkey_url))
     yield made
     made.close()
 

@@ -12,7 +12,7 @@ import servers
 from faults.proxy import CUTS, DONE, Proxy
 from guarded.conftest import Everyone, EveryoneAwaited
 from locks.conftest import redis_client, zookeeper_client
-from locks.party import Party
+from locks.party import Party, until
 from tarry.errors import ServerUnfit
 from tarry.links.embedded.launch import Running
 from zookeepers import ZooKeeper
@@ -113,6 +113,32 @@ def test_a_cancelled_poll_gives_back_what_it_took(valkey_url: str, name: str, fa
 
     if isinstance(guard, Everyone) and not isinstance(guard, EveryoneAwaited):
         guard = EveryoneAwaited()
+    asyncio.run(story())
+
+
+def test_who_listens_again_as_the_last_listener_ends_leaves_no_connection(valkey_url: str, raw: Any, name: str) -> None:
+    """The line that nobody needs any more is about to end: whoever comes then is heard on it, or on another."""
+    import asyncio
+
+    import tarry
+    from tarry.clients.aio.hearing import Hearing
+
+    def lines() -> int:
+        return sum(one["sub"] != "0" for one in raw.client_list())
+
+    async def story() -> None:
+        before, channel = lines(), name.encode()
+        async with tarry.AsyncClient(valkey_url) as client:
+            hearing = client.engine.part(Hearing)
+            for turn in range(60):
+                ear = await hearing.hear(channel, (channel,), lambda *_: None)
+                hearing.close_ear(ear)
+                for _ in range(turn % 6):  # so that each moment of its end is met
+                    await asyncio.sleep(0)
+                again = await hearing.hear(channel, (channel,), lambda *_: None)
+                until(lambda: lines() == before + 1)
+                hearing.close_ear(again)
+
     asyncio.run(story())
 
 

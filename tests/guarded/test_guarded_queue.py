@@ -54,8 +54,7 @@ def test_a_mapping_is_pushed_too(hand: Any, queues: Callable[..., Any]) -> None:
 def test_no_more_than_count_come_out(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     hand.do(queue.push, [(i, 0) for i in range(5)])
-    time.sleep(0.01)
-    first, second = hand.do(queue.poll, count=2), hand.do(queue.poll, count=5)
+    first, second = hand.do(queue.poll, count=2, wait=20), hand.do(queue.poll, count=5)
     assert (len(first), len(second)) == (2, 3)
     assert sorted(item.value for item in first + second) == [0, 1, 2, 3, 4]
     assert len(hand.do(queue.poll)) == 0
@@ -65,8 +64,7 @@ def test_values_are_json_data(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     values = [{"order": 7, "测试": [1, None, "é"]}, ["x"], 1.5, True]
     hand.do(queue.push, [(value, 0) for value in values])
-    time.sleep(0.01)
-    got = [item.value for item in hand.do(queue.poll, count=10)]
+    got = [item.value for item in hand.do(queue.poll, count=10, wait=20)]
     assert sorted(map(json.dumps, got)) == sorted(map(json.dumps, values))
 
 
@@ -79,6 +77,7 @@ def test_nothing_comes_out_early(hand: Any, queues: Callable[..., Any]) -> None:
     assert items[0].due == due
 
 
+@pytest.mark.slow
 def test_who_waits_gets_it_when_it_is_due(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     hand.do(queue.push, [("tea", 0.15)])
@@ -95,6 +94,7 @@ def test_who_waits_gets_what_another_puts_in(party: Party, queues: Callable[...,
     assert [item.value for item in done.result(20)] == ["tea"]
 
 
+@pytest.mark.slow
 def test_each_item_comes_out_once(party: Party, queues: Callable[..., Any]) -> None:
     """Under a guard that keeps nobody away, too: what was really removed is all that is handed out."""
     party.hand().do(queues().push, [(i, 0) for i in range(300)])
@@ -183,8 +183,7 @@ def test_equal_payloads_are_different_items_but_for_the_article(party: Party, na
         guard = client.lock("guard of " + name) if guarded else None
         queue = client.guarded_queue(name, guard=guard, layout=layout)
         hand.do(queue.push, [("same", 0)] * 3)
-        time.sleep(0.01)
-        assert len(hand.do(queue.poll, count=10)) == expected
+        assert len(hand.do(queue.poll, count=10, wait=20)) == expected
 
 
 @pytest.mark.parametrize("guarded", [False, True])
@@ -241,8 +240,7 @@ def test_a_late_holder_is_refused_and_removes_nothing(party: Party, name: str) -
     hand, client = party.hand(), party.client()
     old, new = (client.guarded_queue(name, guard=Late(token, party.face)) for token in (5, 6))
     hand.do(new.push, [("a", 0), ("b", 0)])
-    time.sleep(0.01)
-    assert [item.value for item in hand.do(new.poll)] == ["a"]
+    assert [item.value for item in hand.do(new.poll, wait=20)] == ["a"]
     with pytest.raises(LockLost, match=r"has seen the token 6, and this one is 5"):
         hand.do(old.poll)
     assert hand.do(old.size) == 1

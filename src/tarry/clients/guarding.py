@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from tarry.clients.origin import Origin
+from tarry.clients.origin import Naming
 from tarry.errors import BadInput
 from tarry.verbs.guarded.desk import GuardedDesk, Item, keys_of
 from tarry.words.durations import Duration, as_timedelta, microseconds
 
 
 def guarded_desk(
-    origin: Origin, name: str, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
+    origin: Naming, name: str, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
 ) -> GuardedDesk[Any]:
     """The desk of a queue; ``BadInput`` for what cannot be."""
     if on_late is not None and max_lateness is None:
         raise BadInput("on_late: it is called when max_lateness is exceeded; give that too.")
-    keys = keys_of(origin.namespace, name, layout, cluster=origin.address.kind == "cluster")
+    keys = keys_of(origin.namespace, name, layout, cluster=origin.cluster)
     bound = None if max_lateness is None else microseconds(max_lateness, "max_lateness")
     return GuardedDesk(name, keys, origin.bodies(kind), os.urandom, layout == "article", bound)
 

@@ -61,7 +61,7 @@ class AsyncGuardedQueue(Generic[T]):
         self.name = desk.name
 
     def __repr__(self) -> str:
-        return f"<GuardedQueue {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.shown}>"
 
     async def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
         """Puts values in, each to be handed out after its delay: ``{value: delay}``, or pairs. Answers when each is due.
@@ -85,17 +85,26 @@ class AsyncGuardedQueue(Generic[T]):
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` to one who comes with an
         old token: nothing was taken then.
         """
-        want, until = want_of(count), _now() + seconds_of(wait)
+        polled = await self._in_time(want_of(count), _now() + seconds_of(wait))
+        if polled is None:
+            return []
+        items = self._items(polled)
+        tell_lateness(items, self._on_late, self._bound_us)
+        return items
+
+    def _items(self, polled: Polled) -> list[Item[T]]:
+        return [self._desk.item(member, score, polled.now) for member, score in polled.members]
+
+    async def _in_time(self, want: int, until: float) -> Polled | None:
+        """What is taken out, as it lay there; ``None`` when nothing is due in time."""
         async with self._listening(until) as bell:
             while True:
                 polled = await self._poll(want, until)
                 if polled is not None and polled.members:
-                    items = [self._desk.item(member, score, polled.now) for member, score in polled.members]
-                    tell_lateness(items, self._on_late, self._bound_us)
-                    return items
+                    return polled
                 left = until - _now()
                 if left <= 0:
-                    return []
+                    return None
                 ahead = None if polled is None or polled.next_due is None else (polled.next_due - polled.now) / SECOND
                 await bell.wait(min(left, LOOK_AROUND_S if ahead is None else max(min(ahead, LOOK_AROUND_S), 0)))
 

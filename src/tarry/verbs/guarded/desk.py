@@ -82,10 +82,13 @@ class GuardedDesk(Generic[T]):
 
     def members(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int]]:
         """Members and delays in µs; everything is checked before anything is written."""
-        pairs = list(items.items() if isinstance(items, Mapping) else items)
-        return [self._member(pair) for pair in pairs]
+        return [(self._member(raw, flag), delay) for raw, flag, delay in self.encoded(items)]
 
-    def _member(self, pair: Any) -> tuple[bytes, int]:
+    def encoded(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int, int]]:
+        """Bodies, their flags and delays in µs. Raises ``BadInput``."""
+        return [self._encoded(pair) for pair in (items.items() if isinstance(items, Mapping) else items)]
+
+    def _encoded(self, pair: Any) -> tuple[bytes, int, int]:
         try:
             value, delay = pair
         except (TypeError, ValueError):
@@ -93,11 +96,12 @@ class GuardedDesk(Generic[T]):
         if value is None or delay is None:
             raise BadInput(f"push: {'the value' if value is None else 'the delay'} is None; leave the item out.")
         raw, flag = self.bodies.encode(value)
-        if not self.article:
-            return self.random(MARK_BYTES) + bytes([flag]) + raw, microseconds(delay)
-        if flag != JSON:
+        if self.article and flag != JSON:
             raise BadInput("push: the article's layout holds JSON, not bytes.")
-        return raw, microseconds(delay)
+        return raw, flag, microseconds(delay)
+
+    def _member(self, raw: bytes, flag: int) -> bytes:
+        return raw if self.article else self.random(MARK_BYTES) + bytes([flag]) + raw
 
     def score(self, now: int, delay: int, index: int, count: int) -> int:
         """When an item is due, in units; as lua/guarded/push.lua has it."""
