@@ -60,6 +60,7 @@ def test_they_are_moved_by_due_time_with_few_scripts(client: TestClient, mixed: 
     assert not server.exists(KEYS.order, KEYS.timeouts)
 
 
+@pytest.mark.slow
 def test_others_may_take_from_the_list_meanwhile(client: TestClient, mixed: list[int], server: Any) -> None:
     taken: list[int] = []
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 import redis
+from redis.crc import key_slot
 
 import tarry
 from tarry.verbs.delayed.desk import keys_of
@@ -70,7 +72,7 @@ def test_very_many_are_moved_by_due_time_and_the_rest_goes_into_a_topic(url: str
             values = [str(number) for number in range(MANY) if number % 10 == 9 - share]
             delayed.offer_many(values, f"{10 - share}ms")
         delayed.offer("later", "1h")
-        time.sleep(0.02)
+        until(lambda: delayed.stats().overdue == MANY)
         ready = client.blocking_queue(name, codec="string")
         taken: list[Any] = []
         while len(taken) < MANY:
@@ -151,6 +153,79 @@ def test_a_cluster_refuses_names_whose_keys_lie_apart(cluster_nodes: list[tuple[
         client.delayed_queue("a{b")
 
 
+APART = ["apart-a", "apart-b", "apart-c"]
+
+
+@pytest.fixture
+def apart(cluster_nodes: list[tuple[str, int]], name: str) -> tuple[str, list[str]]:
+    """A Cluster, and queues that lie in different slots of it."""
+    names = [f"{name}-{one}" for one in APART]
+    assert len({key_slot(one.encode()) for one in names}) == 3
+    (host, port), *_ = cluster_nodes
+    return f"redis+cluster://{host}:{port}", names
+
+
+@pytest.mark.otherserver
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_who_polls_queues_in_several_slots_loses_nothing(apart: tuple[str, list[str]], awaited: bool) -> None:
+    """Elements come to all three at the same moments, some at once and some by a delay; one at a time is wanted."""
+    url, names = apart
+    first, *others = names
+    wanted = sorted(f"{name} {n}" for name in names for n in range(20))
+
+    def offer() -> None:
+        with tarry.Client(url) as client:
+            for n in range(20):
+                for name in names:
+                    if n % 2:
+                        client.blocking_queue(name, codec="string").put(f"{name} {n}")
+                    else:
+                        client.delayed_queue(name, codec="string").offer(f"{name} {n}", "20ms")
+
+    async def story() -> list[Any]:
+        async with tarry.AsyncClient(url) as client:
+            queue = client.blocking_queue(first, codec="string")
+            assert await queue.poll_from_any(*others, wait="50ms") is None
+            thread.start()
+            return [await queue.poll_from_any(*others, wait=PATIENCE_S) for _ in wanted]
+
+    thread = threading.Thread(target=offer)
+    if awaited:
+        found = asyncio.run(story())
+    else:
+        with tarry.Client(url) as client:
+            queue = client.blocking_queue(first, codec="string")
+            assert queue.poll_from_any(*others, wait="50ms") is None
+            thread.start()
+            found = [queue.poll_from_any(*others, wait=PATIENCE_S) for _ in wanted]
+    thread.join()
+    assert sorted(found) == wanted
+    with tarry.Client(url) as client:
+        assert [client.blocking_queue(name, codec="string").size() for name in names] == [0, 0, 0]
+
+
+@pytest.mark.otherserver
+def test_who_stops_polling_several_slots_gives_back_what_came(apart: tuple[str, list[str]]) -> None:
+    url, names = apart
+
+    async def story() -> None:
+        async with tarry.AsyncClient(url) as client:
+            queues = [client.blocking_queue(name, codec="string") for name in names]
+            for delay in (0, 0.001, 0.005, 0.02):
+                waiting = asyncio.ensure_future(queues[0].poll_from_any(*names[1:], wait=PATIENCE_S))
+                await asyncio.sleep(0.05)
+                await asyncio.gather(*[queue.put("tea") for queue in queues])
+                await asyncio.sleep(delay)
+                waiting.cancel()
+                await asyncio.wait({waiting})
+                taken = 0 if waiting.cancelled() else 1
+                left = [await queue.poll() for queue in queues]
+                assert left.count("tea") + taken == 3
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
 def test_who_may_not_listen_to_channels_moves_all_the_same(own_server: Any, name: str, awaited: bool) -> None:
     running = own_server(port=True)

@@ -72,7 +72,7 @@ def test_an_element_that_comes_as_take_is_interrupted_goes_back_to_the_head(
     line = takers.Line
 
     class Interrupted(line):
-        def pop(self, keys: tuple[bytes, ...], seconds: float) -> Any:
+        def begin(self, keys: tuple[bytes, ...], seconds: float) -> None:
             server_side = self._connection.can_read
 
             def strike(timeout: float) -> bool:
@@ -81,7 +81,7 @@ def test_an_element_that_comes_as_take_is_interrupted_goes_back_to_the_head(
                 raise KeyboardInterrupt
 
             self._connection.can_read = strike
-            return super().pop(keys, seconds)
+            super().begin(keys, seconds)
 
     monkeypatch.setattr(takers, "Line", Interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -29,11 +29,19 @@ class Process:
         self.frozen_until = 0.0
 
     def listen(self) -> None:
-        for words in self.keeper.words(self.heard):
-            self.line.send_command(*words)
+        """As the rooms of the clients that hear do it: an empty message when a channel is heard from now on."""
+        wanted = self.keeper.wanted()
+        for word, channels in (("SUBSCRIBE", wanted - self.heard), ("UNSUBSCRIBE", self.heard - wanted)):
+            if channels:
+                self.line.send_command(word, *channels)
+        self.heard = wanted
         self.line.send_command("PING")
         while b"PONG" not in (reply := self.line.read_response()) and reply[0] != b"pong":
-            self.keeper.told(reply)
+            kind, channel, message = reply
+            if kind == b"subscribe":
+                self.keeper.heard(channel, b"")
+            elif kind == b"message":
+                self.keeper.heard(channel, message)
 
     def look(self) -> None:
         now = self.world.clock.seconds

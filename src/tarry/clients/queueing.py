@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tarry.clients.origin import Origin
-from tarry.errors import BadInput
+from tarry.clients.origin import Naming
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.desk import QueueDesk, format_of, keys_of
 from tarry.verbs.redisson.codecs import codec_for
@@ -19,12 +18,11 @@ WINDOW_S = 5.0
 """A wait is begun anew after so long: what became of its connection, or of its server, does not hold it up for longer."""
 CLOSING_S = 5.0
 LONGEST_SLEEP_S = 30.0
-UNHEARD_S = 1.0
-"""A mover whose line is broken makes another one after so long."""
-SEVERAL_SLOTS = "poll_from_any: these queues lie in different slots of the Cluster; poll them one by one."
+PAUSE_S = 1.0
+"""After a trouble."""
 
 
-def desk_of(origin: Origin, name: str, codec: str | Codec[Any], format: str | None) -> QueueDesk[Any]:
+def desk_of(origin: Naming, name: str, codec: str | Codec[Any], format: str | None) -> QueueDesk[Any]:
     """The desk of a queue; ``BadInput`` for a name, codec or format that cannot be."""
     return QueueDesk(
         name,
@@ -36,22 +34,33 @@ def desk_of(origin: Origin, name: str, codec: str | Codec[Any], format: str | No
     )
 
 
-def origin_keys(origin: Origin, name: str) -> QueueKeys:
+def origin_keys(origin: Naming, name: str) -> QueueKeys:
     """The keys of a queue by its name in Java."""
-    return keys_of(origin.redisson_name(name), cluster=origin.address.kind == "cluster")
+    return keys_of(origin.redisson_name(name), cluster=origin.cluster)
 
 
-def one_group(groups: set[int]) -> None:
-    if len(groups) > 1:
-        raise BadInput(SEVERAL_SLOTS)
+def ready_keys(queues: Sequence[QueueKeys], group_of: Callable[[bytes], int]) -> list[tuple[bytes, ...]]:
+    """The lists to wait for, those of one slot together."""
+    found: dict[int, list[bytes]] = {}
+    for key in dict.fromkeys(keys.ready for keys in queues):
+        found.setdefault(group_of(key), []).append(key)
+    return [tuple(keys) for keys in found.values()]
 
 
-def ready_keys(queues: Sequence[QueueKeys]) -> tuple[bytes, ...]:
-    return tuple(dict.fromkeys(keys.ready for keys in queues))
+class Troubles:
+    """Which queues cannot be moved: told once, and again when they can be or something else is wrong."""
 
+    def __init__(self) -> None:
+        self._told: dict[str, type[BaseException]] = {}
 
-def tell_of_trouble(what: str, fault: BaseException) -> None:
-    logger.warning("%s could not be moved, trying again: %s", what, fault)
+    def tell(self, what: str, fault: BaseException) -> None:
+        if self._told.get(what) is not type(fault):
+            self._told[what] = type(fault)
+            logger.warning("%s could not be moved, trying again: %s", what, fault)
+
+    def over(self, what: str) -> None:
+        if self._told.pop(what, None) is not None:
+            logger.warning("%s is moved again.", what)
 
 
 def failure(fault: BaseException) -> str:

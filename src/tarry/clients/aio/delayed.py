@@ -30,7 +30,7 @@ class AsyncDelayedQueue(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<AsyncDelayedQueue {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.shown}>"
 
     async def __aenter__(self) -> AsyncDelayedQueue[T]:
         return self
@@ -123,7 +123,7 @@ class AsyncDelayedQueue(Generic[T]):
 
     async def stats(self) -> QueueStats:
         """How many elements are where, and how late the first is."""
-        return await self.engine.run(self.verbs.stats())
+        return await self.engine.look(self.verbs.stats())
 
     async def destroy(self) -> None:
         """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""

@@ -6,14 +6,15 @@ It begins with the first queue and ends with the client.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tarry.clients.aio.takers import read
-from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, UNHEARD_S, tell_of_trouble
+from tarry.clients.aio.hearing import Hearing
+from tarry.clients.hearing import Ear
+from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, Troubles
 from tarry.errors import TarryError
-from tarry.links.blocking import pack
 from tarry.links.faults import TROUBLES
 from tarry.verbs.delayed.keeping import Keeper
 from tarry.words.keys import QueueKeys
@@ -26,15 +27,15 @@ class Mover:
     """Keeps queues moving, in one event loop."""
 
     def __init__(self, engine: Engine) -> None:
-        self._runner = engine.runner
+        self._engine = engine
         self._keeper = Keeper(engine.origin.watcher())
         self._loop = asyncio.get_running_loop()
-        self._line: Any = None
-        self._heard: set[bytes] = set()
-        self._called = 0.0
-        self._message: asyncio.Task[Any] | None = None
+        self._hearing: Hearing | None = None
+        self._ears: dict[bytes, Ear] = {}
+        self._heard: deque[tuple[bytes, bytes]] = deque()
         self._poke = asyncio.Event()
         self._closed = False
+        self._troubles = Troubles()
         self._task: asyncio.Task[None] | None = None
 
     def keep(self, queues: Iterable[QueueKeys]) -> None:
@@ -55,89 +56,57 @@ class Mover:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _say(self, commands: list[tuple[bytes, ...]]) -> None:
-        if commands:
-            with suppress(*TROUBLES):  # then the next reading is the connection's end
-                await self._line.send_packed_command(list(map(pack, commands)), check_health=False)
-
     # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
-        try:
-            while not self._closed:
-                try:
-                    await self._look()
-                    await self._listen()
-                except Exception as fault:  # noqa: BLE001  # whatever it is, the queues must go on
-                    tell_of_trouble("A queue", fault)
-                    await self._hang_up()
-                    await self._pause(UNHEARD_S)
-            with suppress(TarryError, *TROUBLES):
-                await self._runner.perform_all(self._keeper.farewells())
-        finally:
-            await self._hang_up()
+        while not self._closed:
+            try:
+                await self._look()
+                await self._listen()
+                await self._wait()
+                self._troubles.over("A queue")
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the queues must go on
+                self._troubles.tell("A queue", fault)
+                self._poke.clear()
+                await self._pause(0 if self._closed else PAUSE_S)
+        with suppress(TarryError, *TROUBLES):
+            await self._engine.runner.perform_all(self._keeper.farewells())
 
     async def _look(self) -> None:
         """One pipeline, for all queues that are to be looked at."""
         looks = self._keeper.requests(self._loop.time())
         if looks:
-            answers = await self._runner.perform_all([kept.request for kept in looks])
+            answers = await self._engine.runner.perform_all([kept.request for kept in looks])
             for kept, answer in zip(looks, answers, strict=True):
                 self._keeper.answered(kept, answer, self._loop.time())
                 if isinstance(answer, Exception):
-                    tell_of_trouble(kept.keys.ready.decode(), answer)
+                    self._troubles.tell(kept.keys.ready.decode(), answer)
+                else:
+                    self._troubles.over(kept.keys.ready.decode())
 
     async def _listen(self) -> None:
+        """Hears what its seats ask for; what cannot be heard now is tried again after the next look."""
+        self._hearing = hearing = self._hearing or self._engine.part(Hearing)
+        wanted = self._keeper.wanted()
+        for channel in self._ears.keys() - wanted:
+            hearing.close_ear(self._ears.pop(channel))
+        for channel in wanted - self._ears.keys():
+            with suppress(TarryError):
+                self._ears[channel] = await hearing.hear(channel, (channel,), self._hear, wait=False)
+
+    def _hear(self, channel: bytes, message: bytes) -> None:
+        self._heard.append((channel, message))
+        self._poke.set()
+
+    async def _wait(self) -> None:
+        """Until the next look is due, or something was heard: after the looks, whose answers know less."""
         self._poke.clear()
-        if self._line is None and not await self._call():
-            await self._pause(min(self._left(), UNHEARD_S))
-            return
-        await self._say(self._keeper.words(self._heard))
-        wait = self._left()
-        try:
-            while await self._message_within(wait):
-                message, self._message = self._message, None
-                assert message is not None
-                self._keeper.told(message.result())
-                wait = 0
-        except TROUBLES:
-            await self._hang_up()
-            if self._loop.time() - self._called < UNHEARD_S:  # perhaps nobody may listen here: looking goes on
-                await self._pause(min(self._left(), UNHEARD_S))
-
-    async def _message_within(self, seconds: float) -> bool:
-        """Whether one is there; a poke ends the waiting for it."""
-        if self._message is None:
-            self._message = asyncio.ensure_future(read(self._line))
-            await asyncio.sleep(0)  # one that lies there already is read in the first turn
-        if not self._message.done() and seconds:
-            poke = asyncio.ensure_future(self._poke.wait())
-            await asyncio.wait({self._message, poke}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            poke.cancel()
-        return self._message.done()
-
-    def _left(self) -> float:
-        return max(min(self._keeper.until() - self._loop.time(), LONGEST_SLEEP_S), 0)
+        while self._heard:
+            self._keeper.heard(*self._heard.popleft())
+        if not self._closed:
+            await self._pause(max(min(self._keeper.until() - self._loop.time(), LONGEST_SLEEP_S), 0))
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._poke.wait(), max(seconds, 0.01))
-
-    async def _call(self) -> bool:
-        """A new line, on which nothing is heard yet."""
-        try:
-            self._line = await (await self._runner.server_of(self._keeper.somewhere)).connect()
-        except (TarryError, *TROUBLES):
-            return False
-        self._heard, self._called = set(), self._loop.time()
-        return True
-
-    async def _hang_up(self) -> None:
-        line, self._line, task, self._message = self._line, None, self._message, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()  # seen: the line is gone anyway
-        if line is not None:
-            await line.disconnect(nowait=True)
+            async with asyncio.timeout(seconds):
+                await self._poke.wait()

@@ -1,6 +1,7 @@
 """Taking from ready lists, awaiting: BLPOP in windows, on connections that do nothing else.
 
-An element that arrives for somebody who was cancelled goes back to the head of its list before the cancellation goes on.
+An element that arrives for somebody who was cancelled goes back to the head of its list before the cancellation goes on. On a
+Cluster lists may lie in several slots: then a task waits for each, and what comes to another one meanwhile goes back.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.queueing import WINDOW_S, one_group, ready_keys
+from tarry.clients.queueing import WINDOW_S, ready_keys
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
-from tarry.links.awaiting import Server
+from tarry.links.awaiting import Server, hang_up
 from tarry.links.blocking import RESCUE_S, pack
 from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
 from tarry.words.keys import QueueKeys
@@ -82,7 +83,7 @@ class Line:
             if not task.cancelled():
                 task.exception()  # seen: the line is gone anyway
         if connection is not None:
-            await connection.disconnect(nowait=True)
+            await hang_up(connection)
 
 
 class Takers:
@@ -93,13 +94,14 @@ class Takers:
         self._free: deque[Line] = deque()
 
     async def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
-        """The first payload of any of the queues, in their order. Raises a ``TarryError``."""
+        """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
-        keys = ready_keys(queues)
+        groups = ready_keys(queues, self._runner.group_of)
         until, failures = loop.time() + seconds, 0
         while (left := until - loop.time()) > 0:
             try:
-                pair = await self._window(keys, min(left, WINDOW_S))
+                wait = min(left, WINDOW_S)
+                pair = await (self._race(groups, wait) if len(groups) > 1 else self._window(groups[0], wait))
                 failures = 0
             except Refused as refusal:
                 raise refusal.error from refusal
@@ -116,20 +118,47 @@ class Takers:
 
     async def _window(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
         server = await self._runner.server_of(keys[0])
-        one_group({self._runner.group_of(key) for key in keys})
         line = self._borrow(server)
         try:
             pair = await line.pop(keys, seconds)
         except Fault:
             raise
         except BaseException:
-            rescue = asyncio.ensure_future(line.rescue())
-            while not rescue.done():
-                with suppress(asyncio.CancelledError):  # cancelled once more: the element comes first
-                    await asyncio.wait({rescue})
+            await _to_the_end(line.rescue())
             raise
         self._free.append(line)
         return pair
+
+    async def _race(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:
+        """What comes to the first of several windows. Raises a ``Fault``."""
+        waits = [asyncio.ensure_future(self._window(keys, seconds)) for keys in groups]
+        winner: asyncio.Task[Pair | None] | None = None
+        cancelled = False
+        try:
+            pending = set(waits)
+            while pending and winner is None:
+                _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                winner = next((task for task in waits if task.done() and (task.exception() or task.result())), None)
+        except asyncio.CancelledError:
+            cancelled = True
+        cancelled |= await _to_the_end(self._withdraw([task for task in waits if task is not winner]))
+        if cancelled:
+            await _to_the_end(self._withdraw([] if winner is None else [winner]))
+            raise asyncio.CancelledError
+        return None if winner is None else winner.result()
+
+    async def _withdraw(self, waits: Sequence[asyncio.Task[Pair | None]]) -> None:
+        """Nobody waits there any more, and what came goes back."""
+        for task in waits:
+            task.cancel()
+        if waits:
+            await asyncio.wait(waits)
+        for task in waits:
+            pair = None if task.cancelled() or task.exception() else task.result()
+            if pair is not None:
+                with suppress(Unavailable, *TROUBLES):
+                    server = await self._runner.server_of(pair[0])
+                    await server.exchange([(b"LPUSH", *pair)])
 
     def _borrow(self, server: Server) -> Line:
         for line in list(self._free):
@@ -145,3 +174,14 @@ class Takers:
 
 async def read(connection: Any) -> Any:
     return await connection.read_response(timeout=math.inf, disconnect_on_error=False)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, None]) -> bool:
+    """The elements come first. Answers whether somebody was cancelled meanwhile."""
+    task, cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled

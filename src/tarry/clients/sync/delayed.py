@@ -30,7 +30,7 @@ class DelayedQueue(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<DelayedQueue {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.shown}>"
 
     def __enter__(self) -> DelayedQueue[T]:
         return self
@@ -46,6 +46,12 @@ class DelayedQueue(Generic[T]):
         while at:
             values, at = self.engine.run(self.verbs.page(at))
             yield from values
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __contains__(self, value: T) -> bool:
+        return self.contains(value)
 
     def offer(self, value: T, delay: Duration) -> datetime:
         """Puts an element in, to be moved after ``delay``. Answers when it is due, by the server's clock.
@@ -121,7 +127,7 @@ class DelayedQueue(Generic[T]):
 
     def stats(self) -> QueueStats:
         """How many elements are where, and how late the first is."""
-        return self.engine.run(self.verbs.stats())
+        return self.engine.look(self.verbs.stats())
 
     def destroy(self) -> None:
         """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""

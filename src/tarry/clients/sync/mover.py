@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, UNHEARD_S, tell_of_trouble
+from tarry.clients.hearing import Ear
+from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, Troubles
+from tarry.clients.sync.hearing import Hearing
 from tarry.errors import TarryError
-from tarry.links.blocking import pack
 from tarry.links.faults import TROUBLES
 from tarry.verbs.delayed.keeping import Keeper
 from tarry.words.keys import QueueKeys
@@ -26,14 +28,15 @@ class Mover:
     """Keeps queues moving. ``keep`` may be called from any thread."""
 
     def __init__(self, engine: Engine) -> None:
-        self._runner = engine.runner
+        self._engine = engine
         self._keeper = Keeper(engine.origin.watcher())
         self._lock = threading.Lock()
-        self._line: Any = None
-        self._heard: set[bytes] = set()
-        self._called = 0.0
+        self._hearing: Hearing | None = None
+        self._ears: dict[bytes, Ear] = {}
+        self._heard: deque[tuple[bytes, bytes]] = deque()
         self._poke = threading.Event()
         self._closed = False
+        self._troubles = Troubles()
         self._thread: threading.Thread | None = None
 
     def keep(self, queues: Iterable[QueueKeys]) -> None:
@@ -45,24 +48,14 @@ class Mover:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tarry-mover", daemon=True)
                 self._thread.start()
-        self._wake()
+        self._poke.set()
 
     def close(self) -> None:
         """Its seats are free, and others are called."""
         self._closed = True
-        self._wake()
+        self._poke.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(CLOSING_S)
-
-    def _wake(self) -> None:
-        self._poke.set()
-        with self._lock:
-            self._say([(b"PING",)])  # its answer ends the listening
-
-    def _say(self, commands: list[tuple[bytes, ...]]) -> None:
-        if self._line is not None and commands:
-            with suppress(*TROUBLES):  # then the next reading is the connection's end
-                self._line.send_packed_command(list(map(pack, commands)), check_health=False)
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -71,68 +64,52 @@ class Mover:
             try:
                 self._look()
                 self._listen()
+                self._wait()
+                self._troubles.over("A queue")
             except Exception as fault:  # noqa: BLE001  # whatever it is, the queues must go on
-                tell_of_trouble("A queue", fault)
-                self._hang_up()
-                self._pause(UNHEARD_S)
+                self._troubles.tell("A queue", fault)
+                self._poke.clear()
+                self._poke.wait(0 if self._closed else PAUSE_S)
         with self._lock:
             farewells = self._keeper.farewells()
         with suppress(TarryError, *TROUBLES):
-            self._runner.perform_all(farewells)
-        self._hang_up()
+            self._engine.runner.perform_all(farewells)
 
     def _look(self) -> None:
         """One pipeline, for all queues that are to be looked at."""
         with self._lock:
             looks = self._keeper.requests(time.monotonic())
         if looks:
-            answers = self._runner.perform_all([kept.request for kept in looks])
+            answers = self._engine.runner.perform_all([kept.request for kept in looks])
             with self._lock:
                 for kept, answer in zip(looks, answers, strict=True):
                     self._keeper.answered(kept, answer, time.monotonic())
                     if isinstance(answer, Exception):
-                        tell_of_trouble(kept.keys.ready.decode(), answer)
+                        self._troubles.tell(kept.keys.ready.decode(), answer)
+                    else:
+                        self._troubles.over(kept.keys.ready.decode())
 
     def _listen(self) -> None:
+        """Hears what its seats ask for; what cannot be heard now is tried again after the next look."""
+        self._hearing = hearing = self._hearing or self._engine.part(Hearing)
+        with self._lock:
+            wanted = self._keeper.wanted()
+        for channel in self._ears.keys() - wanted:
+            hearing.close_ear(self._ears.pop(channel))
+        for channel in wanted - self._ears.keys():
+            with suppress(TarryError):
+                self._ears[channel] = hearing.hear(channel, (channel,), self._hear, wait=False)
+
+    def _hear(self, channel: bytes, message: bytes) -> None:
+        self._heard.append((channel, message))
+        self._poke.set()
+
+    def _wait(self) -> None:
+        """Until the next look is due, or something was heard: after the looks, whose answers know less."""
         self._poke.clear()
-        if self._line is None and not self._call():
-            self._pause(min(self._left(), UNHEARD_S))
-            return
         with self._lock:
-            self._say(self._keeper.words(self._heard))
-        line: Any = self._line  # nobody else hangs up
-        try:
-            wait = self._left()
-            while line.can_read(wait):
-                reply = line.read_response()
-                with self._lock:
-                    self._keeper.told(reply)
-                wait = 0
-        except TROUBLES:
-            self._hang_up()
-            if time.monotonic() - self._called < UNHEARD_S:  # perhaps nobody may listen here: looking goes on
-                self._pause(min(self._left(), UNHEARD_S))
-
-    def _left(self) -> float:
-        with self._lock:
+            while self._heard:
+                self._keeper.heard(*self._heard.popleft())
             until = self._keeper.until()
-        return max(min(until - time.monotonic(), LONGEST_SLEEP_S), 0)
-
-    def _pause(self, seconds: float) -> None:
-        self._poke.wait(max(seconds, 0.01))
-
-    def _call(self) -> bool:
-        """A new line, on which nothing is heard yet."""
-        try:
-            line = self._runner.server_of(self._keeper.somewhere).connect()
-        except (TarryError, *TROUBLES):
-            return False
-        with self._lock:
-            self._line, self._heard, self._called = line, set(), time.monotonic()
-        return True
-
-    def _hang_up(self) -> None:
-        with self._lock:
-            line, self._line = self._line, None
-        if line is not None:
-            line.disconnect()
+        if not self._closed:
+            self._poke.wait(max(min(until - time.monotonic(), LONGEST_SLEEP_S), 0))

@@ -1,6 +1,7 @@
 """Taking from ready lists, blocking: BLPOP in windows, on connections that do nothing else.
 
-An element that arrives for somebody who was interrupted goes back to the head of its list.
+An element that arrives for somebody who was interrupted goes back to the head of its list. On a Cluster lists may lie in
+several slots: then a line waits for each, one thread for all of them, and what comes on another line meanwhile goes back.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.queueing import WINDOW_S, one_group, ready_keys
+from tarry.clients.queueing import WINDOW_S, ready_keys
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.links.blocking import RESCUE_S, Server, pack
@@ -22,6 +24,7 @@ from tarry.words.keys import QueueKeys
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
 
+SILENT = "the waiting connection has been silent for too long"
 Pair = tuple[bytes, bytes]
 """The list, and the payload that came from it."""
 
@@ -35,10 +38,10 @@ class Line:
         self._id = b""
         self._reply: Any = None
         self._waiting = False
+        self.closed = False
 
-    def pop(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
-        """The first payload that comes within the time. Raises a ``Fault``; what interrupts it must be followed by
-        ``rescue``."""
+    def begin(self, keys: tuple[bytes, ...], seconds: float) -> None:
+        """Sends the wait. Raises a ``Fault``; what interrupts what follows must be followed by ``rescue``."""
         try:
             if not self._id:
                 self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
@@ -46,8 +49,24 @@ class Line:
             self._waiting = True
             words = (b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001))
             self._connection.send_packed_command([pack(words)], check_health=False)
-            if not self._connection.can_read(seconds + self.server.answer_s):
-                raise Lost("the waiting connection has been silent for too long")
+        except TROUBLES as error:
+            self.close()
+            raise meaning(error) from error
+
+    def has_answer(self, seconds: float = 0) -> bool:
+        """Whether it comes within the time. Raises a ``Fault``."""
+        try:
+            return bool(self._connection.can_read(seconds))
+        except TROUBLES as error:
+            self.close()
+            raise meaning(error) from error
+
+    def fileno(self) -> int:
+        return int(self._connection._sock.fileno())
+
+    def end(self) -> Pair | None:
+        """Reads what has come."""
+        try:
             self._reply = self._connection.read_response(disconnect_on_error=False)
             self._waiting = False
         except TROUBLES as error:
@@ -58,6 +77,11 @@ class Line:
     def taken(self) -> None:
         """The caller has what came."""
         self._reply = None
+
+    def withdraw(self) -> None:
+        """Another line was faster: whoever waits on this one does so no more, and what came goes back."""
+        if self._waiting:
+            self.rescue()
 
     def rescue(self) -> None:
         """After an interruption: ends the wait, and puts back what came."""
@@ -73,7 +97,41 @@ class Line:
             self.close()
 
     def close(self) -> None:
+        self.closed, self._waiting, self._reply = True, False, None
         self._connection.disconnect()
+
+
+def first_of(lines: Sequence[Line], seconds: float) -> Line | None:
+    """The first line on which an answer comes within the time. Raises a ``Fault``."""
+    if len(lines) == 1:
+        return lines[0] if lines[0].has_answer(seconds) else None
+    until = time.monotonic() + seconds
+    with DefaultSelector() as selector:
+        for line in lines:
+            selector.register(line, EVENT_READ)
+        while True:
+            for line in lines:
+                if line.has_answer():
+                    return line
+            if (left := until - time.monotonic()) <= 0:
+                return None
+            selector.select(left)
+
+
+def _race(lines: Sequence[Line], seconds: float) -> tuple[Line | None, Pair | None]:
+    """The first line on which something comes, and what. Raises a ``Fault``."""
+    waiting = list(lines)
+    while waiting:
+        line = first_of(waiting, seconds + max(line.server.answer_s for line in waiting))
+        if line is None:
+            for line in waiting:
+                line.close()
+            raise Lost(SILENT)
+        pair = line.end()
+        if pair is not None:
+            return line, pair
+        waiting.remove(line)
+    return None, None
 
 
 class Takers:
@@ -85,12 +143,12 @@ class Takers:
         self._pid = os.getpid()
 
     def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
-        """The first payload of any of the queues, in their order. Raises a ``TarryError``."""
-        keys = ready_keys(queues)
+        """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
+        groups = ready_keys(queues, self._runner.group_of)
         until, failures = time.monotonic() + seconds, 0
         while (left := until - time.monotonic()) > 0:
             try:
-                pair = self._window(keys, min(left, WINDOW_S))
+                pair = self._window(groups, min(left, WINDOW_S))
                 failures = 0
             except Refused as refusal:
                 raise refusal.error from refusal
@@ -105,19 +163,24 @@ class Takers:
                     return pair
         return None
 
-    def _window(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
-        server = self._runner.server_of(keys[0])
-        one_group({self._runner.group_of(key) for key in keys})
-        line = self._borrow(server)
+    def _window(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:
+        """What comes first on one of the lines; then nobody waits on the others any more."""
+        lines: list[Line] = []
         try:
-            pair = line.pop(keys, seconds)
-            line.taken()
-            self._free.append(line)
-        except Fault:
+            for keys in groups:
+                lines.append(self._borrow(self._runner.server_of(keys[0])))
+                lines[-1].begin(keys, seconds)
+            winner, pair = _race(lines, seconds)
+            for line in lines:
+                if line is not winner:
+                    line.withdraw()
+            if winner is not None:
+                winner.taken()
+        except BaseException:  # a fault, Ctrl-C, or whatever a signal's handler raised
+            for line in lines:
+                line.rescue()
             raise
-        except BaseException:  # Ctrl-C, or whatever a signal's handler raised
-            line.rescue()
-            raise
+        self._free.extend(line for line in lines if not line.closed)
         return pair
 
     def _borrow(self, server: Server) -> Line:

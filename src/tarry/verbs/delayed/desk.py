@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput
@@ -38,6 +38,10 @@ class QueueDesk(Generic[T]):
     marks: Callable[[int], bytes]
     keys_of: Callable[[str], QueueKeys] = keys_of
     """The keys of another queue of the same application."""
+
+    def another(self, name: str) -> QueueDesk[T]:
+        """The desk of another queue of the same application, with the same codec."""
+        return replace(self, name=name, keys=self.keys_of(name))
 
     def encode(self, value: T) -> bytes:
         """The payload of a value; ``BadInput`` if it has none under this codec."""

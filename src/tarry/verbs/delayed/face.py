@@ -48,8 +48,8 @@ class DelayedVerbs(Generic[T]):
     def peek(self) -> Flow[T | None]:
         return finding.peek(self.desk)
 
-    def page(self, at: int) -> Flow[tuple[list[T], int]]:
-        return finding.page(self.desk, at)
+    def page(self, at: int, most: int = finding.READ_PAGE) -> Flow[tuple[list[T], int]]:
+        return finding.page(self.desk, at, most)
 
     def read_all(self) -> Flow[list[T]]:
         return finding.read_all(self.desk)
@@ -73,6 +73,10 @@ class BlockingVerbs(Generic[T]):
     def __init__(self, desk: QueueDesk[T]) -> None:
         self.desk = desk
         self.keys = desk.keys
+
+    def another(self, name: str) -> BlockingVerbs[T]:
+        """Those of another queue of the same application, with the same codec."""
+        return BlockingVerbs(self.desk.another(name))
 
     def put(self, value: T) -> Command[int]:
         return moving.put(self.desk, value)

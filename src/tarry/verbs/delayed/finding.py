@@ -156,10 +156,10 @@ def peek(desk: QueueDesk[T]) -> Flow[T | None]:
     return None
 
 
-def page(desk: QueueDesk[T], at: int) -> Flow[tuple[list[T], int]]:
+def page(desk: QueueDesk[T], at: int, most: int = READ_PAGE) -> Flow[tuple[list[T], int]]:
     """Values from a place on, and the place after them: 0 at the end."""
-    found = yield from ask(_page(desk, at, READ_PAGE))
-    return _values(desk, found), at + READ_PAGE if len(found) == READ_PAGE else 0
+    found = yield from ask(_page(desk, at, most))
+    return _values(desk, found), at + most if len(found) == most else 0
 
 
 def read_all(desk: QueueDesk[T]) -> Flow[list[T]]:

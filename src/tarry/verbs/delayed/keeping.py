@@ -66,11 +66,6 @@ class Keeper:
         self._kept[keys.channel] = self._calls[keys.movers] = Kept(keys, self._name)
         return True
 
-    @property
-    def somewhere(self) -> bytes:
-        """A key of one of the queues: messages are heard wherever one listens."""
-        return next(iter(self._kept))
-
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def requests(self, now: float) -> list[Kept]:
@@ -126,26 +121,20 @@ class Keeper:
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def words(self, heard: set[bytes]) -> list[tuple[bytes, ...]]:
-        """What to say on a line that hears these channels, and that hears then what it should."""
-        wanted = set(self._calls) | {channel for channel, kept in self._kept.items() if kept.seat == MOVER}
-        said = ((b"SUBSCRIBE", wanted - heard), (b"UNSUBSCRIBE", heard - wanted))
-        heard |= wanted
-        heard &= wanted
-        return [(word, *channels) for word, channels in said if channels]
+    def wanted(self) -> set[bytes]:
+        """The channels that are to be heard now: calls for all queues, new heads for those that are moved from here."""
+        return set(self._calls) | {channel for channel, kept in self._kept.items() if kept.seat == MOVER}
 
-    def told(self, reply: Any) -> None:
-        """What comes on that line: a queue has a new head, a seat is free, a channel is heard from now on."""
-        if not isinstance(reply, list) or len(reply) != 3:
-            return
-        kind, channel, message = reply
+    def heard(self, channel: bytes, message: bytes) -> None:
+        """A queue has a new head, or a seat is free; an empty message: some may have been missed, and a look makes up for it."""
         kept, called = self._kept.get(channel), self._calls.get(channel)
-        for each in (kept, called):
-            if kind == b"subscribe" and each is not None:  # what was said before is made up for by a look
-                each.alarm = None
-        if kind == b"message" and called is not None and called.seat != MOVER:
+        if not message:
+            for each in (kept, called):
+                if each is not None:
+                    each.alarm = None
+        elif called is not None and called.seat != MOVER:
             called.alarm = None
-        elif kind == b"message" and kept is not None and kept.seat == MOVER:
+        elif kept is not None and kept.seat == MOVER:
             self._head(kept, message)
 
     def _head(self, kept: Kept, message: bytes) -> None:

@@ -16,7 +16,7 @@ from tarry.verbs.delayed.desk import QueueDesk
 from tarry.words.durations import MILLISECOND, as_datetime
 from tarry.words.keys import QUEUE_PARTS, leaving_key
 
-STATS = Script("delayed/stats", keys=(*QUEUE_PARTS, "leaving"))
+STATS = Script("delayed/stats", keys=(*QUEUE_PARTS, "leaving"), looks=True)
 
 
 @dataclass(frozen=True, slots=True)
