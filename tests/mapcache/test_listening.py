@@ -7,8 +7,13 @@ import queue
 import threading
 from typing import Any
 
+import pytest
+import redis
+
 import tarry
-from mapcache.test_evictor import until
+from mapcache.until import until
+from tarry.clients.sync.hearing import Hearing
+from tarry.links.blocking import Server
 from tarry.verbs.mapcache.shapes import MapEvent
 
 
@@ -139,3 +144,56 @@ def test_foreign_bytes_on_a_channel_are_passed_over(valkey_url: str, name: str, 
                 server.publish(f"redisson_map_cache_created:{{{name}}}", message)
             cache.put("a", "1")
             assert seen.get(timeout=30) == "a"
+
+
+async def test_a_listener_that_is_stopped_at_once_has_heard_nothing(cache: Any) -> None:
+    seen: list[Any] = []
+    listener = await cache.listen(seen.append)
+    stopped = listener.stop()
+    if stopped is not None:
+        await stopped
+    await cache.put("tea", "green")
+    assert seen == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("awaited", [False, True], ids=["sync", "async"])
+def test_who_may_not_listen_is_told_and_does_not_try_all_the_time(own_server: Any, name: str, awaited: bool) -> None:
+    running = own_server(port=True)
+    running.ask("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
+    host, port = running.address
+    url = f"redis://deaf:secret@{host}:{port}"
+
+    async def listen() -> None:
+        async with tarry.AsyncClient(url, patience=1) as client:
+            await client.map_cache(name, policy=None).listen(print)
+
+    def listen_blocking() -> None:
+        with tarry.Client(url, patience=1) as client:
+            client.map_cache(name, policy=None).listen(print)
+
+    with pytest.raises(tarry.Unavailable, match="did not confirm"):
+        asyncio.run(listen()) if awaited else listen_blocking()
+    with redis.Redis(host=host, port=port) as raw:
+        assert int(raw.info("stats")["total_connections_received"]) < 20
+
+
+def test_who_lets_go_while_the_line_is_made_ends_it(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tarry.clients.sync.hearing.QUIET_S", 1000.0)  # nothing else would wake it
+    calls, let_go, connect = threading.Event(), threading.Event(), Server.connect
+
+    def slowly(self: Server) -> Any:
+        connection = connect(self)
+        calls.set()
+        assert let_go.wait(30)
+        return connection
+
+    with tarry.Client(valkey_url) as client:
+        client.topics()
+        hearing = client.engine.part(Hearing)
+        monkeypatch.setattr(Server, "connect", slowly)
+        ear = hearing.hear(b"map", (b"channel",), lambda *_: None, wait=False)
+        assert calls.wait(30)
+        hearing.close_ear(ear)
+        let_go.set()
+        until(lambda: not hearing._lines, "the line has ended")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tarry
-from mapcache.test_evictor import until
+from mapcache.until import until
 from tarry.errors import BadInput
 
 BACKENDS = pytest.mark.parametrize("backend", ["redisson", "native"])
@@ -99,10 +99,12 @@ def test_who_waits_for_java_hears_java(valkey_url: str, name: str, server: Any) 
         wish = pool.submit(cache.compute_if_absent, "tea", lambda _: "never")
         until(lambda: server.hexists(options, "has-listeners"), "Java is asked to tell")
         until(lambda: server.pubsub_numsub(f"redisson_map_cache_created:{{{name}}}")[0][1], "it listens")
-        server.delete(lease_of(name, "tea"))  # as Java's putWithLease does
-        server.hset(name, "tea", struct.pack("<dQ", 0, 5) + b"black")
         message = struct.pack("<Q", 3) + b"tea" + struct.pack("<Q", 5) + b"black"
-        server.publish(f"redisson_map_cache_created:{{{name}}}", message)
+        with server.pipeline(transaction=True) as java:  # as its putWithLease does, in one script
+            java.delete(lease_of(name, "tea"))
+            java.hset(name, "tea", struct.pack("<dQ", 0, 5) + b"black")
+            java.publish(f"redisson_map_cache_created:{{{name}}}", message)
+            java.execute()
         assert wish.result(30) == "black"
 
 

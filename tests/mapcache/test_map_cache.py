@@ -1,4 +1,4 @@
-"""The verbs of a map cache, in imaginary time, on both clients."""
+"""A map cache: times to live, what puts and removals answer, sums, iterators, sizes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from mapcache.conftest import Maps
 from tarry.clients.testing import Clock
-from tarry.errors import BadInput, BodyError, ServerUnfit
-from tarry.verbs.redisson.values import Opaque
+from tarry.errors import BadInput
 
 
 async def test_an_entry_lives_for_its_time(cache: Any, clock: Clock) -> None:
@@ -201,15 +200,6 @@ async def test_stats_tell_without_touching(cache: Any, clock: Clock, server: Any
     assert server.hgetall(name) == before
 
 
-async def test_clearing_leaves_the_maximum_size(cache: Any) -> None:
-    assert await cache.clear() is False
-    await cache.set_max_size(2)
-    await cache.put("tea", "green", ttl=5)
-    assert await cache.clear() is True
-    assert await cache.size() == 0
-    assert (await cache.stats()).max_size == 2
-
-
 async def test_a_map_as_a_whole_ends_together(cache: Any, server: Any, name: str) -> None:
     assert await cache.expire(600) is False
     await cache.put("tea", "green", ttl=5)
@@ -222,151 +212,3 @@ async def test_a_map_as_a_whole_ends_together(cache: Any, server: Any, name: str
     assert [server.pttl(key) for key in keys[:2]] == [-1, -1]
     assert not server.exists(keys[2])
     assert await cache.clear_expire() is False
-
-
-# ── maximum size ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_what_was_used_the_longest_ago_goes_first(cache: Any, clock: Clock) -> None:
-    await cache.set_max_size(2)
-    await cache.put("a", "1")
-    clock.advance("1ms")
-    await cache.put("b", "2")
-    clock.advance("1ms")
-    await cache.get("a")
-    clock.advance("1ms")
-    await cache.put("c", "3", ttl=60)
-    assert await cache.get_all("abc") == {"a": "1", "c": "3"}
-
-
-async def test_what_was_used_the_least_goes_first(cache: Any) -> None:
-    assert await cache.try_set_max_size(2, mode="LFU") is True
-    await cache.put("a", "1")
-    await cache.put("b", "2")
-    for _ in range(3):
-        await cache.get("a")
-    await cache.get("b")
-    await cache.put("c", "3")
-    assert await cache.get_all("abc") == {"a": "1", "c": "3"}
-
-
-async def test_a_maximum_size_is_tried_once(cache: Any) -> None:
-    assert await cache.try_set_max_size(2) is True
-    assert await cache.try_set_max_size(3) is False
-    assert (await cache.stats()).max_size == 2
-    await cache.set_max_size(0)
-    assert (await cache.stats()).max_size is None
-
-
-async def test_what_has_expired_goes_before_what_lives(cache: Any, clock: Clock) -> None:
-    await cache.set_max_size(2)
-    await cache.put("old", "1")
-    await cache.put("gone", "2", ttl=1)
-    clock.advance(2)
-    await cache.put("new", "3")
-    assert await cache.get_all(["old", "new"]) == {"old": "1", "new": "3"}
-
-
-async def test_a_full_map_shrinks_to_its_new_size(cache: Any, clock: Clock) -> None:
-    await cache.put_all({f"k{i:03}": "" for i in range(700)})
-    await cache.set_max_size(700)
-    clock.advance(1)
-    await cache.get("k500")
-    await cache.set_max_size(1)
-    assert await cache.size() == 1
-    assert await cache.contains("k500")
-
-
-# ── hostile ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"key": None}, "key: None"),
-        ({"value": None}, "value: None"),
-        ({"ttl": 0}, "too short"),
-        ({"ttl": -1}, "negative"),
-        ({"max_idle": "0.1ms"}, "at least 1ms"),
-        ({"ttl": "soon"}, "no duration"),
-        ({"ttl": 1, "keep_ttl": True}, "keep_ttl"),
-    ],
-)
-async def test_a_bad_put_is_refused_and_nothing_is_written(
-    cache: Any, server: Any, name: str, given: dict[str, Any], words: str
-) -> None:
-    put = {"key": "k", "value": "v"} | given
-    with pytest.raises(BadInput, match=words):
-        await cache.put(**put)
-    assert server.keys(f"*{name}*") == []
-
-
-async def test_other_words_are_refused(maps: Maps, cache: Any) -> None:
-    for bad in (-1, 2.5, True, 2**31):
-        with pytest.raises(BadInput, match="size"):
-            await cache.set_max_size(bad)
-    with pytest.raises(BadInput, match="LRU or LFU"):
-        await cache.set_max_size(5, mode="FIFO")
-    for options, words in (
-        ({"backend": "disk"}, "backend"),
-        ({"policy": "never"}, "policy"),
-        ({"codec": "xml"}, "codec"),
-    ):
-        with pytest.raises(BadInput, match=words):
-            maps.map("m", **options)
-    with pytest.raises(BadInput, match="not empty"):
-        maps.map("")
-    with pytest.raises(BadInput, match="kind"):
-        await cache.listen(print, "changed")
-
-
-async def test_a_value_that_cannot_be_read_is_refused_alone_and_shown_among_others(
-    maps: Maps, name: str, server: Any
-) -> None:
-    cache = maps.map(name, codec="kryo5")
-    await cache.put("good", "1")
-    server.hset(name, b"\x03\x82k", b"\x03")
-    with pytest.raises(BodyError):
-        await cache.get("k")
-    made = cache.items()
-    items = dict(await maps.walk(await made if hasattr(cache, "plain") else made))
-    assert items == {"good": "1", "k": Opaque(b"\x03")}
-    assert await cache.fast_remove("k") == 1
-
-
-async def test_keys_of_another_type_are_told_of(cache: Any, server: Any, name: str) -> None:
-    server.set(name, "text")
-    with pytest.raises(ServerUnfit, match="WRONGTYPE"):
-        await cache.put("a", "1")
-    with pytest.raises(ServerUnfit, match="WRONGTYPE"):
-        await cache.get("a")
-
-
-async def test_big_values_and_strange_keys_come_back(maps: Maps, name: str) -> None:
-    cache = maps.map(name, codec="bytes")
-    for key in (b"", b"\0" * 20, b"redisson__expiretag", b"temp_val__redisson", b"~me", bytes(range(256))):
-        await cache.put(key, key + b"!", ttl=60)
-        assert await cache.get(key) == key + b"!"
-    big = bytes(3_000_000)
-    await cache.put_all({b"1": big, b"2": big})
-    assert await cache.get_all([b"1", b"2"]) == {b"1": big, b"2": big}
-
-
-async def test_an_idle_time_beyond_all_reason_is_none(cache: Any, server: Any, name: str, clock: Clock) -> None:
-    for head in (b"\xff" * 8, b"\0\0\0\0\0\0\xf0\x7f", b"\0\0\0\0\0\0\xf0\xbf"):  # NaN, infinity, -1
-        server.hset(name, "k", head + b"\1\0\0\0\0\0\0\0v")
-        assert await cache.get("k") == "v"
-        clock.advance("1d")
-    assert await cache.evict() == 0
-
-
-async def test_many_large_values_are_taken_in_several_steps(maps: Maps, name: str, clock: Clock) -> None:
-    cache = maps.map(name, codec="bytes", key_codec="string")
-    large = {f"k{i}": bytes([i]) * 1_500_000 for i in range(8)}
-    await cache.put_all(large, max_idle=5)
-    assert await cache.get_all(large) == large
-    assert await cache.expire_entries(large, max_idle=10) == 8
-    clock.advance(10)
-    assert await cache.size() == 0
-    await cache.put_all(large)
-    assert await cache.fast_remove(*large) == 8

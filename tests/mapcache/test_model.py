@@ -251,6 +251,7 @@ class Machine(RuleBasedStateMachine):
             self.time_passes(1)  # a verb, a moment: who was used last is never in doubt
 
 
+@pytest.mark.slow
 def test_a_map_cache_is_a_dictionary_with_expiry(valkey_url: str) -> None:
     Machine.url = valkey_url
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mapcache.conftest import Maps
-from mapcache.test_evictor import until
+from mapcache.until import until
 from tarry.errors import BadInput
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tarry
-from mapcache.test_evictor import until
+from mapcache.until import until
 from tarry.errors import BadInput, ServerUnfit
 from tarry.verbs.mapcache.shapes import MapEvent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from tarry.clients.origin import Origin
+from tarry.clients.origin import Naming
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
 from tarry.verbs.mapcache.desk import desk_of
@@ -21,12 +21,12 @@ NO_VALUE: Any = object()
 
 
 def verbs_of(
-    origin: Origin, name: str, codec: str | Codec[Any], key_codec: str | Codec[Any] | None, backend: Backend
+    origin: Naming, name: str, codec: str | Codec[Any], key_codec: str | Codec[Any] | None, backend: Backend
 ) -> MapVerbs[Any, Any]:
     """The verbs of a map; ``BadInput`` for a name, codec or backend that cannot be."""
     of_values = codec_for(codec)
     of_keys = of_values if key_codec is None else codec_for(key_codec)
-    cluster = origin.address.kind == "cluster"
+    cluster = origin.cluster
     keys = origin.redisson_name(name)
     return MapVerbs(desk_of(name, keys, of_keys, of_values, cluster=cluster, random=os.urandom), backend)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from tarry.clients.mapping import NO_VALUE
 
 if TYPE_CHECKING:
     from tarry.verbs.mapcache.face import MapVerbs
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class AsyncDictFace(Generic[K, V]):
@@ -19,7 +22,39 @@ class AsyncDictFace(Generic[K, V]):
 
     if TYPE_CHECKING:  # the verbs of the whole
 
+        async def put_if_absent(self, key: K, value: V) -> V | None: ...
+        async def put_all(self, entries: Mapping[K, V]) -> None: ...
+        async def remove(self, key: K) -> V | None: ...
         async def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]: ...
+
+    @overload
+    async def pop(self, key: K) -> V: ...
+    @overload
+    async def pop(self, key: K, default: T) -> V | T: ...
+    async def pop(self, key: K, default: Any = NO_VALUE) -> Any:
+        """Takes an entry out and answers its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
+
+        Of two who pop the same key at once, one has the value.
+        """
+        found = await self.remove(key)
+        if found is None and default is NO_VALUE:
+            raise KeyError(key)
+        return default if found is None else found
+
+    async def setdefault(self, key: K, default: V) -> V:
+        """The value of a key; where there is none, ``default`` is put, and answered. ``put_if_absent`` gives it times.
+
+        Of two who do it at once, both have the value of the one who was first.
+        """
+        found = await self.put_if_absent(key, default)
+        return default if found is None else found
+
+    async def update(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Puts many entries, of a mapping or of pairs, as ``put_all``, which gives them times.
+
+        Raises ``BadInput`` before anything is written.
+        """
+        await self.put_all(dict(entries))
 
     def __aiter__(self) -> AsyncIterator[K]:
         return self.keys()

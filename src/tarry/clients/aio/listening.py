@@ -43,6 +43,10 @@ class AsyncMapListener:
         self._ears: Hearing | None = None
         self._ear: Ear | None = None
         self._task: asyncio.Task[None] | None = None
+        self._idle: asyncio.Future[tuple[EventKind, bytes]] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self._verbs.desk.name!r}>"
 
     async def _begin(self) -> AsyncMapListener:
         await self._engine.run(self._verbs.listen())
@@ -66,7 +70,8 @@ class AsyncMapListener:
             self._ears.close_ear(self._ear)
         task, self._task = self._task, None
         if task is not None and task is not asyncio.current_task():
-            self._idle.cancel()
+            if self._idle is not None:  # it has begun
+                self._idle.cancel()
             await asyncio.wait({task})
 
     def _hear(self, channel: bytes, message: bytes) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from tarry.clients.mapping import NO_VALUE
 
 if TYPE_CHECKING:
     from tarry.verbs.mapcache.face import MapVerbs
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class DictFace(Generic[K, V]):
@@ -20,6 +23,9 @@ class DictFace(Generic[K, V]):
     if TYPE_CHECKING:  # the verbs of the whole
 
         def get(self, key: K) -> Any: ...
+        def put_if_absent(self, key: K, value: V) -> V | None: ...
+        def put_all(self, entries: Mapping[K, V]) -> None: ...
+        def remove(self, key: K) -> V | None: ...
         def fast_put(self, key: K, value: V) -> bool: ...
         def fast_remove(self, *keys: K) -> int: ...
         def contains(self, key: K) -> bool: ...
@@ -44,6 +50,35 @@ class DictFace(Generic[K, V]):
 
     def __len__(self) -> int:
         return self.size()
+
+    @overload
+    def pop(self, key: K) -> V: ...
+    @overload
+    def pop(self, key: K, default: T) -> V | T: ...
+    def pop(self, key: K, default: Any = NO_VALUE) -> Any:
+        """Takes an entry out and answers its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
+
+        Of two who pop the same key at once, one has the value.
+        """
+        found = self.remove(key)
+        if found is None and default is NO_VALUE:
+            raise KeyError(key)
+        return default if found is None else found
+
+    def setdefault(self, key: K, default: V) -> V:
+        """The value of a key; where there is none, ``default`` is put, and answered. ``put_if_absent`` gives it times.
+
+        Of two who do it at once, both have the value of the one who was first.
+        """
+        found = self.put_if_absent(key, default)
+        return default if found is None else found
+
+    def update(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Puts many entries, of a mapping or of pairs, as ``put_all``, which gives them times.
+
+        Raises ``BadInput`` before anything is written.
+        """
+        self.put_all(dict(entries))
 
     def __iter__(self) -> Iterator[K]:
         return self.keys()

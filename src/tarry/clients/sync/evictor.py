@@ -82,6 +82,8 @@ class Evictor:
     def _run(self) -> None:
         while True:
             try:
+                with self._changed:
+                    self._woken = False  # whatever comes from here on is seen in the next round, if not in this one
                 self._let_go()
                 with self._changed:
                     if self._closed or not len(self._keeper):
@@ -99,7 +101,7 @@ class Evictor:
 
     def _look(self) -> None:
         with self._changed:
-            due, self._woken = self._keeper.due(time.monotonic()), False
+            due = self._keeper.due(time.monotonic())
         if not due:
             return
         runner, sent = self._engine.runner, time.monotonic()

@@ -68,6 +68,9 @@ class MapListener:
         self._ears = engine.part(Hearing)
         self._ear = self._ears.hear(verbs.keys.entries, tuple(self._kinds), self._hear)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self._desk.name!r}>"
+
     def __enter__(self) -> MapListener:
         return self
 

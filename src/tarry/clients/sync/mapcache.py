@@ -30,8 +30,8 @@ T = TypeVar("T")
 class MapCache(DictFace[K, V]):
     """Redisson's ``RMapCache``: a map whose entries have a time to live and an idle time of their own.
 
-    Made by ``client.map_cache(name)``. As a dictionary: ``cache[key]``, ``key in cache``, ``len(cache)``, ``del cache[key]``;
-    but it never holds ``None``. From its first verb on it keeps expired entries out, until it is closed or lost.
+    Made by ``client.map_cache(name)``. As a dictionary: ``cache[key]``, ``key in cache``, ``len(cache)``, ``del cache[key]``,
+    ``cache.pop(key)``, ``for key in cache``; but it never holds ``None``. From its first verb on it keeps expired entries out, until it is closed or lost.
     """
 
     def __init__(self, engine: Engine, verbs: MapVerbs[K, V], policy: Policy) -> None:
@@ -43,7 +43,7 @@ class MapCache(DictFace[K, V]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<MapCache {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} at {self._engine.origin.address.shown}>"
 
     def __enter__(self) -> MapCache[K, V]:
         return self
@@ -171,7 +171,7 @@ class MapCache(DictFace[K, V]):
 
     def stats(self) -> MapStats:
         """Counts, the next expiry and the maximum size. Changes nothing."""
-        return self._run(self._verbs.stats())
+        return self._engine.look(self._verbs.stats())
 
     # ── removing, expiring ───────────────────────────────────────────────────────────────────────────────────────────
 

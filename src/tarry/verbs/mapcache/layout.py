@@ -44,7 +44,7 @@ EXPIRE_ENTRY = Script(
 TTL = Script("mapcache/ttl", item=("key",), keys=MAP_PARTS[:3])
 ADD = Script("mapcache/add", args=("sharded", "key", "delta", "again"), keys=(*MAP_PARTS, "memo", "lease"))
 SCAN = Script("mapcache/scan", args=("cursor", "limit"), keys=MAP_PARTS[:3])
-STATS = Script("mapcache/stats", args=("limit",), keys=(*READ, "evictors"))
+STATS = Script("mapcache/stats", args=("limit",), keys=(*READ, "evictors"), looks=True)
 LIMIT = Script("mapcache/limit", args=("size", "mode", "if_not_set"), keys=("options",))
 EXPIRE = Script("mapcache/expire", args=("after", "if_not_set"), keys=READ)
 LEASE = Script("mapcache/lease", args=("sharded", "token", "lasts", "key"), keys=(*MAP_PARTS, "lease"))
@@ -80,7 +80,7 @@ class Leave(NamedTuple):
 
 def span_of(ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool = False) -> Span:
     if keep_ttl and (ttl is not None or max_idle is not None):
-        raise BadInput("keep_ttl: it keeps what the entry has; give ttl and max_idle, or keep_ttl.")
+        raise BadInput("keep_ttl: it keeps what the entry has; give ttl= and max_idle=, or keep_ttl=.")
     ttl_us = 0 if ttl is None else microseconds(ttl, "ttl", least=MILLISECOND)
     idle_us = 0 if max_idle is None else microseconds(max_idle, "max_idle", least=MILLISECOND)
     return Span(ttl_us, idle_us, keep_ttl)

@@ -1,0 +1,124 @@
+"""Who keeps a map: one evictor, one deputy, and when each looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mapcache.until import step
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.mapcache.evicting import DEPUTY, EVICTOR, AdaptivePolicy
+from tarry.verbs.mapcache.keeping import Keeper
+
+
+def test_a_map_has_one_evictor_and_one_deputy(valkey_url: str, name: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        seats = [step(client, name, b"%d" % i).seat for i in range(5)]
+        assert seats == [EVICTOR, DEPUTY, 0, 0, 0]
+        client.clock.advance(1)
+        assert [step(client, name, b"%d" % i).seat for i in range(5)] == seats
+
+
+def test_a_dead_evictor_is_followed_by_its_deputy(valkey_url: str, name: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        step(client, name, b"dead")
+        deputy = step(client, name, b"deputy")
+        assert 5_000_000 < deputy.wait <= 6_100_000
+        client.clock.advance(deputy.wait / 1e6)
+        client.map_cache(name, codec="string", policy=None).put("a", "1", ttl=1)
+        client.clock.advance(1)
+        done = step(client, name, b"deputy")
+        assert (done.seat, done.evicted) == (EVICTOR, 1)
+
+
+def test_who_is_late_is_no_keeper(valkey_url: str, name: str, server: Any) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        step(client, name, b"me")
+        cache = client.map_cache(name, policy=None)
+        assert cache.stats().keepers == 1
+        client.clock.advance(7)
+        assert cache.stats().keepers == 0
+        assert 0 < server.pttl(f"tarry:{{{name}}}:evictors") <= 60_000
+
+
+def test_the_evictor_looks_when_the_next_entry_expires(valkey_url: str, name: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        cache = client.map_cache(name, codec="string", policy=None)
+        cache.put("a", "1", ttl=3)
+        cache.put("b", "1", max_idle="2.5s")
+        assert step(client, name, b"me").wait == 2_500_000
+        client.clock.advance("2.5s")
+        assert step(client, name, b"me").evicted == 1
+        cache.clear()
+        assert step(client, name, b"me").wait == 5_000_000
+
+
+def test_an_entry_that_ends_sooner_calls_the_evictor_once(valkey_url: str, name: str, server: Any) -> None:
+    hints = f"tarry:{{{name}}}:hints"
+    with TestClient(valkey_url, Clock()) as client, server.pubsub() as listener:
+        listener.subscribe(hints)
+        listener.get_message(timeout=5)
+        cache = client.map_cache(name, codec="string", policy=None)
+        step(client, name, b"me")
+        cache.put("a", "1", ttl=60)
+        cache.put("b", "1", ttl=3)
+        cache.put("c", "1", ttl=4)
+        cache.expire_entry("a", ttl=2)
+        server.publish(hints, "end")
+        said = [listener.get_message(timeout=5)["data"] for _ in range(3)]
+    now = client.clock.us // 1000
+    assert said == [b"due%d" % (now + 3000), b"due%d" % (now + 2000), b"end"]
+
+
+def test_idle_maps_come_to_share_one_round_trip(valkey_url: str, name: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        keeper, rounds = Keeper(b"me"), list[int]()
+        for number in range(5):
+            keeper.add(client.map_cache(f"{name}-{number}", policy=None)._verbs.desk, None, 1, 0.0)
+            for kept in keeper.maps:
+                if kept.alarm is None:
+                    keeper.answered(
+                        kept, client.engine.run(kept.request()), client.clock.seconds(), client.clock.seconds
+                    )
+            client.clock.advance(1)
+        for _ in range(6):
+            client.clock.pass_until(keeper.until())
+            due = keeper.due(client.clock.seconds())
+            rounds.append(len(due))
+            for kept in due:
+                keeper.answered(kept, client.engine.run(kept.request()), client.clock.seconds(), client.clock.seconds)
+        assert rounds[-3:] != [1, 1, 1]
+        assert 5 in rounds or sum(rounds[-2:]) == 5, rounds
+
+
+def test_foreign_words_move_no_alarm(valkey_url: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        desk = client.map_cache("words", policy=None)._verbs.desk
+        keeper = Keeper(b"me")
+        kept = keeper.add(desk, None, 1, 0.0)
+        assert kept is not None
+        keeper.answered(kept, client.engine.run(kept.request()), 0.0, lambda: 0.0)
+        before = kept.alarm
+        for word in (b"due", b"duesoon", b"due-5", b"key", b"\xff" * 9):
+            assert not keeper.heard(desk.keys.hints, word)
+        assert not keeper.heard(b"other", b"due5")
+        assert kept.alarm == before
+        assert keeper.heard(desk.keys.hints, b"due5")
+        assert kept.alarm == 0.0
+
+
+def test_after_errors_it_looks_ever_later_and_learns_nothing(valkey_url: str) -> None:
+    with TestClient(valkey_url, Clock()) as client:
+        desk = client.map_cache("errors", policy=None)._verbs.desk
+        keeper = Keeper(b"me")
+        kept = keeper.add(desk, None, 1, 0.0)
+        assert kept is not None
+        waits = []
+        for _ in range(8):
+            keeper.failed(kept, 0.0)
+            waits.append(kept.alarm)
+        assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+        slow = Keeper(b"me").add(desk, AdaptivePolicy(minimum=7), 1, 0.0)
+        assert slow is not None
+        assert slow.alarm == 7.0
+        keeper.failed(slow, 1.0)
+        assert slow.alarm == 8.0
