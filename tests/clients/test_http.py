@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,30 +13,145 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry import BadInput, NotAllowed, StaleReceipt, Unavailable
+from tarry import BadInput, NotAcquired, NotAllowed, ServerUnfit, StaleReceipt, Unavailable
 from tarry.clients.http.asking import Place, error_of
-from tarry.clients.http.verbs import HTTPVerbs
+from tarry.clients.http.verbs.queues import HTTPBlockingVerbs, HTTPDelayedVerbs
+from tarry.clients.http.verbs.refusing import REFUSED
+from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
+from tarry.clients.http.verbs.topics import HTTPVerbs
+from tarry.clients.scheduling import ScheduleVerbs
+from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
 from tarry.verbs.jobs.routing import RoutedVerbs
 
 ELSEWHERE = {"pop", "post", "fail", "give_back", "put", "put_many", "like"}
 """What only the engine of a server, and programs beside it, use."""
-NOT_OVER_HTTP = {"delayed_queue", "blocking_queue", "keep_moving", "move_to_topic", "migrate"}
 
 
 def verbs(kind: type) -> set[str]:
     return {name for name, member in vars(kind).items() if inspect.isfunction(member) and not name.startswith("_")}
 
 
-@pytest.mark.parametrize("name", sorted(verbs(RoutedVerbs) - ELSEWHERE))
-def test_a_verb_says_requests_with_the_options_it_has_as_scripts(name: str) -> None:
-    one, other = inspect.signature(getattr(RoutedVerbs, name)), inspect.signature(getattr(HTTPVerbs, name))
-    assert one.parameters == other.parameters
+PAIRS = [
+    (RoutedVerbs, HTTPVerbs),
+    (DelayedVerbs, HTTPDelayedVerbs),
+    (BlockingVerbs, HTTPBlockingVerbs),
+    (ScheduleVerbs, HTTPScheduleVerbs),
+]
 
 
-@pytest.mark.parametrize("name", ["topics", "workers", "pop", "close"])
-def test_a_client_of_a_service_has_the_verbs_of_a_client(name: str) -> None:
-    one, other = getattr(tarry.Client, name), getattr(tarry.HTTPClient, name)
-    assert inspect.signature(one) == inspect.signature(other)
+@pytest.mark.parametrize(
+    ("scripts", "requests", "name"),
+    [(one, other, name) for one, other in PAIRS for name in sorted(verbs(one) - ELSEWHERE)],
+)
+def test_a_verb_says_requests_with_the_options_it_has_as_scripts(scripts: type, requests: type, name: str) -> None:
+    def options(kind: type) -> list[tuple[str, Any, Any]]:
+        found = inspect.signature(getattr(kind, name)).parameters.values()
+        return [(one.name, one.kind, one.default) for one in found]
+
+    assert options(scripts) == options(requests)
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: member for name, member in inspect.getmembers(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("client", [tarry.HTTPClient, tarry.AsyncHTTPClient])
+@pytest.mark.parametrize("name", sorted(public(tarry.Client)))
+def test_a_client_of_a_service_has_all_that_a_client_has(client: type, name: str) -> None:
+    one, other = public(tarry.Client if client is tarry.HTTPClient else tarry.AsyncClient)[name], public(client)[name]
+    if callable(one):
+        assert inspect.signature(one) == inspect.signature(other)
+        assert inspect.iscoroutinefunction(one) == inspect.iscoroutinefunction(other)
+
+
+class OwnCodec:
+    """A codec without a name."""
+
+    def encode(self, value: Any) -> bytes:
+        return str(value).encode()
+
+    def decode(self, raw: bytes) -> Any:
+        return raw.decode()
+
+
+def _acquire(client: tarry.HTTPClient) -> Any:
+    with client.lock("stock"):
+        pass
+
+
+REFUSALS: dict[str, Any] = {
+    "keep_moving": lambda client: client.keep_moving("DelayMessage"),
+    "lock.acquire": _acquire,
+    "map_cache": lambda client: client.map_cache("prices").put("tea", 3),
+    "guarded_queue.guard": lambda client: client.guarded_queue("reminders", guard=client.lock("stock")),
+    "migrate": lambda client: client.migrate("orders", tarry.HTTPClient("http://127.0.0.1:2").topic("orders")),
+    "move_to_topic": lambda client: client.move_to_topic(tarry.HTTPClient("http://h").delayed_queue("a"), "orders"),
+}
+
+
+@pytest.mark.parametrize("what", sorted(REFUSED))
+def test_what_cannot_be_over_http_is_refused_in_the_words_of_one_table(what: str) -> None:
+    with tarry.HTTPClient("http://127.0.0.1:1", patience=0) as client, pytest.raises(ServerUnfit) as refused:
+        REFUSALS[what](client)
+    assert str(refused.value) == REFUSED[what]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda cache: cache["tea"],
+        lambda cache: cache.get("tea"),
+        lambda cache: cache.compute_if_absent("tea", lambda _: 1),
+        lambda cache: cache.listen(print),
+        lambda cache: cache.evict(),
+        lambda cache: "tea" in cache,
+    ],
+)
+def test_a_map_is_only_looked_at(act: Any) -> None:
+    with tarry.HTTPClient("http://127.0.0.1:1", patience=0) as client, pytest.raises(ServerUnfit, match="is looked at"):
+        act(client.map_cache("prices"))
+
+
+@pytest.mark.parametrize("kind", [tarry.HTTPClient, tarry.AsyncHTTPClient])
+def test_every_handle_says_what_it_is_and_where(kind: Any) -> None:
+    client = kind("http://user:secret@there:1", namespace="shop")
+    handles = [
+        client, client.topic("orders"), client.schedules, client.lock("stock"), client.guarded_queue("reminders"),
+        client.delayed_queue("DelayMessage"), client.blocking_queue("DelayMessage"), client.map_cache("prices"),
+    ]  # fmt: skip
+    for handle in handles:
+        assert "http://there:1" in repr(handle)
+        assert "secret" not in repr(handle)
+
+
+def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with tarry.HTTPClient("http://127.0.0.1:1") as client, pytest.raises(ServerUnfit, match=r"tarry\[http\]"):
+        client.topics()
+
+
+def test_nobody_holds_a_lock_over_http() -> None:
+    with tarry.HTTPClient("http://127.0.0.1:1", patience=0) as client:
+        lock = client.lock("stock")
+        assert not lock.held()
+        with pytest.raises(NotAcquired):
+            lock.release()
+
+
+def test_a_client_of_a_server_says_that_a_service_has_it() -> None:
+    with tarry.HTTPClient("http://127.0.0.1:1") as far, tarry.Client("redis://127.0.0.1:1") as near:
+        with pytest.raises(BadInput, match="is of a service"):
+            near.migrate("orders", far.topic("orders"))
+        with pytest.raises(BadInput, match="is of a service"):
+            near.move_to_topic(far.delayed_queue("DelayMessage"), "orders")
+        with pytest.raises(ServerUnfit, match="a service moves"):
+            far.migrate("orders", near.topic("orders"))
+        with pytest.raises(BadInput, match="itself"):
+            far.migrate("orders", far.topic("orders"))
+        with pytest.raises(BadInput, match="a codec that has a name"):
+            far.move_to_topic(far.delayed_queue("DelayMessage", codec=OwnCodec()), "orders")
+        with pytest.raises(BadInput, match="by its name"):
+            far.move_to_topic(far.delayed_queue("DelayMessage"), far.topic("orders", type=OwnCodec()))
 
 
 @pytest.mark.parametrize("url", ["redis://localhost", "localhost:7070", "http://", "http://[", "http://host:port"])
@@ -137,3 +253,20 @@ def test_what_was_done_and_its_answer_lost_is_not_done_twice(lossy: Lossy, serve
         assert lossy.lost >= 3
     finally:
         served.run(served.door.clients.drop("lossy"))
+
+
+def test_what_was_offered_or_pushed_and_its_answer_lost_is_there_once(lossy: Lossy, served: Any) -> None:
+    """Each request arrives twice here: the service makes the marks of its key, and the second finds the first."""
+    with (
+        tarry.HTTPClient(f"http://127.0.0.1:{lossy.port}") as client,
+        tarry.HTTPClient(served.url) as direct,
+    ):
+        client.delayed_queue("lossy", codec="string").offer("tea", "1h")
+        client.delayed_queue("lossy", codec="string").offer_many(["milk", "milk"], "1h")
+        assert direct.delayed_queue("lossy", codec="string").read_all() == ["tea", "milk", "milk"]
+        client.guarded_queue("lossy").push([("tea", "1h"), ("tea", "2h")])
+        assert direct.guarded_queue("lossy").size() == 2
+        client.schedules.put("lossy", "tidy", every="1h")
+        assert client.schedules.delete("lossy", "tidy") in (True, False), "deleted twice, the second finds nothing"
+        assert direct.schedules.get("lossy", "tidy") is None
+    assert lossy.lost >= 5

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from service.faces import Face
 from service.served import Api, Served
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
@@ -40,3 +41,15 @@ def real(served: Served, valkey_url: str, namespace: str) -> Iterator[Api]:
     yield made
     made.http.close()
     served.run(served.door.clients.drop(namespace))
+
+
+@pytest.fixture(params=["http", "async http"])
+def face(request: pytest.FixtureRequest, served: Served, valkey_url: str) -> Iterator[Face]:
+    made = Face(request.param, served, valkey_url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]

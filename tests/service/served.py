@@ -38,6 +38,17 @@ class Served:
 
         return self.run(acting())
 
+    @contextmanager
+    def instead(self, namespace: str, client: AsyncClient) -> Iterator[None]:
+        """Another client for a namespace, for as long as the block lasts."""
+        before = self.door.clients[namespace]
+        self.call(self.door.clients.put, namespace, client)
+        try:
+            yield
+        finally:
+            self.run(self.door.clients.drop(namespace))
+            self.call(self.door.clients.put, namespace, before)
+
 
 @contextmanager
 def serve(opened: Callable[[str], AsyncClient], settings: Settings | None = None) -> Iterator[Served]:

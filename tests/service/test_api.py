@@ -1,27 +1,15 @@
-"""The API through a real socket: every verb, one and many, good and bad words."""
+"""Jobs over the API: every verb, bodies as they are, keys against repeats."""
 
 from __future__ import annotations
 
 import base64
-from datetime import datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 
+from service.asked import JOBS, MANY, add, pop
 from service.served import Api
 from tarry.clients.testing import Clock
-
-JOBS = "/v1/topics/orders/jobs"
-MANY = "/v1/topics/orders/many"
-
-
-def add(api: Api, body: Any = "tea", status: int = 201, **said: Any) -> Any:
-    return api.post(JOBS, {"body": body, **said}, status)
-
-
-def pop(api: Api, **said: Any) -> Any:
-    return api.post("/v1/topics/orders/pop", said)
 
 
 @pytest.mark.parametrize("delay", [600, 600.0, "600", "10m", "PT10M", "600000ms"])
@@ -153,9 +141,6 @@ def test_the_first_of_several_topics(api: Api) -> None:
     assert api.get("/v1/topics") == {"topics": ["high", "low"]}
 
 
-# ── bodies ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     "text", ['{"a":1.0, "b":[1,2 ,3]}', "12345678901234567890123", '"测试"', "null", "0.1000000000000000055", '""']
 )
@@ -212,9 +197,6 @@ def test_a_body_has_a_limit_and_so_has_a_request(api: Api) -> None:
     assert api.refused("POST", JOBS, content=iter([large[: 5 << 20], large[: 5 << 20]])) == (413, "too_large")
 
 
-# ── repeating ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("said", [{}, {"id": "7"}, {"id": "7", "if_exists": "replace"}, {"if_exists": "keep"}])
 def test_a_repeated_add_with_the_same_key_adds_nothing(api: Api, clock: Clock, said: dict[str, str]) -> None:
     headers = {"idempotency-key": "order 7, first try"}
@@ -234,96 +216,3 @@ def test_many_have_one_key(api: Api) -> None:
     again = api("POST", f"{MANY}/add", said, headers={"idempotency-key": "k"})
     assert again.json() == first.json()
     assert api.get("/v1/topics/orders/stats")["delayed"] == 3
-
-
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_lists_come_in_pages(api: Api) -> None:
-    api.post(f"{MANY}/add", {"jobs": [{"body": n, "delay": n + 1, "id": str(n)} for n in range(5)]})
-    seen, cursor = list[str](), {}
-    while True:
-        page = api.get(JOBS, state="delayed", limit=2, **cursor)
-        seen += [job["id"] for job in page["jobs"]]
-        if "cursor" not in page:
-            break
-        cursor = {"cursor": page["cursor"]}
-    assert seen == list("01234")
-    assert [job["id"] for job in api.get(JOBS, due_before="2027-01-15T08:00:03Z")["jobs"]] == ["0", "1"]
-    assert api.refused("GET", JOBS, params={"cursor": "?", "namespace": api.namespace}) == (400, "bad_input")
-    assert api.refused("GET", JOBS, params={"state": "asleep", "namespace": api.namespace}) == (400, "bad_input")
-    assert api.refused("GET", JOBS, params={"page": "2", "namespace": api.namespace}) == (400, "bad_input")
-
-
-def test_numbers_of_a_topic(api: Api, clock: Clock) -> None:
-    api.post(f"{MANY}/add", {"jobs": [{"body": 1}, {"body": 2, "delay": 90}, {"body": 3, "delay": 3000}]})
-    clock.advance(2)
-    pop(api)
-    stats = api.get("/v1/topics/orders/stats")
-    assert [stats[name] for name in ("delayed", "ready", "reserved", "added", "popped")] == [2, 0, 1, 3, 1]
-    assert stats["lateness"]["count"] == 1
-    assert stats["lateness"]["max_ms"] >= 2000
-    found = api.get("/v1/topics/orders/histogram", span="PT1H", buckets=4)
-    assert (found["counts"], found["width_ms"]) == ([1, 0, 0, 1], 900_000)
-
-
-def test_ruling_a_topic(api: Api, clock: Clock) -> None:
-    add(api)
-    until = datetime.fromisoformat(api.post("/v1/topics/orders/pause", {"for": "10m"})["until"])
-    assert until - datetime.fromisoformat("2027-01-15T08:00:00+00:00") == timedelta(minutes=10)
-    api.post("/v1/topics/orders/pop", {}, 204)
-    api.post("/v1/topics/orders/resume", None, 204)
-    assert api.post("/v1/topics/orders/pause", {}) == {"until": None}
-    api.post("/v1/topics/orders/resume", {}, 204)
-    none = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
-    assert api.get("/v1/topics/orders/defaults") == none | {"ttr_ms": 60000, "max_attempts": 20, "keep_ms": 2592000000}
-    changed = api("PATCH", "/v1/topics/orders/defaults", {"ttr": "30s", "max_attempts": None})
-    assert changed.json() == none | {"ttr_ms": 30000, "max_attempts": None, "keep_ms": 2592000000}
-    limited = api(
-        "PATCH", "/v1/topics/orders/defaults", {"rate": "100/m", "concurrency": 5, "max_lateness": "1h"}
-    ).json()
-    assert (limited["rate"], limited["concurrency"], limited["max_lateness_ms"]) == ("100/1m", 5, 3_600_000)
-    api("PATCH", "/v1/topics/orders/defaults", {"rate": None, "concurrency": None, "max_lateness": None})
-    assert pop(api)["ttr_ms"] == 30000
-    clock.advance(30)
-    assert api.post("/v1/topics/orders/purge", {"state": "dead"}) == {"count": 0}
-    assert api.post("/v1/topics/orders/purge", {}) == {"count": 1}
-
-
-def test_what_a_dead_process_held_comes_back(api: Api) -> None:
-    add(api, id="7")
-    pop(api, holder="worker-3")
-    assert api.get(f"{JOBS}/7")["holder"] == "worker-3"
-    assert api.post("/v1/topics/orders/holders/worker-3/touch", {"ttr": "5m"}) == {"count": 1}
-    assert api.post("/v1/topics/orders/holders/worker-3/release", {}) == {"count": 1}
-    assert pop(api)["attempt"] == 1
-
-
-# ── paths ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("name", ["测试", "a/b", "a b", "a?b#c", "%41", "many", "x" * 200])
-def test_a_segment_is_what_it_says(api: Api, name: str) -> None:
-    from urllib.parse import quote
-
-    path = f"/v1/topics/{quote(name, safe='')}/jobs"
-    api.post(path, {"body": 1, "id": name}, 201)
-    assert api.get("/v1/topics") == {"topics": [name]}
-    assert api.get(f"{path}/{quote(name, safe='')}")["id"] == name
-
-
-def test_paths_and_methods_that_are_not_there(api: Api) -> None:
-    for path in ("/", "/v1", "/v1/topics/orders", "/v1/topics//jobs", "/v2/topics", "/v1/topics/orders/jobs/7/eat"):
-        assert api.refused("GET", path) == (404, "unknown_route")
-    answer = api("PUT", JOBS, {})
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")
-    assert api.refused("GET", "/v1/topics/%ff/stats") == (400, "bad_input")
-    assert api.refused("GET", "/v1/topics/{x}/stats") == (400, "bad_input")
-    assert api("HEAD", "/v1/topics").status_code == 200
-    assert api.refused("GET", "/v1/topics", params={"namespace": "elsewhere"}) == (403, "not_allowed")
-
-
-def test_every_kind_of_problem_is_told(api: Api) -> None:
-    told = httpx.get(f"{api.url}/problems/stale_receipt").json()
-    assert "Stop working on it" in told["told"]
-    assert httpx.get(f"{api.url}/problems/heartache").json()["code"] == "unknown_route"

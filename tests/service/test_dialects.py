@@ -119,6 +119,32 @@ def test_001_bad_words(say: Speaks, spoken: Served, method: str, path: str, para
     assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
 
 
+def test_001_a_form_of_many_parts_is_a_form(say: Speaks) -> None:
+    """As ``curl -F`` and browsers send it."""
+    fields = {"id": "9", "topic": "測試", "message": 'tag "9"\r\nand more', "delayTime": "0"}
+    answer = say("POST", "/delay/add", files={name: (None, text) for name, text in fields.items()})
+    assert (answer.status_code, answer.json()["jodId"]) == (200, 9)
+    job = say("GET", "/delay/pop", params={"topic": "測試"}).json()
+    assert (job["id"], job["message"]) == (9, fields["message"])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"files": {"id": ("id.txt", b"9"), "topic": (None, "t")}},
+        {"files": {"id": (None, b"\xff"), "topic": (None, "t")}},
+        {"content": b"--x\r\n\r\nid", "headers": {"content-type": "multipart/form-data; boundary=x"}},
+        {"content": b"id=9&topic=t", "headers": {"content-type": "multipart/form-data"}},
+        {"content": b"--x\r\n" * 5000, "headers": {"content-type": "multipart/form-data; boundary=x"}},
+        {"content": b"id=\xff&topic=t", "headers": {"content-type": "application/x-www-form-urlencoded"}},
+    ],
+)
+def test_001_a_form_that_cannot_be_read_is_refused(say: Speaks, spoken: Served, sent: Any) -> None:
+    answer = say("POST", "/delay/add", **sent)
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
+
+
 def test_001_other_methods_and_bodies(say: Speaks) -> None:
     assert say("GET", "/delay/finish", params={"jobId": 1}).status_code == 405
     assert say("HEAD", "/delay/pop", params={"topic": "t"}).status_code == 405, "it would take a job"
@@ -183,6 +209,7 @@ def test_go_ids_and_topics_are_trimmed_and_names_come_in_any_case(go: Any, clock
     assert go("/delete", {"id": " 7 "})["code"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "said", "message"),
     [

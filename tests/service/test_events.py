@@ -72,7 +72,7 @@ def test_what_is_offered_is_counted_listed_and_moved(served: Served, valkey_url:
         assert due == ["2027-01-15T08:00:20Z"] * 2
         assert api.get(path) == {"delayed": 2, "ready": 0}
         assert api.get(f"{path}/elements", codec="json") == {"values": ["AAAA", {"a": [1, 2.5, None]}]}
-        assert api.get(f"{path}/elements", codec="json", limit=1) == {"values": ["AAAA"]}
+        assert api.get(f"{path}/elements", codec="json", limit=1) == {"values": ["AAAA"], "next": 1}
         clock.advance(21)
         client = running.door.clients["queues"]
         assert running.run(client.blocking_queue("ServiceMessages", codec="json").poll()) == "AAAA"

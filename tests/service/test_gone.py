@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from service.served import Api, Served
+from service.served import Api, Served, serve
+from tarry.clients.aio.client import AsyncClient
 
 PATIENCE_S = 20
 
@@ -43,6 +45,7 @@ def test_a_client_that_goes_while_it_waits_is_handed_nothing(served: Served, rea
     assert real.get("/v1/topics/orders/stats")["timed_out"] == 0
 
 
+@pytest.mark.slow
 def test_whoever_goes_in_the_very_moment_loses_no_job(served: Served, real: Api) -> None:
     """Whichever comes first, the job or the end of the connection: the next one gets it, as if nothing had been."""
     for number in range(40):
@@ -68,29 +71,24 @@ def test_a_pop_that_does_not_wait_looks_too(served: Served, api: Api) -> None:
     """The end of the connection was heard while the server answered: nothing is sent, the job lies where it lay."""
     api.post("/v1/topics/orders/jobs", {"body": "tea", "id": "7"}, 201)
     before = api.get("/v1/topics/orders/jobs/7")
-    sent: list[Any] = []
-
-    async def pop(path: str) -> None:
-        heard = [{"type": "http.request", "body": b"{}"}]
-
-        async def receive() -> Any:
-            return heard.pop(0) if heard else {"type": "http.disconnect"}
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        scope = {
-            "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": [],
-            "query_string": f"namespace={api.namespace}".encode(),
-        }  # fmt: skip
-        await served.door(scope, receive, send)
-
     for path in ("/v1/topics/orders/pop", "/v1/topics/orders/many/pop"):
-        served.run(pop(path))
-        assert not sent
+        assert not served.run(_called_by_nobody(served, api.namespace, path, {}))
         now = api.get("/v1/topics/orders/jobs/7")
         assert {name: now[name] for name in before} == before
     assert api.post("/v1/topics/orders/pop", {})["attempt"] == 1
+
+
+def test_jobs_of_many_partitions_go_back_each_to_its_own(served: Served, real: Api) -> None:
+    path = "/v1/topics/orders"
+    assert real("PUT", path + "/partitions", {"number": 8}).json() == {"partitions": 8}
+    real.post(path + "/many/add", {"jobs": [{"body": k, "id": f"j{k}"} for k in range(12)]})
+    for pop in (path + "/many/pop", "/v1/pop"):
+        said: dict[str, Any] = {"n": 12} | ({"topics": ["orders"]} if pop == "/v1/pop" else {})
+        assert not served.run(_called_by_nobody(served, real.namespace, pop, said))
+        assert real.get(path + "/stats")["ready"] == 12
+    jobs = real.post(path + "/many/pop", {"n": 12})["jobs"]
+    assert [job["attempt"] for job in jobs] == [1] * 12
+    assert len({job["receipt"] for job in jobs}) > 1
 
 
 def test_a_request_that_is_never_finished_ends_with_its_client(served: Served, real: Api) -> None:
@@ -114,3 +112,92 @@ def test_who_offers_http_2_is_heard_all_the_same(real: Api, split: bool) -> None
             time.sleep(0.02)
         assert line.recv(4096).startswith(b"HTTP/1.1 201")
     assert real.post("/v1/topics/orders/pop", {})["body"] == "\r\nUpgrade: h2c\r\n"
+
+
+# ── what is taken and not acknowledged ───────────────────────────────────────────────────────────────────────────────
+
+QUEUE, GUARDED = "/v1/queues/{}", "/v1/guarded/{}"
+
+
+@pytest.fixture
+def shared(served: Served, namespace: str) -> Iterator[tuple[Api, str]]:
+    """The service's first namespace, where shared queues are, and a name of one's own."""
+    made = Api(served.url, served.door.settings.namespaces[0])
+    yield made, namespace
+    made.http.close()
+
+
+def test_a_client_that_goes_while_it_waits_for_an_element_loses_none(served: Served, shared: tuple[Api, str]) -> None:
+    api, name = shared
+    path = QUEUE.format(name)
+    lines = [asking(api, path + "/take", {"wait": 60, "codec": "string"}) for _ in range(4)]
+    lines.append(asking(api, "/v1/take", {"queues": [name], "wait": 60, "codec": "string"}))
+    until(lambda: served.door.held == 5)
+    for line in lines:
+        line.close()
+    until(lambda: not served.door.held)
+    api.post(path + "/put", {"values": ["tea"], "codec": "string"}, 204)
+    assert api.post(path + "/take", {"wait": 10, "codec": "string"})["values"] == ["tea"]
+
+
+def test_a_client_that_goes_while_it_waits_for_an_item_loses_none(served: Served, shared: tuple[Api, str]) -> None:
+    api, name = shared
+    path = GUARDED.format(name)
+    lines = [asking(api, path + "/poll", {"wait": 60}) for _ in range(3)]
+    until(lambda: served.door.held == 3)
+    for line in lines:
+        line.close()
+    until(lambda: not served.door.held)
+    api.post(path + "/push", {"items": [{"body": "tea"}]})
+    assert [item["body"] for item in api.post(path + "/poll", {"wait": 10})["items"]] == ["tea"]
+
+
+def test_what_was_taken_for_one_who_has_gone_is_where_it_was(served: Served, shared: tuple[Api, str]) -> None:
+    """The end of the connection was heard while the service took: nothing is sent, and the order is as before."""
+    api, name = shared
+    api.post(QUEUE.format(name) + "/put", {"values": ["a", "b", "c"], "codec": "string"}, 204)
+    due = api.post(GUARDED.format(name) + "/push", {"items": [{"body": k} for k in range(3)]})["due"]
+    said: dict[str, Any] = {"n": 2, "codec": "string"}
+    for path, body in (
+        (QUEUE.format(name) + "/take", said),
+        ("/v1/take", {**said, "queues": [name]}),
+        (GUARDED.format(name) + "/poll", {"count": 2}),
+    ):
+        assert not served.run(_called_by_nobody(served, api.namespace, path, body))
+    assert api.post(QUEUE.format(name) + "/take", {"n": 3, "codec": "string"})["values"] == ["a", "b", "c"]
+    items = api.post(GUARDED.format(name) + "/poll", {"count": 3})["items"]
+    assert [(item["body"], item["due"]) for item in items] == list(enumerate(due))
+
+
+def test_who_waits_for_elements_and_items_is_answered_when_the_service_drains(valkey_url: str, namespace: str) -> None:
+    with serve(lambda name: AsyncClient(valkey_url, namespace=name)) as running:
+        api = Api(running.url, "default")
+        waits = (
+            (QUEUE.format(namespace) + "/take", {"wait": 60, "codec": "string"}),
+            (GUARDED.format(namespace) + "/poll", {"wait": 60}),
+        )
+        lines = [asking(api, path, said) for path, said in waits]
+        until(lambda: running.door.held == 2)
+        running.call(running.door.drain)
+        for line in lines:
+            assert line.recv(4096).startswith(b"HTTP/1.1 503")
+            line.close()
+        api.http.close()
+
+
+async def _called_by_nobody(served: Served, namespace: str, path: str, said: Any) -> list[Any]:
+    """What is sent to a client whose connection ends right behind its request."""
+    heard, sent = [{"type": "http.request", "body": json.dumps(said).encode()}], list[Any]()
+
+    async def receive() -> Any:
+        return heard.pop(0) if heard else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "headers": [],
+        "query_string": f"namespace={namespace}".encode(),
+    }  # fmt: skip
+    await served.door(scope, receive, send)
+    return sent

@@ -29,6 +29,34 @@ def test_a_map_is_counted_and_not_touched(served: Served, valkey_url: str, names
     api.http.close()
 
 
+def test_entries_are_shown_as_their_codecs_read_them(served: Served, valkey_url: str, namespace: str) -> None:
+    api, name = Api(served.url, "default"), f"map-{namespace}"
+    path = f"/v1/map-caches/{name}"
+    with tarry.Client(valkey_url) as client:
+        cache = client.map_cache(name, codec="kryo5", key_codec="string", policy=None)
+        cache.put("tea", {"price": 3}, ttl="1h")
+        cache.put("milk", [1, None])
+    codecs = {"codec": "kryo5", "key_codec": "string"}
+    shown = api.get(f"{path}/entries", **codecs)
+    assert sorted((one["key"], one["value"]) for one in shown["entries"]) == [
+        ("milk", [1, None]),
+        ("tea", {"price": 3}),
+    ]
+    assert "cursor" not in shown
+    tea, milk, coffee = api.post(f"{path}/look", {"keys": ["tea", "milk", "coffee"], **codecs})["entries"]
+    assert (tea["there"], tea["value"], 0 < tea["remaining_ms"] <= 3_600_000) == (True, {"price": 3}, True)
+    assert (milk, coffee) == ({"there": True, "value": [1, None], "remaining_ms": None}, {"there": False})
+    unread = api.post(f"{path}/look", {"keys": ["tea"], "codec": "long", "key_codec": "string"})["entries"][0]
+    assert isinstance(unread["value"], str), "what the codec cannot read is base64 text"
+    for cursor in ("x", "99999999999999999999", "-1", "\u0663"):
+        assert api.refused("GET", f"{path}/entries", params={"namespace": "default", "cursor": cursor}) == (
+            400,
+            "bad_input",
+        )
+    assert api.refused("POST", f"{path}/look", {"keys": ["?"], "codec": "bytes"}) == (400, "bad_input")
+    api.http.close()
+
+
 def test_the_inside_of_something_else_is_refused(served: Served, api: Api) -> None:
     default = Api(served.url, "default")
     assert default.refused("GET", "/v1/map-caches/redisson__idle__set:x") == (400, "bad_input")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.served import Api, Served, serve
@@ -111,6 +112,7 @@ def test_the_dashboard_has_the_shape_that_grafana_loads() -> None:
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
 
 
+@pytest.mark.slow
 def test_a_service_whose_server_is_gone_lives_and_is_not_ready(own_server: Any) -> None:
     running = own_server()
     with serve(lambda name: AsyncClient(running.url, namespace=name, patience=3)) as alone:

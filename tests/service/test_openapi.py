@@ -21,6 +21,8 @@ from tarry.programs.service import openapi
 from tarry.programs.service.rows import rows_of
 from tarry.programs.service.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 ROWS = rows_of(Settings())
 DOCUMENT = json.loads(openapi.encoded(ROWS))
 load_all_checks()

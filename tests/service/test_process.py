@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,8 +20,14 @@ import pytest
 import trustme
 
 import tarry
+from links.roles import rules
+from links.test_acl import user
 from service.test_gone import until
 from tarry.idea.calls import Command
+from tarry.links.embedded import wire
+from tarry.verbs import tokens
+
+pytestmark = pytest.mark.slow
 
 Start = Callable[..., "Process"]
 SECRET = "a secret that nobody may log"
@@ -108,6 +115,79 @@ def test_sigterm_answers_who_waits_and_refuses_who_comes(start: Start) -> None:
     http.close()
 
 
+def test_it_serves_more_namespaces_when_it_is_told_to(start: Start) -> None:
+    running = start("--namespace", "process-one", "--also", "process-two", "--also", "process-one")
+    with tarry.HTTPClient(running.url) as first, tarry.HTTPClient(running.url, namespace="process-two") as second:
+        first.topic("orders").add(1, id="7")
+        second.topic("orders").add(2, id="7")
+        assert (first.topic("orders").get("7").body, second.topic("orders").get("7").body) == (1, 2)  # type: ignore[union-attr]
+        assert first.topics() == second.topics() == ["orders"]
+    with tarry.HTTPClient(running.url, namespace="process-three") as third, pytest.raises(tarry.NotAllowed):
+        third.topics()
+    metrics = httpx.get(f"{running.url}/metrics").text
+    assert all(f'namespace="process-{which}"' in metrics for which in ("one", "two"))
+
+
+def test_from_the_first_token_on_a_running_service_asks_for_one(start: Start, valkey_url: str) -> None:
+    """Its dashboard, too; one that was told never to ask does not."""
+    named = ("--namespace", "process-asking", "--no-dialects")
+    running, open_to_all = start(*named), start(*named, "--without-tokens")
+    pages = "/v1/topics", "/metrics", "/healthz", "/"
+    with ExitStack() as stack:
+        one, other = (stack.enter_context(httpx.Client(base_url=at.url)) for at in (running, open_to_all))
+        assert [one.get(page).status_code for page in pages] == [200, 200, 200, 200]
+        assert "not asked for until there is one" in running.said
+        client = stack.enter_context(tarry.Client(valkey_url))
+        text, id, record = tokens.make(os.urandom, ("view",))
+        client.engine.run(tokens.keep("process-asking", id, record))
+        stack.callback(lambda: client.engine.run(tokens.drop("process-asking", id)))
+        until(lambda: one.get("/v1/topics").status_code == 401)
+        assert [one.get(page).status_code for page in pages] == [401, 401, 200, 303]
+        assert one.get("/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code == 200
+        assert [other.get(page).status_code for page in pages] == [200, 200, 200, 200]
+        assert "There is a token now" in running.said
+        client.engine.run(tokens.drop("process-asking", id))
+        until(lambda: one.get("/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code == 401)
+        assert one.get("/v1/topics").status_code == 401
+
+
+@pytest.mark.parametrize("served", [("--no-dialects",), ("--delayed-message", "shop-messages")])
+def test_it_serves_under_the_rules_of_the_page(
+    start: Start, request: pytest.FixtureRequest, served: tuple[str, ...]
+) -> None:
+    """As docs/how-to/secure-the-server.md says."""
+    with user("valkey", request, "shop-serving", *rules()["all"]) as url:
+        running = start("--namespace", "shop-serving", *served, url=url)
+        with httpx.Client(base_url=running.url) as http:
+            assert [http.get(page).status_code for page in ("/readyz", "/", "/metrics")] == [200, 200, 200]
+            queues = 'tarry_queue_waiting{queue="shop-messages"' in http.get("/metrics").text
+        running.child.terminate()
+        assert running.ended() == 0
+    assert queues is ("shop-messages" in served)
+    assert "permission" not in running.said
+
+
+def test_a_queue_that_is_forbidden_takes_no_other_metric_away(
+    start: Start, request: pytest.FixtureRequest, valkey_url: str
+) -> None:
+    with user("valkey", request, "shop-others", *rules()["all"]) as url:
+        running = start("--namespace", "shop-others", "--queue", "shop-mine", url=url)
+        with httpx.Client(base_url=running.url) as http:
+            until(lambda: "DelayMessage could not be moved" in running.said)
+            for _ in range(3):
+                answer = http.get("/metrics")
+                assert answer.status_code == 200
+                assert "tarry_http_request_seconds" in answer.text
+                assert 'queue="shop-mine"' in answer.text
+                assert "DelayMessage" not in answer.text
+            time.sleep(0.5)  # longer than the first repeats
+        assert running.said.count("DelayMessage could not be moved") == 1
+        wire.ask(valkey_url.removeprefix("unix://"), "ACL", "SETUSER", "shop-others", "allkeys", "allchannels")
+        until(lambda: "DelayMessage is moved again" in running.said)
+        assert running.said.count("DelayMessage could not be moved") == 1
+        assert running.said.count("The queue DelayMessage is left out of the metrics: ") == 1
+
+
 def test_it_speaks_tls(start: Start, tmp_path: Path) -> None:
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1")
@@ -146,7 +226,10 @@ def test_the_embedded_server_is_what_it_uses_when_nothing_is_said(start: Start, 
     [
         (("--host", "0.0.0.0"), 3, "no token exists in default"),
         (("--host", "no.such.host.invalid"), 2, "is no address of this machine"),
-        (("--certificate", "/nowhere.pem"), 2, "certificate"),
+        (("--certificate", "/nowhere.pem"), 2, "--certificate: /nowhere.pem: No such file"),
+        (("--certificate", __file__, "--key", "/nowhere.key"), 2, "--key: /nowhere.key: No such file"),
+        (("--certificate", __file__), 2, f"--certificate: {__file__} and its key cannot be used"),
+        (("--key", __file__), 2, "--key: it is the key of a certificate"),
         (("--namespace", "a/b"), 2, "namespace"),
         (("--message-codec", "klingon"), 2, "codec"),
     ],
@@ -156,6 +239,7 @@ def test_what_cannot_be_is_said_and_nothing_is_served(start: Start, words: Any, 
     assert running.ended() == code
     assert said in running.said
     assert "Traceback" not in running.said
+    assert "service at" not in running.said
 
 
 def test_a_port_that_is_taken_is_said(start: Start) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
-from service.served import Api
-from tarry.clients.testing import Clock
+from service.served import Api, Served
+from tarry.clients import scheduling
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.jobs import options
 
 ALL = "/v1/topics/letters/schedules"
 ONE = ALL + "/newsletter"
@@ -34,6 +37,26 @@ def test_a_schedule_adds_its_jobs_with_body_and_headers(api: Api, clock: Clock) 
     assert job["id"].startswith("newsletter@")
     assert job["due"] == made["next"]
     assert api.get(ONE)["fired"] == 1
+
+
+def test_it_shows_what_holds_for_its_jobs_and_when_it_was_there_last(api: Api, clock: Clock) -> None:
+    bare = put(api, every="1h")
+    assert not {"last", "version", "declared", "ttr_ms", "max_attempts", "max_lateness_ms"} & bare.keys()
+    made = put(api, every="1h", max_attempts=None, max_lateness="10m", ttr="1m")
+    assert (made["max_attempts"], made["max_lateness_ms"], made["ttr_ms"]) == (None, 600_000, 60_000)
+    clock.advance("1h")
+    api.post("/v1/topics/letters/pop", {})
+    assert api.get(ONE)["last"] == made["next"]
+
+
+def test_what_code_declares_shows_which_and_when(served: Served, api: Api) -> None:
+    client = served.door.clients[api.namespace]
+    verbs = client.topic("letters").verbs
+    said = scheduling.said(verbs.desk, "tidy", None, "5m", None, "UTC", None, "once", options.PLAIN)
+    served.run(client.engine.run(scheduling.declare(verbs, [said])))
+    shown = api.get(ALL + "/tidy")
+    assert (shown["from_code"], shown["orphaned"], bool(shown["version"])) == (True, False, True)
+    assert shown["declared"].startswith("2027-01-15T08:00:00")
 
 
 def test_put_again_changes_it_and_the_same_rhythm_keeps_its_next_occurrence(api: Api, clock: Clock) -> None:
@@ -111,3 +134,26 @@ def test_what_is_no_schedule_is_refused_and_nothing_is_written(api: Api, said: A
 def test_a_name_that_cannot_be_one_is_refused(api: Api) -> None:
     assert api.refused("PUT", ALL + "/two%20words", {"every": "1h"}) == (400, "bad_input")
     assert api.refused("PUT", ALL + "/" + "x" * 161, {"every": "1h"}) == (400, "bad_input")
+
+
+def test_a_topic_with_partitions_has_schedules_and_limits_of_the_whole(
+    api: Api, clock: Clock, valkey_url: str, namespace: str
+) -> None:
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        client.topic("letters", partitions=4).add("tea", delay="1h")
+    names = [f"s{n}" for n in range(6)]
+    for name in names:
+        assert api("PUT", f"{ALL}/{name}", {"every": "30m", "body": name}).status_code == 200
+    assert sorted(one["id"] for one in api.get(ALL)["schedules"]) == names
+    api.post(f"{ALL}/s3/pause", status=204)
+    assert api.get(f"{ALL}/s3")["paused"] is True
+    clock.advance("30m")
+    jobs = api.post("/v1/pop", {"topics": ["letters"], "n": 10})["jobs"]
+    assert sorted(job["body"] for job in jobs) == [name for name in names if name != "s3"]
+    for job in jobs:
+        assert api.get(f"/v1/topics/letters/jobs/{quote(job['id'], safe='')}")["state"] == "reserved"
+    assert api("DELETE", f"{ALL}/s3").status_code == 204
+    said = api("PATCH", "/v1/topics/letters/defaults", {"rate": "100/1m", "concurrency": 6}).json()
+    assert (said["rate"], said["concurrency"], said["burst"]) == ("100/1m", 6, 4)
+    refused = api("PATCH", "/v1/topics/letters/defaults", {"concurrency": 3})
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")

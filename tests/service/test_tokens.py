@@ -77,6 +77,7 @@ def calls(guarded: Served, make: Make) -> Iterator[Callable[..., Api]]:
         api.http.close()
 
 
+@pytest.mark.slow
 def test_without_a_token_nothing_is_told_but_health(guarded: Served) -> None:
     api = asking(guarded, None)
     for row in guarded.door.rows:
@@ -113,6 +114,24 @@ def test_a_token_opens_what_its_scope_says_in_its_namespace(calls: Callable[...,
     assert admin.post("/v1/topics/orders/purge", {}) == {"count": 0}
     elsewhere = {"params": {"namespace": "other"}}
     assert admin.refused("GET", "/v1/topics", **elsewhere) == (403, "not_allowed")
+
+
+def test_a_token_that_views_sees_what_the_dashboard_shows_and_changes_nothing(
+    guarded: Served, calls: Callable[..., Api]
+) -> None:
+    viewer, admin = calls("view"), calls("admin")
+    admin.post("/v1/topics/orders/jobs", {"body": 1, "id": "seen"}, 201)
+    assert viewer.get("/v1/topics/orders/jobs/seen")["body"] == 1
+    assert [job["id"] for job in viewer.get("/v1/topics/orders/jobs")["jobs"]] == ["seen"]
+    assert viewer.post("/v1/topics/orders/many/get", {"ids": ["seen"]})["jobs"][0]["body"] == 1
+    for path in ("/v1/schedules", "/v1/topics/orders/schedules", "/v1/locks", "/v1/queues/q", "/v1/queues/q/elements"):
+        viewer.get(path)
+    for row in guarded.door.rows:
+        if row.may != OPEN and row.method != "GET" and row.name not in ("many_get", "maps_look"):
+            assert "view" not in row.may, row.path
+    assert viewer.refused("POST", "/v1/topics/orders/pop", {}) == (403, "not_allowed")
+    assert viewer.refused("POST", "/v1/queues/q/take", {}) == (403, "not_allowed")
+    admin.post("/v1/topics/orders/purge", {})
 
 
 def test_every_row_says_who_may(guarded: Served) -> None:
@@ -252,6 +271,7 @@ def command(url: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("start")
 def test_tokens_are_made_listed_and_revoked_on_the_command_line(valkey_url: str, start: Start) -> None:  # noqa: F811
     made = json.loads(
@@ -273,6 +293,7 @@ def test_tokens_are_made_listed_and_revoked_on_the_command_line(valkey_url: str,
     assert command(valkey_url, "list", "--json").stdout == ""
 
 
+@pytest.mark.slow
 def test_another_address_may_be_had_without_tokens_when_that_is_said(start: Start) -> None:  # noqa: F811
     running = start("--host", "0.0.0.0", "--without-tokens")
     assert httpx.get(running.url.replace("0.0.0.0", "127.0.0.1") + "/v1/topics").status_code == 200

@@ -32,17 +32,19 @@ class Codec(Protocol[T]):
 class Bodies(Generic[T]):
     """The codec of one topic, with its limit."""
 
-    __slots__ = ("_class", "_codec", "_raw", "limit")
+    __slots__ = ("_class", "_codec", "_raw", "limit", "own")
 
     def __init__(self, kind: type[T] | Codec[T] | None, limit: int) -> None:
         self.limit = limit
         self._raw = kind is None or kind is bytes
         self._class: type[Any] | None = bytes if kind is bytes else None
         self._codec: Codec[T]
+        self.own = False
+        """Whether the codec is the user's own."""
         if kind is None or kind is bytes:
             self._codec = cast("Codec[T]", _Json(Any))
         elif hasattr(kind, "encode") and hasattr(kind, "decode") and not isinstance(kind, type):
-            self._codec = kind
+            self._codec, self.own = kind, True
         else:
             self._codec = cast("Codec[T]", _Json(kind))
             if isinstance(kind, type) and not getattr(kind, "_is_protocol", False) and kind is not float:

@@ -10,6 +10,7 @@ them, however fast; and it would cost every request some milliseconds.
 
 from __future__ import annotations
 
+import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -52,6 +53,7 @@ class Token(msgspec.Struct, frozen=True):
     record: Record
 
 
+logger = logging.getLogger("tarry.tokens")
 _decode = msgspec.json.Decoder(Record).decode
 
 
@@ -112,11 +114,17 @@ def table(namespace: str) -> Command[tuple[int, list[Token]]]:
     def decode(reply: Reply) -> tuple[int, list[Token]]:
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
         number = int(fields.pop(VERSION, 0))
-        return number, sorted((_token(id, raw) for id, raw in fields.items()), key=lambda token: token.created)
+        known = [token for id, raw in fields.items() if (token := _token(id, raw)) is not None]
+        return number, sorted(known, key=lambda token: token.created)
 
     return Command((b"HGETALL", tokens_key(namespace)), decode)
 
 
-def _token(id: bytes, raw: bytes) -> Token:
+def _token(id: bytes, raw: bytes) -> Token | None:
+    """``None`` for what a newer version wrote in a way that cannot be read: it opens nothing here, and hides no other."""
     made, _, record = raw.partition(b" ")
-    return Token(id.decode(), as_datetime(int(made)), _decode(record))
+    try:
+        return Token(id.decode(), as_datetime(int(made)), _decode(record))
+    except (msgspec.MsgspecError, ValueError, OverflowError) as fault:
+        logger.warning("token %s is not known here: %s", id.decode("utf-8", "replace"), fault)
+        return None

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Generic, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from tarry import errors
-from tarry.errors import BadInput, TarryError, Unavailable
+from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
 from tarry.words import names
 
 T = TypeVar("T")
 URL = "http://127.0.0.1:7070"
-ANSWER_S = 10.0
-"""How long one answer may take, beside what was to be waited."""
 AGAIN_STATUSES = frozenset({429, 502, 503, 504})
 """Ask again: the service drains, is not there, or has no server at the moment; or this client asked too much."""
 REPEATED = "Tarry-Repeated"
 """The header that says: this may have been done already."""
+TOKEN = re.compile(r"[!-~]+")
+"""What a header can carry."""
+NO_HTTP = "the connection ended, or what answers there does not speak HTTP"
 MISSING = "Service clients need more than the library: pip install 'tarry[http]'."
 
 
@@ -39,6 +41,10 @@ class Ask(Generic[T]):
     """The ``Idempotency-Key`` of an add."""
     wait: float = 0
     """Seconds that the service is asked to wait."""
+    first: Ask[Any] | None = None
+    """What must have been asked before, once in the life of a client."""
+    absent: tuple[str, Any] = ("", None)
+    """The code of a problem that says no more than that it is not there, or is otherwise, and what is answered then."""
 
 
 Asking = Generator[Ask[Any], Any, T]
@@ -55,33 +61,37 @@ def ask(request: Ask[T]) -> Asking[T]:
 class Place:
     """Where the service is, and who asks. Raises ``BadInput`` in words."""
 
-    url: str
+    url: str = field(repr=False)
     namespace: str | None
-    token: str | None
+    token: str | None = field(repr=False)
 
     @classmethod
     def find(cls, url: str | None, namespace: str | None, token: str | None) -> Place:
         if namespace is not None:
             names.namespace(namespace)
-        given = url or os.environ.get("TARRY_SERVICE_URL") or URL
+        given = _said(url, "url", "TARRY_SERVICE_URL") or URL
         try:
             parts = urlsplit(given)
             fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            fits = fits and not (parts.query or parts.fragment or " " in given) and given.isprintable()
         except ValueError:
             fits = False
         if not fits:
-            raise BadInput(
-                f"url: {given.partition('://')[0]!r}…: a service is at http://host:port or https://host:port."
-            )
-        return cls(given.rstrip("/"), namespace, token or os.environ.get("TARRY_TOKEN") or None)
+            scheme, colon, _ = given.partition("://")
+            shown = f"{scheme!r}…" if colon else "it begins with no scheme"
+            raise BadInput(f"url: {shown}: a service is at http://host:port or https://host:port.")
+        secret = _said(token, "token", "TARRY_TOKEN")
+        if secret and not TOKEN.fullmatch(secret):
+            raise BadInput("token: it holds what no token has (blanks, line ends or letters beyond ASCII).")
+        return cls(given.rstrip("/"), namespace, secret or None)
 
     @property
     def shown(self) -> str:
         """Safe to log."""
         return urlsplit(self.url)._replace(netloc=urlsplit(self.url).netloc.rpartition("@")[2]).geturl()
 
-    def arguments(self, request: Ask[Any], *, repeated: bool) -> dict[str, Any]:
-        """A request in the words of httpx."""
+    def arguments(self, request: Ask[Any], *, repeated: bool, within: float) -> dict[str, Any]:
+        """A request in the words of httpx. ``within``: seconds that its answer may take."""
         headers = {"accept": "application/json"}
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
@@ -102,45 +112,99 @@ class Place:
             "params": query,
             "headers": headers,
             "content": content,
-            "timeout": ANSWER_S + request.wait,
+            "timeout": within,
         }
+
+
+def _said(given: object, what: str, variable: str) -> str:
+    """Without the line end that it had in its file. Raises ``BadInput``, and shows nothing of it."""
+    found = given or os.environ.get(variable) or ""
+    if not isinstance(found, str):
+        raise BadInput(f"{what}: {type(found).__name__} is not text; a {what} is a str.")
+    return found.strip()
 
 
 class Later(Exception):  # never seen by users
     """The service asks to be asked again."""
 
 
-def answer_of(request: Ask[T], status: int, body: bytes) -> T:
-    """What an answer means. Raises ``Later``, or the error that the service told of."""
+class Problem(TypedDict, total=False):
+    """What a service tells of an error: see tarry/programs/service/problems.py."""
+
+    code: str
+    detail: str
+    id: str
+    state: str
+    done: int
+    reason: str
+    attempt: int | None
+    ids: tuple[str, ...]
+    lateness_ms: float
+
+
+def answer_of(place: Place, request: Ask[T], status: int, body: bytes) -> T:
+    """What an answer means. Raises ``Later``, or the error that the service told of, or that it is no service at all."""
     if 200 <= status < 300:
-        return request.decode(body)
+        try:
+            return request.decode(body)
+        except TarryError:
+            raise
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as fault:
+            raise no_service(place, f"what it answers to {request.method} {request.path} means nothing here") from fault
     problem = _problem(body)
-    if status in AGAIN_STATUSES:
+    code, instead = request.absent
+    if code and code_of(problem) == code:
+        return instead  # type: ignore[no-any-return]  # it is one
+    if status in AGAIN_STATUSES and code_of(problem) != errors.ServerUnfit.code:  # asked again it would be as unfit
         raise Later(problem.get("detail") or f"HTTP status {status}")
+    if not problem.get("code") and (status < 400 or status in (404, 405)):
+        raise no_service(place, f"it answers {request.method} {request.path} with HTTP status {status}")
     raise error_of(status, problem)
+
+
+def no_service(place: Place, what: str) -> ServerUnfit:
+    """Something else is there: a proxy, a page, another program."""
+    return ServerUnfit(
+        f"What answers at {place.shown} is no tarry service: {what}. Give the URL at which `tarry serve` is reached."
+    )
+
+
+def unsent(place: Place, fault: Exception) -> BadInput:
+    """There can be no such address."""
+    return BadInput(f"url: nothing can be sent to {place.shown}: {fault}")
+
+
+def code_of(problem: Mapping[str, Any]) -> str:
+    """What a problem is, for programs."""
+    return str(problem.get("code"))
 
 
 def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
     """The error that a problem stands for, with what it carried."""
     detail = str(problem.get("detail") or f"The service answered with HTTP status {status}.")
-    kind = _KINDS.get(str(problem.get("code")), errors.NotAllowed if status in (401, 403) else None)
+    kind = _KINDS.get(code_of(problem), errors.NotAllowed if status in (401, 403) else None)
     if kind is None:
         return BadInput(detail) if 400 <= status < 500 else Unavailable(detail)
     found = kind(detail)
     for name in ("id", "state", "done", "reason", "attempt"):
         if name in problem and hasattr(found, name):
             setattr(found, name, problem[name])
+    if isinstance(found, errors.FallenBehind) and "lateness_ms" in problem:
+        found.lateness = timedelta(milliseconds=problem["lateness_ms"])
     if isinstance(found, errors.StaleReceipt):
         found.ids = tuple(problem.get("ids") or (found.id,))
     return found
 
 
 def given_up(place: Place, spent: float, why: BaseException) -> Unavailable:
-    """What the user is told when there is no more patience."""
-    words = str(why).rstrip(".") or type(why).__name__
-    return Unavailable(
+    """What the user is told when there is no more patience. What is wrong in HTTP's words may quote headers: it is not shown."""
+    quotes = type(why).__name__.endswith("ProtocolError")
+    words = NO_HTTP if quotes else str(why).rstrip(".") or type(why).__name__
+    error = Unavailable(
         f"The service at {place.shown} did not answer within {spent:.1f} s: {words}. The call is safe to repeat."
     )
+    error.__cause__ = None if quotes else why
+    return error
 
 
 _KINDS: dict[str, type[TarryError]] = {
@@ -148,9 +212,12 @@ _KINDS: dict[str, type[TarryError]] = {
 }
 
 
+_decode = msgspec.json.Decoder(Problem).decode
+
+
 def _problem(body: bytes) -> Mapping[str, Any]:
+    """Nothing, where it is none."""
     try:
-        found = json.loads(body)
-    except ValueError:
+        return _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}

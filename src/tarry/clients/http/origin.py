@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from tarry.clients.http import answers, models, topic_answers
+from tarry.clients.guarding import guarded_desk, refusing
 from tarry.clients.http.asking import MISSING, Ask, Place
-from tarry.clients.http.reading import taken
-from tarry.clients.http.verbs import HTTPVerbs, span_of
+from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
+from tarry.clients.http.verbs.queues import HTTPBlockingVerbs, HTTPDelayedVerbs
+from tarry.clients.http.verbs.refusing import HTTPMapVerbs, refused
+from tarry.clients.http.verbs.saying import span_of
+from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
+from tarry.clients.http.verbs.topics import HTTPVerbs
+from tarry.clients.http.wire import answers, models, topic_answers
+from tarry.clients.http.wire.reading import taken
+from tarry.clients.http.wire.words import MOST_WAIT_S
+from tarry.clients.mapping import verbs_of
 from tarry.clients.origin import LARGEST_BODY
+from tarry.clients.queueing import desk_of
 from tarry.errors import BadInput, ServerUnfit
 from tarry.idea.patience import Patience
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.workers import WorkerInfo
 from tarry.words import keys, names
@@ -29,27 +37,97 @@ from tarry.words.durations import SECOND, Duration, microseconds
 if TYPE_CHECKING:
     import httpx
 
+    from tarry.clients.scheduling import ScheduleVerbs
+    from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
+    from tarry.verbs.guarded.desk import GuardedDesk
+    from tarry.verbs.jobs.routing import RoutedVerbs
+    from tarry.verbs.mapcache.face import MapVerbs
+    from tarry.verbs.mapcache.shapes import Backend
+
 NO_POOL = 10_000
 """Connections at once: a waiting pop holds one, and must not keep a verb from being sent."""
 
 
 class HTTPOrigin:
-    """Checked settings; makes the verbs of a topic. Raises ``BadInput`` in words."""
+    """Checked settings; makes the verbs of what a client has. Raises ``BadInput`` in words.
+
+    They have the names and options of those that say scripts, for which the handles were written: tests/clients holds them
+    to it.
+    """
+
+    cluster = False
+    """Where the keys lie is the service's affair."""
 
     def __init__(self, place: Place, max_body: int, patience: Duration) -> None:
         if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
             raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
         self.place = place
+        self.namespace = place.namespace or "default"
         self.patience = Patience(microseconds(patience, "patience") / SECOND)
         self.name = names.word(os.urandom)
         self._max_body = max_body
+        self._said: dict[str, int] = {}
         self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
 
-    def verbs(self, topic: str, kind: Any) -> RoutedVerbs[Any]:
-        """The verbs of a topic. They have the names and options of ``TopicVerbs``; tests/clients holds them to it."""
-        bodies = kind if isinstance(kind, Bodies) else Bodies(kind, self._max_body)
-        desk = TopicDesk(topic, keys.topic_keys(self.place.namespace or "default", topic), bodies, self._ids)
-        return cast("RoutedVerbs[Any]", HTTPVerbs(TopicVerbs(desk, self.name, random.random), os.urandom))
+    def arguments(self, request: Ask[Any], tries: int, spent: float) -> dict[str, Any]:
+        """A request in the words of httpx. However often it is sent, its wait and patience together are all the time it has."""
+        left = self.patience.left(spent) if tries else self.patience.longest_s
+        return self.place.arguments(request, repeated=tries > 0, within=left + request.wait)
+
+    def refuse_others(self, what: str, *handles: Any) -> None:
+        """What is had here is in this service. Raises ``BadInput``."""
+        for handle in handles:
+            if getattr(handle.engine.origin, "place", None) != self.place:
+                raise BadInput(f"{what}: {handle.name} is not of this service and namespace; give its name.")
+
+    @property
+    def address(self) -> Place:
+        """Where its handles are."""
+        return self.place
+
+    def bodies(self, kind: Any) -> Bodies[Any]:
+        """The codec of a kind, with this client's limit."""
+        return kind if isinstance(kind, Bodies) else Bodies(kind, self._max_body)
+
+    def redisson_name(self, name: str) -> str:
+        """As it is: a service calls things as its own application does."""
+        return name
+
+    def _verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> HTTPVerbs[Any]:
+        desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), self.bodies(kind), self._ids)
+        return HTTPVerbs(TopicVerbs(desk, self.name, random.random), os.urandom, self._said, partitions)
+
+    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> RoutedVerbs[Any]:
+        """The verbs of a topic."""
+        return cast("RoutedVerbs[Any]", self._verbs(topic, kind, partitions))
+
+    def schedules(self) -> ScheduleVerbs:
+        return cast("ScheduleVerbs", HTTPScheduleVerbs(self._verbs))
+
+    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedVerbs[Any]:
+        return cast("DelayedVerbs[Any]", HTTPDelayedVerbs(desk_of(self, name, codec, format), os.urandom))
+
+    def blocking(self, name: str, codec: Any) -> BlockingVerbs[Any]:
+        return cast("BlockingVerbs[Any]", HTTPBlockingVerbs(desk_of(self, name, codec, None), os.urandom))
+
+    def guarded(
+        self, name: str, guard: object, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
+    ) -> tuple[GuardedDesk[Any], HTTPGuardedVerbs]:
+        """The desk of a guarded queue, and what is asked of the service."""
+        if guard is not None:
+            raise refused("guarded_queue.guard")
+        desk = guarded_desk(self, name, layout, kind, max_lateness, on_late)
+        return desk, HTTPGuardedVerbs(refusing(desk, on_late), os.urandom)
+
+    def map_cache(self, name: str, codec: Any, key_codec: Any, backend: Backend) -> MapVerbs[Any, Any]:
+        """Looking at a map."""
+        desk = verbs_of(self, name, codec, key_codec, backend).desk
+        return cast("MapVerbs[Any, Any]", HTTPMapVerbs(desk, backend))
+
+    @property
+    def shown(self) -> str:
+        """Where it talks to, safe to log."""
+        return f"{self.place.namespace or 'the first namespace'} at {self.place.shown}"
 
     def library(self) -> Any:
         """The library underneath. Raises ``ServerUnfit`` where it is not installed."""
@@ -76,15 +154,15 @@ def workers() -> Ask[list[WorkerInfo]]:
 
 
 def pops(
-    holder: bytes, topics: Sequence[str], n: int, seconds: float, ttr: Duration | None
-) -> Iterator[Ask[tuple[taking.Taken, list[str]]]]:
-    """One request for each minute of the wait. What is counted is what the service was asked to wait: its clock, not ours."""
-    want = taking.want_of(n)
+    topics: Sequence[HTTPVerbs[Any]], n: int, seconds: float, ttr: Duration | None
+) -> Iterator[Ask[tuple[list[taking.Taken], str]]]:
+    """The jobs and their topic. One request for each minute of the wait. What is counted is what the service was asked to wait: its clock, not ours."""
+    want, holder = taking.want_of(n), topics[0].holder
     taking.ttr_of(ttr)
     while True:
-        wait = min(seconds, models.MOST_WAIT_S)
+        wait = min(seconds, MOST_WAIT_S)
         said = models.PopFromAny(
-            topics=list(topics),
+            topics=[topic.desk.name for topic in topics],
             n=want,
             wait=f"{round(wait * SECOND)}us",
             ttr=span_of(ttr),
@@ -99,6 +177,6 @@ def pops(
 _decode = msgspec.json.Decoder(answers.PoppedJobs).decode
 
 
-def _popped(body: bytes) -> tuple[taking.Taken, list[str]]:
+def _popped(body: bytes) -> tuple[list[taking.Taken], str]:
     found = _decode(body)
-    return taken(found), [job.topic for job in found.jobs]
+    return taken(found), found.jobs[0].topic if found.jobs else ""

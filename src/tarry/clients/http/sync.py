@@ -1,110 +1,48 @@
-"""``tarry.HTTPClient``: topics of a service, for machines that may only reach that."""
+"""``tarry.HTTPClient``: what a service has, for machines that may only reach that."""
 
 from __future__ import annotations
 
-import os
-import random
-import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
-from tarry.clients.http.asking import Ask, Later, Place, answer_of, given_up
-from tarry.clients.http.origin import HTTPOrigin, pops, topics, workers
-from tarry.clients.origin import MAX_BODY, PATIENCE, seconds_of
+from tarry.clients.handles import handle_of
+from tarry.clients.http.asking import Place
+from tarry.clients.http.origin import HTTPOrigin, topics, workers
+from tarry.clients.http.sync_engine import HTTPEngine, HTTPGuardedQueue, HTTPLocks
+from tarry.clients.http.verbs import moving
+from tarry.clients.http.verbs.refusing import refused
+from tarry.clients.locking import Terms
+from tarry.clients.mapping import Policy
+from tarry.clients.migrating import MovedOver
+from tarry.clients.origin import MAX_BODY, PATIENCE
+from tarry.clients.sync.blocking import BlockingQueue
+from tarry.clients.sync.delayed import DelayedQueue
+from tarry.clients.sync.guarded import Guard, GuardedQueue
+from tarry.clients.sync.locks import Lock
+from tarry.clients.sync.mapcache import MapCache
+from tarry.clients.sync.schedules import Schedules
 from tarry.clients.sync.topic import Topic
-from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
+from tarry.verbs.jobs.leaving import Migrated
+from tarry.verbs.mapcache.shapes import Backend
 from tarry.verbs.workers import WorkerInfo
 from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
-    import httpx
-
     from tarry.clients.sync.engine import Engine
     from tarry.clients.sync.job import Job
 
 T = TypeVar("T")
 
 
-class HTTPEngine:
-    """Performs requests to a service: what a topic of ``HTTPClient`` works with."""
-
-    def __init__(self, origin: HTTPOrigin) -> None:
-        self.origin = origin
-        self._open: dict[int, httpx.Client] = {}
-        self._opening = threading.Lock()
-
-    def run(self, operation: Any) -> Any:
-        """Performs what a verb said: a request, or a flow of them."""
-        if isinstance(operation, Ask):
-            return self.perform(operation)
-        try:
-            request = next(operation)
-            while True:
-                try:
-                    answer = self.perform(request)
-                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                    request = operation.throw(fault)
-                else:
-                    request = operation.send(answer)
-        except StopIteration as end:
-            return end.value
-
-    def perform(self, request: Ask[T]) -> T:
-        """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
-        import httpx
-
-        place, began, tries = self.origin.place, time.monotonic(), 0
-        while True:
-            try:
-                answer = self._http().request(**place.arguments(request, repeated=tries > 0))
-                return answer_of(request, answer.status_code, answer.content)
-            except (httpx.TransportError, Later) as fault:
-                spent = time.monotonic() - began
-                pause = self.origin.patience.pause(tries, spent, random.random())
-                if pause is None:
-                    raise given_up(place, spent, fault) from fault
-            tries += 1
-            time.sleep(pause)
-
-    def introduce(self, topic: str) -> None:
-        """The service does it."""
-
-    def take(self, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None) -> list[Job[T]]:
-        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
-        if not topics:
-            raise BadInput("pop: name a topic at least.")
-        names = [topic.name for topic in topics]
-        for request in pops(topics[0].verbs.holder, names, n, seconds_of(wait), ttr):
-            taken, origins = self.perform(request)
-            if taken.jobs:
-                topic = next(topic for topic in topics if topic.name == origins[0])
-                return topic._handed(taken, taken.jobs)
-        return []
-
-    def _http(self) -> httpx.Client:
-        """The connections of this process."""
-        home = os.getpid()
-        if home not in self._open:
-            with self._opening:
-                if home not in self._open:
-                    self._open = {home: self.origin.library().Client(limits=self.origin.limits())}
-        return self._open[home]
-
-    def close(self) -> None:
-        http = self._open.pop(os.getpid(), None)
-        if http is not None:
-            http.close()
-
-
 class HTTPClient:
-    """Topics of a service (``tarry serve``), with the verbs that ``Client`` has: thread-safe, fork-safe, a context manager.
+    """What a service has (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
 
     ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
     ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given. Raises what ``Client`` raises,
-    and ``NotAllowed``.
+    and ``NotAllowed``. What cannot be over HTTP is refused with ``ServerUnfit``, in words.
     """
 
     def __init__(
@@ -118,6 +56,11 @@ class HTTPClient:
     ) -> None:
         self.engine = HTTPEngine(HTTPOrigin(Place.find(url, namespace, token), max_body, patience))
         self.namespace = namespace
+        self._engine = cast("Engine", self.engine)
+        """As the handles know one."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.origin.shown}>"
 
     def __enter__(self) -> HTTPClient:
         return self
@@ -132,12 +75,14 @@ class HTTPClient:
         self.engine.close()
 
     @overload
-    def topic(self, name: str, *, type: type[T] | Codec[T]) -> Topic[T]: ...
+    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> Topic[T]: ...
     @overload
-    def topic(self, name: str, *, type: None = None) -> Topic[Any]: ...
-    def topic(self, name: str, *, type: type[Any] | Codec[Any] | None = None) -> Topic[Any]:
-        """A topic by its name, with the verbs of every topic; ``type`` is what its bodies are."""
-        return Topic(cast("Engine", self.engine), self.engine.origin.verbs(name, type))
+    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> Topic[Any]: ...
+    def topic(
+        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
+    ) -> Topic[Any]:
+        """A topic by its name, with the verbs of every topic. ``type`` and ``partitions`` as ``Client`` has them."""
+        return Topic(self._engine, self.engine.origin.verbs(name, type, partitions))
 
     def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -150,6 +95,98 @@ class HTTPClient:
 
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        chosen = [self.topic(topic) if isinstance(topic, str) else topic for topic in topics]
+        chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
+        self.engine.origin.refuse_others("pop", *chosen)
         jobs = self.engine.take(chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
+
+    @property
+    def schedules(self) -> Schedules:
+        """Jobs that come again: put, get, list, pause, resume, delete."""
+        return Schedules(self._engine, self.engine.origin.schedules())
+
+    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
+        """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
+
+        Over HTTP it cannot be acquired: whoever has a lock renews it, and no service would see this process die.
+        """
+        locks: Any = HTTPLocks(self.engine)
+        return Lock(lambda: locks, name, Terms(wait, lease), kept_in="redis", at=self.engine.origin.address.shown)
+
+    def guarded_queue(
+        self,
+        name: str,
+        *,
+        guard: Guard | None = None,
+        layout: str = "tarry",
+        type: Any = None,
+        max_lateness: Duration | None = None,
+        on_late: Callable[[timedelta], object] | None = None,
+    ) -> GuardedQueue[Any]:
+        """Article 002's delay queue: a sorted set of values by their due times; each verb is one atomic script at the service.
+
+        ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
+        """
+        desk, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
+        return HTTPGuardedQueue(self.engine, desk, verbs, on_late)
+
+    def delayed_queue(
+        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
+    ) -> DelayedQueue[Any]:
+        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
+
+        ``codec`` and ``format`` as ``Client`` has them; values are encoded here, so a codec may be your own.
+        """
+        return DelayedQueue(self._engine, self.engine.origin.delayed(name, codec, format))
+
+    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
+        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        return BlockingQueue(self._engine, self.engine.origin.blocking(name, codec))
+
+    def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
+        """Refused: a service moves the queues that it was started with, and those that somebody waits for."""
+        raise refused("keep_moving")
+
+    def move_to_topic(
+        self,
+        queue: DelayedQueue[Any],
+        topic: Topic[Any] | str,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> MovedOver:
+        """Moves what is not due yet out of a queue into a topic of the same service, with its due times; ``dry_run`` only says
+        what would be. ``codec`` of the queue must have a name. ``progress`` is told how many have moved."""
+        source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
+        place = self.engine.origin.place
+        return self.engine.run(moving.move_to_topic(place, source, chosen, dry_run=dry_run, progress=progress))
+
+    def migrate(
+        self,
+        topic: Topic[T] | str,
+        to: Topic[T],
+        *,
+        dry_run: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> Migrated:
+        """Moves what waits, what is dead and the schedules into another topic of the same service and namespace; ``dry_run`` only
+        counts.
+
+        As ``Client`` does it, in steps: safe to break off and to call again. ``progress`` is told how many have moved.
+        """
+        mine, there = handle_of("topic", Topic, topic, self.topic), handle_of("to", Topic, to)
+        place = self.engine.origin.place
+        return self.engine.run(moving.migrate(place, mine, there, dry_run=dry_run, progress=progress))
+
+    def map_cache(
+        self,
+        name: str,
+        *,
+        codec: str | Codec[Any] = "kryo5",
+        key_codec: str | Codec[Any] | None = None,
+        backend: Backend = "redisson",
+        policy: Policy = "deadline",
+    ) -> MapCache[Any, Any]:
+        """The map that Redisson calls ``getMapCache(name)``, to be looked at: ``stats()``, ``size()``, its entries one after the
+        other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. What changes it is refused over HTTP."""
+        return MapCache(self._engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)

@@ -7,56 +7,19 @@ many            each job's nonce and id are made of the key and its place in the
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from tarry.clients.http import bodies, models
+from tarry.clients.http.wire import bodies, models
 from tarry.errors import BadInput
+from tarry.programs.service.keyed import KeyedIds
 from tarry.verbs.jobs import options
 from tarry.verbs.jobs.shapes import Added, NewJob
-from tarry.words.names import Ids
 
 if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
     from tarry.idea.calls import Call, Flow
-
-LONGEST_KEY = 255
-
-
-class KeyedIds(Ids):
-    """Ids and nonces that follow from a key: the n-th is always the same."""
-
-    def __init__(self, key: bytes) -> None:
-        super().__init__(lambda: 0, lambda _: b"")
-        self._key = key
-        self._nonces = 0
-
-    def id(self, index: int) -> str:
-        """The id of the job at a place."""
-        return "k" + urlsafe_b64encode(self._digest(b"id", index)[:15]).decode()
-
-    def nonce(self) -> bytes:
-        self._nonces += 1
-        return self._digest(b"nonce", self._nonces)[:8]
-
-    def many(self, n: int) -> list[bytes]:
-        """Not used: every keyed job is given its id."""
-        return [b""] * n
-
-    def _digest(self, what: bytes, index: int) -> bytes:
-        return sha256(b"%s %d %s" % (what, index, self._key)).digest()
-
-
-def key_of(header: bytes | None) -> KeyedIds | None:
-    """What an ``Idempotency-Key`` stands for. Raises ``BadInput``."""
-    if header is None:
-        return None
-    if not 1 <= len(header) <= LONGEST_KEY:
-        raise BadInput(f"Idempotency-Key: it has {len(header)} bytes; 1 to {LONGEST_KEY} are allowed.")
-    return KeyedIds(header)
 
 
 def add_one(
@@ -70,15 +33,17 @@ def add_one(
     verbs, id = topic.verbs, said.id
     if keyed is not None:
         verbs, id = verbs.like(ids=keyed), id if id is not None else keyed.id(0)
-    return verbs.put(body, _options(said, said.if_exists, headers), id)
+    return verbs.confirmed(verbs.put(body, _options(said, said.if_exists, headers), id), said.durability)
 
 
-def add_many(topic: AsyncTopic[bodies.Body], said: models.AddMany, keyed: KeyedIds | None) -> Flow[list[Added]]:
+def add_many(
+    topic: AsyncTopic[bodies.Body], said: models.AddMany, keyed: KeyedIds | None
+) -> Call[list[Added]] | Flow[list[Added]]:
     """The flow that adds many. Raises ``BadInput``."""
     verbs = topic.verbs if keyed is None else topic.verbs.like(ids=keyed)
     jobs = [_new_job(job, keyed, index) for index, job in enumerate(said.jobs)]
     opts = _options(said, said.if_exists, said.headers)
-    return verbs.put_many(jobs, opts, atomic=said.atomic)
+    return verbs.confirmed(verbs.put_many(jobs, opts, atomic=said.atomic), said.durability)
 
 
 def _new_job(job: models.OneOfMany, keyed: KeyedIds | None, index: int) -> Any:

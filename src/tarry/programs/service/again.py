@@ -20,6 +20,7 @@ class Repeating:
         self._engine = engine
         self.take = engine.take
         self.introduce = engine.introduce
+        self.look = engine.look
 
     async def run(self, operation: Any) -> Any:
         if isinstance(operation, Call):

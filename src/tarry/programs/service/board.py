@@ -1,15 +1,18 @@
-"""The dashboard at ``/`` of a service: a part of the door, for paths that no row has.
+"""The dashboards of a service: a part of the door, for paths that no row has. At ``/`` the first namespace, at
+``/ns/NAME/`` each other one.
 
 no tokens asked for    whoever reaches the service may act; on loopback only by a name of this machine
-tokens                 a browser signs in with one of the first namespace: scope admin acts, view looks
+tokens                 a browser signs in with one of the namespace: scope admin acts, view looks
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.dashboard.gate import Role
+from tarry.programs.dashboard.spaces import Spaces
 from tarry.programs.service.problems import NoToken
 
 if TYPE_CHECKING:
@@ -23,29 +26,36 @@ class Board:
 
     def __init__(self, door: Door) -> None:
         self._gate = door.gate
-        self._namespace = door.settings.namespaces[0]
-        client, settings = door.clients[self._namespace], door.settings
-        if settings.tokens:
-            self.app = Dashboard(client, tokens=self._role)
-        else:
-            self.app = Dashboard(
-                client, allow="admin", hosts=(*LOOPBACK, settings.host) if settings.on_loopback else None
-            )
+        self._door = door
+        self.spaces = Spaces(lambda: door.clients.namespaces, self._made)
 
     def start(self) -> None:
-        self.app.sampler.start()
+        for name in self._door.settings.namespaces:
+            self.spaces.of(name).sampler.start()
 
     def stop(self) -> None:
         """Streams end, nothing is sampled any more."""
-        self.app.closing.set()
-        self.app.sampler.halt()
+        for one in self.spaces.made:
+            one.closing.set()
+            one.sampler.halt()
 
-    async def _role(self, token: str) -> Role | None:
+    def ask_for_tokens(self) -> None:
+        """From now on; streams that are open end."""
+        for one in self.spaces.made:
+            one.gate.ask_for_tokens(partial(self._role, one.client.namespace))
+
+    def _made(self, namespace: str) -> Dashboard:
+        client, settings = self._door.clients[namespace], self._door.settings
+        if settings.tokens:
+            return Dashboard(client, tokens=partial(self._role, namespace))
+        return Dashboard(client, allow="admin", hosts=(*LOOPBACK, settings.host) if settings.on_loopback else None)
+
+    async def _role(self, namespace: str, token: str) -> Role | None:
         try:
             found = await self._gate.pass_of(token)
         except NoToken:
             return None
         scopes = found.token.record.scopes
-        if found.namespace != self._namespace:
+        if found.namespace != namespace:
             return None
         return "admin" if "admin" in scopes else "viewer" if "view" in scopes else None

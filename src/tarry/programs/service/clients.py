@@ -9,7 +9,7 @@ from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.aio.topic import AsyncTopic
-from tarry.clients.http.bodies import Body, Passing
+from tarry.clients.http.wire.bodies import Body, Passing
 from tarry.programs.service.problems import Forbidden
 
 MOST_TOPICS = 4096
@@ -58,6 +58,11 @@ class Clients:
             if len(self._topics) > MOST_TOPICS:
                 self._topics.popitem(last=False)
         return found
+
+    def partitioned(self, namespace: str, name: str, number: int) -> AsyncTopic[Body]:
+        """A topic of so many partitions, once its verbs have asked; what was known of it before is forgotten."""
+        self._topics.pop((namespace, name), None)
+        return self[namespace].topic(name, type=self._passing, partitions=number)
 
     async def close(self) -> None:
         await asyncio.gather(*[client.close() for client in self._clients.values()])

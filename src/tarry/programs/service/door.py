@@ -7,6 +7,7 @@ uvicorn.run(service)                    # or mounted: Starlette(routes=[Mount("/
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Generator
 from contextlib import aclosing, contextmanager, suppress
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tarry import __version__
-from tarry.errors import BadInput
+from tarry.errors import BadInput, Unavailable
 from tarry.programs.service import openapi
 from tarry.programs.service.clients import Clients, Open
 from tarry.programs.service.exchange import Exchange, Gone, Receive, Send
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from tarry.programs.service.board import Board
 
 JSON = b"application/json"
+NOTICE_S = 1.0
+"""How long a page of the dashboard waits to learn whether there are tokens by now."""
+logger = logging.getLogger("tarry")
 GONE = 499
 """What counts as the status of an exchange whose client went away."""
 _encode = msgspec.json.Encoder().encode
@@ -45,7 +49,7 @@ class Door:
         self.settings = settings
         self.rows = rows_of(settings)
         self.clients = Clients(settings.served, opened, settings.max_body)
-        self.gate = Gate(settings, self.clients)
+        self.gate = Gate(settings, self.clients, self._first_token)
         self.measures = Measures()
         self.draining = False
         self.version = __version__
@@ -61,9 +65,15 @@ class Door:
         """What ``/openapi.json`` answers."""
         return openapi.encoded(self.rows)
 
-    def ask_for_tokens(self, asked: bool) -> None:
-        """Whether a token must be shown; said once, before the first request."""
-        self.settings = self.gate.settings = replace(self.settings, tokens=asked)
+    def ask_for_tokens(self, asked: bool, *, later: bool = False) -> None:
+        """Whether a token must be shown, or ``later``, when there is one; said before the first request."""
+        self.settings = self.gate.settings = replace(self.settings, tokens=asked, tokens_later=later)
+
+    def _first_token(self) -> None:
+        self.ask_for_tokens(True)
+        if self.board is not None:
+            self.board.ask_for_tokens()
+        logger.warning("There is a token now: from here on the service asks for one.")
 
     def show_dashboard(self) -> None:
         """Answers its paths with the dashboard; said in the loop that serves, when it is known whether tokens are asked for."""
@@ -118,8 +128,13 @@ class Door:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return None
-        if self.board is not None and self.board.app.has(scope):
-            return await self.board.app(scope, receive, send)
+        if self.board is not None:
+            with suppress(Unavailable, TimeoutError):  # the page says so itself
+                async with asyncio.timeout(NOTICE_S):
+                    await self.gate.notice_tokens()
+        if self.board is not None and (page := self.board.spaces.find(scope)) is not None:
+            show, inner = page
+            return await show(inner, receive, send)
         began, name, status = time.perf_counter(), "none", GONE
         try:
             row, found = self._find(scope)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient
     from tarry.clients.aio.engine import Engine
     from tarry.clients.aio.job import AsyncJob
-    from tarry.clients.http.bodies import Body
+    from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.door import Door
     from tarry.programs.service.gate import Pass
     from tarry.programs.service.table import Row
@@ -60,6 +60,12 @@ class Exchange:
     def client(self) -> AsyncClient:
         """The client of the request's namespace."""
         return self.door.clients[self.namespace]
+
+    @property
+    def engine(self) -> Any:
+        """What performs verbs about its namespace; it tells scripts of a request that was sent before."""
+        engine = self.client.engine
+        return again.Repeating(engine) if again.HEADER in self.headers else engine
 
     @property
     def topic(self) -> AsyncTopic[Body]:
@@ -117,16 +123,20 @@ class Exchange:
     async def taken(self, work: Coroutine[Any, Any, list[AsyncJob[Body]]], *, waits: bool) -> list[AsyncJob[Body]]:
         """Performs a pop. A client that has gone gets nothing: the jobs go back as if they had not been handed out."""
         jobs = await (self.held(work) if waits else work)
-        if jobs and self.has_gone():
-            await self.give_back(jobs)
-            raise Gone
+        if jobs:
+            await self.unless_gone(lambda: self.give_back(jobs))
         return jobs
+
+    async def unless_gone(self, give_back: Callable[[], Awaitable[Any]]) -> None:
+        """After something was taken: a client that has gone gets nothing, and it is given back."""
+        if self.has_gone():
+            await give_back()
+            raise Gone
 
     async def give_back(self, jobs: Sequence[AsyncJob[Body]]) -> None:
         """Back with them, to where they were, the attempts not counted."""
         topic = self.another(jobs[0].topic)
-        raw = [(job.id.encode(), b"", 0, moment(job.due), 0) for job in jobs]
-        await topic.engine.run(topic.verbs.give_back(jobs[0].receipt, raw))
+        await topic.engine.run(topic.verbs.give_back(jobs, [moment(job.due) for job in jobs]))
 
     async def held(self, work: Coroutine[Any, Any, R]) -> R:
         """Performs something long, as long as the client is there and the service does not drain. Else it is cancelled."""

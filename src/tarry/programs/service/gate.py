@@ -1,6 +1,6 @@
 """The gate: who may do what, and how much of it.
 
-    no tokens asked for (loopback)    requests of web pages of other origins are refused: a browser must be no way in
+    no tokens asked for (loopback)    until there is one, unless the service was told never to ask; requests of web pages of other origins are refused: a browser must be no way in
     tokens                            Authorization: Bearer tarry_ID_SECRET  ─▶  found by ID, compared in constant time
 
 A service keeps the tables of tokens of its namespaces, and looks at their versions before it trusts them for longer than
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import TYPE_CHECKING
@@ -74,8 +74,10 @@ class Known:
 class Gate:
     """Lets requests in, or not."""
 
-    def __init__(self, settings: Settings, clients: Clients) -> None:
+    def __init__(self, settings: Settings, clients: Clients, first_token: Callable[[], None]) -> None:
+        """``first_token`` is called when tokens are asked for from now on."""
         self.settings = settings
+        self._first_token = first_token
         self._clients = clients
         self._known: dict[str, Known] = {}
         self._hosts: set[bytes] = set()
@@ -85,6 +87,8 @@ class Gate:
         row = x.row
         said = query.pop("namespace", None) if row.namespaced and not row.namespace else None
         named = row.namespace or said
+        if row.may:
+            await self.notice_tokens()
         if not self.settings.tokens:
             self._refuse_foreign(x.headers)
             x.namespace = named or self.settings.namespaces[0]
@@ -119,14 +123,29 @@ class Gate:
             )
         id, secret = parts
         found = None
-        for namespace in self._clients.namespaces:
-            known = self._known.setdefault(namespace, Known())
-            if time.monotonic() - known.looked > TRUSTED_S:
-                await self._look(namespace, known)
+        for known in await self._tables():
             found = found or known.passes.get(id)
         hashed = tokens.hash_of(secret)
         if not compare_digest(hashed, found.token.record.hash if found else _NOBODY) or found is None:
             raise NoToken("This token is not known: it was revoked, or is of another server or namespace.")
+        return found
+
+    async def notice_tokens(self) -> None:
+        """A service that began without tokens asks for them as soon as there is one."""
+        if self.settings.tokens or not self.settings.tokens_later:
+            return
+        found = await self._tables()
+        if any(known.passes for known in found) and not self.settings.tokens:  # nobody else has seen it meanwhile
+            self._first_token()
+
+    async def _tables(self) -> list[Known]:
+        """What is known of all namespaces, none of it older than may be trusted."""
+        found = list[Known]()
+        for namespace in self._clients.namespaces:
+            known = self._known.setdefault(namespace, Known())
+            if time.monotonic() - known.looked > TRUSTED_S:
+                await self._look(namespace, known)
+            found.append(known)
         return found
 
     async def _look(self, namespace: str, known: Known) -> None:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from tarry.errors import Unavailable
-from tarry.idea.calls import Command
+from tarry.errors import TarryError, Unavailable
+from tarry.links.blocking import sound
 from tarry.verbs.jobs.pictures import Stats
 
 if TYPE_CHECKING:
+    from tarry.links.awaiting import Server
     from tarry.programs.service.clients import Clients
     from tarry.programs.service.gate import Pass
 
+T = TypeVar("T")
+
+logger = logging.getLogger("tarry")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 MOST_TOPICS = 1000
 READY_S = 2.0
@@ -42,13 +47,19 @@ TOTALS = {
     "lost": "Records that were missing.",
     "swept": "Dead jobs that were kept long enough.",
 }
-_PING: Command[bytes] = Command((b"PING", b"tarry"), lambda reply: reply)
+_PING = ((b"PING",), (b"EVAL", b"return 1", b"0"))
+"""A server that answers both is there, and runs scripts."""
+
+
+async def _ping(server: Server) -> None:
+    sound(await server.exchange(_PING))
 
 
 class Measures:
     """Counts of one service process."""
 
     def __init__(self) -> None:
+        self.left_out = LeftOut()
         self._own = CollectorRegistry()
         self._requests = Histogram(
             "tarry_http_request_seconds",
@@ -59,7 +70,7 @@ class Measures:
         )
         self._trips = Histogram(
             "tarry_server_round_trip_seconds",
-            "How long the Redis or Valkey server took to answer a PING of this service.",
+            "How long the Redis or Valkey servers took to answer a PING of this service.",
             buckets=TIMES,
             registry=self._own,
         )
@@ -76,9 +87,9 @@ class Measures:
         self._observers[place].observe(seconds)
 
     async def round_trip(self, clients: Clients) -> None:
-        """Asks every server once. Raises a ``TarryError`` when one cannot be used."""
+        """Asks every server once, on a Cluster every node that has slots. Raises a ``TarryError`` when one cannot be used."""
         began = time.perf_counter()
-        await asyncio.gather(*[client.engine.run(_PING) for _, client in clients])
+        await asyncio.gather(*[client.engine.runner.each(_ping) for _, client in clients])
         self._trips.observe(time.perf_counter() - began)
 
     async def usable(self, clients: Clients) -> None:
@@ -86,7 +97,9 @@ class Measures:
         try:
             async with asyncio.timeout(READY_S):
                 await self.round_trip(clients)
-                await asyncio.gather(*[client.topic("readyz").stats() for _, client in clients])
+                await asyncio.gather(
+                    *[client.engine.run(client.topic("readyz").verbs.stats()) for _, client in clients]
+                )
         except TimeoutError:
             raise Unavailable(f"The server has not answered for {READY_S:g} s.") from None
 
@@ -98,9 +111,33 @@ class Measures:
         for namespace, client in clients:
             if passed is None or passed.namespace == namespace:
                 names = (await client.topics())[:MOST_TOPICS]
-                found = await asyncio.gather(*[client.topic(name).stats() for name in names])
-                seen += [(namespace, stats) for stats in found]
+                asked = [
+                    self.left_out.or_none(f"topic {name} of {namespace}", client.topic(name).stats()) for name in names
+                ]
+                seen += [(namespace, stats) for stats in await asyncio.gather(*asked) if stats is not None]
         return b"".join((generate_latest(self._own), generate_latest(_Topics(seen)))), MEDIA
+
+
+class LeftOut:
+    """What cannot be looked at, a key that the user may not read say: the other metrics are told all the same, and of this
+    one there is a warning, once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    async def or_none(self, what: str, asked: Awaitable[T]) -> T | None:
+        """Raises ``Unavailable``: of a server that does not answer nothing can be told."""
+        try:
+            found = await asked
+        except Unavailable:
+            raise
+        except TarryError as fault:
+            if what not in self._told:
+                self._told.add(what)
+                logger.warning("The %s is left out of the metrics: %s", what, fault)
+            return None
+        self._told.discard(what)
+        return found
 
 
 class _Topics(CollectorRegistry):

@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from tarry import __version__
-from tarry.clients.http.models import LockName, Name, ScheduleName
+from tarry.clients.http.wire.lock_models import LockName
+from tarry.clients.http.wire.schedule_models import ScheduleName
+from tarry.clients.http.wire.words import Name
 from tarry.programs.service import problems
 from tarry.programs.service.problems import Problem
 from tarry.programs.service.table import Row

@@ -15,6 +15,7 @@ from typing import ClassVar
 import msgspec
 
 from tarry import errors
+from tarry.clients.http.wire.words import ms
 
 logger = logging.getLogger("tarry.service")
 MEDIA = b"application/problem+json"
@@ -109,8 +110,10 @@ STATUS: dict[type[errors.TarryError], int] = {
     errors.StaleReceipt: 409,
     errors.BodyError: 422,
     errors.Unavailable: 503,
+    errors.Unconfirmed: 500,
     errors.ServerUnfit: 503,
     errors.NotAcquired: 409,
+    errors.FallenBehind: 409,
 }
 CARRIED = ("id", "state", "done", "reason", "attempt", "ids")
 """What an error carries beside its words, where it has it."""
@@ -130,6 +133,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     attempt: int | None = None
     ids: tuple[str, ...] = ()
+    lateness_ms: float = 0
 
 
 def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
@@ -142,7 +146,11 @@ def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
     if isinstance(fault, errors.TarryError):
         status, code = status_of(type(fault)), fault.code
         carried = {name: value for name in CARRIED if (value := getattr(fault, name, None))}
-        if isinstance(fault, errors.Unavailable):
+        if isinstance(fault, errors.FallenBehind) and fault.lateness is not None:
+            carried["lateness_ms"] = ms(fault.lateness)
+        if status == STATUS[errors.Unavailable] and isinstance(
+            fault, errors.Unavailable
+        ):  # not what would be as unconfirmed
             headers = [(b"retry-after", b"%d" % SOON_S)]
         said = str(fault)
     else:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from tarry.programs.service.paths import jobs, many, topics, schedules, queues, maps, locks, events, about  # isort: skip  # the order shown
 from tarry.programs.service.dialects import delay_controller, delay_queue, delayed_message
+from tarry.programs.service.paths import (
+    about,
+    events,
+    guarded,
+    jobs,
+    locks,
+    many,
+    maps,
+    queues,
+    ready,
+    schedules,
+    topics,
+)
 from tarry.programs.service.settings import Settings
 from tarry.programs.service.table import Row, Table
 
-MODULES = (jobs, many, topics, schedules, queues, maps, locks, events, about)
+MODULES = (jobs, many, topics, schedules, queues, ready, guarded, maps, locks, events, about)
 
 
 def rows_of(settings: Settings) -> list[Row]:

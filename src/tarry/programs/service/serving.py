@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import ssl
 import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tarry import __version__
@@ -22,10 +24,13 @@ if TYPE_CHECKING:
     import uvicorn
 
     from tarry.programs.service.door import Door
+    from tarry.programs.service.settings import Settings
 
 MISSING = "The service needs more than the library: pip install 'tarry[http]'."
 GRACE_S = 10.0
 """How long requests may still run when the port is closed."""
+YOUNG = 10_000
+"""So many new objects before the collector looks for dead circles among them; 64 requests at once have some thousand."""
 WITHOUT_TOKENS = (
     "{host} can be reached from other machines, and no token exists in {namespaces}: anybody could read, add and delete "
     "jobs. Make one (tarry token create --scope produce --scope consume), or say --without-tokens."
@@ -93,8 +98,19 @@ def server_of(door: Door, *, tls: Tls | None = None) -> uvicorn.Server:
     try:
         config.load()
     except (OSError, ssl.SSLError) as fault:
-        raise BadInput(f"certificate: {fault}.") from None
+        raise BadInput(_refused(tls, fault)) from None
     return Server(config)
+
+
+def _refused(tls: Tls | None, fault: OSError) -> str:
+    """Which of the two files cannot be used, and why."""
+    for what, path in (("certificate", tls.certificate), ("key", tls.key)) if tls else ():
+        try:
+            if path is not None:
+                Path(path).open("rb").close()
+        except OSError as refused:
+            return f"{what}: {path}: {refused.strerror}."
+    return f"certificate: {tls.certificate if tls else ''} and its key cannot be used: {fault}."
 
 
 def _protocol() -> Any:
@@ -105,11 +121,10 @@ def _protocol() -> Any:
     return Protocol
 
 
-async def serve(door: Door, listener: socket.socket, *, tls: Tls | None = None, say: Callable[[str], None]) -> None:
+async def serve(door: Door, listener: socket.socket, server: uvicorn.Server, *, say: Callable[[str], None]) -> None:
     """Serves until a signal, then drains."""
     from tarry.programs.worker.signals import listen
 
-    server = server_of(door, tls=tls)
     stopping = asyncio.Event()
 
     def stop() -> None:
@@ -122,6 +137,7 @@ async def serve(door: Door, listener: socket.socket, *, tls: Tls | None = None, 
         await door.clients[door.settings.namespaces[0]].keep_moving(*door.settings.moving)
     if door.settings.dashboard:
         door.show_dashboard()
+    _spare_the_collector()
     try:
         running = asyncio.ensure_future(server.serve([listener]))
         leaving = asyncio.ensure_future(stopping.wait())
@@ -136,6 +152,13 @@ async def serve(door: Door, listener: socket.socket, *, tls: Tls | None = None, 
     finally:
         forget()
         await door.close()
+
+
+def _spare_the_collector() -> None:
+    """What is loaded by now stays: looking through it again and again was a seventh of what an answer costs."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG, *gc.get_threshold()[1:])
 
 
 async def must_show_tokens(door: Door, *, without: bool) -> bool:
@@ -159,7 +182,7 @@ def banner(door: Door, shown: str, place: str) -> str:
     said = [
         f"tarry {__version__}, service at {place}",
         f"  server   {shown}, namespace {', '.join(settings.namespaces)}",
-        f"  tokens   {'asked for' if settings.tokens else 'not asked for'}",
+        f"  tokens   {_asked(settings)}",
     ]
     spoken = settings.dialects
     for path, where in (
@@ -174,6 +197,12 @@ def banner(door: Door, shown: str, place: str) -> str:
     said.append(f"  {place}/ is the dashboard" if settings.dashboard else "  no dashboard")
     said.append(f"  {place}/openapi.json  {place}/metrics; Ctrl-C or SIGTERM drains it")
     return "\n".join(said)
+
+
+def _asked(settings: Settings) -> str:
+    if settings.tokens:
+        return "asked for"
+    return "not asked for until there is one" if settings.tokens_later else "not asked for"
 
 
 def tell(words: str) -> None:

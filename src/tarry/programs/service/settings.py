@@ -39,6 +39,8 @@ class Settings:
     """The first is the one that is meant when nothing is said."""
     tokens: bool = False
     """A token must be shown."""
+    tokens_later: bool = False
+    """… from the moment on in which the first is made."""
     max_request: int = MAX_REQUEST
     max_body: int = 1 << 20
     dialects: Dialects = field(default_factory=Dialects)

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from tarry.errors import BadInput
 from tarry.verbs.delayed.telling import GAUGES
 
 if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient
+    from tarry.programs.service.measures import LeftOut
     from tarry.verbs.delayed.telling import QueueStats
     from tarry.verbs.locks.shapes import LockState
     from tarry.verbs.mapcache.shapes import MapStats
 
+T = TypeVar("T")
 
-async def exposition(client: AsyncClient, maps: Iterable[str], queues: Iterable[str], locks: Iterable[str]) -> bytes:
-    """Maps, queues and locks as they are now. Raises a ``TarryError``."""
+
+async def exposition(
+    client: AsyncClient, maps: Iterable[str], queues: Iterable[str], locks: Iterable[str], left_out: LeftOut
+) -> bytes:
+    """Maps, queues and locks as they are now, but for those that cannot be looked at. Raises ``Unavailable``."""
     these = [client.map_cache(name, codec="bytes", policy=None) for name in maps]
     those = [client.delayed_queue(name, codec="bytes") for name in queues]
-    seen = await asyncio.gather(*[one.stats() for one in these])
-    found = await asyncio.gather(*[one.stats() for one in those])
-    states = await asyncio.gather(*[_state(client, name) for name in locks])
-    kept = _Locks([one for one in states if one is not None])
-    return generate_latest(_Maps(seen)) + generate_latest(_Queues(found)) + generate_latest(kept)
+    seen = await _all([left_out.or_none(f"map {one.name}", one.stats()) for one in these])
+    found = await _all([left_out.or_none(f"queue {one.name}", one.stats()) for one in those])
+    states = await _all([left_out.or_none(f"lock {name}", client.lock(name).state()) for name in locks])
+    return generate_latest(_Maps(seen)) + generate_latest(_Queues(found)) + generate_latest(_Locks(states))
 
 
-async def _state(client: AsyncClient, name: str) -> LockState | None:
-    """``None`` where something else has the name: the other metrics are told all the same."""
-    try:
-        return await client.lock(name).state()
-    except BadInput:
-        return None
+async def _all(asked: list[Coroutine[Any, Any, T | None]]) -> list[T]:
+    return [one for one in await asyncio.gather(*asked) if one is not None]
 
 
 class _Locks(CollectorRegistry):

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Scope = Literal["view", "produce", "consume", "admin"]
 PRODUCE: frozenset[Scope] = frozenset({"produce", "admin"})
 CONSUME: frozenset[Scope] = frozenset({"consume", "admin"})
+SEE: frozenset[Scope] = frozenset({"view", "consume", "admin"})
+"""Whoever may look through what lies there, bodies too, as the dashboard shows it."""
 ADMIN: frozenset[Scope] = frozenset({"admin"})
 ANY: frozenset[Scope] = frozenset({"view", "produce", "consume", "admin"})
 """Any token will do."""
@@ -88,20 +90,18 @@ class Row:
     """It is about this one, whatever is said."""
     decode: Decode = field(default=lambda _: None, repr=False)
     decode_query: Callable[[Mapping[str, str]], Any] = field(default=lambda _: None, repr=False)
+    name: str = field(init=False)
+    """The operation's name, the same in OpenAPI and in metrics."""
+    places: tuple[str, ...] = field(init=False)
+    """What stands in braces in the path."""
 
-    @property
-    def name(self) -> str:
-        """The operation's name, the same in OpenAPI and in metrics."""
-        return f"{self.tag}_{self.handler.__name__}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", f"{self.tag}_{self.handler.__name__}")
+        object.__setattr__(self, "places", tuple(_PLACE.findall(self.path)))
 
     @property
     def does(self) -> str:
         return " ".join((inspect.getdoc(self.handler) or "").split())
-
-    @property
-    def places(self) -> list[str]:
-        """What stands in braces in the path."""
-        return _PLACE.findall(self.path)
 
 
 class Table:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 SUCCESS = Plain(b"success", "text/plain;charset=UTF-8")
 _MS = timedelta(milliseconds=1)
 
@@ -149,10 +150,11 @@ async def _said(x: Exchange) -> DelayAdd:
     if media == "application/json":
         found = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
         return msgspec.convert({**given, **found}, DelayAdd, strict=False)
-    if raw and media != "application/x-www-form-urlencoded":
-        raise WrongMedia("A job's fields stand in the query, in a form (x-www-form-urlencoded) or in JSON.")
+    if raw and media not in FORMS:
+        raise WrongMedia("A job's fields stand in the query, in a form or in JSON.")
     try:
-        form = by_id.fields(raw.decode())
+        parts = media == "multipart/form-data"
+        form = by_id.multipart(x.headers[b"content-type"], raw) if parts else by_id.fields(raw.decode())
     except UnicodeDecodeError:
         raise BadInput("form: it is not UTF-8.") from None
     return msgspec.convert({**given, **form}, DelayAdd, strict=False)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from tarry.programs.service.paths.queues import open_queue
 from tarry.programs.service.replies import Plain
+from tarry.programs.service.sharing import open_queue
 from tarry.programs.service.table import PRODUCE, Example, Table
 from tarry.verbs.redisson.codecs import codec_for
 

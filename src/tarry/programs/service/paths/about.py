@@ -64,7 +64,7 @@ async def healthz(_: Exchange) -> Health:
     example=Example(answer=Health("ok")),
 )
 async def readyz(x: Exchange) -> Health:
-    """The server is reachable, scripts can be used, and the service does not drain. Else 503."""
+    """The server (of a Cluster every node that has slots) answers and runs scripts, and the service does not drain. Else 503."""
     if x.door.draining:
         raise problems.Draining
     await x.door.measures.usable(x.door.clients)
@@ -89,7 +89,7 @@ async def metrics(x: Exchange) -> Plain:
     if (maps or queues or locks) and (x.passed is None or x.passed.namespace == first):
         from tarry.programs.service import shared_measures
 
-        body += await shared_measures.exposition(x.door.clients[first], maps, queues, locks)
+        body += await shared_measures.exposition(x.door.clients[first], maps, queues, locks, x.door.measures.left_out)
     return Plain(body, media)
 
 

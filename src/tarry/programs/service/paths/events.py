@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tarry.clients.http import topic_answers
+from tarry.clients.http.wire import topic_answers
 from tarry.errors import TarryError
 from tarry.programs.service.problems import TooMany, problem_of
 from tarry.programs.service.replies import Stream

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tarry.clients.aio.topic import AsyncTopic
-from tarry.clients.http import answers, bodies, models
+from tarry.clients.http.wire import answers, bodies, models
 from tarry.errors import BadInput
-from tarry.programs.service import adding
+from tarry.programs.service import adding, keyed
 from tarry.programs.service.problems import UnknownJob, WrongMedia
 from tarry.programs.service.replies import Answered, Plain
-from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table, one
+from tarry.programs.service.sharing import waiting
+from tarry.programs.service.table import ANY, CONSUME, PRODUCE, Example, Table, one
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holding import holder_of
 from tarry.verbs.jobs.shapes import Reservation
-from tarry.words.durations import SECOND, Duration, microseconds
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
 
 table = Table("jobs")
 JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
-BOTH = PRODUCE | CONSUME
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)
 _JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"order": 7}'), "created": _DUE}
@@ -45,7 +44,7 @@ PATH = {"topic": "orders", "id": "7"}
     gives=answers.AddedJob,
     status=201,
     also={200: "It was there already: `if_exists=keep`, or a repeated request."},
-    refuses=("job_exists", "too_large", "wrong_media"),
+    refuses=("job_exists", "too_large", "wrong_media", "unconfirmed"),
     example=Example(
         models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),
         answers.AddedJob("7", True, "delayed", _DUE),
@@ -73,11 +72,10 @@ async def add(x: Exchange) -> Answered:
         headers = {bodies.MEDIA: x.headers[b"content-type"].decode("latin-1")}
     x.door.gate.count(x, 1)
     topic = x.topic
-    call = adding.add_one(topic, body, said, headers, adding.key_of(x.headers.get(b"idempotency-key")))
+    call = adding.add_one(topic, body, said, headers, keyed.ids_of(x.headers))
     await topic.engine.introduce(topic.name)
     added = await topic.engine.run(call)
-    shown = answers.AddedJob(added.id, added.created, added.state, added.due)
-    return Answered(shown, 201 if added.created else 200)
+    return Answered(answers.added(added), 201 if added.created else 200)
 
 
 @table.row(
@@ -100,14 +98,6 @@ async def pop(x: Exchange) -> answers.PoppedJob | None:
     work = taking_from(x.topic, x.said.holder).pop_many(1, wait=seconds, ttr=x.said.ttr)
     jobs = await x.taken(work, waits=bool(seconds))
     return answers.popped(jobs[0]) if jobs else None
-
-
-def waiting(wait: Duration) -> float:
-    """Seconds to wait. Raises ``BadInput``."""
-    seconds = microseconds(wait, "wait") / SECOND
-    if seconds > models.MOST_WAIT_S:
-        raise BadInput(f"wait: at most {models.MOST_WAIT_S} s; ask again when they are over.")
-    return seconds
 
 
 def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
@@ -180,7 +170,7 @@ async def bury(x: Exchange) -> None:
 @table.row(
     "GET",
     JOB,
-    may=BOTH,
+    may=ANY,
     gives=answers.JobShown,
     refuses=("unknown_job",),
     example=Example(answer=answers.JobShown(**_JOB, state="delayed", attempts=0, due=_DUE), path=PATH),
@@ -193,7 +183,7 @@ async def get(x: Exchange) -> answers.JobShown:
     return answers.shown(job)
 
 
-@table.row("GET", JOB + "/body", may=BOTH, gives=bytes, media="*/*", refuses=("unknown_job", "body_error"))
+@table.row("GET", JOB + "/body", may=ANY, gives=bytes, media="*/*", refuses=("unknown_job", "body_error"))
 async def body(x: Exchange) -> Answered:
     """The job's body itself, with its type."""
     job = await x.topic.get(x.path["id"])

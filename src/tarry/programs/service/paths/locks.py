@@ -9,11 +9,11 @@ import asyncio
 import re
 from typing import TYPE_CHECKING
 
-from tarry.clients.http import lock_answers, models
+from tarry.clients.http.wire import lock_answers, lock_models
 from tarry.errors import BadInput
-from tarry.programs.service.paths.queues import OURS
 from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.table import ADMIN, CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.sharing import OURS
+from tarry.programs.service.table import ADMIN, ANY, Example, Table
 from tarry.verbs.locks import asking
 from tarry.verbs.locks.shapes import LockState
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 table = Table("locks")
 LOCK = "/v1/locks/{lock}"
-LOOKING = PRODUCE | CONSUME
 STEPS, ENOUGH = 20, 500
 """Of a walk through the server's keys, a thousand a step; and so many locks end a page."""
 _CURSOR = re.compile(r"([0-9]{1,4})-([0-9]{1,19})")
@@ -49,8 +48,8 @@ def _lock_of(x: Exchange) -> AsyncLock:
 @table.row(
     "GET",
     "/v1/locks",
-    may=LOOKING,
-    asks=models.LocksQuery,
+    may=ANY,
+    asks=lock_models.LocksQuery,
     gives=lock_answers.LockPage,
     example=Example(answer=lock_answers.LockPage([_SHOWN])),
 )
@@ -94,7 +93,7 @@ async def _state(x: Exchange, name: str) -> LockState | None:
         return None
 
 
-@table.row("GET", LOCK, may=LOOKING, gives=lock_answers.LockShown, example=Example(answer=_SHOWN, path=_PATH))
+@table.row("GET", LOCK, may=ANY, gives=lock_answers.LockShown, example=Example(answer=_SHOWN, path=_PATH))
 async def look(x: Exchange) -> lock_answers.LockShown:
     """Who holds a lock, for how long, its fencing token, and how many wait."""
     return lock_answers.lock(await _lock_of(x).state())
@@ -108,7 +107,7 @@ async def look(x: Exchange) -> lock_answers.LockShown:
     example=Example(answer=lock_answers.LockReleased("stock", True, _HOLDER), path=_PATH),
 )
 async def force_release(x: Exchange) -> lock_answers.LockReleased:
-    """Takes a lock away from whoever holds it, who learns it when he looks next: he may still be working."""
+    """Takes a lock away from whoever holds it, who is told at once, and may still be working."""
     lock = _lock_of(x)
     before = await lock.state()
     released = await lock.force_release()

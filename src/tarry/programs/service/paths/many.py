@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tarry.clients.http import answers, models
-from tarry.programs.service import adding
-from tarry.programs.service.paths.jobs import _DUE, _POPPED, BOTH, PATH, taking_from, waiting
-from tarry.programs.service.table import ADMIN, CONSUME, PRODUCE, Example, Table, each, n_of
+from tarry.clients.http.wire import answers, models
+from tarry.programs.service import adding, keyed
+from tarry.programs.service.paths.jobs import _DUE, _POPPED, PATH, taking_from
+from tarry.programs.service.sharing import waiting
+from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, Example, Table, each, n_of
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -26,7 +27,7 @@ _HELD = [models.OneHeld(1800000000000000, "7")]
     takes=models.AddMany,
     gives=answers.AddedJobs,
     jobs=each("jobs"),
-    refuses=("job_exists", "too_large"),
+    refuses=("job_exists", "too_large", "unconfirmed"),
     example=Example(
         models.AddMany(
             jobs=[
@@ -46,10 +47,10 @@ async def add(x: Exchange) -> answers.AddedJobs:
     than one script takes.
     """
     topic = x.topic
-    flow = adding.add_many(topic, x.said, adding.key_of(x.headers.get(b"idempotency-key")))
+    flow = adding.add_many(topic, x.said, keyed.ids_of(x.headers))
     await topic.engine.introduce(topic.name)
     added = await topic.engine.run(flow)
-    return answers.AddedJobs([answers.AddedJob(job.id, job.created, job.state, job.due) for job in added])
+    return answers.AddedJobs([answers.added(job) for job in added])
 
 
 @table.row(
@@ -141,7 +142,7 @@ async def bury(x: Exchange) -> None:
 @table.row(
     "POST",
     MANY + "/get",
-    may=BOTH,
+    may=ANY,
     takes=models.Several,
     gives=answers.JobsShown,
     example=Example(models.Several(["7"]), answers.JobsShown([None]), PATH),

@@ -1,42 +1,105 @@
-"""Map caches that are shared with Java applications on Redisson: looking at one. Its entries are the applications' own.
+"""Map caches that are shared with Java applications on Redisson: looking at them, which changes nothing.
 
+Redisson's own ``get`` is no looking: an entry's idle time begins anew. Entries are written by the applications themselves.
 A map has Redisson's keys and no namespace, so a token for it is one of the service's first namespace.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
 
-from tarry.clients.http import answers
+from msgspec import UNSET
+
+from tarry.clients.http.wire import map_answers, map_models
+from tarry.clients.http.wire.queue_answers import plain
+from tarry.clients.http.wire.words import ms
 from tarry.errors import BadInput
-from tarry.programs.service.paths.queues import OURS
+from tarry.programs.service import sharing
 from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.table import ANY, SEE, Example, Table
 
 if TYPE_CHECKING:
+    from tarry.clients.aio.mapcache import AsyncMapCache
     from tarry.programs.service.exchange import Exchange
 
 table = Table("maps")
+MAP = "/v1/map-caches/{map}"
+_PATH = {"map": "prices"}
 _NOW = datetime(2027, 1, 15, 8, 0, tzinfo=timezone.utc)
-_EXAMPLE = answers.MapSize(_NOW, 12, 3, datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc), 1000, "LRU", True, 2)
+_SIZE = map_answers.MapSize(_NOW, 12, 3, _NOW + timedelta(seconds=20), 1000, "LRU", True, 2)
+
+
+def map_of(x: Exchange, backend: Any, codec: str = "bytes", key_codec: str | None = None) -> AsyncMapCache[Any, Any]:
+    """The map that the path names. Raises ``BadInput`` for the inside of something else."""
+    name = x.path["map"]
+    if x.namespace != x.door.settings.namespaces[0]:
+        raise Forbidden("Maps have no namespace; use the service's first one, and a token of it.")
+    if name.startswith(sharing.OURS):
+        raise BadInput(f"map: a name that begins with {' or '.join(sharing.OURS)} is the inside of something else.")
+    return x.client.map_cache(name, codec=codec, key_codec=key_codec, backend=backend, policy=None)
 
 
 @table.row(
     "GET",
-    "/v1/map-caches/{map}",
-    may=PRODUCE | CONSUME,
-    gives=answers.MapSize,
-    example=Example(answer=_EXAMPLE, path={"map": "prices"}),
+    MAP,
+    may=ANY,
+    asks=map_models.MapQuery,
+    gives=map_answers.MapSize,
+    example=Example(answer=_SIZE, path=_PATH),
 )
-async def size(x: Exchange) -> answers.MapSize:
+async def size(x: Exchange) -> map_answers.MapSize:
     """How many entries live, how many have expired and wait for the evictor, what expires next, the maximum size."""
-    name = x.path["map"]
-    if x.namespace != x.door.settings.namespaces[0]:
-        raise Forbidden("Maps have no namespace; use the service's first one, and a token of it.")
-    if name.startswith(OURS):
-        raise BadInput(f"map: a name that begins with {' or '.join(OURS)} is the inside of something else.")
-    now = await x.client.map_cache(name, codec="bytes", policy=None).stats()
-    return answers.MapSize(
-        now.now, now.size, now.expired, now.next_expiry, now.max_size, now.mode, now.listened, now.keepers
-    )
+    return map_answers.map_size(await map_of(x, x.asked.backend).stats())
+
+
+@table.row(
+    "GET",
+    MAP + "/entries",
+    may=SEE,
+    asks=map_models.EntriesQuery,
+    gives=map_answers.MapPage,
+    example=Example(answer=map_answers.MapPage([map_answers.MapEntry("tea", 3)]), path=_PATH),
+)
+async def entries(x: Exchange) -> map_answers.MapPage:
+    """One page of the entries that live; looking is no use of them.
+
+    Give the page's `cursor` for the next one, until there is none; an entry may come twice while the map grows.
+    """
+    asked = x.asked
+    if not (asked.cursor.isascii() and asked.cursor.isdigit()) or int(asked.cursor) >= 1 << 64:
+        raise BadInput(f"cursor: {asked.cursor!r} is not what a page answered.")
+    verbs = map_of(x, asked.backend, asked.codec, asked.key_codec)._verbs
+    cursor, pairs = await x.client.engine.run(verbs.page(asked.cursor.encode()))
+    desk = verbs.desk
+    shown = [map_answers.MapEntry(plain(desk.seen_key(key)), plain(desk.seen(value))) for key, value in pairs]
+    return map_answers.MapPage(shown, None if cursor == b"0" else cursor.decode())
+
+
+@table.row(
+    "POST",
+    MAP + "/look",
+    may=SEE,
+    takes=map_models.LookUp,
+    gives=map_answers.EntriesLooked,
+    example=Example(
+        map_models.LookUp(keys=["tea"], codec="json"),
+        map_answers.EntriesLooked([map_answers.EntryLooked(True, 3, 28500)]),
+        _PATH,
+    ),
+)
+async def look(x: Exchange) -> map_answers.EntriesLooked:
+    """Values of keys, and how long they live yet; looking is no use of them."""
+    said = x.said
+    keys = sharing.values(said.keys, said.key_codec or said.codec, "keys")
+    cache = map_of(x, said.backend, "bytes", said.key_codec or said.codec)
+    seen = map_of(x, said.backend, said.codec)._verbs.desk.seen
+    return map_answers.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen) for key in keys]))
+
+
+async def _looked(cache: AsyncMapCache[Any, bytes], key: Any, seen: Callable[[bytes], Any]) -> map_answers.EntryLooked:
+    raw, left = await asyncio.gather(cache.get_with_ttl_only(key), cache.remaining_ttl(key))
+    remaining: Any = UNSET if left is None else None if left == timedelta.max else ms(left)
+    return map_answers.EntryLooked(left is not None, UNSET if raw is None else plain(seen(raw)), remaining)

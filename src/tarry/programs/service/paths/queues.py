@@ -1,95 +1,235 @@
-"""Delayed queues that are shared with Java applications on Redisson: offering, and looking.
+"""Delayed queues that are shared with Java applications on Redisson: offering and finding, and the list of what may be taken.
 
+What a client takes is its own from then on, as in Redisson: a client that goes while it waits loses nothing, but what an
+answer that is lost on its way carried is lost. For work that must survive, use a topic.
 A queue has Redisson's keys and no namespace, so a token for it is one of the service's first namespace.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.http import answers, models
-from tarry.errors import BadInput
-from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table, each
+from tarry.clients.http.wire import queue_answers, queue_models
+from tarry.programs.service import keyed, sharing
+from tarry.programs.service.sharing import name_of, queue_of
+from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table, each
+from tarry.verbs.delayed.face import DelayedVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.delayed import AsyncDelayedQueue
     from tarry.programs.service.exchange import Exchange
 
 table = Table("queues")
 QUEUE = "/v1/queues/{queue}"
 _PATH = {"queue": "DelayMessage"}
 _DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
-OURS = ("tarry:", "redisson_")
-"""Keys that begin so belong to topics, or are the inside of other queues."""
+_ONE = queue_models.QueueValues(values=["AAAA"], codec="river")
+_STATS = queue_answers.QueueStatsShown("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, _DUE, 0.0)
 
 
-def queue_of(x: Exchange, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
-    """The queue that the path names. Raises ``BadInput``."""
-    if x.namespace != x.door.settings.namespaces[0]:
-        raise Forbidden("Queues have no namespace; use the service's first one, and a token of it.")
-    return open_queue(x, x.path["queue"], codec, format)
-
-
-def open_queue(x: Exchange, name: str, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
-    """A queue by its name. Raises ``BadInput`` for one that is the inside of something else."""
-    if name.startswith(OURS):
-        raise BadInput(f"queue: a name that begins with {' or '.join(OURS)} is the inside of something else.")
-    return x.door.clients[x.door.settings.namespaces[0]].delayed_queue(name, codec=codec, format=format)
+# ── what is not due yet ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @table.row(
     "POST",
     QUEUE + "/offer",
     may=PRODUCE,
-    takes=models.Offer,
-    gives=answers.Offered,
+    takes=queue_models.Offer,
+    gives=queue_answers.Offered,
     jobs=each("values"),
-    example=Example(models.Offer(values=["AAAA"], delay=20, codec="river"), answers.Offered([_DUE]), _PATH),
+    example=Example(queue_models.Offer(values=["AAAA"], delay=20, codec="river"), queue_answers.Offered([_DUE]), _PATH),
 )
-async def offer(x: Exchange) -> answers.Offered:
-    """Puts elements in, to be moved to the blocking queue of the same name after the delay. Answers when they are due."""
-    said = x.said
-    queue = queue_of(x, said.codec, said.format)
-    values = said.values
-    if said.codec == "bytes":
-        from base64 import b64decode
+async def offer(x: Exchange) -> queue_answers.Offered:
+    """Puts elements in, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
-        try:
-            values = [b64decode(value, validate=True) for value in values]
-        except (ValueError, TypeError) as fault:
-            raise BadInput(f"values: with the codec bytes each is base64 text: {fault}.") from None
-    return answers.Offered(await queue.offer_many(values, said.delay))
+    The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
+    """
+    queue = queue_of(x, x.said.codec, x.said.format)
+    desk = replace(queue.verbs.desk, marks=keyed.marks_of(x.headers))
+    values = sharing.values(x.said.values, x.said.codec)
+    return queue_answers.Offered(await queue.engine.run(DelayedVerbs(desk).offer_many(values, x.said.delay)))
 
 
 @table.row(
     "GET",
     QUEUE,
-    may=PRODUCE | CONSUME,
-    gives=answers.QueueSize,
-    example=Example(answer=answers.QueueSize(12, 0), path=_PATH),
+    may=ANY,
+    gives=queue_answers.QueueSize,
+    example=Example(answer=queue_answers.QueueSize(12, 0), path=_PATH),
 )
-async def size(x: Exchange) -> answers.QueueSize:
+async def size(x: Exchange) -> queue_answers.QueueSize:
     """How many elements wait, and how many were moved and may be taken."""
     queue = queue_of(x, "bytes")
     ready = x.client.blocking_queue(queue.name, codec="bytes")
-    return answers.QueueSize(await queue.size(), await ready.size())
+    return queue_answers.QueueSize(await queue.size(), await ready.size())
 
 
 @table.row(
     "GET",
     QUEUE + "/elements",
-    may=CONSUME,
-    asks=models.ListQueueQuery,
-    gives=answers.Elements,
-    example=Example(answer=answers.Elements(["AAAA"]), path=_PATH),
+    may=SEE,
+    asks=queue_models.ListQueueQuery,
+    gives=queue_answers.Elements,
+    example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
 )
-async def list_elements(x: Exchange) -> answers.Elements:
-    """The elements that are not moved yet, in the order of offers; base64 text where the codec gives bytes or cannot read."""
-    found: list[Any] = []
-    async for value in queue_of(x, x.asked.codec):
-        found.append(value)
-        if len(found) == x.asked.limit:
-            break
-    return answers.elements(found)
+async def list_elements(x: Exchange) -> queue_answers.Elements:
+    """The elements that are not moved yet, in the order of offers; base64 text where the codec gives bytes or cannot read.
+
+    `next` is the `start` of the next page, while there is one.
+    """
+    verbs, found, at = queue_of(x, x.asked.codec).verbs, list[Any](), x.asked.start
+    end = at + x.asked.limit
+    while True:
+        values, after = await x.engine.run(verbs.page(at, min(end - at, sharing.PAGE)))
+        found += values
+        if not after or after >= end:
+            return queue_answers.elements(found, after or None)
+        at = after
+
+
+@table.row(
+    "POST",
+    QUEUE + "/poll",
+    may=CONSUME,
+    takes=queue_models.PollQueue,
+    gives=queue_answers.Elements,
+    jobs=sharing.wanted,
+    example=Example(queue_models.PollQueue(codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
+)
+async def poll(x: Exchange) -> queue_answers.Elements:
+    """Ignores the delay: takes out what was offered first, whenever it is due, as Redisson does."""
+    return queue_answers.elements(await queue_of(x, x.said.codec).poll(x.said.n))
+
+
+@table.row(
+    "POST",
+    QUEUE + "/pass-on",
+    may=CONSUME,
+    takes=queue_models.PassOn,
+    gives=queue_answers.Elements,
+    example=Example(queue_models.PassOn(to="Urgent", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
+)
+async def pass_on(x: Exchange) -> queue_answers.Elements:
+    """Takes out what was offered last, whenever it is due, and puts it first into the list of another queue."""
+    value = await queue_of(x, x.said.codec).poll_last_and_offer_first_to(name_of(x.said.to))
+    return queue_answers.elements([] if value is None else [value])
+
+
+@table.row(
+    "POST",
+    QUEUE + "/remove",
+    may=PRODUCE | CONSUME,
+    takes=queue_models.Remove,
+    gives=queue_answers.Changed,
+    example=Example(queue_models.Remove(values=["AAAA"], codec="river"), queue_answers.Changed(True), _PATH),
+)
+async def remove(x: Exchange) -> queue_answers.Changed:
+    """Takes out the first element that is equal, as bytes; with `all` every element that is equal to one of these."""
+    queue, values = queue_of(x, x.said.codec), sharing.values(x.said.values, x.said.codec)
+    if x.said.all:
+        return queue_answers.Changed(await queue.remove_all(values))
+    return queue_answers.Changed(await queue.remove(sharing.only(values)))
+
+
+@table.row(
+    "POST",
+    QUEUE + "/retain",
+    may=ADMIN,
+    takes=queue_models.QueueValues,
+    gives=queue_answers.Changed,
+    example=Example(_ONE, queue_answers.Changed(True), _PATH),
+)
+async def retain(x: Exchange) -> queue_answers.Changed:
+    """Takes out every element that is equal to none of these."""
+    values = sharing.values(x.said.values, x.said.codec)
+    return queue_answers.Changed(await queue_of(x, x.said.codec).retain_all(values))
+
+
+@table.row(
+    "POST",
+    QUEUE + "/contains",
+    may=PRODUCE | CONSUME,
+    takes=queue_models.Contains,
+    gives=queue_answers.Contained,
+    example=Example(queue_models.Contains(values=["AAAA"], codec="river"), queue_answers.Contained(True), _PATH),
+)
+async def contains(x: Exchange) -> queue_answers.Contained:
+    """Whether for each of these an element is equal, as bytes: not moved yet, or with `ready` among those that may be taken."""
+    queue, values = queue_of(x, x.said.codec), sharing.values(x.said.values, x.said.codec)
+    if not x.said.ready:
+        return queue_answers.Contained(await queue.contains_all(values))
+    ready = x.client.blocking_queue(queue.name, codec=x.said.codec)
+    found = [await ready.contains(value) for value in values]
+    return queue_answers.Contained(all(found))
+
+
+@table.row(
+    "POST",
+    QUEUE + "/clear",
+    may=ADMIN,
+    gives=queue_answers.Changed,
+    example=Example(answer=queue_answers.Changed(True), path=_PATH),
+)
+async def clear(x: Exchange) -> queue_answers.Changed:
+    """Takes out everything that is not moved yet."""
+    return queue_answers.Changed(await queue_of(x, "bytes").clear())
+
+
+@table.row(
+    "POST",
+    QUEUE + "/move-to-topic",
+    may=ADMIN,
+    takes=queue_models.MoveToTopic,
+    gives=queue_answers.MovedShown,
+    example=Example(
+        queue_models.MoveToTopic(topic="orders", codec="river"), queue_answers.MovedShown(12, 0, True), _PATH
+    ),
+)
+async def to_topic(x: Exchange) -> queue_answers.MovedShown:
+    """Moves what is not due yet into a topic, with its due times: about `limit` elements. Ask again until it is `done`.
+
+    Safe to break off and to repeat, while others offer and take.
+    """
+    said, queue = x.said, queue_of(x, x.said.codec)
+    found, done = await sharing.move_to_topic(x.client, queue, said.topic, dry_run=said.dry_run, limit=said.limit)
+    return queue_answers.MovedShown(found.moved, found.aside, done)
+
+
+# ── as a whole ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@table.row(
+    "GET",
+    QUEUE + "/stats",
+    may=ANY,
+    gives=queue_answers.QueueStatsShown,
+    example=Example(answer=_STATS, path=_PATH),
+)
+async def stats(x: Exchange) -> queue_answers.QueueStatsShown:
+    """How many elements are where, and how late the first is that is not moved."""
+    return queue_answers.queue_stats(await queue_of(x, "bytes").stats())
+
+
+@table.row(
+    "GET",
+    QUEUE + "/poison",
+    may=SEE,
+    gives=queue_answers.Poison,
+    example=Example(answer=queue_answers.Poison([queue_answers.AsideShown("AAAA", "truncated")]), path=_PATH),
+)
+async def poison(x: Exchange) -> queue_answers.Poison:
+    """What could not be read or handled and was set aside, with the reasons."""
+    return queue_answers.poison(await queue_of(x, "bytes").poison())
+
+
+@table.row(
+    "POST",
+    QUEUE + "/aside",
+    may=CONSUME,
+    takes=queue_models.Aside,
+    example=Example(queue_models.Aside([queue_models.Unread("AAAA", "handler: KeyError: 'id'")]), path=_PATH),
+)
+async def aside(x: Exchange) -> None:
+    """Sets aside payloads that were taken and could not be used, with the reasons."""
+    await sharing.set_aside(x.client, queue_of(x, "bytes").verbs.desk, x.said.elements)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from tarry.clients.http import bodies, models, schedule_answers
+from tarry.clients.http.wire import bodies, schedule_answers, schedule_models
 from tarry.programs.service.problems import UnknownSchedule
-from tarry.programs.service.table import ADMIN, CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.table import ADMIN, ANY, Example, Table
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.options import TOPICS_OWN
 
@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 
 table = Table("schedules")
 ALL, SCHEDULE = "/v1/topics/{topic}/schedules", "/v1/topics/{topic}/schedules/{schedule}"
-LOOKING = PRODUCE | CONSUME
 _PATH = {"topic": "letters", "schedule": "newsletter"}
 _NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
 _BODY = msgspec.Raw(b'{"list": "all"}')
 _SHOWN = schedule_answers.ScheduleShown(
     topic="letters", id="newsletter", body=_BODY, cron="0 8 1 * *", tz="Europe/Lisbon", missed="once",
-    next=_NOW + timedelta(days=17), paused=False, fired=3, skipped=0, from_code=False, orphaned=False, changed=_NOW,
+    next=_NOW + timedelta(days=17), last=_NOW - timedelta(days=14), paused=False, fired=3, skipped=0, from_code=False, orphaned=False, changed=_NOW,
 )  # fmt: skip
 _LISTED = schedule_answers.Schedules([_SHOWN])
 
 
-@table.row("GET", "/v1/schedules", may=LOOKING, gives=schedule_answers.Schedules, example=Example(answer=_LISTED))
+@table.row("GET", "/v1/schedules", may=ANY, gives=schedule_answers.Schedules, example=Example(answer=_LISTED))
 async def list_all(x: Exchange) -> schedule_answers.Schedules:
     """All schedules of all topics that are known."""
     names = await x.client.topics()
@@ -38,7 +37,7 @@ async def list_all(x: Exchange) -> schedule_answers.Schedules:
     return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
 
 
-@table.row("GET", ALL, may=LOOKING, gives=schedule_answers.Schedules, example=Example(answer=_LISTED, path=_PATH))
+@table.row("GET", ALL, may=ANY, gives=schedule_answers.Schedules, example=Example(answer=_LISTED, path=_PATH))
 async def list_of_topic(x: Exchange) -> schedule_answers.Schedules:
     """All schedules of a topic, by their next occurrence; paused ones last."""
     found = await x.client.schedules.list(x.topic)
@@ -48,7 +47,7 @@ async def list_of_topic(x: Exchange) -> schedule_answers.Schedules:
 @table.row(
     "GET",
     SCHEDULE,
-    may=LOOKING,
+    may=ANY,
     gives=schedule_answers.ScheduleShown,
     refuses=("unknown_schedule",),
     example=Example(answer=_SHOWN, path=_PATH),
@@ -65,17 +64,17 @@ async def get(x: Exchange) -> schedule_answers.ScheduleShown:
     "PUT",
     SCHEDULE,
     may=ADMIN,
-    takes=models.PutSchedule,
+    takes=schedule_models.PutSchedule,
     gives=schedule_answers.ScheduleShown,
-    example=Example(models.PutSchedule(cron="0 8 1 * *", tz="Europe/Lisbon", body=_BODY), _SHOWN, _PATH),
+    example=Example(schedule_models.PutSchedule(cron="0 8 1 * *", tz="Europe/Lisbon", body=_BODY), _SHOWN, _PATH),
 )
 async def put(x: Exchange) -> schedule_answers.ScheduleShown:
     """Stores a schedule, or changes it: a job with this body so often, or by calendar. Twice is once.
 
     A change that leaves the rhythm as it is leaves the next occurrence, too. Where a worker's code declares a schedule of this
-    name, or the topic has partitions, it is refused.
+    name, it is refused.
     """
-    said: models.PutSchedule = x.said
+    said: schedule_models.PutSchedule = x.said
     body: bodies.Body = (b"null", JSON)
     if said.body is not UNSET or said.body_base64 is not None:
         body = bodies.given(said.body, said.body_base64, coded=False)

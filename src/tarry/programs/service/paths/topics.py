@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from tarry.clients.http import answers, models, topic_answers
-from tarry.programs.service.table import ADMIN, ANY, CONSUME, Example, Table
+from tarry.clients.http.wire import answers, topic_answers, topic_models
+from tarry.clients.migrating import migrate_some
+from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -56,7 +57,7 @@ async def stats(x: Exchange) -> topic_answers.TopicStats:
     "GET",
     TOPIC + "/histogram",
     may=ANY,
-    asks=models.HistogramQuery,
+    asks=topic_models.HistogramQuery,
     gives=topic_answers.TopicHistogram,
     example=Example(answer=topic_answers.TopicHistogram(_NOW, _NOW, 900_000, 0, [3, 0, 7, 2], 0), path=_PATH),
 )
@@ -79,8 +80,8 @@ def start_of(text: str) -> str | datetime:
 @table.row(
     "GET",
     TOPIC + "/jobs",
-    may=CONSUME,
-    asks=models.ListQuery,
+    may=SEE,
+    asks=topic_models.ListQuery,
     gives=answers.JobPage,
     example=Example(answer=answers.JobPage([]), path=_PATH),
 )
@@ -116,9 +117,9 @@ async def check(x: Exchange) -> topic_answers.TopicCheck:
     "POST",
     TOPIC + "/pause",
     may=ADMIN,
-    takes=models.Pause,
+    takes=topic_models.Pause,
     gives=topic_answers.Paused,
-    example=Example(models.Pause("10m"), topic_answers.Paused(_NOW), _PATH),
+    example=Example(topic_models.Pause("10m"), topic_answers.Paused(_NOW), _PATH),
 )
 async def pause(x: Exchange) -> topic_answers.Paused:
     """Hands out nothing for a time, or until `resume`."""
@@ -135,9 +136,9 @@ async def resume(x: Exchange) -> None:
     "POST",
     TOPIC + "/purge",
     may=ADMIN,
-    takes=models.Purge,
+    takes=topic_models.Purge,
     gives=answers.Count,
-    example=Example(models.Purge("dead"), answers.Count(3), _PATH),
+    example=Example(topic_models.Purge("dead"), answers.Count(3), _PATH),
 )
 async def purge(x: Exchange) -> answers.Count:
     """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
@@ -163,12 +164,74 @@ async def defaults(x: Exchange) -> topic_answers.TopicDefaults:
     "PATCH",
     TOPIC + "/defaults",
     may=ADMIN,
-    takes=models.Configure,
+    takes=topic_models.Configure,
     gives=topic_answers.TopicDefaults,
-    example=Example(models.Configure(ttr="1m"), _DEFAULTS, _PATH),
+    example=Example(topic_models.Configure(ttr="1m"), _DEFAULTS, _PATH),
 )
 async def configure(x: Exchange) -> topic_answers.TopicDefaults:
     """Sets what holds for jobs that say nothing else, and answers what holds now. What is not named stays."""
     said = x.said
     named = {name: value for name in said.__struct_fields__ if (value := getattr(said, name)) is not UNSET}
     return topic_answers.topic_defaults(await x.topic.configure(**named))
+
+
+@table.row(
+    "GET",
+    TOPIC + "/partitions",
+    may=ANY,
+    gives=topic_answers.PartitionsShown,
+    example=Example(answer=topic_answers.PartitionsShown(1), path=_PATH),
+)
+async def partitions(x: Exchange) -> topic_answers.PartitionsShown:
+    """How many partitions the topic has; 1: it is a plain one."""
+    return topic_answers.PartitionsShown(len(await x.engine.run(x.topic.verbs.parts())))
+
+
+@table.row(
+    "PUT",
+    TOPIC + "/partitions",
+    may=PRODUCE | CONSUME,
+    takes=topic_models.PutPartitions,
+    gives=topic_answers.PartitionsShown,
+    example=Example(topic_models.PutPartitions(8), topic_answers.PartitionsShown(8), _PATH),
+)
+async def put_partitions(x: Exchange) -> topic_answers.PartitionsShown:
+    """Makes the topic so many topics behind one name, each in a slot of its own; twice is once.
+
+    Refused where it has another number, or is a plain topic that has been used: it stays as it was made.
+    """
+    topic = x.door.clients.partitioned(x.namespace, x.path["topic"], x.said.number)
+    return topic_answers.PartitionsShown(len(await topic.engine.run(topic.verbs.parts())))
+
+
+@table.row(
+    "POST",
+    TOPIC + "/migrate",
+    may=ADMIN,
+    takes=topic_models.Migrate,
+    gives=topic_answers.MigratedShown,
+    example=Example(
+        topic_models.Migrate("orders-8"), topic_answers.MigratedShown(998, 0, 3, 1, 0, ["ttr"], True), _PATH
+    ),
+)
+async def migrate(x: Exchange) -> topic_answers.MigratedShown:
+    """Moves what waits, what is dead and the schedules into another topic of the namespace, with what was configured.
+
+    About `limit` jobs in one request: ask again until it is `done`.
+    Safe to break off and to repeat, under load. Reserved jobs stay until they are settled.
+    """
+    said, to = x.said, x.another(x.said.to)
+    flow = migrate_some(x.topic.verbs, to.verbs, dry_run=said.dry_run, most=said.limit)
+    if not said.dry_run:
+        await x.client.engine.introduce(to.name)
+    found = await x.client.engine.run(flow)
+    done = said.dry_run or found.refused > 0 or found.moved < said.limit
+    return topic_answers.MigratedShown(
+        found.moved,
+        found.refused,
+        found.reserved,
+        found.schedules,
+        found.schedules_refused,
+        list(found.options),
+        done,
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tarry.clients.http.answers import Answer, Milliseconds, ms
-from tarry.clients.http.models import Moment
+from tarry.clients.http.wire.words import Answer, Milliseconds, Moment, ms
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats, Why
 from tarry.verbs.workers import WorkerInfo
 
@@ -106,6 +105,27 @@ class Paused(Struct):
     """``null``: until ``resume``."""
 
     until: Moment | None
+
+
+class PartitionsShown(Struct):
+    """1: a plain topic."""
+
+    partitions: int
+
+
+class MigratedShown(Struct):
+    """``refused``: their ids are taken there; ``reserved``: in somebody's hands; ``done`` false: there is more, ask again.
+
+    ``schedules``, ``schedules_refused``: the same of schedules; ``options``: what holds there now, too.
+    """
+
+    moved: int
+    refused: int
+    reserved: int
+    schedules: int
+    schedules_refused: int
+    options: list[str]
+    done: bool
 
 
 def topic_stats(now: Stats) -> TopicStats:

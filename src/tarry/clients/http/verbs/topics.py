@@ -5,44 +5,79 @@ What the library refuses is so refused here, in the same words, before anything 
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
-from urllib.parse import quote
 
-import msgspec
 from msgspec import UNSET
 
-from tarry.clients.http import answers, models, topic_answers
 from tarry.clients.http.asking import Ask, Asking, ask
-from tarry.clients.http.reading import added, check, defaults, histogram, info, page, stats
-from tarry.errors import JobExists, StaleReceipt, Unavailable
-from tarry.verbs.codecs import JSON
+from tarry.clients.http.verbs.saying import (
+    all_confirmed,
+    all_of,
+    cut,
+    given,
+    new_key,
+    nothing,
+    one_after_the_other,
+    options_of,
+    reader,
+    said_of,
+    segment,
+    span_of,
+    to_be_confirmed,
+)
+from tarry.clients.http.wire import answers, models, topic_answers, topic_models
+from tarry.clients.http.wire.reading import added, check, defaults, histogram, info, page, stats
+from tarry.errors import BadInput
 from tarry.verbs.jobs import options, putting
-from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN, TopicVerbs, refuse_one
+from tarry.verbs.jobs.durable import Durability, confirmation
+from tarry.verbs.jobs.face import AS_IT_IS, TopicVerbs, refuse_one
+from tarry.verbs.jobs.parting import wanted_of
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.putting import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.shapes import Added, Holding, IfExists, JobInfo, NewJob, Page, State
-from tarry.verbs.jobs.taking import MOST
 from tarry.words import rates
-from tarry.words.durations import Duration, microseconds
+from tarry.words.durations import Duration
 from tarry.words.rates import RateLike
 
 T = TypeVar("T")
+R = TypeVar("R")
 S = TypeVar("S")
 
 
 class HTTPVerbs(Generic[T]):
-    """One topic's verbs. ``local`` are the same for a server that is not there: they check, and encode."""
+    """One topic's verbs. ``local`` are the same for a server that is not there: they check, and encode. ``numbers`` are those
+    of partitions that this client's user has said of any topic."""
 
-    def __init__(self, local: TopicVerbs[T], random: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, local: TopicVerbs[T], random: Callable[[int], bytes], numbers: dict[str, int], partitions: int | None
+    ) -> None:
         self.local = local
         self.desk = local.desk
         self.keys = local.keys
         self.holder = local.holder
         self._random = random
-        self._path = f"/v1/topics/{quote(local.desk.name, safe='')}"
+        self._path = f"/v1/topics/{segment(local.desk.name)}"
+        self._numbers = numbers
+        self._wanted = wanted_of(partitions)
+        if partitions is not None:
+            numbers[self.desk.name] = partitions
+
+    @property
+    def first(self) -> Ask[int] | None:
+        """What is to be asked before anything else, where a number of partitions was said: through this handle, or through
+        another one, and then the topic may have become what it is otherwise."""
+        number = self._wanted or self._numbers.get(self.desk.name)
+        if number is None:
+            return None
+        read = reader(topic_answers.PartitionsShown, lambda found: found.partitions)
+        otherwise = ("", None) if self._wanted else (BadInput.code, None)
+        return Ask("PUT", self._path + "/partitions", read, topic_models.PutPartitions(number), absent=otherwise)
+
+    def request(self, method: str, path: str, read: Callable[[bytes], S], said: Any = None, **more: Any) -> Ask[S]:
+        """A request about this topic, after what must be asked first."""
+        return Ask(method, self._path + path, read, said, **more, first=self.first)
 
     # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -61,12 +96,12 @@ class HTTPVerbs(Generic[T]):
         opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
         putting.add(self.desk, body, opts, id)
         said = models.Add(
-            **self._body(body),
-            **_options(None if at is not None else delay, at, ttr, max_attempts, headers, max_lateness),
+            **said_of(self.desk.bodies, body),
+            **options_of(None if at is not None else delay, at, ttr, max_attempts, headers, max_lateness),
             id=self._new_id() if id is None else id,
             if_exists=if_exists,
         )
-        return Ask("POST", self._path + "/jobs", _reader(answers.AddedJob, added), said, key=self._key())
+        return self.request("POST", "/jobs", reader(answers.AddedJob, added), said, key=new_key(self._random))
 
     def add_many(
         self,
@@ -84,19 +119,21 @@ class HTTPVerbs(Generic[T]):
         entries = list(bodies)
         opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
         putting.add_many(self.desk, entries, opts, atomic=atomic)
-        said_of_all = _options(None if at is not None else delay, at, ttr, max_attempts, headers, max_lateness)
+        said_of_all = options_of(None if at is not None else delay, at, ttr, max_attempts, headers, max_lateness)
         requests = []
         for part in self._parts([self._one(entry) for entry in entries]):
             said = models.AddMany(jobs=part, **said_of_all, if_exists=if_exists, atomic=atomic)
-            read = _reader(answers.AddedJobs, lambda found: [added(job) for job in found.jobs])
-            requests.append(Ask("POST", self._path + "/many/add", read, said, key=self._key()))
-        return _one_after_the_other(requests)
+            read = reader(answers.AddedJobs, lambda found: [added(job) for job in found.jobs])
+            requests.append(self.request("POST", "/many/add", read, said, key=new_key(self._random)))
+        return one_after_the_other(requests)
 
     def _one(self, entry: T | NewJob[T]) -> models.OneOfMany:
         if not isinstance(entry, NewJob):
-            return models.OneOfMany(**self._body(entry), id=self._new_id())
-        own = _options(entry.delay, entry.at, entry.ttr, entry.max_attempts, entry.headers, entry.max_lateness)
-        return models.OneOfMany(**self._body(entry.body), **own, id=self._new_id() if entry.id is None else entry.id)
+            return models.OneOfMany(**said_of(self.desk.bodies, entry), id=self._new_id())
+        own = options_of(entry.delay, entry.at, entry.ttr, entry.max_attempts, entry.headers, entry.max_lateness)
+        return models.OneOfMany(
+            **said_of(self.desk.bodies, entry.body), **own, id=self._new_id() if entry.id is None else entry.id
+        )
 
     def _parts(self, jobs: list[models.OneOfMany]) -> list[list[models.OneOfMany]]:
         """As many as one script takes."""
@@ -111,23 +148,17 @@ class HTTPVerbs(Generic[T]):
             size += own
         return parts
 
-    def _body(self, body: T) -> dict[str, Any]:
-        from base64 import b64encode
-
-        raw, flag = self.desk.bodies.encode(body)
-        if flag == JSON:
-            try:
-                msgspec.json.decode(raw)
-            except (msgspec.MsgspecError, UnicodeDecodeError):  # a codec of one's own
-                return {"body_base64": b64encode(raw).decode(), "coded": True}
-            return {"body": msgspec.Raw(raw)}
-        return {"body_base64": b64encode(raw).decode()}
-
     def _new_id(self) -> str:
         return self.desk.ids.new().decode()
 
-    def _key(self) -> str:
-        return urlsafe_b64encode(self._random(18)).decode()
+    def confirmed(self, operation: Ask[R] | Asking[R], durability: Durability) -> Ask[R] | Asking[R]:
+        """The same, answered when what it adds is where it should be."""
+        if durability is None:
+            return operation
+        confirmation(durability)
+        if isinstance(operation, Ask):
+            return to_be_confirmed(operation, durability)
+        return all_confirmed(operation, durability)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -140,7 +171,7 @@ class HTTPVerbs(Generic[T]):
         by_ttr: dict[str, list[Holding]] = {}
         for job in jobs:
             by_ttr.setdefault(cast("str", span_of(ttr if ttr is not None else cast("Any", job).ttr)), []).append(job)
-        return _all_of([self._settle("touch", models.TouchMany, group, ttr=own) for own, group in by_ttr.items()])
+        return all_of([self._settle("touch", models.TouchMany, group, ttr=own) for own, group in by_ttr.items()])
 
     def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Asking[None]:
         self.local.release(jobs, delay, count, reason)
@@ -152,44 +183,44 @@ class HTTPVerbs(Generic[T]):
 
     def _settle(self, verb: str, model: Any, jobs: Sequence[Holding], **said: Any) -> Asking[None]:
         held = [models.OneHeld(id=job.id, receipt=job.receipt, attempt=getattr(job, "attempt", None)) for job in jobs]
-        path = f"{self._path}/many/{verb}"
-        return _all_of([ask(Ask("POST", path, _nothing, model(jobs=part, **said))) for part in _cut(held)])
+        path = f"/many/{verb}"
+        return all_of([ask(self.request("POST", path, nothing, model(jobs=part, **said))) for part in cut(held)])
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Ask[int]:
         next(self.local.release_holder(holder, count, limit))
-        return self._counted(
-            f"/holders/{quote(holder, safe='')}/release", models.HolderRelease(count=count, limit=limit)
-        )
+        return self._counted(f"/holders/{segment(holder)}/release", models.HolderRelease(count=count, limit=limit))
 
     def touch_holder(self, holder: str, ttr: Duration) -> Ask[int]:
         next(self.local.touch_holder(holder, ttr))
-        return self._counted(f"/holders/{quote(holder, safe='')}/touch", models.HolderTouch(ttr=_given(ttr)))
+        return self._counted(f"/holders/{segment(holder)}/touch", models.HolderTouch(ttr=given(ttr)))
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, ids: Sequence[str]) -> Asking[list[State | None]]:
         self.local.kick(ids)
-        return self._were("kick", [models.Several(ids=list(part)) for part in _cut(ids)])
+        return self._were("kick", [models.Several(ids=list(part)) for part in cut(ids)])
 
     def delete(self, ids: Sequence[str]) -> Asking[list[State | None]]:
         self.local.delete(ids)
-        return self._were("delete", [models.Several(ids=list(part)) for part in _cut(ids)])
+        return self._were("delete", [models.Several(ids=list(part)) for part in cut(ids)])
 
     def reschedule(self, ids: Sequence[str], delay: Duration | None, at: datetime | None) -> Asking[list[State | None]]:
         self.local.reschedule(ids, delay, at)
-        said = [models.RescheduleMany(ids=list(part), delay=span_of(delay), at=at) for part in _cut(ids)]
+        said = [models.RescheduleMany(ids=list(part), delay=span_of(delay), at=at) for part in cut(ids)]
         return self._were("reschedule", said)
 
     def _were(self, verb: str, said: Sequence[Any]) -> Asking[list[State | None]]:
-        read = _reader(answers.WereMany, lambda found: found.was)
-        return _one_after_the_other([Ask("POST", f"{self._path}/many/{verb}", read, part) for part in said])
+        read = reader(answers.WereMany, lambda found: found.was)
+        return one_after_the_other([self.request("POST", f"/many/{verb}", read, part) for part in said])
 
     def get(self, ids: Sequence[str]) -> Asking[list[JobInfo[T] | None]]:
         self.local.get(ids)
         bodies = self.desk.bodies
-        read = _reader(answers.JobsShown, lambda found: [job and info(job, bodies) for job in found.jobs])
-        path = f"{self._path}/many/get"
-        return _one_after_the_other([Ask("POST", path, read, models.Several(ids=list(part))) for part in _cut(ids)])
+        read = reader(answers.JobsShown, lambda found: [job and info(job, bodies) for job in found.jobs])
+        path = "/many/get"
+        return one_after_the_other(
+            [self.request("POST", path, read, models.Several(ids=list(part))) for part in cut(ids)]
+        )
 
     # ── looking and ruling ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -207,28 +238,28 @@ class HTTPVerbs(Generic[T]):
         named = {name: text for name, text in (("state", state), ("cursor", cursor)) if text is not None}
         query = {**named, **said, "limit": str(limit)}
         bodies = self.desk.bodies
-        read = _reader(answers.JobPage, lambda found: page(found, bodies))
-        return Ask("GET", self._path + "/jobs", read, query=query)
+        read = reader(answers.JobPage, lambda found: page(found, bodies))
+        return self.request("GET", "/jobs", read, query=query)
 
     def stats(self) -> Ask[Stats]:
-        return Ask("GET", self._path + "/stats", _reader(topic_answers.TopicStats, stats))
+        return self.request("GET", "/stats", reader(topic_answers.TopicStats, stats))
 
     def histogram(self, start: Duration | datetime, span: Duration, buckets: int, past: Duration) -> Ask[Histogram]:
         self.local.histogram(start, span, buckets, past)
-        begin = start.isoformat() if isinstance(start, datetime) else _given(start)
-        query = {"start": begin, "span": _given(span), "past": _given(past), "buckets": str(buckets)}
-        return Ask("GET", self._path + "/histogram", _reader(topic_answers.TopicHistogram, histogram), query=query)
+        begin = start.isoformat() if isinstance(start, datetime) else given(start)
+        query = {"start": begin, "span": given(span), "past": given(past), "buckets": str(buckets)}
+        return self.request("GET", "/histogram", reader(topic_answers.TopicHistogram, histogram), query=query)
 
     def check(self) -> Ask[Check]:
-        return Ask("GET", self._path + "/check", _reader(topic_answers.TopicCheck, check))
+        return self.request("GET", "/check", reader(topic_answers.TopicCheck, check))
 
     def pause(self, for_: Duration | None) -> Ask[datetime | None]:
         self.local.pause(for_)
-        read = _reader(topic_answers.Paused, lambda found: found.until)
-        return Ask("POST", self._path + "/pause", read, models.Pause(for_=span_of(for_)))
+        read = reader(topic_answers.Paused, lambda found: found.until)
+        return self.request("POST", "/pause", read, topic_models.Pause(for_=span_of(for_)))
 
     def resume(self) -> Ask[None]:
-        return Ask("POST", self._path + "/resume", _nothing)
+        return self.request("POST", "/resume", nothing)
 
     def configure(
         self,
@@ -253,74 +284,12 @@ class HTTPVerbs(Generic[T]):
             others["rate"] = f"{count}/{us}us"
         said: dict[str, Any] = {name: span_of(span) for name, span in spans.items() if span != AS_IT_IS}
         said |= {name: value for name, value in others.items() if value != AS_IT_IS}
-        model = models.Configure(**said)
-        return Ask("PATCH", self._path + "/defaults", _reader(topic_answers.TopicDefaults, defaults), model)
+        model = topic_models.Configure(**said)
+        return self.request("PATCH", "/defaults", reader(topic_answers.TopicDefaults, defaults), model)
 
     def purge(self, state: State | None) -> Ask[int]:
         self.local.purge(state)
-        return self._counted("/purge", models.Purge(state=state))
+        return self._counted("/purge", topic_models.Purge(state=state))
 
     def _counted(self, path: str, said: Any) -> Ask[int]:
-        return Ask("POST", self._path + path, _reader(answers.Count, lambda found: found.count), said)
-
-
-# ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _options(
-    delay: Duration | None,
-    at: datetime | None,
-    ttr: Duration | None,
-    max_attempts: int | None,
-    headers: Mapping[str, str] | None,
-    max_lateness: Duration | None,
-) -> dict[str, Any]:
-    attempts = UNSET if max_attempts == TOPICS_OWN else max_attempts
-    spans = {"delay": span_of(delay), "ttr": span_of(ttr), "max_lateness": span_of(max_lateness)}
-    return {**spans, "at": at, "max_attempts": attempts, "headers": headers}
-
-
-def _given(span: Duration) -> str:
-    return f"{microseconds(span)}us"
-
-
-def span_of(span: Duration | None) -> str | None:
-    """To the microsecond."""
-    return None if span is None else _given(span)
-
-
-def _nothing(_: bytes) -> None: ...
-
-
-def _reader(model: type[S], make: Callable[[S], Any]) -> Callable[[bytes], Any]:
-    decode = msgspec.json.Decoder(model).decode
-    return lambda body: make(decode(body))
-
-
-def _cut(whole: Sequence[S]) -> list[Sequence[S]]:
-    return [whole[at : at + MOST] for at in range(0, len(whole), MOST)]
-
-
-def _one_after_the_other(requests: Sequence[Ask[list[S]]]) -> Asking[list[S]]:
-    """All answers as one; what fails says how much was done before."""
-    done: list[S] = []
-    for request in requests:
-        try:
-            done += yield from ask(request)
-        except (Unavailable, JobExists) as fault:
-            fault.done += len(done)
-            raise
-    return done
-
-
-def _all_of(flows: Sequence[Asking[None]]) -> Asking[None]:
-    """Every one is performed; then the first refusal is told, which names all."""
-    stale: list[StaleReceipt] = []
-    for flow in flows:
-        try:
-            yield from flow
-        except StaleReceipt as fault:
-            stale.append(fault)
-    if stale:
-        stale[0].ids = tuple(id for fault in stale for id in fault.ids)
-        raise stale[0]
+        return self.request("POST", path, reader(answers.Count, lambda found: found.count), said)

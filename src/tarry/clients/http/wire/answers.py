@@ -1,29 +1,18 @@
-"""What requests are answered: durations are ``*_ms`` (lateness to the microsecond), moments RFC 3339."""
+"""What requests about jobs are answered: durations are ``*_ms`` (lateness to the microsecond), moments RFC 3339."""
 
 from __future__ import annotations
 
-from base64 import b64encode
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
-from tarry.clients.http import bodies
-from tarry.clients.http.models import AnyJson, Base64, Moment
+from tarry.clients.http.wire import bodies
+from tarry.clients.http.wire.words import Answer, AnyJson, Base64, Milliseconds, Moment, ms
 from tarry.errors import BodyError
-from tarry.verbs.jobs.shapes import HandedOut, JobInfo, Page, State, Stored
-from tarry.verbs.redisson.values import Opaque
+from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo, Page, State, Stored
 
 if TYPE_CHECKING:
     from tarry.clients.scheduling import Schedule
-
-_MS = timedelta(milliseconds=1)
-Milliseconds = Annotated[float, Meta(ge=0)]
-
-
-class Answer(Struct, omit_defaults=True):
-    """What does not apply is left out."""
-
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -54,7 +43,7 @@ class Carried(Answer, kw_only=True):
     content_type: str | None = None
     unreadable: str | None = None
     """Why there is no body: the record is damaged, or of a newer tarry."""
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 class Job(Carried, kw_only=True):
@@ -128,7 +117,11 @@ class Count(Struct):
     count: int
 
 
-def popped(job: HandedOut[bodies.Body]) -> PoppedJob:
+def added(job: Added) -> AddedJob:
+    return AddedJob(job.id, job.created, job.state, job.due)
+
+
+def popped(job: HandedOut[Any]) -> PoppedJob:
     return PoppedJob(
         **_stored(job),
         receipt=job.receipt,
@@ -139,7 +132,7 @@ def popped(job: HandedOut[bodies.Body]) -> PoppedJob:
     )
 
 
-def shown(job: JobInfo[bodies.Body]) -> JobShown:
+def shown(job: JobInfo[Any]) -> JobShown:
     said = _stored(job)
     if "unreadable" not in said:
         said |= {"max_attempts": job.max_attempts, "ttr_ms": None if job.ttr is None else ms(job.ttr)}
@@ -158,22 +151,22 @@ def shown(job: JobInfo[bodies.Body]) -> JobShown:
     )
 
 
-def page(found: Page[bodies.Body]) -> JobPage:
+def page(found: Page[Any]) -> JobPage:
     return JobPage([shown(job) for job in found], found.cursor)
 
 
-def _stored(job: Stored[bodies.Body]) -> dict[str, Any]:
+def _stored(job: Stored[Any]) -> dict[str, Any]:
     said = carried(job)
     if "unreadable" not in said:
         said["created"] = job.created
     return said
 
 
-def carried(one: Stored[bodies.Body] | Schedule) -> dict[str, Any]:
+def carried(one: Stored[Any] | Schedule) -> dict[str, Any]:
     """The fields of what is carried."""
     said: dict[str, Any] = {"id": one.id, "topic": one.topic}
     try:
-        said |= bodies.shown(one.body)
+        said |= bodies.shown(one.encoded)
         if headers := one.headers:
             said["headers"] = headers
             if "body_base64" in said and (media := headers.get(bodies.MEDIA)):
@@ -181,64 +174,3 @@ def carried(one: Stored[bodies.Body] | Schedule) -> dict[str, Any]:
     except BodyError as fault:
         said["unreadable"] = str(fault)
     return said
-
-
-def ms(span: timedelta) -> float:
-    return round(span / _MS, 3)
-
-
-# ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Offered(Struct):
-    """When each element is due, by the server's clock."""
-
-    due: list[Moment]
-
-
-class QueueSize(Struct):
-    """``delayed``: not moved yet; ``ready``: may be taken."""
-
-    delayed: int
-    ready: int
-
-
-class MapSize(Struct):
-    """``size``: entries that live; ``expired``: those that wait for the evictor, unseen; ``max_size`` ``null``: unlimited.
-
-    ``mode``: what goes when it is full, ``LRU`` or ``LFU``; ``keepers``: the evictor and its deputy.
-    """
-
-    now: Moment
-    size: int
-    expired: int
-    next_expiry: Moment | None
-    max_size: int | None
-    mode: str
-    listened: bool
-    keepers: int
-
-
-class Elements(Struct):
-    """``bytes`` elements, and what the codec cannot read, as base64 text."""
-
-    values: list[Any]
-
-
-def elements(values: list[Any]) -> Elements:
-    return Elements([_plain(value) for value in values])
-
-
-def _plain(value: Any) -> Any:
-    """What JSON has no form for becomes text."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return b64encode(bytes(value)).decode()
-    if value is None or isinstance(value, (str, bool, datetime)):
-        return value
-    if isinstance(value, (int, float)):  # Redisson's own kinds of numbers among them
-        return int(value) if isinstance(value, int) else float(value)
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(part) for part in value]
-    return b64encode(value.raw).decode() if isinstance(value, Opaque) else str(value)

@@ -1,0 +1,76 @@
+"""A guarded queue's verbs as requests to a service. Values are encoded and decoded here.
+
+A push carries a key, of which the service makes the marks of its items: sent again after a lost answer, it finds itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from tarry.clients.http.asking import Ask, Asking
+from tarry.clients.http.verbs.saying import new_key, one_after_the_other, reader, segment, shown
+from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answers
+from tarry.clients.http.wire.reading import guarded_stats, items
+from tarry.clients.http.wire.words import MOST_WAIT_S
+from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item, want_of
+from tarry.words.durations import SECOND, Duration
+
+MOST, MOST_BYTES = 10_000, 4_000_000
+"""One request puts in no more."""
+
+
+class HTTPGuardedVerbs:
+    """What is asked of one queue."""
+
+    def __init__(self, desk: GuardedDesk[Any], random: Callable[[int], bytes]) -> None:
+        self.desk = desk
+        self._random = random
+        self._path = f"/v1/guarded/{segment(desk.name)}"
+        self._layout: Any = "article" if desk.article else "tarry"
+
+    def unbounded(self) -> HTTPGuardedVerbs:
+        """The same, whatever the lateness."""
+        return HTTPGuardedVerbs(replace(self.desk, bound_us=None), self._random)
+
+    def push(self, given: Mapping[Any, Duration] | Iterable[tuple[Any, Duration]]) -> Asking[list[datetime]]:
+        parts, size = list[list[guarded_models.Pushed]](), 0
+        for raw, flag, delay in self.desk.encoded(given):
+            if not parts or len(parts[-1]) == MOST or size + len(raw) > MOST_BYTES:
+                parts.append([])
+                size = 0
+            parts[-1].append(guarded_models.Pushed(**shown(raw, flag), delay=f"{delay}us"))
+            size += len(raw)
+        read = reader(queue_answers.Offered, lambda found: found.due)
+        requests = []
+        for part in parts:
+            said = guarded_models.PushItems(items=part, layout=self._layout)
+            requests.append(Ask("POST", self._path + "/push", read, said, key=new_key(self._random)))
+        return one_after_the_other(requests)
+
+    def polls(self, count: int, seconds: float) -> Iterator[Ask[list[Item[Any]]]]:
+        """One request for each minute of the wait."""
+        want, bound = want_of(count), self.desk.bound_us
+        read = reader(guarded_answers.GuardedItems, lambda found: items(found, self.desk.bodies))
+        while True:
+            wait = min(seconds, MOST_WAIT_S)
+            said = guarded_models.PollGuarded(
+                count=want,
+                wait=f"{round(wait * SECOND)}us",
+                max_lateness=None if bound is None else f"{bound}us",
+                layout=self._layout,
+            )
+            yield Ask("POST", self._path + "/poll", read, said, wait=wait)
+            seconds -= wait
+            if seconds <= 0:
+                return
+
+    def stats(self) -> Ask[GuardedStats]:
+        read = reader(guarded_answers.GuardedStatsShown, guarded_stats)
+        return Ask("GET", self._path, read, query={"layout": self._layout})
+
+    def clear(self) -> Ask[bool]:
+        read = reader(queue_answers.Changed, lambda found: found.changed)
+        return Ask("POST", self._path + "/clear", read, guarded_models.ClearGuarded(self._layout))

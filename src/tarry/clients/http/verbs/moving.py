@@ -1,0 +1,95 @@
+"""Moving much within a service, as a flow of requests: each moves some and says whether there is more.
+
+Broken off anywhere, whoever begins again goes on: the service moves in steps that are safe to repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tarry.clients.http.asking import Asking, ask
+from tarry.clients.http.verbs.queues import HTTPDelayedVerbs
+from tarry.clients.http.verbs.refusing import refused
+from tarry.clients.http.verbs.saying import reader
+from tarry.clients.http.verbs.topics import HTTPVerbs
+from tarry.clients.http.wire import queue_answers, queue_models, topic_answers, topic_models
+from tarry.clients.migrating import MovedOver
+from tarry.errors import BadInput
+from tarry.verbs.jobs.leaving import Migrated, refuse_itself
+from tarry.verbs.redisson.codecs import CODECS
+
+STEP, STEP_S = 2000, 50.0
+"""So many in one request, which may take so long."""
+Progress = Callable[[int], object] | None
+
+
+def move_to_topic(place: Any, queue: Any, topic: Any, *, dry_run: bool, progress: Progress) -> Asking[MovedOver]:
+    """What is not due yet, out of a queue into a topic. ``place`` is where both must be."""
+    of_queue, of_topic = _here(place, queue, "move_to_topic"), _here(place, topic, "move_to_topic")
+    if of_topic.desk.bodies.own:
+        raise BadInput(
+            "move_to_topic: a service writes JSON and bytes; give the topic by its name, without your codec."
+        )
+    return _move(of_queue, of_topic, _codec(of_queue), dry_run=dry_run, progress=progress)
+
+
+def _move(
+    queue: HTTPDelayedVerbs[Any], topic: HTTPVerbs[Any], codec: Any, *, dry_run: bool, progress: Progress
+) -> Asking[MovedOver]:
+    if topic.first is not None:
+        yield from ask(topic.first)
+    said = queue_models.MoveToTopic(topic=topic.desk.name, codec=codec, dry_run=dry_run, limit=STEP)
+    request = queue.request(
+        "POST", "/move-to-topic", reader(queue_answers.MovedShown, lambda found: found), said, wait=STEP_S
+    )
+    moved = aside = 0
+    while True:
+        found: queue_answers.MovedShown = yield from ask(request)
+        moved, aside = moved + found.moved, aside + found.aside
+        if progress is not None and found.moved and not dry_run:
+            progress(moved)
+        if found.done:
+            return MovedOver(moved, aside)
+
+
+def _codec(queue: HTTPDelayedVerbs[Any]) -> str:
+    """The name of a queue's codec: the service reads the elements."""
+    for name, codec in CODECS.items():
+        if codec is queue.desk.codec:
+            return name
+    raise BadInput("move_to_topic: a service reads elements by a codec that has a name, and this one is your own.")
+
+
+def migrate(place: Any, topic: Any, to: Any, *, dry_run: bool, progress: Progress) -> Asking[Migrated]:
+    """What waits and what is dead, into another topic. ``place`` is where both must be."""
+    here, there = _here(place, topic, "migrate"), _here(place, to, "migrate")
+    refuse_itself(True, here.desk, there.desk)
+    return _migrate(here, there, dry_run=dry_run, progress=progress)
+
+
+def _migrate(here: HTTPVerbs[Any], there: HTTPVerbs[Any], *, dry_run: bool, progress: Progress) -> Asking[Migrated]:
+    if there.first is not None:
+        yield from ask(there.first)
+    said = topic_models.Migrate(to=there.desk.name, dry_run=dry_run, limit=STEP)
+    request = here.request(
+        "POST", "/migrate", reader(topic_answers.MigratedShown, lambda found: found), said, wait=STEP_S
+    )
+    moved = schedules = 0
+    options: dict[str, None] = {}
+    while True:
+        found: topic_answers.MigratedShown = yield from ask(request)
+        moved, schedules = moved + found.moved, schedules + found.schedules
+        options.update(dict.fromkeys(found.options))
+        if progress is not None and found.moved and not dry_run:
+            progress(moved)
+        if found.done:
+            stay = found.schedules_refused
+            return Migrated(moved, found.refused, found.reserved, schedules, stay, tuple(options))
+
+
+def _here(place: Any, handle: Any, what: str) -> Any:
+    """The verbs of what is in the same namespace of the same service."""
+    if getattr(handle.engine.origin, "place", None) != place:
+        raise refused(what)
+    return handle.verbs

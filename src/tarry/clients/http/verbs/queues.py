@@ -1,0 +1,226 @@
+"""The verbs of shared queues as requests to a service: the names and options of ``DelayedVerbs`` and ``BlockingVerbs``.
+
+What passes is payloads: values are encoded and decoded here, by whatever codec, one of one's own too. An offer carries a
+key, of which the service makes the marks of its elements: sent again after a lost answer, it finds itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from tarry.clients.http.asking import Ask, Asking, ask
+from tarry.clients.http.verbs.saying import cut, given, new_key, nothing, one_after_the_other, reader, segment
+from tarry.clients.http.wire import queue_answers, queue_models
+from tarry.clients.http.wire.queue_answers import base64, payloads
+from tarry.clients.http.wire.reading import queue_stats, set_aside
+from tarry.verbs.delayed.desk import QueueDesk, Taken
+from tarry.verbs.delayed.finding import READ_PAGE, want_of
+from tarry.verbs.delayed.moving import SetAside
+from tarry.verbs.delayed.telling import QueueStats
+from tarry.words.durations import Duration
+
+T = TypeVar("T")
+S = TypeVar("S")
+MOST, MOST_BYTES = 10_000, 4_000_000
+"""One request puts in no more. Among those of one request with one due time the order of offers holds."""
+BYTES: dict[str, Any] = {"codec": "bytes"}
+
+
+class QueueVerbs(Generic[T]):
+    """What the verbs of both ends have in common."""
+
+    def __init__(self, desk: QueueDesk[T], random: Callable[[int], bytes]) -> None:
+        self.desk = desk
+        self.keys = desk.keys
+        self._random = random
+        self._path = f"/v1/queues/{segment(desk.name)}"
+
+    def poison(self) -> Ask[list[SetAside]]:
+        return self._ask("GET", "/poison", queue_answers.Poison, set_aside)
+
+    def stats(self) -> Ask[QueueStats]:
+        return self._ask("GET", "/stats", queue_answers.QueueStatsShown, queue_stats)
+
+    def aside(self, unread: Iterable[tuple[bytes, str]]) -> Asking[Any]:
+        elements = [queue_models.Unread(base64(raw), reason[:10_000]) for raw, reason in unread]
+        for part in cut(elements):
+            yield from ask(self.request("POST", "/aside", nothing, queue_models.Aside(list(part))))
+
+    def _taken(self, values: Sequence[bytes]) -> Asking[list[T]]:
+        """The values of payloads that were taken; those that cannot be read are set aside."""
+        taken: Taken = self.desk.taken(values)
+        if taken.unread:
+            yield from self.aside(taken.unread)
+        return taken.values
+
+    def _some(self, take: Ask[list[bytes]]) -> Asking[list[T]]:
+        while True:
+            found = yield from ask(take)
+            values = yield from self._taken(found)
+            if values or not found:
+                return values
+
+    def _contains(self, values: Iterable[T], *, ready: bool) -> Asking[bool]:
+        wanted = {self.desk.encode(value) for value in values}
+        return self._each(wanted, lambda part: queue_models.Contains(values=part, ready=ready, **BYTES))
+
+    def _each(self, wanted: Iterable[bytes], said: Callable[[list[str]], Any]) -> Asking[bool]:
+        for part in cut([base64(payload) for payload in wanted], MOST):
+            there = yield from ask(
+                self._ask("POST", "/contains", queue_answers.Contained, lambda one: one.contains, said(list(part)))
+            )
+            if not there:
+                return False
+        return True
+
+    def request(self, method: str, path: str, read: Callable[[bytes], S], said: Any = None, **more: Any) -> Ask[S]:
+        """A request about this queue."""
+        return Ask(method, self._path + path, read, said, **more)
+
+    def _ask(self, method: str, path: str, model: type[S], make: Callable[[S], Any], said: Any = None) -> Ask[Any]:
+        return self.request(method, path, reader(model, make), said)
+
+    def _read(self, path: str, said: Any) -> Ask[list[bytes]]:
+        """Takes elements."""
+        return self._ask("POST", path, queue_answers.Elements, lambda found: payloads(found.values), said)
+
+
+class HTTPDelayedVerbs(QueueVerbs[T]):
+    """What is not due yet."""
+
+    def offer(self, value: T, delay: Duration) -> Asking[datetime]:
+        offers = self._offers([self.desk.encode(value)], delay)
+        return _only(offers)
+
+    def offer_many(self, values: Iterable[T], delay: Duration) -> Asking[list[datetime]]:
+        """All are encoded before the first is sent."""
+        return one_after_the_other(self._offers([self.desk.encode(value) for value in values], delay))
+
+    def _offers(self, encoded: list[bytes], delay: Duration) -> list[Ask[list[datetime]]]:
+        span, parts, size = given(delay), list[list[str]](), 0
+        for payload in encoded:
+            if not parts or len(parts[-1]) == MOST or size + len(payload) > MOST_BYTES:
+                parts.append([])
+                size = 0
+            parts[-1].append(base64(payload))
+            size += len(payload)
+        read = reader(queue_answers.Offered, lambda found: found.due)
+        format: Any = self.desk.format
+        requests = []
+        for part in parts:
+            said = queue_models.Offer(part, span, "bytes", format)
+            requests.append(self.request("POST", "/offer", read, said, key=new_key(self._random)))
+        return requests
+
+    def poll(self, n: int) -> Asking[list[T]]:
+        return self._some(self._read("/poll", queue_models.PollQueue(n=want_of(n), **BYTES)))
+
+    def pass_on(self, target: str) -> Ask[T | None]:
+        self.desk.keys_of(target)
+        said = queue_models.PassOn(to=target, **BYTES)
+        return self._ask("POST", "/pass-on", queue_answers.Elements, self._first, said)
+
+    def _first(self, found: queue_answers.Elements) -> Any:
+        return self.desk.seen(payloads(found.values)[0]) if found.values else None
+
+    def remove(self, value: T) -> Ask[bool]:
+        return self._removed("/remove", queue_models.Remove(values=[base64(self.desk.encode(value))], **BYTES))
+
+    def remove_all(self, values: Iterable[T]) -> Asking[bool]:
+        return self._all_removed(list(dict.fromkeys(self.desk.encode(value) for value in values)))
+
+    def _all_removed(self, encoded: list[bytes]) -> Asking[bool]:
+        gone = False
+        for part in cut([base64(payload) for payload in encoded], MOST):
+            said = queue_models.Remove(values=list(part), all=True, **BYTES)
+            gone = (yield from ask(self._removed("/remove", said))) or gone
+        return gone
+
+    def retain_all(self, values: Iterable[T]) -> Ask[bool]:
+        encoded = [base64(self.desk.encode(value)) for value in values]
+        return self._removed("/retain", queue_models.QueueValues(values=encoded, **BYTES))
+
+    def _removed(self, path: str, said: Any) -> Ask[bool]:
+        return self._ask("POST", path, queue_answers.Changed, lambda found: found.changed, said)
+
+    def contains_all(self, values: Iterable[T]) -> Asking[bool]:
+        return self._contains(values, ready=False)
+
+    def peek(self) -> Asking[T | None]:
+        return _first_of(self)
+
+    def page(self, at: int, most: int = READ_PAGE) -> Ask[tuple[list[T], int]]:
+        read = reader(queue_answers.Elements, lambda found: (self._seen(found.values), found.next or 0))
+        query = {**BYTES, "limit": str(most), "start": str(at)}
+        return self.request("GET", "/elements", read, query=query)
+
+    def _seen(self, values: list[str]) -> list[Any]:
+        return [self.desk.seen(payload) for payload in payloads(values)]
+
+    def read_all(self) -> Asking[list[T]]:
+        values, at = yield from ask(self.page(0))
+        while at:
+            more, at = yield from ask(self.page(at))
+            values += more
+        return values
+
+    def size(self) -> Ask[int]:
+        return self._ask("GET", "", queue_answers.QueueSize, lambda found: found.delayed)
+
+    def clear(self) -> Ask[bool]:
+        return self._removed("/clear", None)
+
+
+class HTTPBlockingVerbs(QueueVerbs[T]):
+    """What may be taken."""
+
+    def put(self, value: T) -> Ask[None]:
+        said = queue_models.Put([base64(self.desk.encode(value))], "bytes")
+        return self.request("POST", "/put", nothing, said)
+
+    def poll(self, n: int) -> Asking[list[T]]:
+        return self._some(self._read("/take", queue_models.Take(n=want_of(n), **BYTES)))
+
+    def read(self, payload: bytes) -> Asking[list[T]]:
+        return self._taken([payload])
+
+    def peek(self) -> Ask[T | None]:
+        def first(found: queue_answers.Elements) -> Any:
+            return self.desk.seen(payloads(found.values)[0]) if found.values else None
+
+        return self.request("GET", "/peek", reader(queue_answers.Elements, first), query=BYTES)
+
+    def contains(self, value: T) -> Asking[bool]:
+        return self._contains([value], ready=True)
+
+    def size(self) -> Ask[int]:
+        return self._ask("GET", "", queue_answers.QueueSize, lambda found: found.ready)
+
+    def another(self, name: str) -> HTTPBlockingVerbs[T]:
+        return HTTPBlockingVerbs(self.desk.another(name), self._random)
+
+
+def take_from_any(queues: Sequence[str], seconds: float) -> Ask[tuple[str | None, list[bytes]]]:
+    """The first element of any of them."""
+    said = queue_models.TakeFromAny(queues=list(queues), n=1, wait=f"{round(seconds * 1_000_000)}us", codec="bytes")
+    read = reader(queue_answers.TakenElements, lambda found: (found.queue, payloads(found.values)))
+    return Ask("POST", "/v1/take", read, said, wait=seconds)
+
+
+def _only(requests: Sequence[Ask[list[datetime]]]) -> Asking[datetime]:
+    found = yield from ask(requests[0])
+    return found[0]
+
+
+def _first_of(verbs: HTTPDelayedVerbs[T]) -> Asking[T | None]:
+    """The first that can be read."""
+    at, most = 0, 1
+    while True:
+        values, at = yield from ask(verbs.page(at, most))
+        if values:
+            return values[0]
+        if not at:
+            return None
+        most = READ_PAGE

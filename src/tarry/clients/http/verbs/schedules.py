@@ -1,0 +1,103 @@
+"""The verbs of schedules as requests to a service: the names and options of ``ScheduleVerbs``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from tarry.clients.http.asking import Ask
+from tarry.clients.http.verbs.saying import attempts_of, done, reader, said_of, segment, span_of
+from tarry.clients.http.verbs.topics import HTTPVerbs
+from tarry.clients.http.wire import schedule_answers, schedule_models
+from tarry.clients.http.wire.reading import schedule
+from tarry.clients.scheduling import Schedule, said
+from tarry.errors import BadInput
+from tarry.verbs.codecs import Bodies
+from tarry.verbs.jobs import options
+from tarry.verbs.jobs.topic import TopicDesk
+from tarry.verbs.schedules.plans import Missed, id_of
+from tarry.words.durations import Duration
+
+UNKNOWN = "unknown_schedule"
+
+
+class HTTPScheduleVerbs:
+    """Each answers what to ask. ``verbs`` gives the verbs of a topic by its name."""
+
+    def __init__(self, verbs: Callable[[str], HTTPVerbs[Any]]) -> None:
+        self._verbs = verbs
+
+    def verbs(self, topic: Any) -> HTTPVerbs[Any]:
+        """A topic's verbs: of the topic itself, or by its name."""
+        found: Any = topic.verbs if hasattr(topic, "verbs") else self._verbs(topic)
+        if not isinstance(found, HTTPVerbs):
+            raise BadInput(f"topic: {topic.name} is one of another client's; give its name.")
+        return found
+
+    def desk(self, topic: Any) -> TopicDesk[Any]:
+        return self.verbs(topic).desk
+
+    def put(
+        self,
+        topic: Any,
+        id: str,
+        body: Any,
+        every: Duration | None,
+        cron: str | None,
+        tz: str,
+        first: datetime | None,
+        missed: Missed,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        headers: Mapping[str, str] | None,
+        max_lateness: Duration | None,
+    ) -> Ask[Schedule]:
+        verbs = self.verbs(topic)
+        opts = options.options(0, None, "error", ttr, max_attempts, headers, max_lateness)
+        said(verbs.desk, id, body, every, cron, tz, first, missed, opts)
+        model = schedule_models.PutSchedule(
+            every=span_of(every),
+            cron=cron,
+            tz=tz,
+            first=first,
+            missed=missed,
+            **said_of(verbs.desk.bodies, body),
+            ttr=span_of(ttr),
+            max_attempts=attempts_of(max_attempts),
+            max_lateness=span_of(max_lateness),
+            headers=headers,
+        )
+        return verbs.request("PUT", _path(id), _one(verbs.desk.bodies), model)
+
+    def get(self, topic: Any, id: str) -> Ask[Schedule | None]:
+        id_of(id)
+        verbs = self.verbs(topic)
+        read: Callable[[bytes], Schedule | None] = _one(verbs.desk.bodies)
+        return verbs.request("GET", _path(id), read, absent=(UNKNOWN, None))
+
+    def list(self, topic: Any) -> Ask[list[Schedule]]:
+        if topic is None:
+            return Ask("GET", "/v1/schedules", _many(lambda name: self.desk(name).bodies))
+        verbs = self.verbs(topic)
+        return verbs.request("GET", "/schedules", _many(lambda _: verbs.desk.bodies))
+
+    def switch(self, topic: Any, id: str, what: Any) -> Ask[bool]:
+        id_of(id)
+        verbs = self.verbs(topic)
+        method, path = ("DELETE", _path(id)) if what == "delete" else ("POST", f"{_path(id)}/{what}")
+        return verbs.request(method, path, done, absent=(UNKNOWN, False))
+
+
+def _path(id: str) -> str:
+    return f"/schedules/{segment(id)}"
+
+
+def _one(bodies: Bodies[Any]) -> Callable[[bytes], Schedule]:
+    return reader(schedule_answers.ScheduleShown, lambda found: schedule(found, bodies))
+
+
+def _many(bodies: Callable[[str], Bodies[Any]]) -> Callable[[bytes], list[Schedule]]:
+    return reader(
+        schedule_answers.Schedules, lambda found: [schedule(one, bodies(one.topic)) for one in found.schedules]
+    )

@@ -1,0 +1,18 @@
+"""What requests about locks say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tarry.clients.http.wire.words import Strict, shaped
+
+LockName = Annotated[str, Meta(description="as the applications call it"), shaped("^.", minLength=1)]
+
+
+class LocksQuery(Strict):
+    """Which locks, and where the page begins. ``all``: those that are free, too."""
+
+    all: bool = False
+    cursor: Annotated[str, shaped(r"^[0-9]{1,4}-[0-9]{1,19}$")] | None = None

@@ -1,0 +1,61 @@
+"""What requests about map caches are answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from tarry.clients.http.wire.words import Answer, Milliseconds, Moment
+from tarry.verbs.mapcache.shapes import MapStats, Mode
+
+
+class MapSize(Struct):
+    """``size``: entries that live; ``expired``: those that wait for the evictor, unseen; ``max_size`` ``null``: unlimited.
+
+    ``mode``: what goes when it is full, ``LRU`` or ``LFU``; ``keepers``: the evictor and its deputy.
+    """
+
+    now: Moment
+    size: int
+    expired: int
+    next_expiry: Moment | None
+    max_size: int | None
+    mode: Mode
+    listened: bool
+    keepers: int
+
+
+class MapEntry(Struct):
+    """As the codecs read them; ``bytes``, and what a codec cannot read, as base64 text."""
+
+    key: Any
+    value: Any
+
+
+class MapPage(Answer):
+    """Without ``cursor`` it is the last page; with one there may be more, even if this page is empty."""
+
+    entries: list[MapEntry]
+    cursor: str | None = None
+
+
+class EntryLooked(Struct, omit_defaults=True):
+    """``value`` is left out where there is none, or its time to live is over; ``there``: its idle time is not over, either.
+
+    ``remaining_ms``: how long it lives yet, the shorter of its two times; ``null``: for ever.
+    """
+
+    there: bool
+    value: Any | UnsetType = UNSET
+    remaining_ms: Milliseconds | UnsetType | None = UNSET
+
+
+class EntriesLooked(Struct):
+    """In the order of the keys."""
+
+    entries: list[EntryLooked]
+
+
+def map_size(now: MapStats) -> MapSize:
+    return MapSize(**{name: getattr(now, name) for name in MapSize.__struct_fields__})

@@ -1,0 +1,104 @@
+"""What requests about shared queues say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from tarry.clients.http.wire.words import Base64, Limit, Name, Span, Strict, Wait
+
+CodecName = Literal["kryo5", "river", "json", "string", "long", "bytes"]
+Values = Annotated[list[Any], Meta(max_length=10_000, description="what the codec takes; bytes as base64 text")]
+
+
+class QueueQuery(Strict):
+    """The codec of the Java application."""
+
+    codec: CodecName = "kryo5"
+
+
+class ListQueueQuery(QueueQuery):
+    """``limit``: how many, at most 10,000; ``start``: the place of the first in the order of offers."""
+
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+    start: Annotated[int, Meta(ge=0, le=2**53 - 1)] = 0
+
+
+class QueueValues(QueueQuery, kw_only=True):
+    """Elements."""
+
+    values: Values
+
+
+class Offer(Strict):
+    """Elements to put in, with one delay; ``bytes`` elements as base64 text."""
+
+    values: Annotated[list[Any], Meta(min_length=1, max_length=10_000)]
+    delay: Span = 0
+    codec: CodecName = "kryo5"
+    format: Literal["Bc0Lc0", "dLc0"] | None = None
+
+
+class Put(Strict):
+    """Elements to be taken at once."""
+
+    values: Annotated[list[Any], Meta(min_length=1, max_length=1000)]
+    codec: CodecName = "kryo5"
+
+
+class Remove(QueueValues, kw_only=True):
+    """``all``: every element that is equal to one of these; else the first that is equal to the only one."""
+
+    all: bool = False
+
+
+class Contains(QueueValues, kw_only=True):
+    """``ready``: among those that may be taken; else among those that are not moved yet."""
+
+    ready: bool = False
+
+
+class PollQueue(QueueQuery):
+    """Those that were offered first, whenever they are due."""
+
+    n: Limit = 1
+
+
+class PassOn(QueueQuery, kw_only=True):
+    """``to``: the queue into whose list it goes."""
+
+    to: Annotated[str, Meta(min_length=1)]
+
+
+class Take(PollQueue):
+    """``wait`` at most 60 s."""
+
+    wait: Wait = 0
+
+
+class TakeFromAny(Take, kw_only=True):
+    """The first of the queues, in this order, that has anything."""
+
+    queues: Annotated[list[Name], Meta(min_length=1, max_length=100)]
+
+
+class Unread(Strict):
+    """A payload that its consumer could not use."""
+
+    raw_base64: Base64
+    reason: Annotated[str, Meta(max_length=10_000)]
+
+
+class Aside(Strict):
+    """What was taken, and is to be kept beside the queue."""
+
+    elements: Annotated[list[Unread], Meta(min_length=1, max_length=1000)]
+
+
+class MoveToTopic(QueueQuery, kw_only=True):
+    """``limit``: about so many in one request; ``dry_run``: only how many would move."""
+
+    topic: Name
+    dry_run: bool = False
+    limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

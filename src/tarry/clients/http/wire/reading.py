@@ -1,0 +1,184 @@
+"""A service's answers as the library's own values: the same classes, made of JSON instead of a script's reply."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from dataclasses import fields
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from msgspec import UNSET
+
+from tarry.clients import scheduling
+from tarry.clients.http.wire import (
+    answers,
+    guarded_answers,
+    lock_answers,
+    map_answers,
+    queue_answers,
+    schedule_answers,
+    topic_answers,
+)
+from tarry.clients.scheduling import Schedule
+from tarry.errors import BodyError
+from tarry.verbs.codecs import JSON, RAW, Bodies
+from tarry.verbs.delayed.moving import SetAside
+from tarry.verbs.delayed.telling import QueueStats
+from tarry.verbs.guarded.desk import GuardedStats, Item
+from tarry.verbs.jobs import stored
+from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Lateness, Limited, Stats
+from tarry.verbs.jobs.shapes import Added, JobInfo, Page
+from tarry.verbs.jobs.taking import RawJob, Taken
+from tarry.verbs.locks.shapes import LockState
+from tarry.verbs.mapcache.shapes import MapStats
+from tarry.verbs.schedules.plans import About, Kept, Plan
+from tarry.verbs.schedules.rhythms import Rhythm
+from tarry.words import rates
+from tarry.words.durations import MILLISECOND, moment
+from tarry.words.rates import Rate
+
+T = TypeVar("T")
+
+
+def added(job: answers.AddedJob) -> Added:
+    return Added(job.id, job.created, job.state, job.due)
+
+
+def taken(found: answers.PoppedJobs) -> list[Taken]:
+    """Each job as a script would have answered it alone: one answer may have jobs of many partitions, each with a receipt and
+    a moment of its own."""
+    return [Taken(_moment_of(job), job.receipt, 0, 0, False, [_raw(job)]) for job in found.jobs]
+
+
+def _moment_of(job: answers.PoppedJob) -> int:
+    """When it was handed out, by its server's clock."""
+    return moment(job.due) + round(job.lateness_ms * MILLISECOND)
+
+
+def _raw(job: answers.PoppedJob) -> RawJob:
+    return job.id.encode(), _record(job), job.attempt, moment(job.due), round(job.ttr_ms * MILLISECOND)
+
+
+def _record(job: answers.Job, ttr_ms: float | None = None, max_attempts: int | None = None) -> bytes:
+    """The record as it is stored; nothing, where the service could not read it."""
+    if job.created is None:
+        return b""
+    body, flag = _body(job)
+    return stored.record(moment(job.created), flag, round(ttr_ms or 0), max_attempts or 0, job.headers, body)
+
+
+def _body(job: answers.Carried | guarded_answers.GuardedItem) -> tuple[bytes, int]:
+    if job.body is not UNSET:
+        return bytes(job.body), JSON
+    return b64decode(job.body_base64 or ""), JSON if job.coded else RAW
+
+
+def info(job: answers.JobShown, bodies: Bodies[T]) -> JobInfo[T]:
+    since = job.due or job.reserved_until or job.died
+    run = stored.Run(
+        attempt=job.attempts,
+        limit=0,
+        receipt=job.receipt or 0,
+        first_failure=moment(job.first_failure) if job.first_failure else 0,
+        holder=job.holder or "",
+        fault="\n".join([job.reason or "", *([job.error] if job.error else [])]),
+    )
+    record = _record(job, job.ttr_ms, job.max_attempts)
+    raw = [job.id.encode(), job.state.encode(), moment(since) if since else 0, record, stored.run_record(run)]
+    return JobInfo(job.topic, bodies, raw)
+
+
+def page(found: answers.JobPage, bodies: Bodies[T]) -> Page[T]:
+    return Page(tuple(info(job, bodies) for job in found.jobs), found.cursor)
+
+
+def stats(now: topic_answers.TopicStats) -> Stats:
+    names = [name for name in now.__struct_fields__ if name not in ("lateness", "limited")]
+    said: dict[str, Any] = {name: getattr(now, name) for name in names}
+    said["limited"] = now.limited and Limited(now.limited.why, now.limited.until)
+    return Stats(**said, lateness=Lateness.of({int(bucket): n for bucket, n in now.lateness.buckets.items()}))
+
+
+def histogram(found: topic_answers.TopicHistogram) -> Histogram:
+    return Histogram(found.now, found.start, _ms(found.width_ms), found.before, tuple(found.counts), found.after)
+
+
+def check(found: topic_answers.TopicCheck) -> Check:
+    return Check(found.looked_at, tuple(found.faults))
+
+
+def defaults(now: topic_answers.TopicDefaults) -> Defaults:
+    keep, latest = [None if span is None else _ms(span) for span in (now.keep_ms, now.max_lateness_ms)]
+    return Defaults(_ms(now.ttr_ms), now.max_attempts, keep, _rate(now.rate), now.burst, now.concurrency, latest)
+
+
+def _rate(text: str | None) -> Rate | None:
+    if text is None:
+        return None
+    count, us = rates.rate(text.replace(" ", ""))
+    return Rate(count, timedelta(microseconds=us))
+
+
+def _ms(span: float) -> timedelta:
+    return timedelta(microseconds=round(span * MILLISECOND))
+
+
+# ── queues, maps, locks ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def set_aside(found: queue_answers.Poison) -> list[SetAside]:
+    return [SetAside(b64decode(one.raw_base64), one.reason) for one in found.elements]
+
+
+def queue_stats(now: queue_answers.QueueStatsShown) -> QueueStats:
+    return QueueStats(**{field.name: getattr(now, field.name) for field in fields(QueueStats)})
+
+
+def map_stats(name: str, now: map_answers.MapSize) -> MapStats:
+    return MapStats(name, **{name: getattr(now, name) for name in now.__struct_fields__})
+
+
+def lock_state(now: lock_answers.LockShown) -> LockState:
+    remaining = None if now.remaining_ms is None else _ms(now.remaining_ms)
+    return LockState(now.lock, now.held, now.holder, now.depth, now.token, remaining, now.waiting)
+
+
+def items(found: guarded_answers.GuardedItems, bodies: Bodies[Any]) -> list[Item[Any]]:
+    return [Item(_value(one, bodies), one.due, _ms(one.lateness_ms)) for one in found.items]
+
+
+def _value(one: guarded_answers.GuardedItem, bodies: Bodies[Any]) -> Any:
+    """As it is, where it cannot be read: it is out of the queue already, and better so than lost."""
+    raw, flag = _body(one)
+    try:
+        return bodies.decode(raw, flag)
+    except BodyError:
+        return raw
+
+
+def guarded_stats(now: guarded_answers.GuardedStatsShown) -> GuardedStats:
+    return GuardedStats(now.size, now.overdue, now.next_due, _ms(now.lateness_ms))
+
+
+# ── schedules ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def schedule(now: schedule_answers.ScheduleShown, bodies: Bodies[Any]) -> Schedule:
+    rhythm = Rhythm(0 if now.every_ms is None else round(now.every_ms * MILLISECOND), now.cron or "", now.tz or "UTC")
+    last, changed = moment(now.last) if now.last else 0, moment(now.changed)
+    about, value = About(now.missed), _head_and_body(now)
+    plan = Plan(now.id, now.paused, last, changed, now.fired, now.skipped, rhythm, about, value, now.damaged)
+    orphaned, declared = now.orphaned, None if now.declared is None else moment(now.declared)
+    next = None if now.next is None else moment(now.next)
+    return scheduling.shown(now.topic, bodies, Kept(plan, next, now.from_code, orphaned, now.version, declared))
+
+
+def _head_and_body(now: schedule_answers.ScheduleShown) -> bytes:
+    """As they are stored; nothing, where the service could not read them."""
+    if now.unreadable is not None:
+        return b""
+    body, flag = _body(now)
+    latest = None if now.max_lateness_ms is None else round(now.max_lateness_ms * MILLISECOND)
+    attempts = 0 if now.max_attempts is UNSET else stored.NO_LIMIT if now.max_attempts is None else now.max_attempts
+    headers = stored.pack_headers(now.headers)
+    return stored.pack_head(flag, round(now.ttr_ms or 0), attempts, stored.NO_NONCE, headers, latest) + body

@@ -1,0 +1,90 @@
+"""What requests about schedules are answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from tarry.clients.http.wire.answers import Carried, carried
+from tarry.clients.http.wire.words import Milliseconds, Moment, ms
+from tarry.errors import BodyError
+from tarry.verbs.jobs import stored
+from tarry.verbs.schedules.plans import Missed
+from tarry.words.durations import as_timedelta
+
+if TYPE_CHECKING:
+    from tarry.clients.scheduling import Schedule
+
+
+class ScheduleShown(Carried, kw_only=True):
+    """A schedule as it is now. ``next`` is left out while it is paused; ``orphaned``: no worker's code declares it any more;
+    ``damaged``: what is stored cannot be read, put it anew or delete it.
+
+    ``last``: the last occurrence that was attended to since it was changed. ``version`` marks the definition that code declared
+    last, ``declared`` says when. ``ttr_ms``, ``max_attempts`` (``null``: no limit) and ``max_lateness_ms`` are those of its jobs,
+    left out where the topic's hold.
+    """
+
+    every_ms: Milliseconds | None = None
+    cron: str | None = None
+    tz: str | None = None
+    missed: Missed
+    next: Moment | None = None
+    last: Moment | None = None
+    paused: bool
+    fired: int
+    skipped: int
+    from_code: bool
+    orphaned: bool
+    version: str | None = None
+    declared: Moment | None = None
+    changed: Moment
+    damaged: bool = False
+    ttr_ms: Milliseconds | None = None
+    max_attempts: int | UnsetType | None = UNSET
+    max_lateness_ms: Milliseconds | None = None
+
+
+class Schedules(Struct):
+    """By topic, then by the next occurrence; paused ones last."""
+
+    schedules: list[ScheduleShown]
+
+
+def schedule(now: Schedule) -> ScheduleShown:
+    return ScheduleShown(
+        **carried(now),
+        every_ms=None if now.every is None else ms(now.every),
+        cron=now.cron,
+        tz=now.tz,
+        missed=now.missed,
+        next=now.next,
+        last=now.last,
+        paused=now.paused,
+        fired=now.fired,
+        skipped=now.skipped,
+        from_code=now.from_code,
+        orphaned=now.orphaned,
+        version=now.version,
+        declared=now.declared,
+        changed=now.changed,
+        damaged=now.damaged,
+        **_of_jobs(now),
+    )
+
+
+def _of_jobs(now: Schedule) -> dict[str, Any]:
+    """What the schedule says of its jobs; nothing where that cannot be read."""
+    try:
+        head = now.head
+    except BodyError:
+        return {}
+    said: dict[str, Any] = {}
+    if head.ttr_ms:
+        said["ttr_ms"] = head.ttr_ms
+    if head.max_attempts:
+        said["max_attempts"] = None if head.max_attempts == stored.NO_LIMIT else head.max_attempts
+    if head.latest is not None:
+        said["max_lateness_ms"] = ms(as_timedelta(head.latest))
+    return said

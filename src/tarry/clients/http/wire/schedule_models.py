@@ -1,0 +1,35 @@
+"""What requests about schedules say."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from tarry.clients.http.wire.words import AnyJson, Attempts, Base64, Headers, Moment, Span, Strict, shaped
+from tarry.verbs.schedules.plans import Missed
+
+ScheduleName = Annotated[
+    str,
+    shaped(r"^[^\s\x00-\x1f\x7f-\x9f{}]+$", minLength=1, maxLength=160),
+    Meta(description="1 to 160 bytes of UTF-8"),
+]
+
+
+class PutSchedule(Strict):
+    """``every``, or ``cron`` in the time zone ``tz``. ``first``: the first moment of ``every``. Without a body it is ``null``.
+
+    ``missed``: what becomes of occurrences that nobody was there for. The rest is as for a job.
+    """
+
+    every: Span | None = None
+    cron: Annotated[str, Meta(max_length=200)] | None = None
+    tz: Annotated[str, Meta(max_length=100)] = "UTC"
+    first: Moment | None = None
+    missed: Missed = "once"
+    body: AnyJson | UnsetType = UNSET
+    body_base64: Base64 | None = None
+    ttr: Span | None = None
+    max_attempts: Attempts | UnsetType | None = UNSET
+    max_lateness: Span | None = None
+    headers: Headers | None = None

@@ -1,0 +1,70 @@
+"""What requests about topics say: looking at them, and ruling them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, Meta, UnsetType
+
+from tarry.clients.http.wire.words import Attempts, Limit, Moment, Name, RateText, Span, Strict, WholeRate, Words
+from tarry.verbs.jobs.shapes import State
+
+
+class ListQuery(Strict):
+    """Which jobs, and where the page begins."""
+
+    state: State | None = None
+    due_after: Moment | None = None
+    due_before: Moment | None = None
+    limit: Limit = 100
+    cursor: str | None = None
+
+
+class HistogramQuery(Strict):
+    """``buckets`` over ``span``, from ``start`` (after now, or a moment), or ``past`` before now."""
+
+    start: str = "0"
+    span: Words = "1h"
+    buckets: Limit = 60
+    past: Words = "0"
+
+
+class Pause(Strict, rename={"for_": "for"}):
+    """``for``: how long; without it until ``resume``."""
+
+    for_: Span | None = None
+
+
+class Purge(Strict):
+    """``state``: only these; without it all."""
+
+    state: State | None = None
+
+
+class Configure(Strict):
+    """What is not named stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept for ever, no such limit.
+
+    ``rate``: jobs a second, or text such as ``"100/m"``.
+    """
+
+    ttr: Span | UnsetType | None = UNSET
+    max_attempts: Attempts | UnsetType | None = UNSET
+    keep: Span | UnsetType | None = UNSET
+    rate: WholeRate | RateText | UnsetType | None = UNSET
+    burst: WholeRate | UnsetType | None = UNSET
+    concurrency: WholeRate | UnsetType | None = UNSET
+    max_lateness: Span | UnsetType | None = UNSET
+
+
+class PutPartitions(Strict):
+    """``number``: so many topics behind one name."""
+
+    number: Annotated[int, Meta(ge=1, le=1024)]
+
+
+class Migrate(Strict):
+    """``to``: another topic of the namespace; ``limit``: about so many in one request; ``dry_run``: only how many would move."""
+
+    to: Name
+    dry_run: bool = False
+    limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

@@ -1,0 +1,126 @@
+"""Guarded queues (article 002's): values go in with a delay, and come out when they are due.
+
+What was polled is out of the queue: a client that goes while it waits loses nothing, but what an answer that is lost on its
+way carried is lost. Topics keep jobs until they are finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tarry.clients.http.wire import bodies, guarded_answers, guarded_models, queue_answers
+from tarry.programs.service import again, keyed
+from tarry.programs.service.problems import Forbidden
+from tarry.programs.service.sharing import waiting
+from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, Example, Table, each
+from tarry.verbs.guarded import scripted
+from tarry.words.durations import as_datetime
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.guarded import AsyncGuardedQueue
+    from tarry.programs.service.exchange import Exchange
+
+table = Table("guarded")
+QUEUE = "/v1/guarded/{queue}"
+_PATH = {"queue": "reminders"}
+_DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
+_BODY = msgspec.Raw(b'{"to": "ann"}')
+
+
+def queue_of(x: Exchange, layout: str, max_lateness: Any = None) -> AsyncGuardedQueue[bodies.Body]:
+    """The queue that the path names, whose values pass through as they are. Raises ``BadInput``."""
+    if layout == "article" and x.namespace != x.door.settings.namespaces[0]:
+        raise Forbidden("The article's layout has no namespace; use the service's first one, and a token of it.")
+    passing = bodies.Passing(x.door.settings.max_body)
+    return x.client.guarded_queue(x.path["queue"], layout=layout, type=passing, max_lateness=max_lateness)
+
+
+def count_of(said: Any) -> int:
+    """How many items a request asks for."""
+    return int(said.count)
+
+
+@table.row(
+    "POST",
+    QUEUE + "/push",
+    may=PRODUCE,
+    takes=guarded_models.PushItems,
+    gives=queue_answers.Offered,
+    jobs=each("items"),
+    example=Example(
+        guarded_models.PushItems(items=[guarded_models.Pushed(body=_BODY, delay=20)]),
+        queue_answers.Offered([_DUE]),
+        _PATH,
+    ),
+)
+async def push(x: Exchange) -> queue_answers.Offered:
+    """Puts values in, each to be handed out after its delay. Answers when each is due.
+
+    Equal values are different items, but in the article's layout, where the last push decides. The header
+    `Idempotency-Key` makes a repeated request harmless, unless an item was polled in between.
+    """
+    queue = queue_of(x, x.said.layout)
+    desk = replace(queue._desk, random=keyed.marks_of(x.headers))
+    pairs = [(bodies.given(one.body, one.body_base64, one.coded), one.delay) for one in x.said.items]
+    engine = again.Repeating(queue.engine) if keyed.HEADER in x.headers else x.engine
+    scores = await engine.run(scripted.push(desk, desk.members(pairs)))
+    return queue_answers.Offered([as_datetime(score * desk.unit) for score in scores])
+
+
+@table.row(
+    "POST",
+    QUEUE + "/poll",
+    may=CONSUME,
+    takes=guarded_models.PollGuarded,
+    gives=guarded_answers.GuardedItems,
+    jobs=count_of,
+    refuses=("fallen_behind",),
+    example=Example(
+        guarded_models.PollGuarded(wait="30s"),
+        guarded_answers.GuardedItems([guarded_answers.GuardedItem(body=_BODY, due=_DUE, lateness_ms=0.4)]),
+        _PATH,
+    ),
+)
+async def poll(x: Exchange) -> guarded_answers.GuardedItems:
+    """Takes out up to `count` items that are due, the first first; waits up to 60 s for one.
+
+    A client that goes while it waits is handed nothing. With `max_lateness` nothing is taken when the first is later.
+    """
+    said = x.said
+    queue = queue_of(x, said.layout, said.max_lateness)
+    polled = await x.held(queue._in_time(said.count, asyncio.get_running_loop().time() + waiting(said.wait)))
+    if polled is None:
+        return guarded_answers.GuardedItems([])
+    await x.unless_gone(lambda: x.client.engine.run(scripted.give_back(queue._desk, polled)))
+    return guarded_answers.items(queue._items(polled))
+
+
+@table.row(
+    "GET",
+    QUEUE,
+    may=ANY,
+    asks=guarded_models.GuardedQuery,
+    gives=guarded_answers.GuardedStatsShown,
+    example=Example(answer=guarded_answers.GuardedStatsShown(12, 0, _DUE, 0.0), path=_PATH),
+)
+async def stats(x: Exchange) -> guarded_answers.GuardedStatsShown:
+    """How many items there are, how many are due, and how late the first is."""
+    return guarded_answers.guarded_stats(await queue_of(x, x.asked.layout).stats())
+
+
+@table.row(
+    "POST",
+    QUEUE + "/clear",
+    may=ADMIN,
+    takes=guarded_models.ClearGuarded,
+    gives=queue_answers.Changed,
+    example=Example(guarded_models.ClearGuarded(), queue_answers.Changed(True), _PATH),
+)
+async def clear(x: Exchange) -> queue_answers.Changed:
+    """Takes out everything."""
+    return queue_answers.Changed(await queue_of(x, x.said.layout).clear())

@@ -1,0 +1,153 @@
+"""What requests about shared queues have in common: names, values as JSON, and taking what must not be lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tarry.clients.http.wire import queue_answers, words
+from tarry.clients.migrating import MovedOver, rehearse
+from tarry.clients.migrating import move_to_topic as moving_to
+from tarry.errors import BadInput
+from tarry.idea.calls import Command
+from tarry.programs.service.problems import Forbidden
+from tarry.verbs.delayed import moving
+from tarry.verbs.delayed.desk import QueueDesk
+from tarry.verbs.redisson.codecs import codec_for
+from tarry.words.durations import SECOND, Duration, microseconds
+
+if TYPE_CHECKING:
+    from tarry.clients.aio.blocking import AsyncBlockingQueue
+    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.aio.delayed import AsyncDelayedQueue
+    from tarry.programs.service.exchange import Exchange
+
+OURS = ("tarry:", "redisson_")
+"""Keys that begin so belong to topics, or are the inside of other queues."""
+PAGE = 1000
+
+
+def waiting(wait: Duration) -> float:
+    """Seconds to wait. Raises ``BadInput``."""
+    seconds = microseconds(wait, "wait") / SECOND
+    if seconds > words.MOST_WAIT_S:
+        raise BadInput(f"wait: at most {words.MOST_WAIT_S} s; ask again when they are over.")
+    return seconds
+
+
+def own(x: Exchange) -> None:
+    """Raises ``Forbidden`` in any namespace but the service's first."""
+    if x.namespace != x.door.settings.namespaces[0]:
+        raise Forbidden("Queues have no namespace; use the service's first one, and a token of it.")
+
+
+def name_of(name: str) -> str:
+    """The name of a queue. Raises ``BadInput`` for one that is the inside of something else."""
+    if name.startswith(OURS):
+        raise BadInput(f"queue: a name that begins with {' or '.join(OURS)} is the inside of something else.")
+    return name
+
+
+def queue_of(x: Exchange, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
+    """The queue that the path names. Raises ``BadInput``."""
+    own(x)
+    return open_queue(x, x.path["queue"], codec, format)
+
+
+def open_queue(x: Exchange, name: str, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
+    """A queue by its name. Raises ``BadInput``."""
+    return x.door.clients[x.door.settings.namespaces[0]].delayed_queue(name_of(name), codec=codec, format=format)
+
+
+def values(given: Sequence[Any], codec: str, what: str = "values") -> list[Any]:
+    """What JSON gives. Raises ``BadInput``."""
+    if codec != "bytes":
+        return list(given)
+    try:
+        return queue_answers.payloads(given)
+    except (ValueError, TypeError) as fault:
+        raise BadInput(f"{what}: with the codec bytes each is base64 text: {fault}.") from None
+
+
+def only(given: Sequence[Any]) -> Any:
+    """The only one. Raises ``BadInput``."""
+    if len(given) != 1:
+        raise BadInput(f"values: {len(given)} given; without all it is one.")
+    return given[0]
+
+
+def wanted(said: Any) -> int:
+    """How many elements a request asks for."""
+    return int(said.n)
+
+
+async def put(client: AsyncClient, desk: QueueDesk[Any], given: Sequence[Any]) -> None:
+    """At the end of the list, all at once."""
+    payloads = [desk.encode(value) for value in given]
+    await client.engine.run(Command((b"RPUSH", desk.keys.ready, *payloads), int))
+
+
+async def set_aside(client: AsyncClient, desk: QueueDesk[Any], unread: Sequence[Any]) -> None:
+    """Beside the queue, with the reasons."""
+    raw = values([one.raw_base64 for one in unread], "bytes")
+    reasons = [" ".join(one.reason.split()) for one in unread]
+    await client.engine.run(moving.aside(desk.keys, list(zip(raw, reasons, strict=True))))
+
+
+# ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def take(x: Exchange, names: Sequence[str]) -> tuple[str | None, list[Any]]:
+    """Values of the first queue that has any; what the codec cannot read is set aside, and the next ones are taken."""
+    seconds = waiting(x.said.wait)
+    until = asyncio.get_running_loop().time() + seconds
+    queues = [x.client.blocking_queue(name, codec="bytes") for name in names]
+    codec = codec_for(x.said.codec)
+    while True:
+        queue, payloads = await _payloads(x, queues, x.said.n, seconds)
+        if queue is None:
+            return None, []
+        desk = x.client.blocking_queue(queue.name, codec=codec).verbs.desk
+        taken = desk.taken(payloads)
+        if taken.unread:
+            await x.client.engine.run(moving.aside(desk.keys, taken.unread))
+        if taken.values:
+            return queue.name, taken.values
+        seconds = max(until - asyncio.get_running_loop().time(), 0)
+
+
+async def _payloads(
+    x: Exchange, queues: Sequence[AsyncBlockingQueue[Any]], n: int, seconds: float
+) -> tuple[AsyncBlockingQueue[Any] | None, list[bytes]]:
+    """Payloads, as they are. A client that has gone gets nothing: they are at the head of their list again, in order."""
+    found: list[bytes] = []
+    for queue in queues:
+        found = await queue.poll(n)
+        if found:
+            break
+    else:
+        if not seconds:
+            return None, []
+        pair = await x.held(x.client.engine.take_payload([queue.verbs.keys for queue in queues], seconds))
+        if pair is None:
+            return None, []
+        queue, found = next(queue for queue in queues if queue.verbs.keys.ready == pair[0]), [pair[1]]
+    ready = queue.verbs.keys.ready
+    await x.unless_gone(lambda: x.client.engine.run(moving.give_back(ready, found)))
+    return queue, found
+
+
+# ── moving ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def move_to_topic(
+    client: AsyncClient, queue: AsyncDelayedQueue[Any], topic: str, *, dry_run: bool, limit: int
+) -> tuple[MovedOver, bool]:
+    """Some of what is not due yet, and whether that was all."""
+    chosen = client.topic(topic)
+    if dry_run:
+        return await client.engine.run(rehearse(queue.verbs.desk, chosen.verbs)), True
+    await client.engine.introduce(topic)
+    found = await client.engine.run(moving_to(queue.verbs.desk, chosen.verbs, most=limit))
+    return found, found.moved + found.aside < limit

@@ -1,0 +1,223 @@
+"""What a machine reaches that may only reach the service: one story over both clients of it, by its own time.
+
+Queues, guarded queues and schedules have their stories told over HTTP where they are told of the library, too
+(tests/delayed, tests/guarded, tests/story); here is what is left, and what only HTTP has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+import tarry
+from service.faces import Face
+from service.test_gone import until
+from tarry import BadInput, ServerUnfit
+from tarry.clients.http.verbs import queues as queue_verbs
+from tarry.clients.migrating import MovedOver
+from tarry.idea.calls import Command
+from tarry.verbs.jobs import durable
+
+
+def test_a_lock_is_looked_at_and_taken_away(face: Face, name: str) -> None:
+    lock = face.far.lock(name)
+    assert not face.do(lock.state).held
+    with face.near.lock(name) as grant:
+        now = face.do(lock.state)
+        assert (now.name, now.held, now.depth, now.token) == (name, True, 1, grant.token)
+        assert timedelta(seconds=20) < now.remaining <= timedelta(seconds=30)
+        assert face.do(lock.force_release)
+        with pytest.raises(tarry.LockLost):
+            grant.check()
+        with pytest.raises(tarry.LockLost):
+            grant.release()
+    assert not face.do(lock.force_release)
+    with pytest.raises(ServerUnfit, match="Over HTTP a lock is looked at"):
+        face.do(lock.acquire, wait=0)
+
+
+@pytest.mark.parametrize("codec", ["string", "kryo5"])
+def test_a_map_is_looked_at_and_nothing_changes(face: Face, name: str, codec: str) -> None:
+    with face.near.map_cache(name, codec=codec, policy=None) as near:
+        near.put("tea", "3", ttl="1h", max_idle="30m")
+        near.put("milk", "1")
+        near.put_all({f"k{k}": str(k) for k in range(1200)})
+        far = face.far.map_cache(name, codec=codec)
+        left = near.remaining_ttl("tea")
+        assert face.do(far.size) == 1202
+        now, same = face.do(far.stats), near.stats()
+        assert (now.name, now.size, now.expired, now.next_expiry) == (name, 1202, 0, same.next_expiry)
+        assert type(now) is type(same)
+        assert face.do(far.get_with_ttl_only, "tea") == "3"
+        assert face.do(far.get_with_ttl_only, "coffee") is None
+        assert face.do(far.remaining_ttl, "milk") == timedelta.max
+        assert face.do(far.remaining_ttl, "coffee") is None
+        assert timedelta(minutes=29) < face.do(far.remaining_ttl, "tea") <= left, "looking was no use of it"
+        assert face.do(far.contains_value, "1199")
+        assert not face.do(far.contains_value, "1200")
+        assert dict(face.walk(far.items())) == dict(near.items())
+        with pytest.raises(ServerUnfit, match="is looked at"):
+            face.do(far.get, "tea")
+
+
+def test_jobs_move_into_another_topic_of_the_service(face: Face, name: str) -> None:
+    here, there = face.far.topic(name), face.far.topic(name + "-new", partitions=2)
+    face.do(here.add_many, list(range(450)), delay="1h")
+    face.do(here.configure, max_attempts=7)
+    face.do(face.far.schedules.put, here, "tidy", every="1h")
+    face.do(here.add, "mine", id="held")
+    held = face.do(here.pop)
+    told: list[int] = []
+    rehearsed = face.do(face.far.migrate, here, there, dry_run=True)
+    assert (rehearsed.moved, rehearsed.refused, rehearsed.reserved) == (450, 0, 1)
+    assert face.do(here.stats).delayed == 450
+    done = face.do(face.far.migrate, name, there, progress=told.append)
+    assert (done.moved, done.refused, done.reserved, told) == (450, 0, 1, [450])
+    assert (done.schedules, done.schedules_refused, done.options) == (1, 0, ("max_attempts",))
+    assert face.do(face.far.schedules.get, there, "tidy").every == timedelta(hours=1)
+    assert face.do(there.configure).max_attempts == 7
+    assert face.do(there.stats).delayed == 450
+    face.do(here.finish, held)
+
+
+def test_elements_move_from_a_queue_into_a_topic(face: Face, name: str) -> None:
+    queue, topic = face.far.delayed_queue(name, codec="string"), face.far.topic(name)
+    due = face.do(queue.offer_many, [f"tea {k}" for k in range(5)], "1h")
+    assert face.do(face.far.move_to_topic, queue, topic, dry_run=True) == MovedOver(5, 0)
+    told: list[int] = []
+    assert face.do(face.far.move_to_topic, queue, name, progress=told.append) == MovedOver(5, 0)
+    assert (told, face.do(queue.size)) == ([5], 0)
+    jobs = face.do(topic.list)
+    assert {(job.body, job.due) for job in jobs} == {(f"tea {k}", at) for k, at in enumerate(due)}
+
+
+def test_a_codec_of_ones_own_works_over_http(face: Face, name: str) -> None:
+    class Upper:
+        def encode(self, value: str) -> bytes:
+            return value.upper().encode()
+
+        def decode(self, raw: bytes) -> str:
+            if raw == b"BAD":
+                raise ValueError("what is that?")
+            return raw.decode().lower()
+
+    delayed, blocking = face.far.delayed_queue(name, codec=Upper()), face.far.blocking_queue(name, codec=Upper())
+    face.do(delayed.offer_many, ["bad", "tea"], 0)
+    assert face.near.delayed_queue(name, codec="string").read_all() == ["BAD", "TEA"]
+    assert face.do(blocking.poll, wait=5) == "tea"
+    (aside,) = face.do(blocking.poison)
+    assert (aside.raw, "what is that?" in aside.reason) == (b"BAD", True)
+    assert face.do(blocking.stats).poison == 1
+
+
+def test_who_waits_over_http_is_given_what_becomes_due(face: Face, name: str) -> None:
+    delayed, blocking = face.far.delayed_queue(name, codec="kryo5"), face.far.blocking_queue(name)
+    face.do(delayed.offer, {"order": 7}, 0.05)
+    assert face.do(blocking.take) == {"order": 7}
+    face.do(delayed.offer, [1, "two", None], 0.05)
+    assert face.do(blocking.poll_from_any, name + "-other", wait=10) == [1, "two", None]
+
+
+def test_very_many_elements_go_in_several_requests(face: Face, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_verbs, "MOST", 40)
+    queue = face.far.delayed_queue(name, codec="long")
+    assert len(face.do(queue.offer_many, range(100), "1h")) == 100
+    assert face.do(queue.read_all) == list(range(100))
+    assert face.do(queue.contains_all, range(100))
+    assert not face.do(queue.contains_all, range(101))
+    assert face.do(queue.remove_all, range(5, 100))
+    assert face.do(queue.read_all) == list(range(5))
+
+
+def test_a_schedule_that_is_damaged_hides_nothing_of_others(face: Face, name: str) -> None:
+    schedules = face.far.schedules
+    for id in ("good", "bad"):
+        face.do(schedules.put, name, id, {"what": id}, every="1h", max_attempts=None, headers={"by": "ann"})
+    keys = face.near.topic(name).verbs.keys
+    face.near.engine.run(Command((b"HSET", keys.due.removesuffix(b"due") + b"plans", b"bad", b"damaged"), int))
+    good, bad = sorted(face.do(schedules.list, name), key=lambda one: one.damaged)
+    assert (good.id, good.body, good.headers, good.damaged) == ("good", {"what": "good"}, {"by": "ann"}, False)
+    assert good == face.do(schedules.get, name, "good")
+    assert (bad.id, bad.damaged) == ("bad", True)
+    with pytest.raises(tarry.BodyError):
+        _ = bad.body
+    assert face.do(schedules.delete, name, "bad")
+    assert face.do(schedules.get, name, "bad") is None
+
+
+def test_an_add_waits_for_what_it_is_told_to(face: Face, name: str) -> None:
+    topic = face.far.topic(name)
+    with pytest.raises(BadInput, match="durability"):
+        face.do(topic.add, 1, durability="engraved")
+    for add, given in ((topic.add, 1), (topic.add_many, [1, 2])):
+        with pytest.raises(tarry.TarryError, match="appendonly"):
+            face.do(add, given, durability="fsynced")
+    assert face.do(topic.stats).added == 3, "it was added all the same"
+
+
+def test_what_was_added_and_not_confirmed_is_told_at_once(
+    face: Face, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "WITHIN_MS", 20)  # a wait of the served process, which is this one
+    durable.confirmation.cache_clear()
+    topic = face.far.topic(name)
+    for add, given in ((topic.add, 1), (topic.add_many, [1, 2])):
+        with pytest.raises(tarry.Unconfirmed, match="Added, but 0 of 97 replicas") as told:
+            face.do(add, given, durability=97)
+        with pytest.raises(tarry.Unconfirmed) as direct:
+            face.near.topic(name + "-near").add(1, durability=97)
+        assert str(told.value) == str(direct.value)
+    durable.confirmation.cache_clear()
+    stats = face.do(topic.stats)
+    assert (stats.added, stats.repeated) == (3, 0), "nothing was asked again"
+
+
+def test_a_handler_is_called_with_each_element_and_one_that_fails_ends_nothing(face: Face, name: str) -> None:
+    queue, seen = face.far.blocking_queue(name, codec="string"), list[str]()
+
+    def handle(value: str) -> None:
+        if value == "bad":
+            raise ValueError("no such order")
+        seen.append(value)
+
+    async def subscribed() -> None:
+        both = asyncio.Event()
+
+        async def handle_awaited(value: str) -> None:
+            handle(value)
+            if len(seen) == 2:
+                both.set()
+
+        async with queue.subscribe(handle_awaited), asyncio.timeout(20):
+            await both.wait()
+
+    for value in ("tea", "bad", "milk"):
+        face.do(queue.put, value)
+    if face.kind == "http":
+        with queue.subscribe(handle):
+            until(lambda: len(seen) == 2)
+    else:
+        face.do(subscribed)
+    assert seen == ["tea", "milk"]
+    (aside,) = face.do(queue.poison)
+    assert (aside.raw, aside.reason) == (b"bad", "handler: ValueError: no such order")
+
+
+@pytest.mark.parametrize("dots", [".", "..", "..."])
+def test_what_is_named_by_dots_is_reached_like_any_other(face: Face, name: str, dots: str) -> None:
+    topic = face.far.topic(dots)
+    face.do(topic.add, name)
+    assert face.do(topic.stats).ready == 1
+    job = face.do(topic.pop)
+    assert (job.body, job.topic) == (name, dots)
+    face.do(job.finish)
+    assert face.do(face.far.schedules.put, dots, dots, every="1h").id == dots
+    assert face.do(face.far.schedules.delete, dots, dots)
+    face.do(face.far.guarded_queue(dots).push, {name: "1h"})
+    assert face.do(face.far.guarded_queue(dots).size) == 1
+    assert face.do(face.far.guarded_queue(dots).clear)
+    assert face.do(face.far.map_cache(dots).size) == 0
+    assert not face.do(face.far.lock(dots).state).held
+    assert face.do(face.far.delayed_queue(dots).size) == 0
