@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tarry.errors import BodyError
 from tarry.programs.worker.registry import Route
 from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.targets import Target, built
 from tarry.programs.worker.tasks import envelope
-from tarry.programs.worker.verdicts import Bury
 from tarry.verbs.jobs.shapes import HandedOut
 
 
@@ -22,9 +22,9 @@ def picker(route: Route, settler: Settler) -> Callable[[HandedOut[Any]], Target]
     def pick(job: HandedOut[Any]) -> Target:
         try:
             named = envelope(job).task
-        except Bury as fault:
+        except BodyError as fault:
             return _refusing(fault)
-        return tasks.get(named) or _refusing(Bury(f"unknown task {named!r}; {route.topic} has {', '.join(tasks)}"))
+        return tasks.get(named) or _refusing(BodyError(f"unknown task {named!r}; {route.topic} has {', '.join(tasks)}"))
 
     return pick
 
@@ -35,7 +35,7 @@ def _complete(target: Target, settler: Settler) -> Target:
     return built(target, lambda job, fault: settler.settle_here(job, target, fault))
 
 
-def _refusing(fault: Bury) -> Target:
+def _refusing(fault: BodyError) -> Target:
     async def refuse(_: HandedOut[Any]) -> None:
         raise fault
 

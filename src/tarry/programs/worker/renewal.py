@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from tarry.clients.sync.client import Client
@@ -35,8 +36,9 @@ LOOKS, RENEW_AT = 6, 3
 """Parts of a TTR: it looks every sixth; what is older than a third is renewed."""
 SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.01, 5.0
 TELL_AGAIN_S = 10.0
-FRAMES = 8
-"""Of a blocked loop's stack: the innermost."""
+FRAMES = 4
+"""Of a blocked loop's stack: from the handler on, and the innermost."""
+OURS = str(Path(__file__).parent)
 
 
 class Renewal:
@@ -191,5 +193,15 @@ def _seconds(lane: Lane) -> float:
 
 
 def _stack_of(thread: int) -> list[str]:
+    """From the handler on; of a deep stack its beginning and its end."""
     frame = sys._current_frames().get(thread)
-    return traceback.format_list(traceback.extract_stack(frame)[-FRAMES:]) if frame is not None else []
+    if frame is None:
+        return []
+    stack = list(traceback.extract_stack(frame))
+    while (at := next((at for at, one in enumerate(stack) if one.filename.startswith(OURS)), None)) is not None:
+        del stack[: at + 1]
+    left_out = len(stack) - 2 * FRAMES
+    if left_out <= 1:
+        return traceback.format_list(stack)
+    told = traceback.format_list(stack[:FRAMES] + stack[-FRAMES:])
+    return [*told[:FRAMES], f"  … {left_out} frames …\n", *told[FRAMES:]]

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
 
 import msgspec
 
-from tarry.errors import BadInput
+from tarry.errors import BadInput, BodyError
 from tarry.programs.worker import calling
 from tarry.programs.worker.targets import Target, in_time, remember, remembered
-from tarry.programs.worker.verdicts import USUAL, Bury, Policy, checked
+from tarry.programs.worker.verdicts import USUAL, Policy, checked
 from tarry.verbs.jobs.options import TOPICS_OWN, options
 from tarry.verbs.jobs.shapes import Added, HandedOut, IfExists, NewJob
 from tarry.words import names
@@ -172,7 +172,7 @@ class Task(Generic[P, R]):
         try:
             given = self._arguments.decode(envelope(job).args)
         except (msgspec.ValidationError, msgspec.DecodeError) as fault:
-            raise Bury(f"the arguments do not fit {self.name}{self._signature}: {fault}") from fault
+            raise BodyError(f"the arguments do not fit {self.name}{self._signature}: {fault}") from fault
         found = {name: getattr(given, name) for name in given.__struct_fields__}
         bound = inspect.BoundArguments(
             self._signature,
@@ -207,11 +207,11 @@ class TaskOptions(Generic[P]):
 
 
 def envelope(job: HandedOut[Any]) -> Envelope:
-    """Raises ``Bury`` for a body that is no task."""
+    """Raises ``BodyError`` for a body that is no task."""
     try:
         return _ENVELOPE.decode(job.raw)
     except (msgspec.ValidationError, msgspec.DecodeError) as fault:
-        raise Bury(f"no task: {fault}") from fault
+        raise BodyError(f"no task: {fault}") from fault
 
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)

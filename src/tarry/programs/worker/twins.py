@@ -45,7 +45,7 @@ class Clients:
     def elsewhere(self, url: str | None, namespace: str | None) -> Clients:
         """Others, of another URL or namespace; what is ``None`` stays."""
         origin = self.blocking if self._awaited is None else self._awaited
-        return Clients(url or url_of(origin), namespace or origin.namespace)
+        return Clients(url or origin.engine.origin.address.spelled, namespace or origin.namespace)
 
     async def close(self, *, given: bool) -> None:
         """Closes those that were made here; with ``given`` the one that was given as well.
@@ -67,20 +67,20 @@ def awaited(client: AsyncClient | Client) -> AsyncClient:
     """Another awaited client of the same server and namespace; by the same clock, if that is imaginary."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return AsyncClient(url_of(client), **_settings(client))
+        return AsyncClient(client.engine.origin.address.spelled, **_settings(client))
     from tarry.clients.testing import TestAsyncClient
 
-    return TestAsyncClient(url_of(client) or "", clock, **_settings(client))
+    return TestAsyncClient(client.engine.origin.address.spelled or "", clock, **_settings(client))
 
 
 def blocking(client: AsyncClient | Client, **other: Any) -> Client:
     """The same that blocks."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return Client(url_of(client), **{**_settings(client), **other})
+        return Client(client.engine.origin.address.spelled, **{**_settings(client), **other})
     from tarry.clients.testing import TestClient
 
-    return TestClient(url_of(client) or "", clock, **{**_settings(client), **other})
+    return TestClient(client.engine.origin.address.spelled or "", clock, **{**_settings(client), **other})
 
 
 def _settings(client: AsyncClient | Client) -> dict[str, Any]:
@@ -91,11 +91,3 @@ def _settings(client: AsyncClient | Client) -> dict[str, Any]:
         "patience": origin.patience.bound,
         "name_mapper": origin.name_mapper,
     }
-
-
-def url_of(client: AsyncClient | Client) -> str | None:
-    """The URL that another client needs; ``None`` where nobody gave one."""
-    address = client.engine.origin.address
-    if address.kind == "embedded":
-        return None if address.by_default else f"embedded://{address.folder or ''}"
-    return "redis+cluster://" + address.url.removeprefix("redis://") if address.kind == "cluster" else address.url
