@@ -15,6 +15,8 @@ import tarry
 from programs.until import until
 from tarry.links.embedded import share
 
+pytestmark = pytest.mark.slow
+
 Offered = Callable[..., list[str]]
 LONGEST_S = 60
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,8 @@ import tarry
 from servers import free_ports
 from tarry.idea.calls import Command
 from tarry.links.embedded.launch import Running
-from tarry.programs.cli import health
+from tarry.verbs.jobs import leaving, ruling
+from tarry.verbs.jobs.parting import place_of
 from tarry.words.keys import topic_keys, topics_key
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -41,13 +43,11 @@ def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     client.engine.run(Command((b"HDEL", topic_keys(namespace, "orders").jobs, b"5"), int))
     done = cli("doctor")
     assert done.returncode == 1
-    assert "1 dead jobs; tarry list orders --state dead" in done.stdout
+    assert "1 dead job; tarry list orders --state dead" in done.stdout
     assert "5: due, but there is no job" in done.stdout
 
 
-def test_the_doctor_knows_partitions_and_warns_of_large_ones(
-    client: tarry.Client, cli: Cli, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Client, cli: Cli, namespace: str) -> None:
     assert cli("add", "parted", "1", "--id", "7", "--partitions", "3").returncode == 0
     assert client.topic("parted").get("7") is not None
     client.topic("plain").add_many(["x" * 100_000] * 3, delay="1h")
@@ -56,10 +56,33 @@ def test_the_doctor_knows_partitions_and_warns_of_large_ones(
     assert "parted  was not in the list" in done.stderr
     assert "parted  all well" in done.stdout
     assert cli("add", "parted", "1", "--partitions", "4").returncode == 2
-    monkeypatch.setattr(health, "MOST_BYTES", 200_000)
-    assert health._too_large(client, client.topic("parted")) == []
-    [note] = health._too_large(client, client.topic("plain"))
-    assert note.startswith("it has 3 jobs in 0 MB: moving it between nodes")
+    done = cli("doctor", "--most-mb", "0", "--most-jobs", "2")
+    assert "plain  it has 3 jobs in 0 MB: moving it between nodes" in done.stdout
+    client.topic("parted").add_many([tarry.NewJob(1, id=f"{n}") for n in range(8, 30)])
+    sizes = Counter(place_of(f"{n}", 3) for n in range(7, 30))
+    done = cli("doctor", "--most-jobs", f"{max(sizes.values()) - 1}")
+    assert done.returncode == 0
+    [large] = [number for number, size in sizes.items() if size == max(sizes.values())]
+    assert f"parted  partition {large} has {sizes[large]} jobs in 0 MB: moving it between nodes" in done.stdout
+    assert done.stdout.count("moving it between nodes") == 1
+
+
+def test_the_doctor_finds_what_is_at_odds_between_partitions(client: tarry.Client, cli: Cli, namespace: str) -> None:
+    topic = client.topic("parted", partitions=4)
+    topic.add_many(range(30), delay="1h")
+    topic.configure(concurrency=8)
+    assert "parted  all well" in cli("doctor").stdout
+    [first, *_] = client.engine.run(topic.verbs.parts())
+    client.engine.run(first.configure(ttr=ruling.AS_IT_IS, max_attempts=ruling.AS_IT_IS, keep=ruling.AS_IT_IS, rate=9))
+    assert "different limits or defaults, for a configure was broken off" in cli("doctor").stdout
+    plain = topic_keys(namespace, "parted")
+    client.engine.run(Command((b"DEL", plain.meta, plain.jobs), int))
+    done = cli("doctor")
+    assert done.returncode == 1
+    assert "there are jobs in partition 3, and nothing says how many it has" in done.stdout
+    assert cli("stats", "parted").returncode == 0
+    with tarry.Client(client.engine.origin.address.url, namespace=namespace) as other:
+        assert other.topic("parted", partitions=4).stats().delayed == 30
 
 
 def test_the_doctor_tells_of_the_server(cli: Cli, answers: Answers, client: tarry.Client) -> None:
@@ -141,3 +164,28 @@ def test_a_doctor_without_a_patient_ends_with_three(cli: Cli, url: str) -> None:
     done = cli("doctor", "--patience", "0.1", url=url.format(port))
     assert done.returncode == 3
     assert "[unavailable]" in done.stderr
+
+
+def test_jobs_that_a_broken_off_migrate_left_on_the_way_are_told_of(
+    client: tarry.Client, answers: Answers, cli: Cli, namespace: str
+) -> None:
+    topic = client.topic("moving")
+    topic.add("dead", id="dead")
+    topic.bury(topic.pop(), "no")  # type: ignore[arg-type]
+    topic.add_many([tarry.NewJob(n, id=str(n)) for n in range(30)], delay="1h")
+    client.topic("zoo").add("after it", delay="1h")
+    client.engine.run(leaving.depart(topic_keys(namespace, "moving")))
+    client.engine.run(Command((b"SET", topic_keys(namespace, "broken").due, b"no zset"), bytes))
+    client.engine.introduce("broken")
+    words = "30 jobs are on their way to another topic"
+    done = cli("doctor")
+    assert (done.returncode, f"moving  {words}" in done.stdout, "zoo  all well" in done.stdout) == (1, True, True)
+    assert "broken  A key has another kind" in done.stdout
+    assert words in cli("check", "moving").stdout
+    assert words in cli("stats", "moving").stderr
+    assert [one["leaving"] for one in answers("check", "moving", "zoo")] == [30, 0]
+    assert "31 jobs would move" in cli("migrate", "moving", "--to", "there", "--dry-run").stdout
+    gone = cli("--patience", "100ms", "migrate", "moving", "--to-url", f"redis://127.0.0.1:{free_ports(1)[0]}")
+    assert "moving  broken off, 0 jobs moved; nothing is lost: run the same again, and it goes on" in gone.stderr
+    assert "31 jobs moved" in cli("migrate", "moving", "--to", "there").stdout
+    assert words not in cli("check", "moving").stdout

@@ -118,7 +118,7 @@ def test_what_was_set_aside_is_shown_with_its_reason(answers: Answers, client: t
     [
         (("offer", "q", "{", "--codec", "json"), "JSON"),
         (("offer", "q", '"x"', "--codec", "cobol"), "codec"),
-        (("offer", "q", '"x"', "--codec", "long"), "value"),
+        (("offer", "q", '"x"', "--codec", "long"), "VALUE"),
         (("offer", "q", '"x"', "--format", "Zc0"), "format"),
         (("offer", "q", '"x"', "--delay", "-1"), "delay"),
     ],

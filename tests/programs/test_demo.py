@@ -18,6 +18,8 @@ from programs.until import until
 from tarry.programs.demo import orders, truth
 from tarry.programs.demo.diary import Line, Reader
 
+pytestmark = pytest.mark.slow
+
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 

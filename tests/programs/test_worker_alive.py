@@ -52,9 +52,32 @@ def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_named(
     assert (seen, stats.finished, stats.timed_out, stats.stale) == ([1], 1, 0, 0)
     told = [line.getMessage() for line in caplog.records if "block" in line.getMessage()]
     assert told[0].startswith("✗ careless (n/7 attempt 1) blocks")
-    assert "until_the_first_reservation_is_over" in told[0], "the stack says where"
+    assert "until_the_first_reservation_is_over(client)" in told[0], "the stack says where"
     assert told[1].startswith("✓ careless (n/7 attempt 1) blocked the event loop for ")
     assert len(told) == 2
+
+
+def test_a_handler_that_blocks_deep_in_a_library_is_seen_from_its_own_line_on(
+    valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture, client: tarry.Client
+) -> None:
+    def deeper(frames: int) -> None:
+        if frames:
+            deeper(frames - 1)
+        else:
+            until_the_first_reservation_is_over(client)
+
+    def prepare(worker: tarry.Worker) -> None:
+        @worker.on("n")
+        async def careless(job: tarry.AsyncJob[Any]) -> None:
+            deeper(30)
+
+    work(valkey_url, namespace, prepare, "x", ttr=TTR, blocked="100ms")
+    told = next(line.getMessage() for line in caplog.records if "block" in line.getMessage())
+    assert told.splitlines()[1].endswith("in careless")
+    assert "deeper(30)" in told
+    assert " frames …" in told
+    assert len(told.splitlines()) < 20
+    assert "asyncio" not in told
 
 
 def test_a_plain_handler_keeps_its_job_longer_than_the_ttr(

@@ -1,4 +1,4 @@
-"""What goes around handlers: middleware, an application's life, logs, slots that topics share."""
+"""What is around handlers: middleware, log lines, slots that topics share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 
 import tarry
-from programs.until import until
-from tarry.idea.calls import Command
-from tarry.links.embedded.launch import Running
 from tarry.programs.worker import logs
 from tarry.programs.worker.sharing import Share
 
@@ -105,148 +102,6 @@ def test_a_failure_of_middleware_itself_is_the_job_s_failure(valkey_url: str, na
         worker.around(7)  # type: ignore[arg-type]
 
 
-# ── whose clients ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def becomes(is_true: Callable[[], object]) -> None:
-    await asyncio.to_thread(until, is_true, "it")
-
-
-def connections(client: tarry.Client) -> set[bytes]:
-    """The ids of the server's connections."""
-    listed = client.engine.run(Command((b"CLIENT", b"LIST"), bytes))
-    return {line.split()[0] for line in listed.splitlines()}
-
-
-@pytest.mark.parametrize("kind", [tarry.Client, tarry.AsyncClient, str])
-def test_a_client_that_was_given_stays_open_and_no_other_does(valkey_url: str, namespace: str, kind: Any) -> None:
-    async def play() -> None:
-        before = connections(client)
-        given = valkey_url if kind is str else kind(valkey_url, namespace=namespace)
-        worker = tarry.Worker(given, **({"namespace": namespace} if kind is str else {}))
-
-        @worker.task
-        def plain(n: int) -> None: ...
-
-        @worker.task
-        async def awaited(n: int) -> None: ...
-
-        async with worker:
-            plain.add(1)
-            await awaited.add_async(2)
-            await becomes(lambda: client.topic("tasks").stats().finished == 2)
-            mine = connections(client) - before
-        await becomes(lambda: len(connections(client) - before) == (0 if kind is str else 1))
-        assert connections(client) - before <= mine, "the very connection that the task was added by"
-        await worker.close()
-        await becomes(lambda: connections(client) <= before)
-
-    with tarry.Client(valkey_url, namespace=namespace) as client:
-        connections(client)
-        asyncio.run(play())
-
-
-def test_a_worker_can_be_used_on_another_server_for_a_while(valkey_url: str, namespace: str) -> None:
-    worker = tarry.Worker("redis://nowhere.invalid", namespace="elsewhere")
-
-    @worker.task
-    def plain(n: int) -> None: ...
-
-    with tarry.Client(valkey_url, namespace=namespace) as client:
-        for server in ({"server": client}, {"server": valkey_url, "namespace": namespace}):
-            with worker.using(**server):  # type: ignore[arg-type]
-                plain.add(1)
-                asyncio.run(worker.run_until_idle())
-        assert client.topic("tasks").stats().finished == 2
-    assert worker.client.namespace == "elsewhere"
-
-
-# ── beside an application, and logs ──────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_worker_lives_as_long_as_a_block(valkey_url: str, namespace: str) -> None:
-    async def play() -> None:
-        worker = tarry.Worker(valkey_url, namespace=namespace)
-        done = asyncio.Event()
-
-        @worker.on("n")
-        async def handle(job: Any) -> None:
-            done.set()
-
-        for _ in range(2):
-            done.clear()
-            async with worker, tarry.AsyncClient(valkey_url, namespace=namespace) as client:
-                await client.topic("n").add("x")
-                await done.wait()
-        async with tarry.AsyncClient(valkey_url, namespace=namespace) as client:
-            assert (await client.topic("n").stats()).finished == 2
-
-    asyncio.run(play())
-
-
-def test_a_block_whose_worker_cannot_start_says_so(valkey_url: str) -> None:
-    async def play() -> None:
-        with pytest.raises(tarry.BadInput, match="no handler"):
-            async with tarry.Worker(valkey_url):
-                raise AssertionError
-
-    asyncio.run(play())
-
-
-def test_a_worker_that_dies_beside_an_application_says_so_at_once(
-    own_server: Callable[..., Running], caplog: pytest.LogCaptureFixture
-) -> None:
-    async def play() -> None:
-        worker = tarry.Worker(own_server("--rename-command", "EVALSHA", "").url)
-        worker.on("n")(print_nothing)
-        for times in (1, 2):  # what ended once does not hold up the next start
-            with pytest.raises(tarry.ServerUnfit):
-                await beside(worker, times)
-
-    async def beside(worker: tarry.Worker, times: int) -> None:
-        async with worker:
-            await becomes(lambda: len(caplog.records) == times)
-
-    caplog.set_level(logging.ERROR, "tarry.worker")
-    asyncio.run(play())
-    assert caplog.messages[0].startswith("✗ The worker has ended, no job is handled any more: ")
-
-
-def test_an_application_that_is_in_a_hurry_gives_back_what_runs(valkey_url: str, namespace: str) -> None:
-    """Its shutdown is cancelled while the worker waits for the end of a handler."""
-
-    async def play() -> None:
-        worker = tarry.Worker(valkey_url, namespace=namespace, grace="10h")
-        began, leaving = asyncio.Event(), asyncio.Event()
-
-        @worker.on("n")
-        async def stuck(job: Any) -> None:
-            began.set()
-            await asyncio.Event().wait()
-
-        async def application() -> None:
-            async with worker:
-                await began.wait()
-                leaving.set()
-
-        running = asyncio.create_task(application())
-        await leaving.wait()
-        await asyncio.sleep(0)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-
-    with tarry.Client(valkey_url, namespace=namespace) as client:
-        client.topic("n").add("x", id="7")
-        asyncio.run(play())
-        job = client.topic("n").get("7")
-        assert job is not None
-        assert (job.state, job.attempts) == ("ready", 0)
-
-
-async def print_nothing(job: Any) -> None: ...
-
-
 def test_at_info_a_topic_has_one_line_for_many_jobs(
     valkey_url: str, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -267,9 +122,6 @@ def test_at_info_a_topic_has_one_line_for_many_jobs(
     assert (said["topic"], said["taken"], said["done"], said["dead"], said["level"]) == ("n", 100, 99, 1, "info")
     [dead] = [line for line in caplog.records if line.levelname == "ERROR"]
     assert dead.getMessage().endswith("attempt 1 is dead: three")
-
-
-# ── shared slots ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namespace: str) -> None:

@@ -15,6 +15,8 @@ import pytest
 import tarry
 from programs.until import until
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 Start = Callable[..., "Family"]
 

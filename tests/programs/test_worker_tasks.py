@@ -101,7 +101,7 @@ def test_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         (7, "no task: "),
     ],
 )
-def test_what_is_no_call_of_a_task_is_set_aside_with_its_reason(
+def test_what_is_no_call_of_a_task_fails_with_its_reason(
     valkey_url: str, namespace: str, body: Any, reason: str
 ) -> None:
     tasks = tarry.Registry()
@@ -116,7 +116,8 @@ def test_what_is_no_call_of_a_task_is_set_aside_with_its_reason(
         asyncio.run(worker.run_until_idle())
         job = client.topic("tasks").get("7")
         assert job is not None
-        assert job.state == "dead"
+        assert (job.state, job.attempts) == ("delayed", 1)
+        assert str(job.reason).startswith("BodyError: ")
         assert reason.lower() in str(job.reason).lower()
 
 

@@ -33,7 +33,7 @@ def judged(
     answer_ms: float,
     clock_ms: float | None,
 ) -> Node:
-    """From the answers to ``fitness.PROBE``, and two measurements."""
+    """From the answers to ``fitness.probe()``, and two measurements."""
     verdict = fitness.judge(info, save, scripting, cluster=cluster)
     memory, most = _number(info, "used_memory"), _number(info, "maxmemory")
     notes = [*verdict.refusals, *verdict.warnings]

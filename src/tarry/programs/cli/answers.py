@@ -1,26 +1,30 @@
-"""What the library answers, as JSON data: durations are ``*_ms`` integers (lateness to the microsecond), moments RFC 3339,
-bytes base64."""
+"""What the library answers, as JSON data: in the shapes of the service (tarry.clients.http.wire), where it says the same.
+
+Durations are ``*_ms``, moments RFC 3339, bytes base64. The shapes are imported when something is told: most calls are short.
+"""
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from tarry.errors import BodyError
 from tarry.words.durations import as_text
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from tarry.clients.scheduling import Schedule
     from tarry.verbs.jobs.pictures import Defaults, Histogram, Stats
-    from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo, Stored
+    from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo
     from tarry.verbs.workers import WorkerInfo
 
 
 def rfc3339(at: datetime | None) -> str | None:
-    """``2026-02-03T04:05:06.000007Z``"""
-    return at.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z") if at else None
+    """``2026-02-03T04:05:06.000007Z``, as the service writes it."""
+    return at.astimezone(timezone.utc).isoformat().replace("+00:00", "Z") if at else None
 
 
 def ms(span: timedelta | None) -> int | None:
@@ -29,7 +33,9 @@ def ms(span: timedelta | None) -> int | None:
 
 def exact_ms(span: timedelta) -> float:
     """A lateness is mostly less than a millisecond or two."""
-    return round(span / timedelta(milliseconds=1), 3)
+    from tarry.clients.http.wire.words import ms
+
+    return ms(span)
 
 
 def late(span: timedelta) -> str:
@@ -37,100 +43,59 @@ def late(span: timedelta) -> str:
     return as_text(span // timedelta(microseconds=1))
 
 
+def counted(n: int, what: str) -> str:
+    """``1 job``, ``2 jobs``, ``1,000,000 jobs``."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def data(answer: Struct) -> dict[str, Any]:
+    """What the service answers of the same, as JSON data: there is one shape for both."""
+    import msgspec
+
+    found: dict[str, Any] = json.loads(msgspec.json.encode(answer))
+    return found
+
+
 def added(job: Added) -> dict[str, Any]:
-    return {"id": job.id, "created": job.created, "state": job.state, "due": rfc3339(job.due)}
+    from tarry.clients.http.wire import answers
 
-
-def content(job: Stored[Any]) -> dict[str, Any]:
-    """``body`` as JSON data; bytes, and what is not JSON after all, as ``body_base64``."""
-    try:
-        body = job.body
-    except BodyError:
-        body = job.raw
-    shown = {"body_base64": b64encode(body).decode()} if isinstance(body, bytes) else {"body": body}
-    return {"id": job.id, "topic": job.topic, **shown, "headers": job.headers, "created": rfc3339(job.created)}
+    return data(answers.added(job))
 
 
 def handed_out(job: HandedOut[Any]) -> dict[str, Any]:
-    return {
-        **content(job),
-        "receipt": job.receipt,
-        "attempt": job.attempt,
-        "due": rfc3339(job.due),
-        "lateness_ms": exact_ms(job.lateness),
-        "ttr_ms": ms(job.ttr),
-    }
+    from tarry.clients.http.wire import answers
+
+    return data(answers.popped(job))
 
 
 def info(job: JobInfo[Any]) -> dict[str, Any]:
     """A job as it is; what does not apply to its state is left out."""
-    said = {
-        "state": job.state,
-        "due": rfc3339(job.due),
-        "reserved_until": rfc3339(job.reserved_until),
-        "died": rfc3339(job.died),
-        "attempts": job.attempts,
-        "max_attempts": job.max_attempts,
-        "ttr_ms": ms(job.ttr),
-        "holder": job.holder,
-        "reason": job.reason,
-        "error": job.error,
-        "first_failure": rfc3339(job.first_failure),
-    }
-    return {**content(job), **{name: value for name, value in said.items() if value is not None}}
+    from tarry.clients.http.wire import answers
+
+    return data(answers.shown(job))
 
 
 def stats(now: Stats) -> dict[str, Any]:
-    from dataclasses import fields
+    """A topic's numbers; of its lateness the percentiles."""
+    from tarry.clients.http.wire import topic_answers
 
-    apart = ("lateness", "limited")
-    said: dict[str, Any] = {field.name: getattr(now, field.name) for field in fields(now) if field.name not in apart}
-    lateness, limited = now.lateness, now.limited
-    return {
-        **{name: rfc3339(value) if isinstance(value, datetime) else value for name, value in said.items()},
-        "limited": None if limited is None else {"why": limited.why, "until": rfc3339(limited.until)},
-        "lateness_p50_ms": exact_ms(lateness.p50),
-        "lateness_p99_ms": exact_ms(lateness.p99),
-        "lateness_max_ms": exact_ms(lateness.max),
-    }
+    found = data(topic_answers.topic_stats(now))
+    lateness = found.pop("lateness")
+    return {**found, **{f"lateness_{name}": lateness[name] for name in ("p50_ms", "p99_ms", "max_ms")}}
 
 
 def defaults(now: Defaults) -> dict[str, Any]:
     """What holds for a topic."""
-    return {
-        "ttr_ms": ms(now.ttr),
-        "max_attempts": now.max_attempts,
-        "keep_ms": ms(now.keep),
-        "rate": None if now.rate is None else str(now.rate),
-        "burst": now.burst,
-        "concurrency": now.concurrency,
-        "max_lateness_ms": ms(now.max_lateness),
-    }
+    from tarry.clients.http.wire import topic_answers
+
+    return data(topic_answers.topic_defaults(now))
 
 
 def schedule(now: Schedule) -> dict[str, Any]:
-    """A schedule as it is."""
-    try:
-        body = now.body
-    except BodyError as fault:
-        body = str(fault)
-    shown = {"body_base64": b64encode(body).decode()} if isinstance(body, bytes) else {"body": body}
-    return {
-        "topic": now.topic,
-        "id": now.id,
-        **shown,
-        "every_ms": ms(now.every),
-        "cron": now.cron,
-        "tz": now.tz,
-        "missed": now.missed,
-        "next": rfc3339(now.next),
-        "paused": now.paused,
-        "fired": now.fired,
-        "skipped": now.skipped,
-        "from_code": now.from_code,
-        "orphaned": now.orphaned,
-        "changed": rfc3339(now.changed),
-    }
+    """A schedule as it is; what does not apply is left out."""
+    from tarry.clients.http.wire import schedule_answers
+
+    return data(schedule_answers.schedule(now))
 
 
 def worker(info: WorkerInfo) -> dict[str, Any]:

@@ -76,8 +76,10 @@ def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:
 def _text_of(path: str) -> str:
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise BadInput(f"file: {fault}.") from fault
+    except OSError as fault:
+        raise BadInput(f"file: {path!r}: {fault.strerror}.") from fault
+    except UnicodeDecodeError as fault:
+        raise BadInput(f"file: {path!r} is not UTF-8, from byte {fault.start} on.") from fault
 
 
 def _new_job(line: str, number: int) -> NewJob[Any]:

@@ -51,7 +51,8 @@ def listed(place: Topic[Any], state: str | None, limit: int | None) -> Iterator[
     left = limit
     with progress(f"{place.name}: looking", limit) as more:
         while left is None or left > 0:
-            page = place.list(cast("State | None", state), limit=min(left or 1000, 1000), cursor=cursor)
+            step = place.verbs.list(cast("State | None", state), None, None, min(left or 1000, 1000), cursor)
+            page = place.engine.run(step)  # no view: a verb goes by it
             yield from page
             more(len(page))
             left = None if left is None else left - len(page)

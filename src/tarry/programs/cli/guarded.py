@@ -47,7 +47,7 @@ def push(
     raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, no JSON.")] = False,
 ) -> None:
     """Puts values in, to be handed out after a delay."""
-    given = [(reading.body(text, raw=raw), delay) for text in values]
+    given = [(reading.body(text, raw=raw, what="value"), delay) for text in values]
     for text, due in zip(values, _queue(session, queue, layout, guard).push(given), strict=True):
         moment = answers.rfc3339(due)
         session.tell({"queue": queue, "due": moment}, f"{queue}  {text}  due {moment}")

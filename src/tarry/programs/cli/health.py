@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tarry.errors import TarryError, Unavailable
+from tarry.programs.cli.answers import counted
 from tarry.programs.cli.choosing import DryRun
 from tarry.programs.cli.register import verb
 from tarry.programs.cli.session import Session
-from tarry.programs.cli.topics import looked_through
+from tarry.programs.cli.topics import go_on, looked_through, on_the_way
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tarry.clients.sync.client import Client
-    from tarry.clients.sync.topic import Topic
     from tarry.links.blocking import Server
     from tarry.programs.nodes import Node
+    from tarry.verbs.jobs.face import TopicVerbs
 
 LATE_S = 60.0
 """What has been ready for so long while nobody waits for it is worth a word."""
-MOST_JOBS, MOST_BYTES = 1_000_000, 500 << 20
+MOST_JOBS, MOST_MB = 1_000_000, 500
 """Of one place: moving its hash to another node blocks a server for 1.2 to 1.6 s (measured)."""
+Large = Annotated[int, typer.Option(min=1, help="Warn of a topic, or a partition, that has more jobs.")]
+LargeMB = Annotated[int, typer.Option(min=0, help="The same for megabytes of jobs.")]
 
 
 @verb()
-def doctor(session: Session, dry_run: DryRun = False) -> None:
+def doctor(session: Session, dry_run: DryRun = False, most_jobs: Large = MOST_JOBS, most_mb: LargeMB = MOST_MB) -> None:
     """Looks at the server and checks every topic; writes topics into the list of known ones that are missing there.
 
     Of each server, on a Cluster of each node: version, memory and what becomes of it when it is full, persistence, how soon
@@ -36,7 +42,8 @@ def doctor(session: Session, dry_run: DryRun = False) -> None:
 
     client = session.client
     known = set(client.topics())  # the server is judged when it is first met
-    found = _topics_there(client)
+    there = _topics_there(client)
+    found = set(there)
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
@@ -53,7 +60,7 @@ def doctor(session: Session, dry_run: DryRun = False) -> None:
         },
         "\n".join(
             [
-                f"server  {shown}, {len(known | found)} topics, {len(client.workers())} workers",
+                f"server  {shown}, {counted(len(known | found), 'topic')}, {counted(len(client.workers()), 'worker')}",
                 *(f"{place}  {in_words(node)}" for place, node in servers.items()),
             ]
         ),
@@ -61,71 +68,100 @@ def doctor(session: Session, dry_run: DryRun = False) -> None:
     for name in missing:
         session.note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
     for name in sorted(known | found):
-        said, words, fine = _look(client, name)
+        try:
+            said, words, fine = _look(client, name, there.get(name, -1), most_jobs, most_mb << 20)
+        except Unavailable:
+            raise
+        except TarryError as fault:  # of this topic: the others are looked at all the same
+            said, words, fine = {"topic": name, "ok": False, "looked_at": 0, "notes": [str(fault)]}, str(fault), False
         well = well and fine
         session.tell(said, f"{name}  {words}")
     if not well:
         raise typer.Exit(1)
 
 
-def _look(client: Client, name: str) -> tuple[dict[str, Any], str, bool]:
+def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int) -> tuple[dict[str, Any], str, bool]:
     place = client.topic(name)
     found, now = looked_through(place), place.stats()
-    notes = list(found.faults)
+    parts = client.engine.run(place.verbs.parts())
+    notes, well = list(found.faults), found.ok
+    if last >= len(parts) or (last >= 0 and len(parts) == 1):
+        well = False
+        notes.append(
+            f"there are jobs in partition {last}, and nothing says how many it has: that was deleted by hand. Say so again, with "
+            f"partitions= the number it had (at least {last + 1}), before somebody uses it as a plain topic"
+        )
+    if leaving := on_the_way(place):
+        notes.append(go_on(leaving))
     if now.paused_until is not None:
         notes.append("paused")
     if now.oldest_ready is not None and not now.watching and now.paused_until is None:
         waiting = (now.now - now.oldest_ready).total_seconds()
         if waiting > LATE_S:
-            notes.append(f"{now.ready} jobs are ready, the first for {waiting:.0f} s, and nobody waits for them")
+            ready = "1 job is ready, it has been" if now.ready == 1 else f"{now.ready} jobs are ready, the first"
+            notes.append(f"{ready} for {waiting:.0f} s, and nobody waits for {'it' if now.ready == 1 else 'them'}")
     if now.dead:
-        notes.append(f"{now.dead} dead jobs; tarry list {name} --state dead")
-    notes += _too_large(client, place)
-    said = {"topic": name, "ok": found.ok, "looked_at": found.looked_at, "notes": notes}
-    return said, "; ".join(notes) or "all well", found.ok
+        notes.append(f"{counted(now.dead, 'dead job')}; tarry list {name} --state dead")
+    notes += [*_too_large(client, parts, most_jobs, most_bytes), *_at_odds(client, parts)]
+    said = {"topic": name, "ok": well, "looked_at": found.looked_at, "notes": notes}
+    return said, "; ".join(notes) or "all well", well
 
 
-def _too_large(client: Client, place: Topic[Any]) -> list[str]:
+def _at_odds(client: Client, parts: Sequence[TopicVerbs[Any]]) -> list[str]:
+    """What a ``configure`` that was broken off leaves."""
+    from tarry.verbs.jobs.ruling import rules
+
+    said = [client.engine.run(rules(part.keys, part.share)) for part in parts]
+    if all(one == said[0] for one in said):
+        return []
+    return ["its partitions have different limits or defaults, for a configure was broken off: say it again"]
+
+
+def _too_large(
+    client: Client, parts: Sequence[TopicVerbs[Any]], most_jobs: int = MOST_JOBS, most_bytes: int = MOST_MB << 20
+) -> list[str]:
     """Places that are so large that moving them to another node would hold a server up."""
     from tarry.idea.calls import Command
 
-    parts, notes = client.engine.run(place.verbs.parts()), list[str]()
+    notes = list[str]()
     for number, part in enumerate(parts):
         jobs = client.engine.run(Command((b"HLEN", part.keys.jobs), int))
         size = client.engine.run(Command((b"MEMORY", b"USAGE", part.keys.jobs), lambda reply: reply or 0, at=2))
-        if jobs > MOST_JOBS or size > MOST_BYTES:
+        if jobs > most_jobs or size > most_bytes:
             what = f"partition {number}" if len(parts) > 1 else "it"
             notes.append(
-                f"{what} has {jobs:,} jobs in {size / 2**20:,.0f} MB: moving it between nodes would hold a server up for more "
+                f"{what} has {counted(jobs, 'job')} in {size / 2**20:,.0f} MB: moving it between nodes would hold a server up for more "
                 f"than a second; tarry migrate it into a topic with more partitions"
             )
     return notes
 
 
-def _topics_there(client: Client) -> set[str]:
-    """The topics that have jobs, by their keys; on a Cluster those of all nodes."""
+def _topics_there(client: Client) -> dict[str, int]:
+    """The topics that have jobs, by their keys, and the last partition that has any, or -1; on a Cluster those of all nodes."""
     from tarry.links.faults import Fault
-    from tarry.words.keys import topic_keys
+    from tarry.words.keys import partition_of, topic_keys
 
     begin, end = topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
 
-    def scan(server: Server) -> set[str]:
-        found: set[str] = set()
+    def scan(server: Server) -> set[tuple[str, int]]:
+        found: set[tuple[str, int]] = set()
         cursor = b"0"
         while True:
             [reply] = server.exchange(((b"SCAN", cursor, b"MATCH", b"tarry:{*}:jobs", b"COUNT", b"1000"),))
             if isinstance(reply, Fault):
                 raise reply
             cursor, keys = reply
-            found.update(
-                key[len(begin) : -len(end)].partition(b"{")[0].decode()  # a partition is its topic
-                for key in keys
-                if key.startswith(begin) and key.endswith(end)
-            )
+            for key in keys:
+                if key.startswith(begin) and key.endswith(end):
+                    name, number = partition_of(key[len(begin) : -len(end)])
+                    found.add((name.decode(), number))
             if cursor == b"0":
                 return found
 
-    return set().union(*client.engine.runner.each(scan).values())
+    found: dict[str, int] = {}
+    for name, number in set[tuple[str, int]]().union(*client.engine.runner.each(scan).values()):
+        found[name] = max(number, found.get(name, -1))
+    return found
 
 
 def _servers(client: Client) -> dict[str, Node]:

@@ -102,13 +102,13 @@ def pop(
     client = session.client
     jobs = client.engine.take([client.topic(name) for name in topics], n, reading.wait(wait), ttr)
     for job in jobs:
-        session.tell(answers.handed_out(job), _job_in_words(job))
+        said = answers.handed_out(job)
+        session.tell(said, _job_in_words(job, said))
     if not jobs:
         session.note(f"nothing is due in {', '.join(topics)}")
 
 
-def _job_in_words(job: HandedOut[Any]) -> str:
-    said = answers.content(job)
+def _job_in_words(job: HandedOut[Any], said: dict[str, Any]) -> str:
     body = dumps(said["body"]) if "body" in said else f"base64 {said['body_base64']}"
     late = f"{answers.late(job.lateness)} late"
     return f"{job.topic}  {job.id}  receipt {job.receipt}  attempt {job.attempt}, {late}  {body}"

@@ -86,7 +86,7 @@ def show(session: Session, locks: LockNames, zookeeper: Hosts = None) -> None:
 
 @verb(name="force-release", within=LOCKS)
 def force_release(session: Session, lock: LockName, zookeeper: Hosts = None) -> None:
-    """Takes a lock away from whoever holds it. Its holder learns it when he looks next: he may still be working."""
+    """Takes a lock away from whoever holds it. Its holder is told at once, and may still be working."""
     with _place(session, zookeeper) as place:
         before = place.lock(lock).state()
         released = place.lock(lock).force_release()

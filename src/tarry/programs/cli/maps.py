@@ -13,6 +13,7 @@ from tarry.programs.cli.completing import words
 from tarry.programs.cli.queues import CODECS, CodecName
 from tarry.programs.cli.register import group, verb
 from tarry.programs.cli.session import Session, dumps
+from tarry.programs.cli.wording import called
 
 if TYPE_CHECKING:
     from tarry.clients.sync.mapcache import MapCache
@@ -37,12 +38,17 @@ JsonKey = Annotated[bool, typer.Option("--json-key", help="Keys are JSON: number
 
 
 def _map(session: Session, name: str, codec: str, key_codec: str | None, backend: str) -> MapCache[Any, Any]:
+    from tarry.verbs.redisson.codecs import codec_for
+
     kind: Any = backend
+    if key_codec is not None:
+        with called(codec="key_codec"):
+            codec_for(key_codec)
     return session.client.map_cache(name, codec=codec, key_codec=key_codec, backend=kind, policy=None)
 
 
 def _key(text: str, json_key: bool, codec: str) -> Any:
-    key = reading.body(text, raw=not json_key)
+    key = reading.body(text, raw=not json_key, what="key")
     return key.encode() if codec == "bytes" and isinstance(key, str) else key
 
 
@@ -64,7 +70,7 @@ def put(
 ) -> None:
     """Puts an entry, and answers what was there."""
     cache = _map(session, map, codec, key_codec, backend)
-    given = reading.body(value, raw=raw)
+    given = reading.body(value, raw=raw, what="value")
     if codec == "bytes" and isinstance(given, str):
         given = given.encode()
     place = _key(key, json_key, key_codec or codec)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from tarry.errors import BadInput
+from tarry.errors import BadInput, Unavailable
 from tarry.programs.cli.register import TopicName, verb
 from tarry.programs.cli.session import Session
+from tarry.programs.cli.wording import called
 
 
 @verb()
@@ -22,9 +24,13 @@ def migrate(
     to_namespace: Annotated[
         str | None, typer.Option("--to-namespace", help="The new namespace; else the same.")
     ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", help="Make the new topic with so many.", show_default=False)
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
 ) -> None:
-    """Moves all jobs that wait, and the dead, into another topic; due times and attempts are kept. Safe to repeat."""
+    """Moves all jobs that wait, the dead, and schedules into another topic; due times and attempts are kept, and so is what
+    was configured. Safe to repeat."""
     from tarry.clients.sync.client import Client
 
     if to is None and to_url is None and to_namespace is None:
@@ -32,18 +38,35 @@ def migrate(
     before = session.topic(topic).stats()
     if topic not in session.client.topics() and not before.added:
         raise BadInput(f"topic: there is no topic {topic} in the namespace {session.namespace}.")
-    place = Client(to_url or session.url, namespace=to_namespace or session.namespace, patience=session.patience)
-    with place as there:
-        target = there.topic(to or topic)
+    with called(url="to_url", namespace="to_namespace", topic="to"):
+        place = Client(to_url or session.url, namespace=to_namespace or session.namespace, patience=session.patience)
+        target = place.topic(to or topic, partitions=partitions)
+    gone = 0
+    with place:
 
         def tell(moved: int) -> None:
+            nonlocal gone
+            gone = moved
             if moved % 10_000 < 200:
                 session.note(f"{moved} moved")
 
-        done = session.client.migrate(topic, target, dry_run=dry_run, progress=tell)
+        try:
+            done = session.client.migrate(topic, target, dry_run=dry_run, progress=tell)
+        except (KeyboardInterrupt, Unavailable):
+            if not dry_run:
+                session.note(
+                    f"{topic}  broken off, {gone} jobs moved; nothing is lost: run the same again, and it goes on"
+                )
+            raise
     words = f"{topic}  {done.moved} jobs {'would move' if dry_run else 'moved'}"
     if done.refused:
         words += f", {done.refused} stay: their ids are taken there"
     if done.reserved:
         words += f", {done.reserved} are in hand: run this again when they are finished"
-    session.tell({"topic": topic, "moved": done.moved, "refused": done.refused, "reserved": done.reserved}, words)
+    if done.schedules or done.schedules_refused:
+        words += f", and {done.schedules} schedule{'s' * (done.schedules != 1)}"
+    if done.schedules_refused:
+        words += f", {done.schedules_refused} go on here: their names are taken there, or they are damaged"
+    if done.options:
+        words += f"; {', '.join(done.options)} {'would hold' if dry_run else 'now hold'} there, too"
+    session.tell({"topic": topic, **asdict(done)}, words)

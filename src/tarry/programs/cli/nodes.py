@@ -18,7 +18,7 @@ PINGS = 5
 
 def look(server: Server, *, cluster: bool) -> Node:
     """Asks one server. Raises a ``Fault`` when it does not answer."""
-    info, save, scripting = fitness.read(server.exchange(fitness.PROBE))
+    info, save, scripting = fitness.read(server.exchange(fitness.probe()))
     spans: list[float] = []
     for _ in range(PINGS):
         began = time.perf_counter()

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from tarry.idea.calls import Flow
+    from tarry.idea.scripts import Script
 
 T = TypeVar("T")
 AFTER_S = 0.5
@@ -68,8 +69,8 @@ class _Bar:
             self._shown.stop()
 
 
-def watched(flow: Flow[T], saw: Callable[[Any], None]) -> Flow[T]:
-    """The same flow; ``saw`` is told of each answer on its way."""
+def watched(flow: Flow[T], saw: Callable[[Any], None], of: Script | None = None) -> Flow[T]:
+    """The same flow; ``saw`` is told of each answer on its way, or of those of one script."""
     try:
         request = next(flow)
         while True:
@@ -78,7 +79,8 @@ def watched(flow: Flow[T], saw: Callable[[Any], None]) -> Flow[T]:
             except Exception as fault:  # noqa: BLE001  # the flow decides what it means
                 request = flow.throw(fault)
             else:
-                saw(answer)
+                if of is None or getattr(request, "script", None) is of:
+                    saw(answer)
                 request = flow.send(answer)
     except StopIteration as end:
         result: T = end.value

@@ -53,7 +53,7 @@ def offer(
 ) -> None:
     """Puts values in, to be delivered after a delay."""
     place = session.client.delayed_queue(queue, codec=codec, format=format)
-    given = [reading.body(text, raw=raw) for text in values]
+    given = [reading.body(text, raw=raw, what="value") for text in values]
     if codec == "bytes":
         given = [value.encode() if isinstance(value, str) else value for value in given]
     for text, due in zip(values, place.offer_many(given, delay), strict=True):

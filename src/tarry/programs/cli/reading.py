@@ -9,16 +9,27 @@ from typing import Any
 from tarry.errors import BadInput
 
 
-def body(text: str, *, raw: bool) -> Any:
+def body(text: str, *, raw: bool, what: str = "body") -> Any:
     """JSON text as data; with ``raw`` the text itself."""
     if raw:
         return text
     try:
-        return json.loads(text)
+        found = json.loads(text, parse_constant=_refuse)
+        if "\\u" in text:
+            json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{what}: it holds half a surrogate pair, which UTF-8 cannot say.") from None
+    except RecursionError:
+        raise BadInput(f"{what}: it is nested too deeply.") from None
     except ValueError as fault:
         raise BadInput(
-            f"body: {fault}; give JSON (text in quotes inside the quotes), or --raw for plain text."
+            f"{what}: {fault}; give JSON (text in quotes inside the quotes), or --raw for plain text."
         ) from fault
+    return found
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"JSON has no {word}")
 
 
 def moment(text: str | None, what: str) -> datetime | None:
@@ -26,9 +37,12 @@ def moment(text: str | None, what: str) -> datetime | None:
     if text is None:
         return None
     try:
-        return datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError as fault:
         raise BadInput(f"{what}: {text!r} is no moment; write 2026-02-03T04:05:06Z.") from fault
+    if found.tzinfo is None:
+        raise BadInput(f"{what}: {text!r} has no time zone; write 2026-02-03T04:05:06Z, or +01:00 for Z.")
+    return found
 
 
 def wait(text: str) -> str | None:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tarry.errors import TarryError
 from tarry.programs.cli import completing
 from tarry.programs.cli.session import Session
 
@@ -132,6 +133,11 @@ def verb(
                 session.forget_stdout()
             except KeyboardInterrupt:
                 raise typer.Exit(INTERRUPTED) from None
+            except TarryError as fault:
+                from tarry.programs.cli.wording import in_words_of
+
+                fault.args = (in_words_of((*own, *shared), str(fault)),)
+                raise
             finally:
                 session.close()
 

@@ -112,6 +112,9 @@ def tell(session: Session, one: Schedule) -> None:
     when = f"{one.cron} {one.tz}" if one.cron else f"every {answers.late(one.every)}" if one.every else ""
     next_ = "paused" if one.paused else f"next {answers.rfc3339(one.next) or 'never'}"
     said = [one.topic, one.id, when, next_, f"fired {one.fired}"]
+    said += [f"last {answers.rfc3339(one.last)}"] if one.last else []
+    if one.damaged:
+        said = [one.topic, one.id, "damaged: put it anew, or delete it"]
     said += [f"skipped {one.skipped}"] if one.skipped else []
     said += ["orphaned: no code declares it any more"] if one.orphaned else ["from code"] if one.from_code else []
     session.tell(answers.schedule(one), "  ".join(said))

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tarry.errors import BadInput
 from tarry.programs.cli.register import verb
 from tarry.programs.cli.session import Session
+from tarry.programs.cli.wording import called
 
 if TYPE_CHECKING:
     from tarry.programs.service.door import Door
+    from tarry.programs.service.serving import Tls
     from tarry.programs.service.settings import Settings
 
 
@@ -60,8 +63,12 @@ def serve(
     from tarry.programs.service import serving
     from tarry.programs.service.settings import NO_DIALECTS, Dialects, Settings
     from tarry.programs.worker.serving import run_in_loop
+    from tarry.words import names
     from tarry.words.durations import SECOND, microseconds
 
+    for one in also or ():
+        with called(namespace="also"):
+            names.namespace(one)
     serving.needed()
     spoken = Dialects(delay_controller, delay_queue, delayed_message, message_codec) if dialects else NO_DIALECTS
     settings = Settings(
@@ -76,22 +83,25 @@ def serve(
         dashboard=dashboard,
         drain_s=microseconds(drain, "drain") / SECOND,
     )
+    if key is not None and certificate is None:
+        raise BadInput("key: it is the key of a certificate; name that with --certificate.")
     tls = serving.Tls(str(certificate), str(key) if key else None) if certificate else None
     run_in_loop(_serve(session, settings, tls, without_tokens=without_tokens))
 
 
-async def _serve(session: Session, settings: Settings, tls: object, *, without_tokens: bool) -> None:
+async def _serve(session: Session, settings: Settings, tls: Tls | None, *, without_tokens: bool) -> None:
     from tarry.programs.service import serving
 
     door = _door(session, settings)
     try:
+        server = serving.server_of(door, tls=tls)  # before anything is said
         with serving.listening(settings.host, settings.port) as listener:
-            door.ask_for_tokens(await serving.must_show_tokens(door, without=without_tokens))
+            door.ask_for_tokens(await serving.must_show_tokens(door, without=without_tokens), later=not without_tokens)
             host, port = listener.getsockname()[:2]
             place = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
             shown = door.clients[settings.namespaces[0]].engine.origin.address.shown
             serving.tell(serving.banner(door, shown, place))
-            await serving.serve(door, listener, tls=tls, say=serving.tell)  # type: ignore[arg-type]  # imported late
+            await serving.serve(door, listener, server, say=serving.tell)
     finally:
         await door.close()
 

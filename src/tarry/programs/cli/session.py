@@ -36,7 +36,10 @@ class Session:
     @property
     def client(self) -> Client:
         if self._client is None:
-            from tarry.clients.sync.client import Client
+            from tarry.programs.cli import importing
+
+            with importing():
+                from tarry.clients.sync.client import Client
 
             self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
             _listen(self._client)

@@ -12,11 +12,11 @@ Each stretch of time is one call of ``histogram``, which costs the same for thre
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
@@ -34,6 +34,7 @@ STRETCHES = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 18), ("ne
 """Name, from when on, until when, columns."""
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 MOST_WORKERS = 20
+BETWEEN, INDENT = "  ", "    "
 STATES = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
 
 
@@ -69,8 +70,8 @@ def frame(now: dict[str, Look], before: dict[str, Look], crew: Sequence[WorkerIn
     rows: list[RenderableType] = []
     for name, seen in now.items():
         last = before.get(name)
-        head = _head(name, seen.stats, last.stats if last else None).append(_hands(name, crew))
-        rows += [head, _line(seen), Rule(style="dim")]
+        phrases = [*_head(name, seen.stats, last.stats if last else None), *_hands(name, crew)]
+        rows += [Phrases(phrases), _line(seen), Rule(style="dim")]
     busiest = sorted(crew, key=lambda info: -info.busy)
     rows += [
         Text(in_words(info), "" if info.busy else "dim", overflow="ellipsis", no_wrap=True)
@@ -81,33 +82,51 @@ def frame(now: dict[str, Look], before: dict[str, Look], crew: Sequence[WorkerIn
     return Group(*rows) if rows else Text("there is no topic yet", "dim")
 
 
-def _hands(name: str, crew: Sequence[WorkerInfo]) -> Text:
+class Phrases:
+    """Words that belong together stay together: in one line if it is wide enough, else in the next ones, indented."""
+
+    def __init__(self, phrases: Sequence[Text]) -> None:
+        self._phrases = phrases
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        for phrase in self._phrases:
+            if line.plain.strip():
+                if line.cell_len + len(BETWEEN) + phrase.cell_len > options.max_width:
+                    yield line
+                    line = Text(INDENT, no_wrap=True, overflow="ellipsis")
+                else:
+                    line.append(BETWEEN)
+            line.append_text(phrase)
+        yield line
+
+
+def _hands(name: str, crew: Sequence[WorkerInfo]) -> list[Text]:
     """Who works on the topic."""
     found = answers.crew(crew, name)
     if not found["workers"]:
-        return Text()
-    many = "worker" if found["workers"] == 1 else "workers"
-    return Text(f"  {found['workers']} {many}, {found['busy']} of {found['slots']} busy", "dim")
+        return []
+    return [Text(f"{answers.counted(found['workers'], 'worker')}, {found['busy']} of {found['slots']} busy", "dim")]
 
 
-def _head(name: str, now: Stats, last: Stats | None) -> Text:
-    line = Text(f"{name}  ", "bold")
+def _head(name: str, now: Stats, last: Stats | None) -> list[Text]:
+    line = [Text(name, "bold")]
     for state, colour in STATES.items():
         count = getattr(now, state)
-        line.append(f"{state} {count}  ", colour if count else "dim")
+        line.append(Text(f"{state} {count}", colour if count else "dim"))
     if now.paused_until is not None:
-        line.append("paused  ", "bold magenta")
+        line.append(Text("paused", "bold magenta"))
     seconds = (now.now - last.now).total_seconds() if last else 0.0
     if last is not None and seconds > 0:
         for counter in RATES:
             rate = (getattr(now, counter) - getattr(last, counter)) / seconds
             if rate > 0:
-                line.append(f"{counter.replace('_', ' ')} {rate:.3g}/s  ")
+                line.append(Text(f"{counter.replace('_', ' ')} {rate:.3g}/s"))
     late = now.lateness.since(last.lateness) if last else now.lateness
     if not late.count:
         late = now.lateness  # nothing came since: what it was in all
     if late.count:
-        line.append(f"late {answers.late(late.p50)}, p99 {answers.late(late.p99)}", "dim")
+        line.append(Text(f"late {answers.late(late.p50)}, p99 {answers.late(late.p99)}", "dim"))
     return line
 
 
@@ -115,8 +134,8 @@ def _line(seen: Look) -> RenderableType:
     """Past, now, next minute, hour, day, later; one scale for all, logarithmic."""
     top = max([*seen.past.counts, *(count for part in seen.stretches for count in part.counts), 1])
     late = sum(seen.past.counts) + seen.past.before
-    bars = Text(" ").append(_bars(seen.past.counts, top), "red").append("●", "bold red")
-    names = Text(f" {f'late {late}':<{LATE[2]}} ", "red" if late else "dim")
+    bars = Text(" ", no_wrap=True, overflow="crop").append(_bars(seen.past.counts, top), "red").append("●", "bold red")
+    names = Text(f" {f'late {late}':<{LATE[2]}} ", "red" if late else "dim", no_wrap=True, overflow="ellipsis")
     for (name, *_), part in zip(STRETCHES, seen.stretches, strict=True):
         bars.append(_bars(part.counts, top), "yellow").append("│", "dim")
         names.append(f"{f'{name} {sum(part.counts)}':<{len(part.counts) + 1}}", "dim")

@@ -14,7 +14,7 @@ from tarry.programs.cli.session import Session
 
 token = group("token", "Tokens of a namespace, for services.")
 Scopes = Annotated[
-    list[str], typer.Option("--scope", help="produce, consume or admin; may be repeated.", show_default=False)
+    list[str], typer.Option("--scope", help="view, produce, consume or admin; may be repeated.", show_default=False)
 ]
 
 

@@ -33,6 +33,8 @@ def stats(session: Session, topics: AnyTopics = None) -> None:
     for name in names:
         found = session.topic(name).stats()
         session.tell(answers.stats(found), in_words(found))
+        if leaving := on_the_way(session.topic(name)):
+            session.note(f"{name}  {go_on(leaving)}")
 
 
 def in_words(found: Stats) -> str:
@@ -137,7 +139,24 @@ def looked_through(place: Topic[Any]) -> Check:
     """``check``, with its progress."""
     place.engine.run(place.verbs.parts())
     with progress(f"{place.name}: checking") as more:
-        return place.engine.run(watched(flow_of(place.verbs.check()), lambda step: more(step[1])))
+        from tarry.verbs.jobs.looking import CHECK
+
+        return place.engine.run(watched(flow_of(place.verbs.check()), lambda step: more(step[1]), CHECK))
+
+
+def on_the_way(place: Topic[Any]) -> int:
+    """How many jobs a ``migrate`` that was broken off has left between this topic and another."""
+    from tarry.verbs.jobs import leaving
+
+    return sum(place.engine.run(leaving.on_the_way(part.keys)) for part in place.engine.run(place.verbs.parts()))
+
+
+def go_on(count: int) -> str:
+    """What to do about them."""
+    said = "1 job is on its way" if count == 1 else f"{count} jobs are on their way"
+    return (
+        f"{said} to another topic: a migrate is running, or was broken off; run the same migrate again and it goes on"
+    )
 
 
 @verb()
@@ -147,8 +166,16 @@ def check(session: Session, topics: TopicNames) -> None:
     for name in topics:
         found = looked_through(session.topic(name))
         well = well and found.ok
+        leaving = on_the_way(session.topic(name))
         said = "\n".join(["", *found.faults]) if found.faults else "all well"
-        answer = {"topic": name, "looked_at": found.looked_at, "ok": found.ok, "faults": found.faults}
+        said += f"\n{go_on(leaving)}" if leaving else ""
+        answer = {
+            "topic": name,
+            "looked_at": found.looked_at,
+            "ok": found.ok,
+            "faults": found.faults,
+            "leaving": leaving,
+        }
         session.tell(answer, f"{name}  {found.looked_at} entries looked at, {said}")
     if not well:
         raise typer.Exit(1)

@@ -1,0 +1,28 @@
+"""Calls the command line many times in one process: lines of JSON in, what each wrote and how it ended out."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shlex
+import sys
+
+from typer.main import get_command
+
+from tarry.programs import cli
+from tarry.programs.cli import app
+
+app.app = get_command(app.app)  # type: ignore[assignment]  # made once, not for each call
+
+
+def told(words: str) -> tuple[int, str]:
+    said = io.StringIO()
+    sys.argv = ["tarry", *shlex.split(words)]
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        code = cli.run()
+    return code, said.getvalue()
+
+
+for line in sys.stdin:
+    print(json.dumps(told(json.loads(line))), flush=True)

@@ -1,0 +1,122 @@
+"""How a call of the command line ends: refused, without a server, into a pipe that nobody reads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tarry
+from programs.terminal import Cli
+from servers import free_ports
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("add orders {", 2, "bad_input"),
+        ("add orders", 2, "bad_input"),
+        ("add orders 1 --delay soon", 2, "bad_input"),
+        ("add orders 1 --at 2100-01-01", 2, "bad_input"),
+        ("add orders 1 --at later", 2, "bad_input"),
+        ("add orders 1 --max-attempts many", 2, "bad_input"),
+        ("add orders 1 --header x", 2, "bad_input"),
+        ("add orders 1 --if-exists perhaps", 2, "bad_input"),
+        ("add orders --file /nowhere", 2, "bad_input"),
+        ("add {} 1", 2, "bad_input"),
+        ("list orders --state blue", 2, "bad_input"),
+        ("finish orders 7 1", 1, "stale_receipt"),
+        ("stats --url ftp://x", 2, "bad_input"),
+    ],
+)
+def test_a_refusal_is_one_line_with_a_code(cli: Cli, words: str, code: int, said: str) -> None:
+    done = cli(*words.split())
+    assert done.returncode == code
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert line.endswith(f"[{said}]")
+
+
+@pytest.mark.parametrize("words", ["frob", "add", "pop", "finish orders 7 receipt", "stats --frob"])
+def test_wrong_words_end_with_two_and_a_hint(cli: Cli, words: str) -> None:
+    done = cli(*words.split())
+    assert done.returncode == 2
+    assert "-h" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_taken_id_ends_with_one(cli: Cli) -> None:
+    assert cli("add", "orders", "1", "--id", "7").returncode == 0
+    done = cli("add", "orders", "1", "--id", "7")
+    assert done.returncode == 1
+    assert "[job_exists]" in done.stderr
+
+
+def test_bad_lines_of_a_file_are_named(cli: Cli) -> None:
+    for line in (
+        '{"id": "7"}',
+        '{"body": 1, "id": 7}',
+        "7",
+        "{",
+        '{"body": 1, "colour": 2}',
+        '{"body": 1, "at": "2100-01-01"}',
+    ):
+        done = cli("add", "orders", "--file", "-", stdin=f'{{"body": 1}}\n{line}\n')
+        assert done.returncode == 2
+        assert "line 2" in done.stderr
+    assert cli("stats", "orders").stdout.startswith("orders  delayed 0  ready 0"), "nothing was written"
+
+
+def test_no_server_ends_with_three(cli: Cli, tmp_path: Path) -> None:
+    binary_free = {**os.environ, "TARRY_EMBEDDED": "no"}
+    del binary_free["PATH"]
+    binary_free.pop("TARRY_URL", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "tarry", "stats"], env=binary_free, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    assert "[server_unfit]" in done.stderr
+
+
+def test_a_closed_pipe_is_silent(client: tarry.Client, valkey_url: str, namespace: str) -> None:
+    client.topic("orders").add_many(range(5000), delay="1h")
+    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "--namespace", namespace, "list", "orders"]
+    with subprocess.Popen([*words, "--limit", "5000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as listing:
+        assert listing.stdout is not None
+        assert listing.stderr is not None
+        listing.stdout.readline()
+        listing.stdout.close()
+        assert b"Traceback" not in listing.stderr.read()
+        assert listing.wait() == 0
+
+
+def test_a_pipe_that_nobody_reads_is_silent(valkey_url: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "stats", "orders"]
+    here = {**os.environ, "TARRY_LOG": "ERROR"}
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, check=False, env=here)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_wrong_port_is_told_at_once_and_given_up_soon(cli: Cli) -> None:
+    [port] = free_ports(1)
+    here = {name: value for name, value in os.environ.items() if name != "TARRY_LOG"}
+    words = [sys.executable, "-m", "tarry", "--url", f"redis://127.0.0.1:{port}", "stats"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, env=here, text=True) as calling:
+        assert calling.stderr is not None
+        told = calling.stderr.readline()
+        calling.kill()
+    assert f"127.0.0.1:{port} does not answer" in told
+    assert "Trying again for 3 s. (--patience)" in told
+    done = subprocess.run([*words, "--patience", "100ms"], capture_output=True, text=True, env=here, check=False)
+    assert done.returncode == 3
+    trying, ended = done.stderr.splitlines()
+    assert "Trying again for 0.1 s" in trying
+    assert "[unavailable]" in ended
+    assert cli("stats", "--patience", "for ever").returncode == 2

@@ -1,0 +1,224 @@
+"""What is typed wrongly is refused in the words of the command line: its options, and nothing of Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import redis
+import typer.main
+
+import tarry
+from tarry.programs.cli.app import app
+
+REFUSED = Path(__file__).parent / "refused.py"
+OF_PYTHON = re.compile(
+    r"\b[a-z]+=(?!value)|\bNone\b|\b[a-z]+_[a-z_]+\b|\w\(\)|datetime|timedelta|ZoneInfo|Traceback|Errno|<class|type="
+)
+REFUSALS = [
+    ("add orders", "BODY: give a body, or --file"),
+    ("add orders nonsense", "BODY: Expecting value"),
+    ("add orders NaN", "BODY: JSON has no NaN"),
+    (f"add orders {'[' * 100_000}", "BODY: it is nested too deeply."),
+    (r"""add orders '"\ud800"'""", "BODY: it holds half a surrogate pair"),
+    ("add orders 1 --file jobs", "BODY: give a body, or --file"),
+    ("add orders --file /nowhere/jobs", "--file: '/nowhere/jobs': No such file or directory."),
+    ("add orders --file - --id 7", "--id: with --file each line has its own"),
+    ("add orders 1 --limit 3", "--dry-run, --limit: they are for many jobs, from a --file."),
+    ("add '' 1", "TOPIC: it is empty"),
+    ("add 'a{b' 1", "TOPIC: 'a{b' holds a control character"),
+    ("add orders 1 --id ' 7'", "--id: ' 7' begins or ends with a blank"),
+    ("add taken 1 --id 7", "give another id, or --if-exists keep or replace."),
+    ("add orders 1 --id 7 --if-exists maybe", "--if-exists: 'maybe' is unknown; it is"),
+    ("add orders 1 --delay soon", "--delay: 'soon' is no duration; write seconds, or such as"),
+    ("add orders 1 --delay -5", "--delay: -5s is negative"),
+    ("add orders 1 --delay 9999w --at 2100-01-01T00:00:00Z", "--delay and --at: give one of the two."),
+    ("add orders 1 --delay 999999999999", "--delay: '999999999999' reaches beyond the year 9999."),
+    ("add orders 1 --at noon", "--at: 'noon' is no moment; write 2026-02-03T04:05:06Z"),
+    ("add orders 1 --at 2100-01-01T00:00", "--at: '2100-01-01T00:00' has no time zone; write"),
+    ("add orders 1 --at 1960-01-01T00:00Z", "--at: 1960-01-01T00:00:00+00:00 lies before 1970."),
+    ("add orders 1 --ttr 60d", "--ttr: longer than 49 days"),
+    ("add orders 1 --ttr never", "--ttr: 'never' is no duration"),
+    (
+        "add orders 1 --max-attempts 0",
+        "--max-attempts: 0; it is a whole number from 1 to 999,999, or none for no limit.",
+    ),
+    ("add orders 1 --max-attempts many", "--max-attempts: 'many'; give a number, or none."),
+    ("add orders 1 --header x", "--header: 'x'; write name=value."),
+    (f"add orders 1 --header a={'x' * 9000}", "--header: 9"),
+    ("add orders 1 --durability loud", "--durability: 'loud'; it is"),
+    ("add orders 1 --partitions 0", "--partitions: 0; it is a whole number from 1 to"),
+    ("add taken 1 --partitions 4", "--partitions: taken is a plain topic"),
+    ("pop orders --wait soon", "--wait: 'soon' is no duration"),
+    ("pop orders --ttr soon", "--ttr: 'soon' is no duration"),
+    ("pop ''", "TOPIC: it is empty"),
+    ("finish orders 7 0", "RECEIPT: 0; "),
+    ("finish taken 7 5", "Job 7 waits, and was never handed out"),
+    ("touch orders 7 5 --ttr soon", "--ttr: 'soon' is no duration"),
+    ("release orders 7 5 --delay soon", "--delay: 'soon' is no duration"),
+    ("bury orders '' 5", "ID: it is empty"),
+    ("delete orders", "ID: name the jobs, or all of a state with --state."),
+    ("delete orders 7 --state dead", "ID: name the jobs, or all of a state with --state."),
+    ("delete orders --state gone", "--state: 'gone' is unknown; it is one of"),
+    ("kick orders --state gone", "--state: 'gone' is unknown"),
+    ("reschedule orders 7", "reschedule: give --delay or --at."),
+    ("reschedule orders 7 --delay 1 --at 2100-01-01T00:00Z", "--delay and --at: give one of the two."),
+    ("release-holder orders ''", "HOLDER: ''; it is a name of 1 to"),
+    ("get orders ''", "ID: it is empty"),
+    ("list orders --state gone", "--state: 'gone' is unknown"),
+    ("list orders --due-after noon", "--due-after: 'noon' is no moment"),
+    ("list orders --due-before 2100-01-01", "--due-before: '2100-01-01' has no time zone"),
+    ("list orders --state dead --due-after 2100-01-01T00:00Z", "--due-after, --due-before: reserved and dead jobs"),
+    ("stats ''", "TOPIC: it is empty"),
+    ("check ''", "TOPIC: it is empty"),
+    ("purge orders --state gone", "--state: 'gone' is unknown"),
+    ("purge orders --state gone --dry-run", "--state: 'gone' is unknown"),
+    ("pause orders --for soon", "--for: 'soon' is no duration"),
+    ("resume ''", "TOPIC: it is empty"),
+    ("limit orders --rate fast", "--rate: 'fast'; write "),
+    ("limit orders --rate 0/s", "--rate: 0 jobs; it is a whole number"),
+    ("limit orders --burst lots", "--burst: 'lots'; it is a whole number"),
+    ("limit orders --concurrency 0", "--concurrency: 0; it is a whole number"),
+    ("limit orders --max-lateness soon", "--max-lateness: 'soon' is no duration"),
+    ("top '' --once", "TOPIC: it is empty"),
+    ("schedule put orders daily", "schedule: give --every or --cron, one of the two."),
+    ("schedule put orders daily --every 1h --cron '0 9 * * *'", "schedule: give --every or --cron, one of the two."),
+    ("schedule put orders daily --every soon", "--every: 'soon' is no duration"),
+    ("schedule put orders daily --every 0", "--every: '0' is too short"),
+    ("schedule put orders daily --cron 'at nine'", "--cron: 'at nine': "),
+    ("schedule put orders daily --cron '0 9 30 2 *'", "--cron: "),
+    ("schedule put orders daily --cron '0 9 * * *' --tz Atlantis", "--tz: 'Atlantis' is no time zone"),
+    (
+        "schedule put orders daily --cron '0 9 * * *' --first 2100-01-01T00:00Z",
+        "--first: for --every; a cron expression says itself when it begins.",
+    ),
+    ("schedule put orders daily --every 1h --first noon", "--first: 'noon' is no moment"),
+    ("schedule put orders daily --every 1h --missed some", "--missed: 'some' is unknown"),
+    ("schedule put orders daily --every 1h --max-lateness soon", "--max-lateness: 'soon' is no duration"),
+    ("schedule put orders 'a day' --every 1h", "schedule: 'a day' holds a blank"),
+    ("schedule list ''", "TOPIC: it is empty"),
+    ("schedule show '' daily", "TOPIC: it is empty"),
+    ("schedule pause orders ''", ""),
+    ("schedule resume orders none", "orders has no schedule none"),
+    ("schedule delete orders none", "orders has no schedule none"),
+    ("migrate orders", "--to: say where: --to another name, --to-namespace, or --to-url another server."),
+    ("migrate nowhere --to orders", "TOPIC: there is no topic nowhere"),
+    ("migrate taken --to taken", "migrate: a topic cannot move into itself."),
+    ("migrate taken --to 'a{b'", "--to: 'a{b' holds a control character"),
+    ("migrate taken --to-url nonsense", "--to-url: 'nonsense' has no scheme"),
+    ("migrate taken --to-namespace a/b", "--to-namespace: 'a/b' holds a '/'"),
+    ("delayed-queue offer '' 1", "QUEUE: ''; its name is a text that is not empty."),
+    ("delayed-queue offer q 1 --codec avro", "--codec: there is no 'avro'; choose among"),
+    ("delayed-queue offer q 1 --format x", "--format: 'x'; it is one of"),
+    ("delayed-queue offer q 1 --delay soon", "--delay: 'soon' is no duration"),
+    ("delayed-queue offer q null", "VALUE: "),
+    ("delayed-queue offer q tea --codec long --raw", "VALUE: "),
+    ("delayed-queue list q --codec avro", "--codec: there is no 'avro'"),
+    ("delayed-queue size ''", "QUEUE: ''; its name"),
+    ("delayed-queue move ''", "QUEUE: ''; its name"),
+    ("move-to-topic q ''", "TOPIC: it is empty"),
+    ("map-cache put m k 1 --ttl soon", "--ttl: 'soon' is no duration"),
+    ("map-cache put m k 1 --max-idle soon", "--max-idle: 'soon' is no duration"),
+    (
+        "map-cache put m k 1 --ttl 1m --keep-ttl",
+        "--keep-ttl: it keeps what the entry has; give --ttl and --max-idle, or --keep-ttl.",
+    ),
+    ("map-cache put m k 1 --max-idle 1m --backend native", "--max-idle: a map with --backend native has none"),
+    ("map-cache put m k null", "VALUE: none; "),
+    ("map-cache put m k 1 --backend sql", "--backend: 'sql'; it is redisson or native."),
+    ("map-cache put m k 1 --key-codec avro", "--key-codec: there is no 'avro'"),
+    ("map-cache put m k 1 --json-key", "KEY: Expecting value"),
+    ("map-cache get '' k", "MAP: ''; its name"),
+    ("map-cache remove m k --codec avro", "--codec: there is no 'avro'"),
+    ("map-cache list m --codec avro", "--codec: there is no 'avro'"),
+    ("map-cache size ''", "MAP: ''; its name"),
+    ("map-cache evict ''", "MAP: ''; its name"),
+    ("map-cache clear ''", "MAP: ''; its name"),
+    ("lock list --zookeeper ''", "--zookeeper: ''; write host:port,host:port."),
+    ("lock show ''", "LOCK: ''; its name"),
+    ("lock show a-list", "LOCK: 'a-list' is no lock; something else has this name."),
+    ("lock force-release a-list", "LOCK: 'a-list' is no lock; something else has this name."),
+    ("guarded-queue push q 1 --delay soon", "--delay: 'soon' is no duration"),
+    ("guarded-queue push q 1 --layout mine", "--layout: 'mine'; it is one of"),
+    ("guarded-queue poll q --guard ''", "--guard: ''; its name"),
+    ("guarded-queue push q null", "push: the value is none; leave the item out."),
+    ("guarded-queue poll q --wait soon", "--wait: 'soon' is no duration"),
+    ("guarded-queue stats ''", "QUEUE: it is empty"),
+    ("guarded-queue clear ''", "QUEUE: it is empty"),
+    ("serve --drain soon", "--drain: 'soon' is no duration"),
+    ("serve --also a/b", "--also: 'a/b' holds a '/'"),
+    ("token create --scope all", "--scope: all; a token has some of"),
+    ("token create --scope view --calls 0", "--calls: 0 a second; give a number above 0"),
+    (f"token create --scope view --note {'x' * 300}", "--note: 300 characters"),
+    ("token revoke nobody", "ID: no token nobody in the namespace"),
+    ("token list --namespace a/b", "--namespace: 'a/b' holds a '/'"),
+    ("worker nowhere:app", ""),
+    ("worker os:path", ""),
+    ("stats --url nonsense", "--url: 'nonsense' has no scheme"),
+    ("stats --url redis://x/name", "--url: behind the host stands a database"),
+    ("stats --patience soon", "--patience: 'soon' is no duration"),
+    ("--patience soon stats", "--patience: 'soon' is no duration"),
+]
+NOTHING_TO_REFUSE = {"workers", "doctor", "demo", "demo-worker"}
+
+
+@pytest.fixture(scope="module")
+def told(valkey_url: str) -> Iterator[Callable[[str], tuple[int, str]]]:
+    """Calls ``tarry``: its exit code, and what it wrote to stderr. In one process, for starting it is most of a call."""
+    place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": f"refusals-{os.getpid()}", "TARRY_LOG": "ERROR"}
+    with (
+        redis.Redis.from_url(valkey_url) as raw,
+        tarry.Client(valkey_url, namespace=place["TARRY_NAMESPACE"]) as client,
+        subprocess.Popen(
+            [sys.executable, str(REFUSED)],
+            env={**os.environ, **place},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        client.topic("taken").add(1, id="7")
+        raw.rpush("a-list", 1)
+
+        def call(words: str) -> tuple[int, str]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(words) + "\n")
+            process.stdin.flush()
+            code, said = json.loads(process.stdout.readline())
+            return code, said
+
+        yield call
+        raw.delete("a-list")
+
+
+@pytest.mark.parametrize(("words", "said"), REFUSALS, ids=lambda one: one[:60])
+def test_a_refusal_names_the_option(told: Callable[[str], tuple[int, str]], words: str, said: str) -> None:
+    code, stderr = told(words)
+    assert code in (1, 2), stderr
+    assert said in stderr
+    plain = re.sub(r"'[^']*'|\[\w+\]$", "''", stderr.strip())  # what was typed, and the error's code
+    assert not OF_PYTHON.search(plain), plain
+
+
+def verbs(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from verbs(command, f"{before}{name} ")
+        else:
+            yield before + name, command
+
+
+def test_every_verb_is_among_them() -> None:
+    group: Any = typer.main.get_command(app)
+    said = {" ".join(words.split()) for words, _ in REFUSALS}
+    left = {name for name, _ in verbs(group) if not any(words.startswith(name + " ") for words in said)}
+    assert left == NOTHING_TO_REFUSE

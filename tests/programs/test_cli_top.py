@@ -1,0 +1,97 @@
+"""The line of time in a terminal: what it draws, and that it goes on until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from io import StringIO
+
+from rich.console import Console, RenderableType
+
+import tarry
+from programs.terminal import Answers, Cli
+from tarry.clients.testing import Clock, TestClient
+from tarry.programs.cli import time_line
+
+
+def test_top_draws_the_line_of_time(client: tarry.Client, cli: Cli, answers: Answers) -> None:
+    orders = client.topic("orders")
+    for delay in ("0", "30s", "30m", "10h", "40d"):
+        orders.add(1, delay=delay)
+    picture = cli("top", "--once").stdout
+    assert "orders" in picture
+    assert "delayed 4" in picture
+    for words in ("next minute 1", "next hour 1", "next day 1", "later 1"):
+        assert words in picture
+    [seen] = answers("top", "orders")
+    assert seen["time_line"]["later"] == 1
+    assert [sum(stretch["counts"]) for stretch in seen["time_line"]["stretches"]] == [1, 1, 1, 1]
+    assert cli("top", "--once", url=cli_url(client)).returncode == 0
+
+
+def test_top_tells_rates_and_how_late_the_last_ones_were(valkey_url: str, namespace: str) -> None:
+    clock = Clock()
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        orders = client.topic("orders")
+        orders.add_many([1, 2])
+        clock.advance("2h")
+        orders.pop_many(2)
+        before = time_line.look(client, [])
+        assert "late 2h" in drawn(time_line.frame(before, {}, []))
+        clock.advance("2s")
+        orders.add(3)
+        orders.pop()
+        picture = drawn(time_line.frame(time_line.look(client, []), before, []))
+        assert "added 0.5/s  popped 0.5/s" in picture
+        assert "late 2h" not in picture
+
+
+def test_top_keeps_together_what_belongs_together_in_a_narrow_window(valkey_url: str, namespace: str) -> None:
+    clock = Clock()
+    with TestClient(valkey_url, clock, namespace=namespace) as client:
+        orders = client.topic("orders of the shop in the high street")
+        orders.add_many([1, 2], delay="1h")
+        clock.advance("2h")
+        orders.pop_many(2)
+        seen = time_line.look(client, [])
+        [wide, *_] = drawn(time_line.frame(seen, {}, [])).splitlines()
+        lines = drawn(time_line.frame(seen, {}, []), width=60).splitlines()
+        assert all(len(line) <= 60 for line in lines)
+        assert lines[:2] == [
+            "orders of the shop in the high street  delayed 0  ready 0",
+            "    reserved 2  dead 0  late 1h 11s, p99 1h 11s",
+        ]
+        assert wide == f"{lines[0]}  {lines[1].strip()}"
+        assert len(lines) == 5  # the bars, what they are called, and the rule
+
+
+def drawn(picture: RenderableType, width: int = 200) -> str:
+    console = Console(file=StringIO(), width=width)
+    console.print(picture)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_top_goes_on_in_a_terminal_until_ctrl_c(client: tarry.Client, valkey_url: str, namespace: str) -> None:
+    client.topic("orders").add(1)
+    screen, terminal = pty.openpty()
+    words = [sys.executable, "-m", "tarry", "--url", valkey_url, "--namespace", namespace, "top"]
+    here = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"}
+    with subprocess.Popen(words, stdin=terminal, stdout=terminal, stderr=terminal, env=here) as top:
+        os.close(terminal)
+        seen = b""
+        while seen.count(b"orders") < 2:  # a second frame
+            seen += os.read(screen, 65536)
+        top.send_signal(signal.SIGINT)
+        with suppress(OSError):  # the terminal is gone with it
+            while os.read(screen, 65536):
+                pass
+        assert top.wait() == 0
+    os.close(screen)
+
+
+def cli_url(client: tarry.Client) -> str:
+    return client.engine.runner._topology.address.url
