@@ -172,3 +172,10 @@ def page(browser: Any) -> Iterator[Any]:
     wrong = list(page.wrong)
     context.close()
     assert not wrong
+
+
+def expect(page: Any) -> Any:
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=10_000)
+    return expect(page)

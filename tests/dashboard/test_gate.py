@@ -39,6 +39,7 @@ def delete(http: httpx.Client, site: Site, headers: dict[str, str]) -> httpx.Res
     return http.post(site.at + "/act", data=data, headers=headers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [*PAGES, "/nowhere", "/job?topic=orders&id=none", "/jobs?topic=%00", "/sign-in"])
 def test_every_page_forbids_what_it_does_not_need(
     site: Site, http: httpx.Client, client: tarry.Client, path: str
@@ -56,6 +57,7 @@ def test_every_page_forbids_what_it_does_not_need(
     assert " on" not in "".join(part for part in answer.text.split("<script")[1:] if not part.startswith(" defer"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_works_below_a_mount(
     site_of: Callable[..., Site], valkey_url: str, http: httpx.Client, client: tarry.Client, path: str
@@ -71,6 +73,7 @@ def test_every_page_works_below_a_mount(
     assert all(link.startswith(("/ops/tarry/", "#")) for link in linked), linked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -205,6 +208,7 @@ def test_assets_are_kept_by_browsers_for_as_long_as_they_are_the_same(site: Site
     assert http.get(f"{site.at}/assets/idiomorph.LICENSE").status_code == 404
 
 
+@pytest.mark.slow
 def test_a_page_is_small(site: Site, http: httpx.Client, client: tarry.Client) -> None:
     topic = client.topic("orders")
     for n in range(10):

@@ -6,10 +6,13 @@ import os
 import signal
 
 import httpx
+import pytest
 
 import tarry
 from dashboard.conftest import Service
 from tarry.verbs import tokens
+
+pytestmark = pytest.mark.slow
 
 OURS = {"sec-fetch-site": "same-origin"}
 

@@ -6,13 +6,12 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Collection
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
-from importlib.resources import files
 from types import TracebackType
 from typing import Any, TypeVar
+from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -21,18 +20,17 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
-from tarry.programs.dashboard import acting, live, saying
+from tarry.programs.dashboard import acting, live, stock
 from tarry.programs.dashboard.asking import Missing, Visit
-from tarry.programs.dashboard.drawing import time_line
 from tarry.programs.dashboard.gate import HEADERS, Gate, Judge, Role, TokenJudge, same_origin
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Section, actions, sections
 from tarry.programs.dashboard.signing import sign_in, sign_out
+from tarry.programs.dashboard.spaces import Spaces
 
 logger = logging.getLogger("tarry")
 ANSWER_S = 3.0
 """A page does not wait longer for the server: it says that there is none, and looks again."""
-KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 NOTES = 1000
 P = TypeVar("P")
 LOST = (Unavailable, ServerUnfit, TimeoutError)
@@ -64,11 +62,13 @@ class Dashboard:
         self.actions = actions()
         self.looks = live.Looks()
         self.closing = asyncio.Event()
+        self.spaces: Spaces | None = None
+        """Other namespaces beside this one, if there are."""
         self._notes: dict[str, str] = {}
         self._parts: dict[Any, Any] = {}
-        self._assets = _assets()
+        self._assets = stock.assets()
         self.version = sha256(b"".join(text for _, text in self._assets.values())).hexdigest()[:12]
-        self.templates = _templates()
+        self.templates = stock.templates()
         self._router = Router(
             [
                 *[
@@ -155,6 +155,8 @@ class Dashboard:
             if act and role != "admin":
                 return self.trouble(request, 403, "You may look, and not act", "Sign in with a token that may.")
             visit = Visit(self, self.root(request), request.query_params, role)
+            if self.spaces is not None and not live.is_stream(request):
+                visit.neighbours, visit.elsewhere = await self.spaces.seen_by(self, request)
             response: Response = await endpoint(request, visit)
             return response
 
@@ -183,7 +185,7 @@ class Dashboard:
 
     def root(self, request: Request) -> str:
         """The path that the dashboard is mounted at."""
-        return str(request.scope.get("root_path", "")).rstrip("/")
+        return quote(str(request.scope.get("root_path", "")).rstrip("/"))
 
     def known(self, visit: Visit | None, root: str, part: Section | None = None) -> dict[str, Any]:
         """What every template knows."""
@@ -198,6 +200,7 @@ class Dashboard:
             "said": self._notes.get(visit.asked.get("said", ""), "") if visit else "",
             "signs_in": self.gate.asks_for_tokens,
             "here": part.path if part else "",
+            "section": part.path if part and part.title else "/",
             "live": part.every_s if part else 0,
         }
 
@@ -256,34 +259,6 @@ class Dashboard:
         return Response(
             text, media_type=kind, headers={"cache-control": "max-age=31536000, immutable" if fresh else "no-cache"}
         )
-
-
-@cache
-def _templates() -> Environment:
-    """Compiled once a process."""
-    found = Environment(
-        loader=PackageLoader("tarry.programs.dashboard"),
-        autoescape=True,
-        auto_reload=False,  # a package that is upgraded below a running process does not change it
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    helpers: dict[str, Any] = {"moved": time_line.moved, "wider": time_line.wider, "rows_of": time_line.rows}
-    found.filters.update(saying.FILTERS)
-    found.globals.update(helpers)
-    return found
-
-
-@cache
-def _assets() -> dict[str, tuple[str, bytes]]:
-    folder = files("tarry.programs.dashboard").joinpath("assets")
-    found = {}
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
-        kind = KINDS.get(entry.name.rpartition(".")[2])
-        if kind is not None:
-            found[entry.name] = (kind, entry.read_bytes())
-    return found
 
 
 def _with_headers(send: Send) -> Send:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlencode
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
     from tarry.programs.dashboard.app import Dashboard
     from tarry.programs.dashboard.gate import Role
+    from tarry.programs.dashboard.spaces import Neighbour
 
 STATES: tuple[State, ...] = get_args(State)
 _STATES: dict[str, State] = {state: state for state in STATES}
@@ -35,6 +36,9 @@ class Visit:
         self.root = root
         self.asked = asked
         self.role = role
+        self.neighbours: Sequence[Neighbour] = ()
+        self.elsewhere = ""
+        """Where to sign in to a namespace that this reader is not told of, if there may be one."""
 
     @property
     def client(self) -> AsyncClient:

@@ -55,16 +55,21 @@ class Gate:
     def __init__(self, allow: Role | Judge, tokens: TokenJudge | None, hosts: Collection[str] | None) -> None:
         self._allow = allow
         self._tokens = tokens
+        self.cookie = COOKIE
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
     @property
     def asks_for_tokens(self) -> bool:
         return self._tokens is not None
 
+    def ask_for_tokens(self, tokens: TokenJudge) -> None:
+        """From now on, by whatever name it was reached."""
+        self._tokens, self._hosts = tokens, None
+
     async def role(self, scope: Scope, cookies: Mapping[str, str]) -> Role | None:
         """What this request may do."""
         if self._tokens is not None:
-            return await self.of_token(cookies.get(COOKIE, ""))
+            return await self.of_token(cookies.get(self.cookie, ""))
         return await _answer(self._allow(scope)) if callable(self._allow) else ROLES.get(self._allow)
 
     async def of_token(self, token: str) -> Role | None:

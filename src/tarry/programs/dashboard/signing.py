@@ -8,7 +8,8 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from tarry.programs.dashboard.gate import COOKIE, LONGEST_TOKEN, SIGNED_IN_S, same_origin
+from tarry.programs.dashboard.gate import LONGEST_TOKEN, SIGNED_IN_S, same_origin
+from tarry.programs.dashboard.spaces import base_of
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
@@ -31,12 +32,19 @@ async def sign_in(dashboard: Dashboard, request: Request) -> Response:
         if len(raw) > LONGEST_FORM:
             return dashboard.trouble(request, 413, "That is too long", "A token is shorter.")
     token = parse_qs(raw.decode("utf-8", "replace")).get("token", [""])[0].strip()
-    if not token.isascii() or await dashboard.gate.of_token(token) is None:
+    opened = await _opened(dashboard, request, token) if token.isascii() else None
+    if opened is None:
         return _page(dashboard, root, "This token is not known, or may not look here.", 403)
-    response = RedirectResponse(root + "/", 303)
-    secure = request.url.scheme == "https"
+    found, place = opened
+    response = RedirectResponse(place + "/", 303)
     response.set_cookie(
-        COOKIE, token, max_age=SIGNED_IN_S, path=root or "/", secure=secure, httponly=True, samesite="strict"
+        found.gate.cookie,
+        token,
+        max_age=SIGNED_IN_S,
+        path=base_of(request) or "/",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
     )
     return response
 
@@ -47,8 +55,15 @@ async def sign_out(dashboard: Dashboard, request: Request) -> Response:
         return dashboard.trouble(request, 403, "Another site sent this", "Sign out from the dashboard only.")
     root = dashboard.root(request)
     response = RedirectResponse(root + "/sign-in", 303)
-    response.delete_cookie(COOKIE, path=root or "/", httponly=True, samesite="strict")
+    response.delete_cookie(dashboard.gate.cookie, path=base_of(request) or "/", httponly=True, samesite="strict")
     return response
+
+
+async def _opened(dashboard: Dashboard, request: Request, token: str) -> tuple[Dashboard, str] | None:
+    """The dashboard that a token opens, and where it is: this one, or that of the token's namespace."""
+    if await dashboard.gate.of_token(token) is not None:
+        return dashboard, dashboard.root(request)
+    return None if dashboard.spaces is None else await dashboard.spaces.opened_by(token, request)
 
 
 def _page(dashboard: Dashboard, root: str, wrong: str, status: int) -> Response:

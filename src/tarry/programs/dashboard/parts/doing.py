@@ -54,7 +54,8 @@ def _topic(visit: Visit, form: Form) -> Any:
 
 
 async def _filter(visit: Visit, form: Form, action: str) -> Filter:
-    stats = await _topic(visit, form).stats()
+    topic = _topic(visit, form)
+    stats = await topic.engine.run(topic.verbs.stats())
     possible = states_of(action)
     state = state_of(form.word("state"))
     if state is None and len(possible) == 1:
@@ -68,14 +69,18 @@ async def _filter(visit: Visit, form: Form, action: str) -> Filter:
 async def _count(visit: Visit, form: Form, chosen: Filter) -> int:
     if not chosen.windowed:
         return sum(getattr(chosen.stats, state) for state in ([chosen.state] if chosen.state else STATES))
-    desk = _topic(visit, form).verbs.desk
+    verbs = _topic(visit, form).verbs
     return await visit.client.engine.run(
-        surveying.due_between(desk, chosen.stats.now, chosen.state, chosen.after, chosen.before)
+        surveying.due_between(verbs, chosen.stats.now, chosen.state, chosen.after, chosen.before)
     )
 
 
 async def _known(visit: Visit, form: Form) -> list[JobInfo[Any]]:
-    return [job for job in await _topic(visit, form).get_many(form.ids) if job is not None]
+    topic = _topic(visit, form)
+    found = await topic.engine.run(
+        topic.verbs.get(form.ids)
+    )  # no view, which may be from a replica: an action goes by it
+    return [job for job in found if job is not None]
 
 
 def _due(form: Form) -> dict[str, Any]:

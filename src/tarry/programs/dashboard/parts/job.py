@@ -11,7 +11,6 @@ import msgspec
 
 from tarry.clients.scheduling import Schedule
 from tarry.errors import BodyError
-from tarry.idea.calls import Command
 from tarry.programs.dashboard.asking import Missing, Visit
 from tarry.programs.dashboard.life import LIFE
 from tarry.programs.dashboard.sections import Section
@@ -50,19 +49,15 @@ async def view(visit: Visit) -> dict[str, Any]:
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
-        visit.client.engine.run(
-            Command((b"ZSCORE", topic.verbs.keys.reserved, id.encode("utf-8", "replace")), bytes_of)
-        ),
+        visit.client.engine.run(surveying.is_held(topic.verbs, id)),
     )
     if job is None:
         raise Missing(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
     ahead = 0
     if job.state == "ready" and not held and job.due is not None:
-        ahead = await visit.client.engine.run(
-            surveying.due_between(topic.verbs.desk, stats.now, "ready", None, job.due)
-        )
+        ahead = await visit.client.engine.run(surveying.due_between(topic.verbs, stats.now, "ready", None, job.due))
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
-    known = Known(job, stats, defaults, workers, bool(held) and job.state == "ready", ahead, pace)
+    known = Known(job, stats, defaults, workers, held and job.state == "ready", ahead, pace)
     return {
         "topic": topic.name,
         "job": job,
@@ -76,11 +71,6 @@ async def view(visit: Visit) -> dict[str, Any]:
         "created": _created(job),
         "actions": LIFE[job.state],
     }
-
-
-def bytes_of(reply: Any) -> bytes | None:
-    found: bytes | None = reply
-    return found
 
 
 def life(known: Known) -> list[Event]:

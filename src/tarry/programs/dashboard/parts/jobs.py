@@ -26,7 +26,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         raise BadInput("after, before: reserved and dead jobs are not due; leave the window empty.")
     page = await topic.list(state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.word("cursor") or None)
     if windowed:
-        count = await visit.client.engine.run(surveying.due_between(topic.verbs.desk, stats.now, state, after, before))
+        count = await visit.client.engine.run(surveying.due_between(topic.verbs, stats.now, state, after, before))
     else:
         count = sum(getattr(stats, name) for name in states)
     bulk = sorted({action for name in states for action in LIFE[name]})

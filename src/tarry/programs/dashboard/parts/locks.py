@@ -35,9 +35,7 @@ async def _plan(visit: Visit, form: Form) -> Plan:
     if not lock.held:
         return Plan(f"{saying.plain(lock.name)} is free.", "", none=True)
     says = f"Take {saying.plain(lock.name)} from {saying.plain(lock.holder)}?"
-    note = (
-        "The holder learns it when it looks next, and may work on until then. Whoever checks fencing tokens refuses it."
-    )
+    note = "The holder is told at once, and may still be working. Whoever checks fencing tokens refuses it."
     return Plan(says, "Release it", note)
 
 

@@ -22,6 +22,7 @@ from tarry.words.durations import moment
 
 SHOWN, AHEAD = 100, 5
 MISSED = {"skip": "left out", "once": "one for the last", "all": "one for each"}
+DAMAGED = "It cannot be read: it is damaged, or a newer version wrote it. Put it anew, or delete it."
 DONE = {"pause": "is paused", "resume": "goes on", "delete": "is deleted; the jobs that it made stay"}
 
 
@@ -49,20 +50,11 @@ class Row:
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    """All, or those of a topic, by their next occurrence. What is damaged in one topic hides nothing of others."""
+    """All, or those of a topic, by their next occurrence; damaged ones among them."""
     asked = visit.asked.get("topic", "")
     names = [visit.topic().name] if asked else await visit.client.topics()
-    listed = await asyncio.gather(*[visit.client.schedules.list(name) for name in names], return_exceptions=True)
-    found: list[Schedule] = []
-    troubles: list[tuple[str, str]] = []
-    for name, one in zip(names, listed, strict=True):
-        if isinstance(one, BadInput):
-            troubles.append((name, str(one)))
-        elif isinstance(one, BaseException):
-            raise one
-        else:
-            found += one
-    found.sort(key=_order)
+    listed = await asyncio.gather(*[visit.client.schedules.list(name) for name in names])
+    found = sorted((one for some in listed for one in some), key=_order)
     first = max(min(_number(visit.word("from")), len(found) - 1), 0)
     shown = found[first : first + SHOWN]
     topics = sorted({one.topic for one in shown})
@@ -71,7 +63,6 @@ async def view(visit: Visit) -> dict[str, Any]:
     return {
         "topic": asked,
         "rows": [Row(one, stats[one.topic]) for one in shown],
-        "troubles": troubles,
         "count": len(found),
         "orphans": sum(one.orphaned for one in found),
         "paused": sum(one.paused for one in found),
@@ -127,6 +118,8 @@ async def _get(visit: Visit, topic: str, name: str) -> Schedule:
 def verdict(row: Row) -> tuple[str, str]:
     """How it is with one."""
     one, now = row.schedule, row.stats.now
+    if one.damaged:
+        return "bad", DAMAGED
     if one.paused:
         return "calm", "Paused: no more jobs until somebody resumes it."
     if one.next is None:
@@ -164,13 +157,9 @@ def _plans(action: str) -> Callable[[Visit, Form], Awaitable[Plan]]:
         topic, name = form.words.get("topic", ""), form.word("name")
         shown = f"{saying.plain(name)} of {saying.plain(topic)}"
         note = "No more jobs come of it; those that are there stay."
-        try:
-            found = await _get(visit, topic, name)
-        except BadInput:
-            if action != "delete":
-                raise
-            visit.client.topic(topic)  # what is damaged can be deleted, what is no name is refused
-            return Plan(f"Delete {shown}?", "Delete it", note)
+        found = await _get(visit, topic, name)
+        if found.damaged and action != "delete":
+            return Plan(f"{shown}: {DAMAGED}", "", none=True)
         if found.paused == (action == "pause") and action != "delete":
             return Plan(f"{shown} {'is paused already' if found.paused else 'is not paused'}.", "", none=True)
         if found.from_code and not found.orphaned:

@@ -1,4 +1,4 @@
-"""The server's health: memory, persistence, eviction, clock. On a Cluster, of one of its nodes; ``tarry doctor`` asks all."""
+"""The server's health: memory, persistence, eviction, clock. On a Cluster, of every node that has slots."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tarry.errors import TarryError
-from tarry.idea.calls import Command, Reply
+from tarry.links import fitness
+from tarry.links.awaiting import Server
 from tarry.programs import nodes
 from tarry.programs.dashboard.asking import Visit
 from tarry.programs.dashboard.sections import Section
@@ -25,21 +25,79 @@ class Health:
     fragmentation: str
     clients: str
     per_second: str
-    skew: timedelta | None
+    skew: timedelta
 
 
-async def health(visit: Visit) -> Health:
-    """Asks, and judges."""
-    engine, began = visit.client.engine, time.perf_counter()
-    told = await engine.run(Command((b"INFO", b"default"), _told))
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All servers behind a URL, by the places where they are: one, or the nodes of a Cluster."""
+
+    nodes: dict[str, Health]
+
+    @property
+    def notes(self) -> list[str]:
+        """Each said once, and of whom where there are several."""
+        said: dict[str, list[str]] = {}
+        for place, one in self.nodes.items():
+            for note in one.node.notes:
+                said.setdefault(note, []).append(place)
+        several = len(self.nodes) > 1
+        return [f"{', '.join(places)}: {note}" if several else note for note, places in said.items()]
+
+    @property
+    def versions(self) -> str:
+        return _each(one.node.version for one in self.nodes.values())
+
+    @property
+    def policies(self) -> str:
+        return _each(one.node.policy for one in self.nodes.values())
+
+    @property
+    def persistence(self) -> str:
+        return _each(one.node.persistence for one in self.nodes.values()) or "persistence not told"
+
+    @property
+    def memory(self) -> int:
+        return sum(one.node.memory or 0 for one in self.nodes.values())
+
+    @property
+    def max_memory(self) -> int | None:
+        """``None``: one of them, at least, has no limit."""
+        limits = [one.node.max_memory for one in self.nodes.values()]
+        return sum(filter(None, limits)) if all(limits) else None
+
+    @property
+    def skew(self) -> timedelta:
+        """The clock that is the farthest from this machine's."""
+        return max((one.skew for one in self.nodes.values()), key=abs)
+
+
+def _each(words: Any) -> str:
+    return ", ".join(dict.fromkeys(word for word in words if word))
+
+
+async def health(visit: Visit) -> Whole:
+    """Asks every server, and judges."""
+    engine = visit.client.engine
+    cluster = engine.origin.address.kind == "cluster"
+
+    async def look(server: Server) -> Health:
+        return await _look(server, cluster=cluster)
+
+    return Whole(dict(sorted((await engine.runner.each(look)).items())))
+
+
+async def _look(server: Server, *, cluster: bool) -> Health:
+    began = time.perf_counter()
+    told, save, scripting = fitness.read(await server.exchange(fitness.probe()))
     answer_ms = (time.perf_counter() - began) * 1000
     before = time.time()
-    now = await engine.run(Command((b"TIME",), lambda reply: int(reply[0]) + int(reply[1]) / 1e6))
+    [reply] = await server.exchange(((b"TIME",),))
     after = time.time()
+    now = int(reply[0]) + int(reply[1]) / 1e6 if isinstance(reply, list) else (before + after) / 2
     ahead = now - (before + after) / 2
     skew = 0.0 if abs(ahead) < after - before else ahead  # it cannot be told closer than that
-    cluster = engine.origin.address.kind == "cluster"
-    node = nodes.judged(told, await _save(visit), None, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
+    node = nodes.judged(told, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
     saved = told.get("rdb_last_save_time", "")
     return Health(
         node=node,
@@ -53,20 +111,6 @@ async def health(visit: Visit) -> Health:
         per_second=told.get("instantaneous_ops_per_sec", "?"),
         skew=timedelta(seconds=skew),
     )
-
-
-async def _save(visit: Visit) -> str | None:
-    """When it saves a snapshot; ``None`` where it does not tell."""
-    try:
-        found = await visit.client.engine.run(Command((b"CONFIG", b"GET", b"save"), list))
-    except TarryError:
-        return None
-    return found[1].decode() if len(found) == 2 else None
-
-
-def _told(reply: Reply) -> dict[str, str]:
-    pairs = (line.partition(":") for line in reply.decode("utf-8", "replace").splitlines() if not line.startswith("#"))
-    return {name: value for name, _, value in pairs}
 
 
 async def view(visit: Visit) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
+from tarry.clients import scheduling
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.errors import BadInput
 from tarry.programs.dashboard import saying
@@ -21,7 +22,6 @@ from tarry.programs.dashboard.why import slots_of
 from tarry.verbs.jobs import surveying
 from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.surveying import Causes
-from tarry.verbs.schedules import keeping
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
@@ -45,7 +45,7 @@ class Inquest:
         now = asyncio.get_running_loop().time()
         asked, causes = self._known.get(topic.name, (-INQUEST_S, None))
         if causes is None or now - asked > (INQUEST_S if causes.dead == stats.dead else AGAIN_S):
-            causes = await self._engine.run(surveying.causes(topic.verbs.keys))
+            causes = await self._engine.look(surveying.causes(topic.verbs))
             self._known = {name: one for name, one in self._known.items() if now - one[0] < INQUEST_S}
             self._known[topic.name] = (now, causes)
         return causes
@@ -53,12 +53,13 @@ class Inquest:
 
 async def view(visit: Visit) -> dict[str, Any]:
     topic = visit.topic()
-    stats, defaults, workers, hour, schedules = await asyncio.gather(
+    stats, defaults, workers, hour, schedules, parts = await asyncio.gather(
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
-        visit.client.engine.run(keeping.count(topic.verbs.keys)),
+        visit.client.engine.run(scheduling.count(topic.verbs)),
+        visit.client.engine.run(topic.verbs.parts()),
     )
     causes = await visit.dashboard.part(Inquest).of(topic, stats)
     history = visit.dashboard.sampler.of(topic.name)
@@ -72,6 +73,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "stats": stats,
         "defaults": defaults,
         "schedules": schedules,
+        "partitions": len(parts),
         "serving": serving,
         "slots": slots,
         "busy": busy,

@@ -1,0 +1,108 @@
+"""Several namespaces under one roof: a dashboard for each, and the way from one to another.
+
+    /            the first namespace
+    /ns/NAME/    each other one, with the same addresses below
+
+A browser's token is of one namespace, so it signs in to each by itself, and is told the names of those only that it may look
+at. Where no tokens are asked for, it is told all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.types import ASGIApp, Scope
+
+from tarry.programs.dashboard.gate import COOKIE
+
+if TYPE_CHECKING:
+    from tarry.programs.dashboard.app import Dashboard
+
+BELOW = "/ns/"
+BASE = "tarry.base"
+"""In a scope: the path at which the first namespace is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A namespace that a reader may go to, and the path at which its dashboard is."""
+
+    name: str
+    at: str
+    here: bool
+
+
+class Spaces:
+    """The dashboards of some namespaces. ``names`` are those there are now, ``made`` makes the dashboard of one."""
+
+    def __init__(self, names: Callable[[], Sequence[str]], made: Callable[[str], Dashboard]) -> None:
+        self._names = names
+        self._made = made
+        self._found: dict[str, Dashboard] = {}
+
+    def of(self, name: str) -> Dashboard:
+        """The dashboard of a namespace, made when it is first asked for."""
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = self._made(name)
+            found.spaces = self
+            if name != self._names()[0]:
+                found.gate.cookie = f"{COOKIE}-{sha256(name.encode()).hexdigest()[:16]}"
+        return found
+
+    @property
+    def made(self) -> list[Dashboard]:
+        return list(self._found.values())
+
+    def find(self, scope: Scope) -> tuple[ASGIApp, Scope] | None:
+        """Who answers a request, and what it is to him; ``None`` where no page is."""
+        if scope["type"] != "http":
+            return None
+        root = str(scope.get("root_path", ""))
+        path = str(scope["path"]).removeprefix(root)
+        name, slash, _ = path.removeprefix(BELOW).partition("/")
+        if not path.startswith(BELOW):
+            name = self._names()[0]
+        elif name not in self._names():
+            return None
+        elif not slash:
+            return RedirectResponse(_at(root, name) + "/", 308), scope
+        else:
+            scope = {**scope, "root_path": root + BELOW + name, BASE: root}
+        found = self.of(name)
+        return (found, scope) if found.has(scope) else None
+
+    async def seen_by(self, dashboard: Dashboard, request: Request) -> tuple[list[Neighbour], str]:
+        """The namespaces that a reader may look at, and where to sign in to others, if there are."""
+        base = base_of(request)
+        seen = [
+            Neighbour(name, self._place(base, name), self.of(name) is dashboard)
+            for name in self._names()
+            if await self.of(name).gate.role(request.scope, request.cookies) is not None
+        ]
+        return seen, base + "/sign-in" if len(seen) < len(self._names()) else ""
+
+    async def opened_by(self, token: str, request: Request) -> tuple[Dashboard, str] | None:
+        """The dashboard that a token opens, and where it is."""
+        for name in self._names():
+            if await self.of(name).gate.of_token(token) is not None:
+                return self.of(name), self._place(base_of(request), name)
+        return None
+
+    def _place(self, base: str, name: str) -> str:
+        return base if name == self._names()[0] else _at(base, name)
+
+
+def base_of(request: Request) -> str:
+    """The path that the cookies of all namespaces are for."""
+    return quote(str(request.scope.get(BASE, request.scope.get("root_path", ""))).rstrip("/"))
+
+
+def _at(root: str, name: str) -> str:
+    return root + BELOW + quote(name, safe="")

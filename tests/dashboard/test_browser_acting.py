@@ -1,0 +1,115 @@
+"""What the dashboard does, in a real browser: each action, many at once, after the question."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import tarry
+from dashboard.conftest import Site, expect
+from tarry import NewJob
+
+pytestmark = pytest.mark.slow
+
+
+def test_each_action_does_what_it_says(site: Site, page: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+
+    def at(id: str, button: str, *, sure: str = "") -> None:
+        page.goto(f"{site.at}/job?topic=orders&id={id}")
+        page.get_by_role("button", name=button, exact=True).click()
+        if sure:
+            page.locator("#ask").get_by_role("button", name=sure).click()
+        expect(page.locator(".said")).to_be_visible()
+
+    topic.add(0, id="now", delay="1h")
+    at("now", "Run now")
+    assert topic.get("now").state == "ready"  # type: ignore[union-attr]
+    at("now", "Delete", sure="Delete 1 job")
+    assert topic.get("now") is None
+
+    topic.add(0, id="held")
+    job = topic.pop()
+    at("held", "Bury", sure="Bury 1 job")
+    held = topic.get("held")
+    assert held is not None
+    assert (held.state, held.reason) == ("dead", "buried from the dashboard")
+    with pytest.raises(tarry.StaleReceipt):
+        topic.finish(job)  # type: ignore[arg-type]
+    at("held", "Kick")
+    assert topic.get("held").state == "ready"  # type: ignore[union-attr]
+
+    page.fill("input[name=delay]", "3h")
+    page.get_by_role("button", name="Reschedule").click()
+    expect(page.locator(".said")).to_have_text("1 job rescheduled.")
+    expect(page.locator(".why")).to_contain_text("It is due in 2 h 59 m")
+
+    page.goto(site.at + "/topic?topic=orders")
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".verdict")).to_have_text("Paused until somebody resumes it.")
+    assert topic.stats().paused_until is not None
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("button", name="Pause")).to_be_visible()
+    assert topic.stats().paused_until is None
+
+    page.get_by_role("button", name="Delete everything").click()
+    expect(page.locator("#ask h1")).to_have_text("Delete everything in orders: 1 job (1 delayed)?")
+    page.get_by_role("link", name="Leave it").click()
+    assert topic.stats().delayed == 1
+    page.get_by_role("button", name="Delete everything").click()
+    page.get_by_role("button", name="Delete 1 job").click()
+    expect(page.locator(".said")).to_have_text("1 job deleted.")
+    assert topic.stats().delayed == 0
+
+
+def test_many_are_done_at_once_and_counted_before(site: Site, page: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    topic.add_many([NewJob(n, id=f"{n:03}", max_attempts=1) for n in range(120)])
+    topic.release_many(topic.pop_many(120), 0, reason="ValueError: no")
+    page.goto(site.at + "/jobs?topic=orders&state=dead")
+    for id in ("003", "005"):
+        page.get_by_label(f"Choose {id}").check()
+    page.get_by_role("button", name="Kick").click()
+    expect(page.locator("#ask h1")).to_have_text("Kick 2 jobs of orders?")
+    topic.delete("005")  # meanwhile
+    page.get_by_role("button", name="Kick 2 jobs").click()
+    expect(page.locator(".said")).to_have_text("1 job kicked.")
+    assert (topic.stats().ready, topic.stats().dead) == (1, 118)
+
+    page.get_by_label("all 118 that match").check()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#ask h1")).to_have_text("Delete all 118 dead jobs of orders?")
+    page.get_by_role("button", name="Delete 118 jobs").click()
+    expect(page.locator("h1")).to_have_text("0 dead jobs")
+    assert (topic.stats().ready, topic.stats().dead) == (1, 0)
+
+
+def test_a_window_of_due_times_is_shown_and_acted_on(site: Site, page: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    topic.add_many([NewJob(n, id=f"{n}m", delay=60 * n) for n in range(1, 11)])
+    page.goto(site.at + "/jobs?topic=orders&state=delayed")
+    page.fill("input[name=after]", "in 3m")
+    page.fill("input[name=before]", "in 6m30s")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("h1")).to_have_text(re.compile("[34] delayed jobs"))  # 3m may have gone by a moment ago
+    page.get_by_label(re.compile("all . that match")).check()
+    page.locator("fieldset input[name=delay]").fill("1d")
+    page.get_by_role("button", name="Reschedule").click()
+    page.locator("#ask").get_by_role("button", name="Reschedule").click()
+    expect(page.locator(".said")).to_contain_text("rescheduled.")
+    assert topic.histogram(start="23h", span="2h", buckets=1).counts[0] in (3, 4)
+
+
+def test_a_lock_is_shown_and_taken_from_its_holder(site: Site, page: Any, client: tarry.Client, namespace: str) -> None:
+    lock = client.lock(f"till-{namespace}", lease="10m")
+    with pytest.raises(tarry.TarryError, match="it was taken away"), lock:  # noqa: PT012  # leaving the block raises
+        page.goto(site.at + "/locks")
+        row = page.locator("tr", has_text=lock.name)
+        expect(row).to_contain_text("9 m 5")
+        row.get_by_role("button", name="Release").click()
+        expect(page.locator("#ask h1")).to_contain_text(f"Take {lock.name} from")
+        page.locator("#ask").get_by_role("button", name="Release it").click()
+        expect(page.locator(".said")).to_have_text(f"{lock.name} is free.")
+        assert not lock.state().held

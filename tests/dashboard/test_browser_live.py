@@ -1,0 +1,71 @@
+"""A page that stays open, in a real browser: it is live, says when it is not, and comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tarry
+from dashboard.conftest import Service, Site, expect
+from tarry import NewJob
+from tarry.links.embedded.launch import Running
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_restart_of_the_service_is_told_and_mended_by_itself(
+    service: Service, page: Any, client: tarry.Client
+) -> None:
+    service.start()
+    topic = client.topic("orders")
+    topic.add(0, delay="1h")
+    page.goto(service.at + "/topic?topic=orders")
+    expect(page.locator(".sign")).to_have_attribute("data-state", "live")
+    service.stop()
+    expect(page.locator(".sign")).to_have_attribute("data-state", "broken")
+    expect(page.locator("#lost")).to_contain_text("The connection is lost.")
+    topic.add(1, delay="1h")
+    page.wrong.clear()  # that nobody answered is what the browser has to say of it
+    service.start()
+    expect(page.locator(".sign")).to_have_attribute("data-state", "live")
+    expect(page.locator("#lost")).to_be_hidden()
+    expect(page.locator(".tiles dd.delayed")).to_have_text("2")
+    page.wrong.clear()
+
+
+def test_a_server_that_is_lost_is_told_and_mended_by_itself(
+    own_server: Callable[..., Running], site_of: Callable[..., Site], page: Any
+) -> None:
+    running = own_server()
+    site = site_of(running.url)
+    page.goto(site.at)
+    expect(page.locator("h1")).to_have_text("Nothing has been added yet.")
+    expect(page.locator(".sign")).to_have_attribute("data-state", "live")
+    os.kill(running.pid, signal.SIGSTOP)
+    try:
+        expect(page.locator(".sign")).to_have_attribute("data-state", "lost")
+        expect(page.locator("#lost")).to_contain_text("The server does not answer.")
+        fresh = page.context.new_page()
+        assert fresh.goto(site.at + "/topic?topic=orders").status == 503
+        expect(fresh.locator("h1")).to_have_text("The server does not answer.")
+    finally:
+        os.kill(running.pid, signal.SIGCONT)
+    expect(page.locator(".sign")).to_have_attribute("data-state", "live")
+    expect(page.locator("#lost")).to_be_hidden()
+    expect(fresh.locator("h1")).to_have_text("orders")
+
+
+def test_what_is_chosen_stays_while_the_page_is_live(site: Site, page: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    topic.add_many([NewJob(n, id=f"{n}", delay="1h") for n in range(3)])
+    page.goto(site.at + "/jobs?topic=orders")
+    page.get_by_label("Choose 1").check()
+    topic.delete("0")
+    expect(page.locator(".sign .word")).to_have_text("held while you choose")
+    assert page.get_by_label("Choose 1").is_checked()
+    page.get_by_label("Choose 1").uncheck()
+    expect(page.locator("tbody tr")).to_have_count(2)

@@ -1,0 +1,101 @@
+"""The dashboard for everybody: by keyboard and mouse, without scripts, on a small screen, by a screen reader."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import tarry
+from dashboard.conftest import Site, expect
+from tarry import NewJob
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_line_of_time_can_be_dragged_over_and_walked_along(site: Site, page: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    topic.add_many([NewJob(n, delay=600 + n) for n in range(100)])
+    page.goto(site.at + "/topic?topic=orders&look=hour")
+    box = page.locator(".stretch.one").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.2, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.35, box["y"] + 80, steps=5)
+    page.mouse.up()
+    page.wait_for_url(re.compile("from=\\d+"))
+    expect(page.locator(".under")).to_contain_text("100 jobs here")
+    page.locator(".stretch.one").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator(".readout")).to_contain_text("job")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/jobs\\?.*after=\\d+"))
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+
+
+def test_it_works_without_scripts(site: Site, browser: Any, client: tarry.Client) -> None:
+    topic = client.topic("orders")
+    topic.add(0, id="7", delay="1h")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site.at)
+    page.click("th a:text('orders')")
+    page.click("a.stretch.hour")
+    assert "look=hour" in page.url
+    page.goto(site.at + "/job?topic=orders&id=7")
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Delete 1 job").click()
+    expect(page.locator(".said")).to_have_text("1 job deleted.")
+    context.close()
+    assert topic.get("7") is None
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_nothing_serious_for_those_who_cannot_see_or_point(
+    site: Site, browser: Any, client: tarry.Client, scheme: str, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    topic = client.topic("orders")
+    topic.add_many([NewJob({"n": n}, id=f"{n}", delay=20 * n, max_attempts=1) for n in range(100)])
+    topic.release(topic.pop(), 0, reason="ValueError: no\nTraceback")  # type: ignore[arg-type]
+    topic.add(0, id="late")
+    client.schedules.put("orders", "daily", {"n": 1}, cron="0 9 * * *", tz="Europe/Berlin")
+    site.sample()
+    context = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce"
+    )
+    page, asked = context.new_page(), list[str]()
+    page.on("request", lambda request: asked.append(request.url))
+    for path in (
+        "/",
+        "/topic?topic=orders",
+        "/topic?topic=orders&look=hour",
+        "/jobs?topic=orders",
+        "/job?topic=orders&id=0",
+        "/find?q=order",
+        "/schedules",
+        "/schedule?topic=orders&name=daily",
+        "/workers",
+        "/queues",
+        "/server",
+        "/nowhere",
+    ):
+        page.goto(site.at + path)
+        found = Axe().run(page).response["violations"]
+        serious = [
+            (fault["id"], fault["nodes"][0]["html"][:200])
+            for fault in found
+            if fault["impact"] in ("serious", "critical")
+        ]
+        assert not serious, path
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    page.goto(site.at + "/job?topic=orders&id=late")
+    page.get_by_role("button", name="Delete").click()
+    expect(page.locator("#ask")).to_be_visible()
+    found = Axe().run(page).response["violations"]
+    assert not [fault["id"] for fault in found if fault["impact"] in ("serious", "critical")], "the question"
+    context.close()
+    assert all(url.startswith((site.at, "data:", "blob:")) for url in asked), "no other host is asked"

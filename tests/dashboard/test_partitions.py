@@ -1,0 +1,101 @@
+"""A topic with partitions is shown and handled like any other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import httpx
+import pytest
+
+import tarry
+from dashboard.conftest import Site
+
+OURS = {"sec-fetch-site": "same-origin"}
+PARTS = 6
+
+
+@pytest.fixture
+def http(site: Site) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=site.at, timeout=10, headers=OURS, follow_redirects=True) as http:
+        yield http
+
+
+@pytest.fixture
+def topic(client: tarry.Client) -> tarry.Topic[int]:
+    made = client.topic("orders", partitions=PARTS)
+    made.add_many([tarry.NewJob(n, id=f"ready-{n}") for n in range(30)])
+    made.add_many([tarry.NewJob(n, id=f"later-{n}", delay=60 * (n + 1)) for n in range(40)])
+    return made
+
+
+def words(answer: httpx.Response) -> str:
+    """What a page shows, without its markup."""
+    assert answer.status_code == 200
+    text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", answer.text, flags=re.S)
+    return " ".join(unescape(text).split())
+
+
+def act(http: httpx.Client, action: str, **more: str | list[str]) -> str:
+    return words(http.post("/act", data={"action": action, "topic": "orders", "back": "/", "sure": "1", **more}))
+
+
+def test_its_page_has_the_numbers_of_the_whole(
+    http: httpx.Client, client: tarry.Client, topic: tarry.Topic[int]
+) -> None:
+    topic.configure(rate="6000/1m", burst=60, concurrency=48)
+    for n in range(10):
+        client.schedules.put(topic, f"s{n}", every="1h")
+    page = words(http.get("/topic?topic=orders"))
+    for shown in ("10 schedules", "Delayed 40", "Ready 30", "70 jobs on one line", "at most 6000/1m, 60 at once"):
+        assert shown in page
+    assert "at a time 48" in page
+    assert f"partitions {PARTS}" in page
+    assert "orders" in words(http.get("/"))
+    assert "10 schedules" in words(http.get("/schedules?topic=orders"))
+    assert "s3" in words(http.get("/schedule?topic=orders&name=s3"))
+
+
+def test_why_its_dead_are_dead(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+    jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
+    topic.bury_many(jobs[:20], "no address")
+    topic.bury_many(jobs[20:25], "no name")
+    page = words(http.get("/topic?topic=orders"))
+    assert "Why 25 jobs are dead" in page
+    assert re.search("20 no address .* 5 no name", page)
+
+
+def test_its_jobs_are_listed_and_counted(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+    page = words(http.get("/jobs?topic=orders&state=delayed&before=20m"))
+    assert page.index("later-0 delayed") < page.index("later-7 delayed") < page.index("later-18 delayed")
+    assert "19 delayed jobs" in page or "20 delayed jobs" in page
+    page = words(http.get("/job?topic=orders&id=ready-29"))
+    assert "29 jobs are due before it" in page or "Nobody works on this topic" in page
+    topic.pop_many(30, ttr=0.05)
+    assert "ready-7" in words(http.get("/find?q=ready-7"))
+
+
+def test_a_reservation_that_ran_out_is_told(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+    [job] = topic.pop_many(1, ttr=0.02)
+    while topic.get(job.id).state == "reserved":  # type: ignore[union-attr]
+        pass
+    assert "let the time to run pass" in words(http.get(f"/job?topic=orders&id={job.id}"))
+
+
+def test_what_is_done_reaches_all_of_them(http: httpx.Client, topic: tarry.Topic[int]) -> None:
+    assert "20 jobs deleted" in act(http, "delete", all="1", state="delayed", before="1240s")
+    assert topic.stats().delayed == 20
+    assert "3 jobs deleted" in act(http, "delete", id=["ready-0", "ready-1", "ready-2"])
+    jobs = [job for _ in range(PARTS) for job in topic.pop_many(30)]
+    topic.bury_many(jobs[:9], "cold")
+    assert "9 jobs kicked" in act(http, "kick", all="1", state="dead")
+    topic.release_many(jobs[9:], 0)
+    assert "20 jobs due now" in act(http, "run-now", all="1", state="delayed")
+    assert (topic.stats().delayed, topic.stats().ready) == (0, 47)
+    assert "is paused" in act(http, "pause", **{"for": "1h"})
+    assert topic.pop() is None
+    act(http, "resume")
+    assert topic.pop() is not None
+    assert "47 jobs deleted" in act(http, "purge")
+    assert topic.check().ok

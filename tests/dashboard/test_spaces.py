@@ -1,0 +1,98 @@
+"""Several namespaces of one service: each has its addresses, and its tokens."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+import tarry
+from dashboard.conftest import Service
+from tarry.verbs import tokens
+
+OURS = {"sec-fetch-site": "same-origin"}
+DELETE = {"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"}
+
+
+@pytest.fixture
+def other(valkey_url: str, namespace: str) -> Iterator[tarry.Client]:
+    """Another namespace of the service."""
+    with tarry.Client(valkey_url, namespace=f"{namespace} für B") as client:
+        yield client
+
+
+@pytest.fixture
+def http(service: Service) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.at, timeout=10, headers=OURS) as http:
+        yield http
+
+
+def ways(page: str) -> list[str]:
+    """Where the names of namespaces lead to."""
+    found = re.search(r'<nav aria-label="Namespaces">(.*?)</nav>', page, re.DOTALL)
+    return re.findall(r'href="([^"]+)"', found[1]) if found else []
+
+
+def place(client: tarry.Client) -> str:
+    return "/ns/" + client.namespace.replace(" ", "%20").replace("ü", "%C3%BC")
+
+
+def test_each_namespace_has_its_own_addresses(
+    service: Service, http: httpx.Client, client: tarry.Client, other: tarry.Client
+) -> None:
+    client.topic("orders").add(0, id="7", delay="1h")
+    other.topic("bills").add(0, id="8", delay="1h")
+    service.start("--also", other.namespace)
+    at = place(other)
+    first, second = http.get("/").text, http.get(at + "/").text
+    assert ("orders" in first, "bills" in first) == (True, False)
+    assert ("orders" in second, "bills" in second) == (False, True)
+    assert ways(first) == ways(second) == ["/", at + "/"]
+    assert ways(http.get(at + "/schedules").text) == ["/schedules", at + "/schedules"]
+    assert ways(http.get(at + "/job?topic=bills&id=8").text) == ["/", at + "/"], "a job is of its namespace"
+    for link in re.findall(r'(?:href|src|action)="(/[^"]*)"', second):
+        assert link.startswith(at + "/") or link in ways(second), link
+    assert http.get(re.findall(r'href="(/[^"]*dashboard.css[^"]*)"', second)[0]).status_code == 200
+    assert http.get(at).headers["location"] == at + "/"
+    assert http.get("/ns/nowhere/").status_code == 404
+    assert http.post(at + "/act", data=DELETE).status_code in (303, 404)
+    assert client.topic("orders").get("7") is not None, "it was another's orders/7 that was to go"
+    with http.stream("GET", at + "/", headers={"accept": "text/event-stream"}) as stream:
+        assert any("bills" in line for line in stream.iter_lines())
+
+
+def test_one_namespace_has_nowhere_to_go(service: Service, http: httpx.Client) -> None:
+    service.start()
+    assert 'aria-label="Namespaces"' not in http.get("/").text
+
+
+def test_a_token_opens_its_own_namespace_and_tells_of_no_other(
+    service: Service, http: httpx.Client, client: tarry.Client, other: tarry.Client
+) -> None:
+    made = {}
+    for name, one, scope in (("look", client, "view"), ("act", other, "admin")):
+        made[name], id, record = tokens.make(os.urandom, [scope])
+        one.engine.run(tokens.keep(one.namespace, id, record))
+        one.topic("orders").add(0, id="7", delay="1h")
+    service.start("--also", other.namespace)
+    at = place(other)
+    assert http.get("/").headers["location"] == "/sign-in"
+    assert http.get(at + "/").headers["location"] == at + "/sign-in"
+
+    assert http.post("/sign-in", data={"token": made["look"]}).headers["location"] == "/"
+    page = http.get("/").text
+    assert other.namespace not in page
+    assert ways(page) == ["/", "/sign-in"]
+    assert http.get(at + "/").status_code == 303
+
+    assert http.post("/sign-in", data={"token": made["act"]}).headers["location"] == at + "/"
+    assert ways(http.get("/").text) == ways(http.get(at + "/").text) == ["/", at + "/"]
+    assert (http.post("/act", data=DELETE).status_code, http.post(at + "/act", data=DELETE).status_code) == (403, 303)
+    assert client.topic("orders").get("7") is not None
+    assert other.topic("orders").get("7") is None
+
+    http.post(at + "/sign-out")
+    assert (http.get("/").status_code, http.get(at + "/").status_code) == (200, 303)
