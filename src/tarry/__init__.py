@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from tarry.errors import StaleReceipt as StaleReceipt
     from tarry.errors import TarryError as TarryError
     from tarry.errors import Unavailable as Unavailable
+    from tarry.errors import Unconfirmed as Unconfirmed
     from tarry.programs.worker.registry import Registry as Registry
     from tarry.programs.worker.targets import current_job as current_job
     from tarry.programs.worker.tasks import Task as Task
@@ -123,7 +124,7 @@ _HOMES = {
     "clients.sync.schedules": "Schedules",
     "clients.sync.topic": "Topic",
     "errors": "BadInput BodyError FallenBehind JobExists LockLost NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
-    "Unavailable",
+    "Unavailable Unconfirmed",
     "programs.worker.registry": "Registry",
     "programs.worker.targets": "current_job",
     "programs.worker.tasks": "Task",

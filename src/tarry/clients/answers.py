@@ -6,15 +6,18 @@ The blocking and the awaiting runner differ in how they wait. This is the rest o
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from tarry.errors import ServerUnfit, TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Confirmation, Reply, Request
-from tarry.links.faults import Fault, Refused
+from tarry.links.faults import Fault, Refused, Replica
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry.patience")
+_A_KEY = re.compile(r"permissions to access (a|one of the) key")
 
 
 def key_of(request: Request) -> bytes:
@@ -41,6 +44,32 @@ def spelled_out(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes,
     """The same with the script's text, for a server that does not know it yet."""
     words = words_of(request, clock)
     return words if isinstance(request, Command) else (b"EVAL", request.script.source, *words[2:])
+
+
+def looking(call: Call[Any], clock: bytes, *, spelled: bool = False) -> tuple[bytes, ...]:
+    """A call that only looks, for a replica: a server does not let it write."""
+    name, *rest = spelled_out(call, clock) if spelled else words_of(call, clock)
+    return (name + b"_RO", *rest)
+
+
+def refuse_forbidden(forbidden: frozenset[bytes], request: Request) -> None:
+    """Raises a ``Fault`` for a script that would be stopped half-way, because its user may not run one of its commands."""
+    if isinstance(request, Call) and (missing := request.script.commands & forbidden):
+        names = ", ".join(sorted(name.decode() for name in missing))
+        raise Refused(
+            ServerUnfit(
+                f"The user of the URL may not run {names} on this server, and {request.script.name} needs it; nothing was "
+                f"done. Allow it: docs/how-to/secure-the-server.md has the rules."
+            )
+        )
+
+
+def with_its_key(fault: Fault, request: Request) -> Fault:
+    """A server that forbids a key does not say which."""
+    if not isinstance(fault, Refused) or not _A_KEY.search(str(fault)):
+        return fault
+    key = key_of(request).decode("utf-8", "replace")
+    return Refused(ServerUnfit(f"{fault.error} The key, or one beside it: {key}"))
 
 
 def first_in_full(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
@@ -87,8 +116,28 @@ def given_up(fault: Fault, shown: str, spent: float) -> TarryError:
     """What the user is told of a fault when there is no more patience, or no sense in trying again."""
     if isinstance(fault, Refused):
         return fault.error
-    why = str(fault).rstrip(".")
-    return Unavailable(f"The server at {shown} did not answer within {spent:.1f} s: {why}. The call is safe to repeat.")
+    why = _why(fault, shown)
+    error = Unavailable(
+        f"The server at {shown} did not answer within {spent:.1f} s: {why}. The call is safe to repeat."
+    )
+    error.__cause__ = fault
+    return error
+
+
+def _why(fault: Fault, shown: str) -> str:
+    """In a fail-over a replica is soon a master, or Sentinels and a Cluster name another; a plain URL stays where it is."""
+    if isinstance(fault, Replica) and "+" not in shown.partition("://")[0]:
+        return (
+            "it is a replica, which takes no writes; give the URL of its master, or redis+sentinel:// or redis+cluster://, "
+            "which find the master"
+        )
+    return str(fault).rstrip(".")
+
+
+def tell_of_the_master(url: str, fault: Fault) -> None:
+    """Says that a replica could not answer a view, and that its master is asked."""
+    shown = urlsplit(url).netloc.rpartition("@")[2]
+    logging.getLogger("tarry.views").info("The replica at %s cannot answer: %s. Asking the master.", shown, fault)
 
 
 PATIENT = 6
@@ -98,5 +147,5 @@ PATIENT = 6
 def tell_of_patience(tries: int, fault: Fault, shown: str, bound_s: float) -> None:
     """Says that a server does not answer and is tried again: at INFO at once, at WARNING when it lasts."""
     if tries in (0, PATIENT):
-        why, level = str(fault).rstrip("."), logging.WARNING if tries else logging.INFO
+        why, level = _why(fault, shown), logging.WARNING if tries else logging.INFO
         logger.log(level, "The server at %s does not answer: %s. Trying again for %g s.", shown, why, bound_s)

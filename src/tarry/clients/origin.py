@@ -7,13 +7,14 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from tarry.errors import BadInput
 from tarry.idea.patience import Patience
 from tarry.links.address import Address, find
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs.face import TopicVerbs
+from tarry.verbs.jobs.parting import Known
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words import keys, names
@@ -24,6 +25,17 @@ LARGEST_BODY = 512 << 20
 PATIENCE: Duration = 10
 NameMapper = str | Callable[[str], str] | None
 """A prefix, or a function from a name to another: what Redisson's ``NameMapper`` is in Java."""
+
+
+class Naming(Protocol):
+    """What the names and bodies of a client's queues, maps and locks depend on."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def cluster(self) -> bool: ...
+    def bodies(self, kind: Any) -> Bodies[Any]: ...
+    def redisson_name(self, name: str) -> str: ...
 
 
 class Origin:
@@ -43,7 +55,7 @@ class Origin:
         self.patience = Patience(microseconds(patience, "patience") / SECOND)
         self.name = names.word(os.urandom)
         self._max_body = max_body
-        self._known: dict[str, int] = {}
+        self._known = Known()
         self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
 
     def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> RoutedVerbs[Any]:
@@ -51,11 +63,21 @@ class Origin:
         bodies = self.bodies(kind)
         desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
         plain = TopicVerbs(desk, self.name, random.random)
-        return RoutedVerbs(plain, partial(keys.topic_keys, self.namespace, topic), self._known, partitions)
+        return RoutedVerbs(plain, partial(keys.partition_keys, self.namespace, topic), self._known, partitions)
+
+    @property
+    def cluster(self) -> bool:
+        """Whether the keys of one object must lie in one slot."""
+        return self.address.kind == "cluster"
 
     def bodies(self, kind: Any) -> Bodies[Any]:
         """The codec of a kind, with this client's limit."""
         return kind if isinstance(kind, Bodies) else Bodies(kind, self._max_body)
+
+    @property
+    def shown(self) -> str:
+        """Where it talks to, safe to log."""
+        return f"{self.namespace} at {self.address.shown}"
 
     def redisson_name(self, name: str) -> str:
         """What Java's NameMapper makes of the name of a queue, map or lock; ``BadInput`` if that is no name."""

@@ -99,6 +99,9 @@ class _Engine(Engine):
         self._clock, self._alone = clock, _Alone(clock)
         clock.drive(self.runner)
 
+    def seconds(self) -> float:
+        return self._clock.seconds()
+
     def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         return _served(self.run(self._alone.flow(want, seconds, posts)))
 
@@ -132,6 +135,9 @@ class _AsyncEngine(AsyncEngine):
         if self._life is None or self._life[0] is not loop:
             self._life = loop, _until_the_end(self)
             await anext(self._life[1])
+
+    def seconds(self) -> float:
+        return self._clock.seconds()
 
     async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
         return _served(await self.run(self._alone.flow(want, seconds, posts)))

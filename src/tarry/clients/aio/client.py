@@ -17,11 +17,13 @@ from tarry.clients.aio.mapcache import AsyncMapCache
 from tarry.clients.aio.schedules import AsyncSchedules
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.guarding import guarded_desk
+from tarry.clients.handles import handle_of
 from tarry.clients.locking import Terms
 from tarry.clients.mapping import Policy, verbs_of
-from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
+from tarry.clients.migrating import MovedOver, move_to_topic, refuse_services, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, NameMapper, Origin
 from tarry.clients.queueing import desk_of, origin_keys
+from tarry.clients.scheduling import ScheduleVerbs
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
@@ -52,6 +54,9 @@ class AsyncClient:
     ) -> None:
         self.namespace = namespace
         self.engine = Engine(Origin(url, namespace, max_body, patience, name_mapper))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.origin.shown}>"
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -92,14 +97,15 @@ class AsyncClient:
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
     ) -> AsyncJob[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        chosen = [self.topic(topic) if isinstance(topic, str) else topic for topic in topics]
+        chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
+        refuse_services("pop", *chosen)
         jobs = await self.engine.take(chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property
     def schedules(self) -> AsyncSchedules:
         """Jobs that come again: put, get, list, pause, resume, delete."""
-        return AsyncSchedules(self.engine)
+        return AsyncSchedules(self.engine, ScheduleVerbs(self.engine.origin))
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -109,7 +115,13 @@ class AsyncClient:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself; ``None`` renews
         it as long as this process lives (for 30 s, every 10 s). Who waits is not served in order.
         """
-        return AsyncLock(lambda: self.engine.part(RedisLocks), name, Terms(wait, lease), kept_in="redis")
+        return AsyncLock(
+            lambda: self.engine.part(RedisLocks),
+            name,
+            Terms(wait, lease),
+            kept_in="redis",
+            at=self.engine.origin.address.shown,
+        )
 
     def guarded_queue(
         self,
@@ -168,11 +180,12 @@ class AsyncClient:
         Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
         ``progress`` is told how many have moved.
         """
-        chosen = self.topic(topic) if isinstance(topic, str) else topic
+        source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
+        refuse_services("move_to_topic", source, chosen)
         if dry_run:
-            return await self.engine.run(rehearse(queue.verbs.desk, chosen.verbs))
+            return await self.engine.run(rehearse(source.verbs.desk, chosen.verbs))
         await self.engine.introduce(chosen.name)
-        return await self.engine.run(move_to_topic(queue.verbs.desk, chosen.verbs, progress))
+        return await self.engine.run(move_to_topic(source.verbs.desk, chosen.verbs, progress))
 
     async def migrate(
         self,
@@ -182,13 +195,17 @@ class AsyncClient:
         dry_run: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves what waits and what is dead into another topic, perhaps of another server; ``dry_run`` only counts.
+        """Moves what waits, what is dead and the schedules into another topic, perhaps of another server; ``dry_run`` only
+        counts.
 
-        Due times, attempts, headers and errors are kept; ids that are taken over there are refused and stay. Safe to break
-        off and to call again, under load. Let producers add to the new topic first; reserved jobs stay until they are
-        settled. ``progress`` is told how many have moved. Raises ``BadInput`` for a topic into itself.
+        Due times, attempts, headers and errors are kept; ids and names that are taken over there are refused and stay. What
+        ``configure`` has set here and not over there holds there, too. Safe to break off and to call again, under load. Let
+        producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is told how many jobs have
+        moved. Raises ``BadInput`` for a topic into itself, and for limits that its partitions cannot have.
         """
-        mine: Any = self.topic(topic) if isinstance(topic, str) else topic
+        mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
+        to = handle_of("to", AsyncTopic, to)
+        refuse_services("migrate", mine, to)
         same = mine.engine.origin.address == to.engine.origin.address
         leaving.refuse_itself(same, mine.verbs.desk, to.verbs.desk)
         here, there = await self.engine.run(mine.verbs.parts()), await to.engine.run(to.verbs.parts())

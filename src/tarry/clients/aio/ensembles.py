@@ -96,6 +96,9 @@ class AsyncClient:
         self._made = (hosts, namespace, seconds_of(session_timeout), seconds_of(patience))
         self._locks: dict[tuple[asyncio.AbstractEventLoop, int], NodeLocks] = {}
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.namespace} at {self._made[0]}>"
+
     async def __aenter__(self) -> AsyncClient:
         return self
 
@@ -110,7 +113,7 @@ class AsyncClient:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself, and is taken away
         from a process that does not notice; ``None`` lasts as long as this process and its connection.
         """
-        return AsyncLock(self._part, name, Terms(wait, lease), kept_in="zookeeper")
+        return AsyncLock(self._part, name, Terms(wait, lease), kept_in="zookeeper", at=self._made[0])
 
     async def locks(self) -> list[str]:
         """The names that were locked below the namespace, held or not."""

@@ -87,9 +87,10 @@ class Timekeeper:
         renew_at = self.loop.time() + RENEWED_EVERY_S
         while not self._closed:
             self._look()
-            if self.house.is_time(self.loop.time() >= renew_at):
-                renew_at = self.loop.time() + RENEWED_EVERY_S
-                self._spawn(self._renew())
+            due = self.loop.time() >= renew_at
+            if self.house.is_time(due):
+                renew_at = self.loop.time() + RENEWED_EVERY_S if due else renew_at
+                self._spawn(self._renew(due))
             now = self.loop.time()
             until = self.house.asleep_until = min(self.house.next_moment(), renew_at, now + LONGEST_SLEEP_S)
             await self._bell.wait(until - now)
@@ -100,9 +101,9 @@ class Timekeeper:
         for order in left:
             self._spawn(self._tidy(order))
 
-    async def _renew(self) -> None:
+    async def _renew(self, due: bool) -> None:
         try:
-            await self.run(self.keeper.renew(self.house.holds))
+            await self.run(self.keeper.renew(self.house.holds, due=due))
         except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
             logger.warning("Locks could not be looked after, trying again: %s", fault)
 

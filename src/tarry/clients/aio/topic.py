@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.aio.job import AsyncJob
-from tarry.verbs.jobs.durable import Durability, confirmed
+from tarry.verbs.jobs.durable import Durability
 from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.routing import RoutedVerbs
@@ -31,7 +31,7 @@ class AsyncTopic(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<AsyncTopic {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.shown}>"
 
     def _handed(self, taken: Any, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
         """Jobs of what a pop answered."""
@@ -64,10 +64,11 @@ class AsyncTopic(Generic[T]):
         ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``stale``) win over the
         consumer's and the topic's. ``durability`` answers only when a replica has it (``"replicated"``, or a number of
         them), or the server's disk (``"fsynced"``).
-        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer.
+        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
+        it was added and ``durability`` is not met in two seconds.
         """
         call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers, max_lateness)
-        call = confirmed(call, durability)
+        call = self.verbs.confirmed(call, durability)
         await self.engine.introduce(self.name)
         return await self.engine.run(call)
 
@@ -92,7 +93,7 @@ class AsyncTopic(Generic[T]):
         than one script takes.
         """
         every = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic, max_lateness)
-        flow = confirmed(every, durability)
+        flow = self.verbs.confirmed(every, durability)
         await self.engine.introduce(self.name)
         return await self.engine.run(flow)
 
@@ -197,11 +198,11 @@ class AsyncTopic(Generic[T]):
 
     async def get(self, id: str) -> JobInfo[T] | None:
         """The job as it is now, or ``None`` if it is unknown."""
-        return (await self.engine.run(self.verbs.get([id])))[0]
+        return (await self.engine.look(self.verbs.get([id])))[0]
 
     async def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
         """Gets many."""
-        return await self.engine.run(self.verbs.get(ids))
+        return await self.engine.look(self.verbs.get(ids))
 
     async def list(
         self,
@@ -216,18 +217,18 @@ class AsyncTopic(Generic[T]):
 
         Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
-        return await self.engine.run(self.verbs.list(state, due_after, due_before, limit, cursor))
+        return await self.engine.look(self.verbs.list(state, due_after, due_before, limit, cursor))
 
     async def stats(self) -> Stats:
         """Counts by state, next due, oldest ready, totals and lateness."""
-        return await self.engine.run(self.verbs.stats())
+        return await self.engine.look(self.verbs.stats())
 
     async def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
     ) -> Histogram:
         """How many jobs are due when: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
         before now."""
-        return await self.engine.run(self.verbs.histogram(start, span, buckets, past))
+        return await self.engine.look(self.verbs.histogram(start, span, buckets, past))
 
     async def check(self) -> Check:
         """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``."""

@@ -82,22 +82,22 @@ class Way:
         self._opened = True
         announce(self._topology)
 
-    async def _server(self, url: str) -> Server:
+    async def _server(self, url: str, key: bytes = b"") -> Server:
         """A server that may have to be met first: once, for all who ask, in a task that none of them can cancel."""
         server = self._servers.get(url)
         if server is None:
             meeting = self._meetings.get(url)
             if meeting is None or meeting.done():
-                meeting = self._meetings[url] = self._spawn(self._meet(url))
+                meeting = self._meetings[url] = self._spawn(self._meet(url, key))
             server = await asyncio.shield(meeting)
         return server
 
-    async def _meet(self, url: str, *, scripts: bool = True) -> Server:
-        server = Server(url)
+    async def _meet(self, url: str, key: bytes = b"", *, scripts: bool = True) -> Server:
+        server = Server(url, self._patience.longest_s)
         cluster = self._topology.address.kind == "cluster"
         try:
-            replies = await server.exchange(fitness.PROBE)
-            fitness.check(replies, self._topology.shown, cluster=cluster, scripts=scripts)
+            replies = await server.exchange(fitness.probe(key))
+            server.forbidden = fitness.check(replies, self._topology.shown, cluster=cluster, scripts=scripts)
         except BaseException:
             await server.close()
             raise
@@ -114,7 +114,7 @@ class Way:
 
     async def server_of(self, key: bytes) -> Server:
         await self.ready()
-        return await self._server(self._topology.url_of(key))
+        return await self._server(self._topology.url_of(key), key)
 
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)

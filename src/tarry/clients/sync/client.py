@@ -8,11 +8,13 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from tarry.clients.guarding import guarded_desk
+from tarry.clients.handles import handle_of
 from tarry.clients.locking import Terms
 from tarry.clients.mapping import Policy, verbs_of
-from tarry.clients.migrating import MovedOver, move_to_topic, rehearse
+from tarry.clients.migrating import MovedOver, move_to_topic, refuse_services, rehearse
 from tarry.clients.origin import MAX_BODY, PATIENCE, NameMapper, Origin
 from tarry.clients.queueing import desk_of, origin_keys
+from tarry.clients.scheduling import ScheduleVerbs
 from tarry.clients.sync.blocking import BlockingQueue
 from tarry.clients.sync.delayed import DelayedQueue
 from tarry.clients.sync.engine import Engine
@@ -41,7 +43,8 @@ class Client:
                    else the embedded server of this user
     ``namespace``  keeps applications apart on one server
     ``max_body``   bytes that a body may have
-    ``patience``   how long a lost answer is asked for again, before ``Unavailable`` says so
+    ``patience``   how long a lost answer is asked for again, before ``Unavailable`` says so; a verb that waits is not longer
+                   than its wait and this, whatever the server does
     ``name_mapper``  what Redisson's ``NameMapper`` does to names in Java: a prefix, or a function
     """
 
@@ -56,6 +59,9 @@ class Client:
     ) -> None:
         self.namespace = namespace
         self.engine = Engine(Origin(url, namespace, max_body, patience, name_mapper))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.origin.shown}>"
 
     def __enter__(self) -> Client:
         return self
@@ -94,15 +100,15 @@ class Client:
 
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
-        jobs = self.engine.take(
-            [self.topic(topic) if isinstance(topic, str) else topic for topic in topics], 1, wait, ttr
-        )
+        chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
+        refuse_services("pop", *chosen)
+        jobs = self.engine.take(chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property
     def schedules(self) -> Schedules:
         """Jobs that come again: put, get, list, pause, resume, delete."""
-        return Schedules(self.engine)
+        return Schedules(self.engine, ScheduleVerbs(self.engine.origin))
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,7 +118,13 @@ class Client:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself; ``None`` renews
         it as long as this process lives (for 30 s, every 10 s). Who waits is not served in order.
         """
-        return Lock(lambda: self.engine.part(RedisLocks), name, Terms(wait, lease), kept_in="redis")
+        return Lock(
+            lambda: self.engine.part(RedisLocks),
+            name,
+            Terms(wait, lease),
+            kept_in="redis",
+            at=self.engine.origin.address.shown,
+        )
 
     def guarded_queue(
         self,
@@ -171,11 +183,12 @@ class Client:
         Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
         ``progress`` is told how many have moved.
         """
-        chosen = self.topic(topic) if isinstance(topic, str) else topic
+        source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
+        refuse_services("move_to_topic", source, chosen)
         if dry_run:
-            return self.engine.run(rehearse(queue.verbs.desk, chosen.verbs))
+            return self.engine.run(rehearse(source.verbs.desk, chosen.verbs))
         self.engine.introduce(chosen.name)
-        return self.engine.run(move_to_topic(queue.verbs.desk, chosen.verbs, progress))
+        return self.engine.run(move_to_topic(source.verbs.desk, chosen.verbs, progress))
 
     def migrate(
         self,
@@ -185,13 +198,17 @@ class Client:
         dry_run: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves what waits and what is dead into another topic, perhaps of another server; ``dry_run`` only counts.
+        """Moves what waits, what is dead and the schedules into another topic, perhaps of another server; ``dry_run`` only
+        counts.
 
-        Due times, attempts, headers and errors are kept; ids that are taken over there are refused and stay. Safe to break
-        off and to call again, under load. Let producers add to the new topic first; reserved jobs stay until they are
-        settled. ``progress`` is told how many have moved. Raises ``BadInput`` for a topic into itself.
+        Due times, attempts, headers and errors are kept; ids and names that are taken over there are refused and stay. What
+        ``configure`` has set here and not over there holds there, too. Safe to break off and to call again, under load. Let
+        producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is told how many jobs have
+        moved. Raises ``BadInput`` for a topic into itself, and for limits that its partitions cannot have.
         """
-        mine: Any = self.topic(topic) if isinstance(topic, str) else topic
+        mine: Any = handle_of("topic", Topic, topic, self.topic)
+        to = handle_of("to", Topic, to)
+        refuse_services("migrate", mine, to)
         same = mine.engine.origin.address == to.engine.origin.address
         leaving.refuse_itself(same, mine.verbs.desk, to.verbs.desk)
         here, there = self.engine.run(mine.verbs.parts()), to.engine.run(to.verbs.parts())

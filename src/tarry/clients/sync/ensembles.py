@@ -78,6 +78,9 @@ class Client:
         self._lock = threading.Lock()
         self._locks: tuple[int, NodeLocks] | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.namespace} at {self._made[0]}>"
+
     def __enter__(self) -> Client:
         return self
 
@@ -92,7 +95,7 @@ class Client:
         ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself, and is taken away
         from a process that does not notice; ``None`` lasts as long as this process and its connection.
         """
-        return Lock(self._part, name, Terms(wait, lease), kept_in="zookeeper")
+        return Lock(self._part, name, Terms(wait, lease), kept_in="zookeeper", at=self._made[0])
 
     def locks(self) -> list[str]:
         """The names that were locked below the namespace, held or not."""

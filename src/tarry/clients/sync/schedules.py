@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 class Schedules:
     """Jobs that come again. Whoever pops the topic sees to it: there is no scheduler to run."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, verbs: ScheduleVerbs) -> None:
         self._engine = engine
-        self._verbs = ScheduleVerbs(engine.origin)
+        self._verbs = verbs
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._engine.origin.shown}>"
 
     def put(
         self,
@@ -47,11 +50,9 @@ class Schedules:
         (each, the last 1,000). A change that leaves the rhythm as it is leaves the next occurrence, too.
         Raises ``BadInput``, also where a worker's code declares a schedule of this name.
         """
-        flow = self._verbs.put(
-            topic, id, body, every, cron, tz, first, missed, ttr, max_attempts, headers, max_lateness
-        )
+        put = self._verbs.put(topic, id, body, every, cron, tz, first, missed, ttr, max_attempts, headers, max_lateness)
         self._engine.introduce(self._verbs.desk(topic).name)
-        return self._engine.run(flow)
+        return self._engine.run(put)
 
     def get(self, topic: Topic[Any] | str, id: str) -> Schedule | None:
         """The schedule as it is now, or ``None``."""

@@ -85,10 +85,11 @@ class Timekeeper:
         while not self._closed:
             try:
                 self._look()
-                if self.house.is_time(time.monotonic() >= renew_at):
-                    renew_at = time.monotonic() + TIDY_EVERY_S  # if it fails
-                    self.run(self.keeper.renew(self.house.holds))
-                    renew_at = time.monotonic() + RENEWED_EVERY_S
+                due = time.monotonic() >= renew_at
+                if self.house.is_time(due):
+                    after, renew_at = renew_at, time.monotonic() + TIDY_EVERY_S  # if it fails
+                    self.run(self.keeper.renew(self.house.holds, due=due))
+                    renew_at = time.monotonic() + RENEWED_EVERY_S if due else after
             except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
                 logger.warning("Locks could not be looked after, trying again: %s", fault)
             now = time.monotonic()

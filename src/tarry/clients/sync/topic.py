@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.sync.job import Job
-from tarry.verbs.jobs.durable import Durability, confirmed
+from tarry.verbs.jobs.durable import Durability
 from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.routing import RoutedVerbs
@@ -31,7 +31,7 @@ class Topic(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<Topic {self.name}>"
+        return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.shown}>"
 
     def _handed(self, taken: Any, raws: Sequence[RawJob]) -> list[Job[T]]:
         """Jobs of what a pop answered."""
@@ -64,10 +64,11 @@ class Topic(Generic[T]):
         ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``stale``) win over the
         consumer's and the topic's. ``durability`` answers only when a replica has it (``"replicated"``, or a number of
         them), or the server's disk (``"fsynced"``).
-        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer.
+        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
+        it was added and ``durability`` is not met in two seconds.
         """
         call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers, max_lateness)
-        call = confirmed(call, durability)
+        call = self.verbs.confirmed(call, durability)
         self.engine.introduce(self.name)
         return self.engine.run(call)
 
@@ -92,7 +93,7 @@ class Topic(Generic[T]):
         than one script takes.
         """
         every = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic, max_lateness)
-        flow = confirmed(every, durability)
+        flow = self.verbs.confirmed(every, durability)
         self.engine.introduce(self.name)
         return self.engine.run(flow)
 
@@ -195,11 +196,11 @@ class Topic(Generic[T]):
 
     def get(self, id: str) -> JobInfo[T] | None:
         """The job as it is now, or ``None`` if it is unknown."""
-        return self.engine.run(self.verbs.get([id]))[0]
+        return self.engine.look(self.verbs.get([id]))[0]
 
     def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
         """Gets many."""
-        return self.engine.run(self.verbs.get(ids))
+        return self.engine.look(self.verbs.get(ids))
 
     def list(
         self,
@@ -214,18 +215,18 @@ class Topic(Generic[T]):
 
         Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
         """
-        return self.engine.run(self.verbs.list(state, due_after, due_before, limit, cursor))
+        return self.engine.look(self.verbs.list(state, due_after, due_before, limit, cursor))
 
     def stats(self) -> Stats:
         """Counts by state, next due, oldest ready, totals and lateness."""
-        return self.engine.run(self.verbs.stats())
+        return self.engine.look(self.verbs.stats())
 
     def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
     ) -> Histogram:
         """How many jobs are due when: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
         before now."""
-        return self.engine.run(self.verbs.histogram(start, span, buckets, past))
+        return self.engine.look(self.verbs.histogram(start, span, buckets, past))
 
     def check(self) -> Check:
         """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``."""
