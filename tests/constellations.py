@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import trustme
 
 import servers
 from tarry.links.embedded import wire
@@ -38,6 +39,49 @@ def port_of(running: Running) -> int:
     return running.address[1]
 
 
+class Plain:
+    """How the servers of a constellation speak to each other and to clients: without TLS."""
+
+    scheme, query = "redis", ""
+
+    def options(self, running_at: int) -> tuple[str, ...]:  # noqa: ARG002  # with TLS it is remembered
+        return ()
+
+    def port_of(self, running: Running) -> int:
+        """The port that they tell of."""
+        return port_of(running)
+
+
+class Tls(Plain):
+    """With TLS, at a second port of each; the tests themselves ask at the first one."""
+
+    scheme = "rediss"
+
+    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+        authority = trustme.CA()
+        self.authority = folder / "ca.pem"
+        self._certificate = folder / "server.pem"
+        authority.cert_pem.write_to_path(self.authority)
+        authority.issue_cert(host).private_key_and_cert_chain_pem.write_to_path(self._certificate)
+        self.query = f"?ssl_ca_certs={self.authority}"
+        self._ports: dict[int, int] = {}
+
+    def options(self, running_at: int) -> tuple[str, ...]:
+        self._ports[running_at] = servers.free_ports(1)[0]
+        pairs = {
+            "tls-port": self._ports[running_at], "tls-auth-clients": "no", "tls-cert-file": self._certificate,
+            "tls-key-file": self._certificate, "tls-ca-cert-file": self.authority, "tls-replication": "yes",
+            "tls-cluster": "yes",
+        }  # fmt: skip
+        return tuple(word for name, value in pairs.items() for word in (f"--{name}", str(value)))
+
+    def port_of(self, running: Running) -> int:
+        return self._ports[port_of(running)]
+
+
+PLAIN = Plain()
+
+
 def told(running: Running, *words: str) -> dict[str, str]:
     """An answer of lines ``name:value``."""
     text = running.ask(*words)
@@ -51,21 +95,22 @@ class Sentinels:
 
     data: list[Running]
     watchers: list[Running]
+    ways: Plain = PLAIN
 
     @property
     def hosts(self) -> str:
-        return ",".join(f"127.0.0.1:{port_of(one)}" for one in self.watchers)
+        return ",".join(f"127.0.0.1:{self.ways.port_of(one)}" for one in self.watchers)
 
     @property
     def url(self) -> str:
-        return f"redis+sentinel://{self.hosts}/{MASTER}"
+        return f"{self.ways.scheme}+sentinel://{self.hosts}/{MASTER}{self.ways.query}"
 
     def master(self) -> Running:
         """Whom the first Sentinel that lives calls master."""
         watcher = next(one for one in self.watchers if one.alive)
         found = watcher.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)
         assert isinstance(found, list)
-        return next(one for one in self.data if port_of(one) == int(found[1]))  # type: ignore[arg-type]
+        return next(one for one in self.data if self.ways.port_of(one) == int(found[1]))  # type: ignore[arg-type]
 
     def until_replicated(self) -> None:
         """The replica has what the master has."""
@@ -73,15 +118,19 @@ class Sentinels:
 
 
 @contextmanager
-def sentinels(binary: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[Sentinels]:
+def sentinels(binary: Path | None = None, options: tuple[str, ...] = (), ways: Plain = PLAIN) -> Iterator[Sentinels]:
     binary = binary or servers.valkey_binary()
     with ExitStack() as stack:
         ports = servers.free_ports(2)
-        master = stack.enter_context(servers.server(binary, port=ports[0], options=options))
-        follow = ("--replicaof", f"127.0.0.1 {ports[0]}", "--repl-diskless-sync-delay", "0")
-        replica = stack.enter_context(servers.server(binary, port=ports[1], options=(*options, *follow)))
-        watchers = [stack.enter_context(_watcher(binary, port, ports[0])) for port in servers.free_ports(3)]
-        made = Sentinels([master, replica], watchers)
+        mine = (*options, *ways.options(ports[0]))
+        master = stack.enter_context(servers.server(binary, port=ports[0], options=mine))
+        follow = ("--replicaof", f"127.0.0.1 {ways.port_of(master)}", "--repl-diskless-sync-delay", "0")
+        its = (*options, *ways.options(ports[1]), *follow)
+        replica = stack.enter_context(servers.server(binary, port=ports[1], options=its))
+        watchers = [
+            stack.enter_context(_watcher(binary, port, ways.port_of(master), ways)) for port in servers.free_ports(3)
+        ]
+        made = Sentinels([master, replica], watchers, ways)
         made.until_replicated()
         for watcher in watchers:
             until("Sentinels that know each other", lambda watcher=watcher: _knows(watcher))  # type: ignore[misc]
@@ -102,11 +151,13 @@ def _knows(watcher: Running) -> bool:
 
 
 @contextmanager
-def _watcher(binary: Path, port: int, master: int) -> Iterator[Running]:
+def _watcher(binary: Path, port: int, master: int, ways: Plain) -> Iterator[Running]:
     with servers.short_folder() as folder:
         settings = folder / "sentinel.conf"
+        options = iter(ways.options(port))
+        secure = "".join(f"{name.removeprefix('--')} {next(options)}\n" for name in options)
         settings.write_text(
-            f"port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {master} 2\n"
+            f"{secure}port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {master} 2\n"
             f"sentinel down-after-milliseconds {MASTER} {DOWN_MS}\nsentinel failover-timeout {MASTER} 5000\n"
         )
         running = Running(folder, [str(binary), str(settings), "--sentinel"], (servers.LOOPBACK, port))
@@ -121,10 +172,12 @@ class BigCluster:
     """Masters and their replicas; ``nodes[i + 3]`` begins as the replica of ``nodes[i]``."""
 
     nodes: list[Running]
+    ways: Plain = PLAIN
 
     @property
     def url(self) -> str:
-        return "redis+cluster://" + ",".join(f"127.0.0.1:{port_of(one)}" for one in self.nodes[:3])
+        hosts = ",".join(f"127.0.0.1:{self.ways.port_of(one)}" for one in self.nodes[:3])
+        return f"{self.ways.scheme}+cluster://{hosts}{self.ways.query}"
 
     def role(self, node: Running) -> str:
         return told(node, "INFO", "replication")["role"]
@@ -134,6 +187,17 @@ class BigCluster:
         alive = [node for node in self.nodes if node.alive]
         for node in alive:
             until("a whole Cluster", lambda node=node: told(node, "CLUSTER", "INFO").get("cluster_state") == "ok")  # type: ignore[misc]
+
+    def follows(self, node: Running, master: Running) -> bool:
+        """Whether it is a replica of that master."""
+        row = told(node, "INFO", "replication")
+        return row["role"] == "slave" and int(row["master_port"]) == self.ways.port_of(master)
+
+    def slots_of(self, master: Running) -> set[int]:
+        rows = master.ask("CLUSTER", "SLOTS")
+        assert isinstance(rows, list)
+        mine = [row for row in rows if row[2][1] == port_of(master)]  # type: ignore[index]
+        return {slot for row in mine for slot in range(row[0], row[1] + 1)}  # type: ignore[index,operator,misc]
 
     def owner_of(self, key: bytes) -> Running:
         """The node that serves a key."""
@@ -148,12 +212,13 @@ class BigCluster:
 
 
 @contextmanager
-def big_cluster() -> Iterator[BigCluster]:
-    binary = servers.valkey_binary()
+def big_cluster(binary: Path | None = None, ways: Plain = PLAIN) -> Iterator[BigCluster]:
+    binary = binary or servers.valkey_binary()
     options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--repl-diskless-sync-delay", "0")
     with ExitStack() as stack:
         nodes = [
-            stack.enter_context(servers.server(binary, port=port, options=options)) for port in servers.free_ports(6)
+            stack.enter_context(servers.server(binary, port=port, options=(*options, *ways.options(port))))
+            for port in servers.free_ports(6)
         ]
         share = -(-servers.SLOTS // 3)
         for i, node in enumerate(nodes[:3]):
@@ -161,14 +226,14 @@ def big_cluster() -> Iterator[BigCluster]:
             node.ask("CLUSTER", "ADDSLOTSRANGE", str(i * share), str(last))
         for i, node in enumerate(nodes):
             node.ask("CLUSTER", "SET-CONFIG-EPOCH", str(i + 1))
-            node.ask("CLUSTER", "MEET", servers.LOOPBACK, str(port_of(nodes[0])))
+            node.ask("CLUSTER", "MEET", servers.LOOPBACK, str(ways.port_of(nodes[0])))
         for node in nodes:
             until("six nodes", lambda node=node: told(node, "CLUSTER", "INFO").get("cluster_known_nodes") == "6")  # type: ignore[misc]
         for master, replica in zip(nodes[:3], nodes[3:], strict=True):
             name = master.ask("CLUSTER", "MYID")
             assert isinstance(name, bytes)
             until("a replica", lambda r=replica, n=name: r.ask("CLUSTER", "REPLICATE", n.decode()) == b"OK")  # type: ignore[misc]
-        made = BigCluster(nodes)
+        made = BigCluster(nodes, ways)
         for node in nodes[3:]:
             until(
                 "a linked replica",

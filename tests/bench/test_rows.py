@@ -4,25 +4,51 @@ from __future__ import annotations
 
 import json
 import math
+from functools import cache
 
 import pytest
 
-from bench import table
+from bench import scale, table
 from bench.harness import Bench, private_server
 from bench.reading import Reach, Reading, Result
 from bench.rows import ROWS
 
+pytestmark = pytest.mark.slow
+
+
+@cache
+def measured(name: str) -> list[Result]:
+    with private_server() as server:
+        return ROWS[name](Bench(server, "tiny", 1))
+
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_row_yields_numbers(name):
-    with private_server() as server:
-        results = ROWS[name](Bench(server, "tiny", 1))
+    results = measured(name)
     assert results
     for result in results:
         assert result.row == name
         assert all(math.isfinite(value) and value >= 0 for value in result.tarry.values)
         assert len(table.cells(result)) == len(table.HEADINGS)
     json.dumps(table.as_data(results, table.machine("tiny", 1)))
+
+
+def test_the_page_of_the_scale_is_computed_from_the_readings(tmp_path, monkeypatch):
+    rows = ("add", "add_many", "add_tasks", "burst", "memory", "cluster")
+    results = [result for name in rows for result in measured(name)]
+    page, readings = tmp_path / "scale.md", tmp_path / "benchmarks.json"
+    page.write_text(f"above\n{scale.BEGIN}\nold\n{scale.END}\nbelow\n", "utf-8")
+    readings.write_text(json.dumps(table.as_data(results, table.machine("tiny", 1))), "utf-8")
+    monkeypatch.setattr(scale, "PAGE", page)
+    monkeypatch.setattr(scale, "READINGS", readings)
+    monkeypatch.setattr(scale, "ROOT", tmp_path)
+    scale.main()
+    text = page.read_text("utf-8")
+    assert "old" not in text
+    assert text.count("12 partitions") == 2
+    readings.write_text(json.dumps({"about": {}, "results": []}), "utf-8")
+    with pytest.raises(SystemExit, match=r"benchmarks\.json has no row 'memory'"):
+        scale.main()
 
 
 def test_a_ratio_is_one_of_medians_and_the_reach_says_of_what():

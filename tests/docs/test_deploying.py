@@ -26,6 +26,8 @@ from tarry.programs.worker.serving import WRONG
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.words.durations import SECOND, microseconds
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs/tutorial/deploy-a-worker.md").read_text(encoding="utf-8")
 VENV = Path(sys.executable).parent
 MOST_EXPOSED = 20

@@ -147,6 +147,7 @@ def test_a_frozen_server_is_unavailable_in_words(folder: Path, monkeypatch: pyte
             os.kill(server, signal.SIGCONT)
 
 
+@pytest.mark.slow
 def test_a_server_that_still_reads_its_data_is_waited_for_and_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ import pytest
 from programs.until import until
 from tarry.links.embedded import wire
 
+pytestmark = pytest.mark.slow
+
 SHOP = """
 import tarry
 
