@@ -1,7 +1,7 @@
 """A load for the service: connections that each send a request, read the answer, and send the next.
 
-Adds are sent by ``wrk`` where it is installed (Debian has it); what must read an answer to know its next request is sent
-from here, over bare sockets.
+It is ``wrk`` where that is installed (Debian has it), with a script in Lua beside this file: it costs little of the processors
+that server and service share with it. Else, and for batches and what waits, requests go from here, over bare sockets.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,8 +80,8 @@ def post(path: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-async def by_sockets(port: int, connections: int, turns: int, turn: Callable[[Line], Awaitable[None]]) -> float:
-    """Seconds that it takes until all connections have had so many turns in all."""
+async def by_sockets(port: int, connections: int, turns: int, turn: Callable[[Line], Awaitable[None]]) -> None:
+    """Until all connections have had so many turns in all."""
     lines = [await Line.to(port) for _ in range(connections)]
     left = turns
 
@@ -93,26 +91,19 @@ async def by_sockets(port: int, connections: int, turns: int, turn: Callable[[Li
             left -= 1
             await turn(line)
 
-    began = time.perf_counter()
     await asyncio.gather(*[run(line) for line in lines])
-    spent = time.perf_counter() - began
     for line in lines:
         line.close()
-    return spent
 
 
-def by_wrk(port: int, connections: int, seconds: float, path: str, body: bytes) -> float | None:
-    """Requests a second, or ``None`` where there is no wrk."""
-    if shutil.which(WRK) is None:
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "post.lua"
-        text = f'wrk.method = "POST"\nwrk.headers["content-type"] = "application/json"\nwrk.body = [==[{body.decode()}]==]\n'
-        script.write_text(text)
-        line = [WRK, "-t1", f"-c{connections}", f"-d{max(round(seconds), 1)}", "-s", str(script)]
-        said = subprocess.run(
-            [*line, f"http://127.0.0.1:{port}{path}"], capture_output=True, text=True, check=True
-        ).stdout
-    if "Non-2xx" in said:
+def by_wrk(port: int, connections: int, seconds: int, script: str, *words: str) -> None:
+    """A script in Lua beside this file, for so long."""
+    load = [WRK, "-t1", f"-c{connections}", f"-d{seconds}", "-s", str(Path(__file__).with_name(script))]
+    line = [*load, f"http://127.0.0.1:{port}", "--", *words]
+    said = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in said or "Socket errors" in said:
         raise AssertionError(said)
-    return float(re.findall(r"Requests/sec: +([\d.]+)", said)[0])
+
+
+def has_wrk() -> bool:
+    return shutil.which(WRK) is not None

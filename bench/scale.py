@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from bench import table
+from bench.rows.cluster import LIFE, MASTERS, PARTITIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 READINGS, PAGE = ROOT / "docs" / "benchmarks.json", ROOT / "docs" / "explanation" / "scale.md"
@@ -68,12 +70,20 @@ class Readings:
     def value(self, row: str, measure: str) -> float:
         return statistics.median(self._find(row, measure)["tarry"])
 
+    def yardstick(self, row: str, measure: str) -> float:
+        return statistics.median(self._find(row, measure)["yardstick"])
+
     def detail(self, row: str, measure: str, name: str) -> float:
         return float(self._find(row, measure)["details"][name])
 
     def _find(self, row: str, measure: str) -> dict[str, Any]:
-        found: dict[str, Any] = next(one for one in self._results if one["row"] == row and measure in one["measure"])
-        return found
+        for one in self._results:
+            if one["row"] == row and measure in one["measure"]:
+                found: dict[str, Any] = one
+                return found
+        sys.exit(
+            f"{READINGS.name} has no row {row!r} with {measure!r}; python -m bench --write docs/benchmarks.md makes it."
+        )
 
 
 def styles(run: Readings) -> list[Style]:
@@ -93,6 +103,26 @@ def styles(run: Readings) -> list[Style]:
         style("added by 64 tasks of one process; worker with 1,000 in hand", "add_tasks", "1,000"),
         style("added 1,000 at a time; worker with 1,000 in hand", "add_many", "1,000"),
     ]
+
+
+def over_masters(run: Readings, assumed: Assumed) -> list[str]:
+    """What partitions make of several masters: a job's whole life in batches, and what the busiest of them ends at."""
+    busiest = {1: run.yardstick("cluster", LIFE), MASTERS: run.value("cluster", LIFE)}
+    lines = [
+        "| one topic, a job's life in batches | masters | client µs | masters' µs | busiest master's µs | jobs/s that they carry |"
+    ]
+    lines.append("|---|---|---|---|---|---|")
+    plain = "plain topic"
+    for name, label, masters in (
+        (plain, "plain, on one server", 1),
+        ("1 master", f"{PARTITIONS} partitions", 1),
+        (f"{MASTERS} masters", f"{PARTITIONS} partitions", MASTERS),
+    ):
+        client, servers = (run.detail("cluster", LIFE, f"{name} {whose} µs") for whose in ("client", "servers"))
+        most = servers if name == plain else busiest[masters]
+        carry = assumed.busy * MILLION / most
+        lines.append(f"| {label} | {masters} | {client:.1f} | {servers:.1f} | {most:.1f} | {carry:,.0f} |")
+    return lines
 
 
 def as_markdown(run: Readings, assumed: Assumed) -> str:
@@ -123,7 +153,7 @@ def as_markdown(run: Readings, assumed: Assumed) -> str:
         f"{assumed.busy:.0%} busy, memory × {assumed.headroom:g}, {assumed.shard_gb:g} GB a master, "
         f"{assumed.partition_jobs:,} jobs a partition."
     )
-    lines += ["", pending, "", from_what]
+    lines += ["", *over_masters(run, assumed), "", pending, "", from_what]
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ from bench.rows.add_tasks import add_tasks
 from bench.rows.burst import burst
 from bench.rows.cluster import cluster
 from bench.rows.dashboard import dashboard
+from bench.rows.hearing import hearing
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
@@ -44,6 +45,7 @@ ROWS: dict[str, Row] = {
     "map_cache": map_cache,
     "locks": locks,
     "cluster": cluster,
+    "hearing": hearing,
     "dashboard": dashboard,
     "service": service,
 }

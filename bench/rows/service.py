@@ -2,7 +2,8 @@
 
 adds          one by one, 64 connections, 200-byte bodies
 batch adds    1,000 jobs a request
-pop, finish   one by one, 64 connections: a job is taken and finished
+pop, finish   one by one, 64 connections: a job is taken and finished; as many pairs as the topic has counted
+µs            processor time of service and server a job, which is what a busy machine distorts least
 waiting       1,000 pops are open and nothing is due: the processor's share; then how long after a job was added somebody has it
 """
 
@@ -12,47 +13,35 @@ import asyncio
 import json
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+import tarry
 from bench import loading
 from bench.harness import BODY, Bench
 from bench.loading import Line, post
-from bench.reading import Reach, Reading, Result
+from bench.reading import Reach, Reading, Result, Turn, rates
 
 CONNECTIONS = 64
-JOBS = "/v1/topics/orders/jobs"
-MANY = "/v1/topics/orders/many/add"
+TOPIC = "/v1/topics/orders"
+JOBS, MANY = f"{TOPIC}/jobs", f"{TOPIC}/many/add"
 ADD = msgspec.json.encode({"body": BODY, "delay": 3600})
 BATCH = 1000
 
 
 def service(bench: Bench) -> list[Result]:
+    turns = range(bench.repeat)
     with loading.service(bench.url) as running:
-        port, turns = running.port, range(bench.repeat)
-        adds, by = [], "wrk"
-        for _ in turns:
-            bench.flush()
-            found = (
-                None if bench.effort == "tiny" else loading.by_wrk(port, CONNECTIONS, bench.size(5, 3, 1), JOBS, ADD)
-            )
-            if found is None:
-                by, count = "own sockets", bench.size(40_000, 10_000, 100)
-                found = count / asyncio.run(loading.by_sockets(port, CONNECTIONS, count, _one(post(JOBS, ADD))))
-            adds.append(found)
-        batch = msgspec.json.encode({"jobs": [{"body": BODY}] * BATCH, "delay": 3600})
-        batches = []
-        for _ in turns:
-            bench.flush()
-            count = bench.size(200, 60, 4)
-            batches.append(count * BATCH / asyncio.run(loading.by_sockets(port, 4, count, _one(post(MANY, batch)))))
-        pairs = [_pairs(bench, port) for _ in turns]
+        adds = [_turn(bench, running, "added", _adds) for _ in turns]
+        batches = [_turn(bench, running, "added", _batches) for _ in turns]
+        pairs = [_turn(bench, running, "finished", _pairs) for _ in turns]
         share, late = asyncio.run(_waiting(bench, running))
     return [
-        Result("service", "adds, one by one, 64 connections", "jobs/s", Reading(tuple(adds)), Reach("≥", 9000), details={"load": by}),
-        Result("service", "adds, 1,000 a request", "jobs/s", Reading(tuple(batches)), Reach("≥", 60_000)),
-        Result("service", "pop and finish, one by one", "jobs/s", Reading(tuple(pairs)), Reach("≥", 4000)),
+        _rate("adds, one by one, 64 connections", adds, 9000, load="wrk" if _by_wrk(bench) else "own sockets"),
+        _rate("adds, 1,000 a request", batches, 60_000),
+        _rate("pop and finish, one by one", pairs, 4000),
         Result("service", "processor while 1,000 pops wait", "%", Reading((share,)), Reach("≤", 5)),
         Result(
             "service",
@@ -62,7 +51,66 @@ def service(bench: Bench) -> list[Result]:
             Reach("≤", 10),
             details={"p50 ms": statistics.median(late)},
         ),
-    ]  # fmt: skip
+    ]
+
+
+def _rate(what: str, turns: list[Turn], least: float, **details: str) -> Result:
+    costs = {
+        "service µs": statistics.median(turn.client_cpu_s / turn.jobs * 1e6 for turn in turns),
+        "server µs": statistics.median(turn.server_cpu_s / turn.jobs * 1e6 for turn in turns),
+    }
+    return Result("service", what, "jobs/s", rates(turns), Reach("≥", least), details=costs | details)
+
+
+Load = Callable[[Bench, int], None]
+
+
+def _turn(bench: Bench, running: loading.Service, counter: str, load: Load) -> Turn:
+    """A load, and what it took of the service and of the server. The topic itself has counted its jobs."""
+    bench.flush()
+    if load is _pairs:
+        _fill(bench, running.port)
+    service_cpu, server_cpu, began = running.cpu_s, bench.server_cpu(), time.perf_counter()
+    load(bench, running.port)
+    wall, service_cpu = time.perf_counter() - began, running.cpu_s - service_cpu
+    server_cpu = bench.server_cpu() - server_cpu
+    with tarry.Client(bench.url) as client:
+        return Turn(getattr(client.topic("orders").stats(), counter), wall, service_cpu, server_cpu)
+
+
+def _by_wrk(bench: Bench) -> bool:
+    return bench.effort != "tiny" and loading.has_wrk()
+
+
+def _adds(bench: Bench, port: int) -> None:
+    if _by_wrk(bench):
+        loading.by_wrk(port, CONNECTIONS, bench.size(5, 3, 1), "same.lua", JOBS, ADD.decode())
+    else:
+        asyncio.run(loading.by_sockets(port, CONNECTIONS, bench.size(40_000, 10_000, 100), _one(post(JOBS, ADD))))
+
+
+def _batches(bench: Bench, port: int) -> None:
+    batch = msgspec.json.encode({"jobs": [{"body": BODY}] * BATCH, "delay": 3600})
+    asyncio.run(loading.by_sockets(port, 4, bench.size(200, 60, 4), _one(post(MANY, batch))))
+
+
+def _fill(bench: Bench, port: int) -> None:
+    """More than can be taken out in the time."""
+    batch = post(MANY, msgspec.json.encode({"jobs": [{"body": BODY}] * BATCH}))
+    asyncio.run(loading.by_sockets(port, 1, bench.size(100, 60, 1), _one(batch)))
+
+
+def _pairs(bench: Bench, port: int) -> None:
+    if _by_wrk(bench):
+        loading.by_wrk(port, CONNECTIONS, bench.size(5, 3, 1), "pairs.lua", TOPIC)
+        return
+    pop = post(f"{TOPIC}/pop", b"{}")
+
+    async def turn(line: Line) -> None:
+        job = json.loads(await line.ask(pop))
+        await line.ask(post(f"{JOBS}/{job['id']}/finish", b'{"receipt":%d}' % job["receipt"]))
+
+    asyncio.run(loading.by_sockets(port, CONNECTIONS, bench.size(16_000, 4000, 100), turn))
 
 
 def _one(request: bytes) -> Any:
@@ -72,26 +120,12 @@ def _one(request: bytes) -> Any:
     return turn
 
 
-def _pairs(bench: Bench, port: int) -> float:
-    bench.flush()
-    count = bench.size(16_000, 4000, 100)
-    batch = post(MANY, msgspec.json.encode({"jobs": [{"body": BODY}] * BATCH}))
-    asyncio.run(loading.by_sockets(port, 1, -(-(count + CONNECTIONS) // BATCH), _one(batch)))
-    pop = post("/v1/topics/orders/pop", b"{}")
-
-    async def turn(line: Line) -> None:
-        job = json.loads(await line.ask(pop))
-        await line.ask(post(f"{JOBS}/{job['id']}/finish", b'{"receipt":%d}' % job["receipt"]))
-
-    return count / asyncio.run(loading.by_sockets(port, CONNECTIONS, count, turn))
-
-
 async def _waiting(bench: Bench, running: loading.Service) -> tuple[float, list[float]]:
     bench.flush()
     count, jobs = bench.size(1000, 1000, 20), bench.size(300, 100, 5)
     lines = [await Line.to(running.port) for _ in range(count)]
     answered: asyncio.Queue[float] = asyncio.Queue()
-    wait = post("/v1/topics/orders/pop", b'{"wait":60}')
+    wait = post(f"{TOPIC}/pop", b'{"wait":60}')
 
     async def consume(line: Line) -> None:
         while True:
