@@ -5,9 +5,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/installed
 # What runs on the embedded server, in seconds.
-QUICK := not slow and not otherserver
+QUICK := not slow and not otherserver and not model
 # Half of the suite, mostly waiting for processes, runs beside the other half.
-BESIDE := tests/programs tests/embedded tests/bench tests/watch tests/docs tests/dashboard tests/frameworks tests/testing tests/locks tests/guarded
+BESIDE := tests/programs tests/embedded tests/bench tests/watch tests/docs tests/dashboard tests/frameworks tests/testing tests/locks tests/guarded tests/everywhere
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
