@@ -1,7 +1,8 @@
 """Every code block in the README and the docs runs, top to bottom, on a server of the page's own.
 
 ``python`` blocks of a page share one namespace; ``console`` blocks run the lines after ``$ `` and compare what follows
-with what came out (``…`` stands for anything); ``sh`` blocks run whole.
+with what came out (``…`` stands for anything); ``sh`` blocks run whole; a ``java`` block is a file, as its class is called,
+which ``java`` compiles and runs. Without a JDK the rest of its page runs, and the page is then told as skipped.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,9 +22,10 @@ import pytest
 from doc_pages import PAGES, ROOT, Block, blocks, name
 from tarry.links.embedded.share import join
 
-RUNNERS = {"python", "console", "sh"}
+RUNNERS = {"python", "console", "sh", "java"}
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
 PATIENCE_S = 60
+HAS_JDK = shutil.which("javac") is not None
 
 
 @pytest.fixture
@@ -62,6 +65,10 @@ def test_the_blocks_run(page: Path, page_module: ModuleType) -> None:
             run_console(block)
         elif block.language == "sh":
             run_shell(block.text, block)
+        elif block.language == "java" and HAS_JDK:
+            run_java(block)
+    if not HAS_JDK and any(b.language == "java" and not b.not_run for b in blocks(page)):
+        pytest.skip("needs openjdk-17-jdk-headless (apt install openjdk-17-jdk-headless)")
 
 
 def run_python(block: Block, module: ModuleType) -> None:
@@ -90,6 +97,12 @@ def run_shell(script: str, block: Block) -> str:
     return done.stdout
 
 
+def run_java(block: Block) -> str:
+    file = Path(re.findall(r"^public class (\w+)", block.text, re.MULTILINE)[0] + ".java")
+    file.write_text(block.text, encoding="utf-8")
+    return run_shell(f"java {file}", block)
+
+
 def assert_shown(output: str, expected: list[str], block: Block) -> None:
     wanted = "\n".join(expected).strip()
     pattern = ".*".join(re.escape(part.strip()) for part in wanted.split("…"))
@@ -114,6 +127,17 @@ def test_a_page_that_shows_something_else_fails() -> None:
 def test_a_command_that_fails_fails_the_page() -> None:
     with pytest.raises(pytest.fail.Exception, match=r"page\.md:11: `echo no >&2; exit 3` ended with 3:\nno"):
         run_console(shown("$ echo no >&2; exit 3\n"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_JDK, reason="needs openjdk-17-jdk-headless (apt install openjdk-17-jdk-headless)")
+def test_java_that_throws_fails_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = (
+        'public class Late {\n public static void main(String[] a) { throw new IllegalStateException("late"); }\n}\n'
+    )
+    with pytest.raises(pytest.fail.Exception, match=r"page\.md:11: `java Late\.java` ended with 1:\n.*late"):
+        run_java(shown(program, "java"))
 
 
 def test_a_traceback_names_the_line_of_the_page(page_module: ModuleType) -> None:

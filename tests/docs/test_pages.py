@@ -9,8 +9,8 @@ import pytest
 
 from doc_pages import PAGES, ROOT, blocks, name
 
-RUN = {"python", "console", "sh"}
-SHOWN = {"text", "json", "toml", "lua", "java"}
+RUN = {"python", "console", "sh", "java"}
+SHOWN = {"text", "json", "toml", "lua"}
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
