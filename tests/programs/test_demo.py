@@ -36,9 +36,9 @@ def all_went_well(done: subprocess.CompletedProcess[str], count: int) -> dict[st
 
 
 def test_a_small_evening_loses_nothing(cli: Cli, client: tarry.Client) -> None:
-    before = client.engine.run(_number_of_keys())
+    before = client.engine.run(_keys())
     all_went_well(cli("demo", "--json", "--jobs", "60", "--seconds", "2"), 60)
-    assert client.engine.run(_number_of_keys()) == before, "it leaves nothing behind"
+    assert client.engine.run(_keys()) <= before, "it leaves nothing behind"
 
 
 @pytest.mark.slow
@@ -100,10 +100,11 @@ def test_a_payment_while_the_order_is_closed_is_too_late_and_no_fault() -> None:
     assert (found.ok, found.paid_too_late, found.closed) == (True, 1, 1)
 
 
-def _number_of_keys() -> Any:
+def _keys() -> Any:
+    """All that the server has. Others' answers, kept for seconds, may go meanwhile."""
     from tarry.idea.calls import Command
 
-    return Command((b"EVAL", b"return redis.call('DBSIZE')", b"0"), int)
+    return Command((b"EVAL", b"return redis.call('KEYS', '*')", b"0"), set)
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])

@@ -51,12 +51,17 @@ def test_no_more_handlers_run_at_once_than_there_are_slots(valkey_url: str, name
 
     async def story(worker: Worker, client: tarry.AsyncClient) -> None:
         await client.topic("n").add_many(range(60))
+        all_taken = asyncio.Event()
 
         @worker.on("n", concurrency=7)
         async def handle(job: tarry.AsyncJob[int]) -> None:
             nonlocal running, most, done
             running += 1
             most = max(most, running)
+            if running == 7:
+                all_taken.set()
+            async with asyncio.timeout(60):
+                await all_taken.wait()
             await asyncio.sleep(0.001)
             running, done = running - 1, done + 1
             if done == 60:
