@@ -195,9 +195,12 @@ class Watch:
         if not (0 <= s.wake <= 1 and 0 <= s.relay <= 1):
             return "a list holds more than one token"
         for i, c in enumerate(s.crew):
-            if c.life == "up" and c.phase == "waiting" and c.promise != NEVER and c.alarm > max(c.promise, 0):
-                return f"{name(i)} promised to look in {c.promise}, its alarm is in {c.alarm}"
-            if c.life == "up" and c.promise != NEVER and self.step(s, i) is None and c.phase != "waiting":
+            if c.life != "up" or c.promise == NEVER:
+                continue
+            if c.phase == "waiting":
+                if c.alarm > max(c.promise, 0):
+                    return f"{name(i)} promised to look in {c.promise}, its alarm is in {c.alarm}"
+            elif self.step(s, i) is None:
                 return f"{name(i)} does not wait and holds a seat"
         return None
 

@@ -20,7 +20,10 @@ def same(s: State) -> Key:
 
 
 def lateness(s: State) -> int:
-    late = min([0, s.fires, *s.jobs, *(h for c in s.crew for h in c.held)])
+    late = min(0, s.fires, *s.jobs)
+    for c in s.crew:
+        if c.held:
+            late = min(late, *c.held)
     return -late
 
 
@@ -92,9 +95,10 @@ def _explore(watch: Watch, start: State, late: int, looks: int | None) -> Report
         key = ahead.popleft()
         s = came[key][2]
         report.states = len(came)
-        report.latest = max(report.latest, lateness(s))
-        if lateness(s) > late:
-            return found(f"a job is late by {lateness(s)}, {late} allowed", key)
+        is_late = lateness(s)
+        report.latest = max(report.latest, is_late)
+        if is_late > late:
+            return found(f"a job is late by {is_late}, {late} allowed", key)
         if wrong := watch.broken(s):
             return found(wrong, key)
         steps = [step for i in range(len(s.crew)) if (step := watch.step(s, i))]
