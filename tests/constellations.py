@@ -23,6 +23,8 @@ from tarry.links.embedded.launch import Running
 
 MASTER = "tarry-master"
 DOWN_MS, FORM_S = 1000, 30.0
+AT_ONCE = ("--repl-diskless-sync-delay", "0")  # a master waits 5 s otherwise, for more replicas to ask
+CLUSTER = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", *AT_ONCE)
 
 
 def until(what: str, is_so: Callable[[], bool]) -> None:
@@ -122,10 +124,10 @@ def sentinels(binary: Path | None = None, options: tuple[str, ...] = (), ways: P
     binary = binary or servers.valkey_binary()
     with ExitStack() as stack:
         ports = servers.free_ports(2)
-        mine = (*options, *ways.options(ports[0]))
+        mine = (*options, *AT_ONCE, *ways.options(ports[0]))
         master = stack.enter_context(servers.server(binary, port=ports[0], options=mine))
-        follow = ("--replicaof", f"127.0.0.1 {ways.port_of(master)}", "--repl-diskless-sync-delay", "0")
-        its = (*options, *ways.options(ports[1]), *follow)
+        follow = ("--replicaof", f"127.0.0.1 {ways.port_of(master)}")
+        its = (*options, *AT_ONCE, *ways.options(ports[1]), *follow)
         replica = stack.enter_context(servers.server(binary, port=ports[1], options=its))
         watchers = [
             stack.enter_context(_watcher(binary, port, ways.port_of(master), ways)) for port in servers.free_ports(3)
@@ -212,12 +214,11 @@ class BigCluster:
 
 
 @contextmanager
-def big_cluster(binary: Path | None = None, ways: Plain = PLAIN) -> Iterator[BigCluster]:
+def big_cluster(binary: Path | None = None, ways: Plain = PLAIN, options: tuple[str, ...] = ()) -> Iterator[BigCluster]:
     binary = binary or servers.valkey_binary()
-    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", "--repl-diskless-sync-delay", "0")
     with ExitStack() as stack:
         nodes = [
-            stack.enter_context(servers.server(binary, port=port, options=(*options, *ways.options(port))))
+            stack.enter_context(servers.server(binary, port=port, options=(*CLUSTER, *options, *ways.options(port))))
             for port in servers.free_ports(6)
         ]
         share = -(-servers.SLOTS // 3)
