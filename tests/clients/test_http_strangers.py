@@ -230,7 +230,10 @@ def test_an_answer_has_the_time_that_patience_and_waiting_leave() -> None:
     origin = HTTPOrigin(Place.find("http://h:1", None, None), 1024, 3)
 
     def within(tries: int, spent: float, wait: float = 0) -> float:
-        found: float = origin.arguments(Ask("GET", "/", bytes.decode, wait=wait), tries, spent)["timeout"]
+        clock = iter([0, spent])
+        begun = origin.patience.begin(lambda: next(clock))
+        begun.tries = tries
+        found: float = origin.arguments(Ask("GET", "/", bytes.decode, wait=wait), begun)["timeout"]
         return found
 
     assert (within(0, 0), within(0, 0, wait=60)) == (3, 63)

@@ -77,19 +77,21 @@ class Server:
             replies += [self._meaning(error)] * (len(commands) - len(replies))
         return replies
 
-    async def transact(self, transaction: Transaction[T]) -> T:
-        """Performs a transaction, again while what it watches changes. Raises a ``Fault``."""
-        connection = await self.connect()  # what it watches is a connection's own, and the other is everybody's
+    async def transact(self, transaction: Transaction[T], within_s: float | None = None) -> T:
+        """Performs a transaction, again while what it watches changes, all of it ``within_s``. Raises a ``Fault``."""
         try:
-            while True:
-                words = transaction.decide(await self._talk(connection, transaction.begin))
-                answers = (await self._talk(connection, closing(words)))[-1]
-                if answers is not None:
-                    return transaction.decode(answers if words else [])
+            async with asyncio.timeout(within_s):
+                connection = await self.connect()  # what it watches is a connection's own, and the other is everybody's
+                try:
+                    while True:
+                        words = transaction.decide(await self._talk(connection, transaction.begin))
+                        answers = (await self._talk(connection, closing(words)))[-1]
+                        if answers is not None:
+                            return transaction.decode(answers if words else [])
+                finally:
+                    await hang_up(connection)
         except (TimeoutError, *TROUBLES) as error:
             raise self._meaning(error) from error
-        finally:
-            await hang_up(connection)
 
     async def _talk(self, connection: Any, commands: Sequence[Words]) -> Replies:
         async with asyncio.timeout(self.answer_s):

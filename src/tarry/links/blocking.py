@@ -42,12 +42,16 @@ def pack(words: Words) -> bytes:
 class Server:
     """One server, by its URL."""
 
-    def __init__(self, url: str, longest_s: float = math.inf, *, of_a_replica: bool = False) -> None:
+    def __init__(
+        self, url: str, longest_s: float = math.inf, *, of_a_replica: bool = False, named: bool = True
+    ) -> None:
         """``longest_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
-        that he only reads."""
+        that he only reads. ``named``: it is told whose connections they are."""
         self.forbidden: frozenset[bytes] = frozenset()
         """Commands that the user of the URL may not run, as far as anybody told."""
-        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=False, longest_s=longest_s)
+        self._class, self._arguments, self.answer_s = connection_class(
+            url, awaiting=False, longest_s=longest_s, named=named
+        )
         self._only_reads = of_a_replica
         self._free: deque[Any] = deque()
         self._url = url
@@ -87,15 +91,13 @@ class Server:
             if replies and rescue is not None:
                 rescue(replies)
             raise
-        if hurried:
-            connection.disconnect()
-        else:
-            self._free.append(connection)
+        self._leave(connection, over=hurried)
         return replies
 
-    def transact(self, transaction: Transaction[T]) -> T:
-        """Performs a transaction, again while what it watches changes. Raises a ``Fault``."""
-        connection = self._take()
+    def transact(self, transaction: Transaction[T], within_s: float | None = None) -> T:
+        """Performs a transaction, again while what it watches changes. Raises a ``Fault``. ``within_s``: as for an exchange."""
+        hurried = within_s is not None and within_s < self.answer_s
+        connection = self.connect(within_s) if hurried else self._take()
         try:
             while True:
                 words = transaction.decide(_talk(connection, transaction.begin))
@@ -107,7 +109,7 @@ class Server:
             if isinstance(error, TROUBLES):
                 raise meaning(error) from error
             raise
-        self._free.append(connection)
+        self._leave(connection, over=hurried)
         return transaction.decode(answers if words else [])
 
     def connect(self, within_s: float | None = None, *, told: bool = False) -> Any:
@@ -147,6 +149,13 @@ class Server:
             return self._free.pop()
         except IndexError:
             return self.connect()
+
+    def _leave(self, connection: Any, *, over: bool) -> None:
+        """For the next who asks, or for nobody."""
+        if over:
+            connection.disconnect()
+        else:
+            self._free.append(connection)
 
     def _drop(self, connection: Any) -> None:
         connection.disconnect()

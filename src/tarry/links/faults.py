@@ -59,11 +59,13 @@ _LATER = (
     driver.TryAgainError,
 )
 _IN_SCRIPT = re.compile(r"-((?:OOM|READONLY|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|NOPERM) .*)", re.S)
+WRONG_USER = "The server refused the user or password; correct the URL."
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _KNOWN_NOES = {
     "WRONGTYPE": "A key has another kind than it should: the name is something else's, choose another; or a newer version of tarry "
     "keeps the topic, upgrade this process",
     "Protocol error": "What answers at this URL is no Redis or Valkey; correct the URL",
+    "cluster support disabled": "What answers at this URL is no Cluster; use redis://host:port",
     UNTRUSTED: "The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=",
 }
 _LATER_WORDS = ("BUSY ", "LOADING", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED")
@@ -100,12 +102,6 @@ def meaning(error: BaseException, what: str = "the call", *, database: int = 0) 
     return Refused(refusal(text) or ServerUnfit(f"The server failed at {what}: {text}"))
 
 
-def refuse_untrusted(error: BaseException) -> None:
-    """Raises ``ServerUnfit`` if what went wrong while many were asked is a certificate: another try would be no better."""
-    if UNTRUSTED in str(error):
-        raise ServerUnfit(f"{_KNOWN_NOES[UNTRUSTED]}: {error}") from error
-
-
 def _no(error: BaseException, text: str) -> TarryError | None:
     """What a server says that will not do it, now or later, in words."""
     if isinstance(error, driver.OutOfMemoryError) or text.startswith("OOM"):
@@ -114,7 +110,7 @@ def _no(error: BaseException, text: str) -> TarryError | None:
             "those still work."
         )
     if isinstance(error, driver.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
-        return ServerUnfit("The server refused the user or password; correct the URL.")
+        return ServerUnfit(WRONG_USER)
     if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
         return ServerUnfit(
             f"The server's ACL forbids something that tarry needs: {text.rstrip('.')}. The rules that each role needs are in "

@@ -19,7 +19,7 @@ from redis.crc import key_slot
 from tarry.errors import TarryError
 from tarry.links.address import Address
 from tarry.links.faults import Fault, Later
-from tarry.links.topology import by_sentinels, slots
+from tarry.links.topology import by_sentinels, replicas, slots
 
 AGAIN_S = 5.0
 """How long it is believed which replicas there are, and that one of them follows its master."""
@@ -43,14 +43,14 @@ class Replicas:
         """Whether to ``look``."""
         return time.monotonic() >= self._look_again
 
-    def look(self) -> None:
-        """Asks which there are; blocks. None, where nobody can say."""
+    def look(self, within_s: float) -> None:
+        """Asks which there are, for a time at most; blocks. None, where nobody can say."""
         self._look_again = time.monotonic() + AGAIN_S
         try:
             if self._address.kind == "cluster":
-                self._slots = slots(self._address.url)
+                self._slots = slots(self._address.url, within_s)
             else:
-                self._all = tuple(by_sentinels(self._address.url, _connected))
+                self._all = tuple(by_sentinels(self._address.url, replicas, within_s))
         except (Fault, TarryError):  # the master is asked, and says what is wrong
             self._slots, self._all = [], ()
 
@@ -76,8 +76,3 @@ class Replicas:
         """It is not asked for a while."""
         self._believed.pop(url, None)
         self._dropped[url] = time.monotonic() + 2 * AGAIN_S
-
-
-def _connected(sentinels: Any, name: str) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = sentinels.discover_slaves(name)
-    return found

@@ -1,31 +1,30 @@
 """Which server has a slot: all of them on one server, by the map of slots on a Cluster, the master of the moment with
 Sentinel.
 
-The map and the master's name are found by redis-py; requests go by a plain connection to the node they name
-(docs/decisions/0004-dependencies.md). Everything here blocks; the awaiting client calls it in a thread.
+Nodes and Sentinels are asked for the map and the master's name one after the other, each in its share of the time that
+there is; the last share is for what is asked of the server that they name. Everything here blocks; the awaiting client
+calls it in a thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import random
+import time
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
-from redis.backoff import NoBackoff
-from redis.cluster import ClusterNode, RedisCluster
-from redis.connection import parse_url
 from redis.crc import key_slot
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
-from redis.retry import Retry
-from redis.sentinel import MasterNotFoundError, Sentinel
 
 from tarry.errors import BadInput, ServerUnfit
-from tarry.links.address import ANSWER_S, FOR_SENTINELS, SENTINEL_PORT, Address
+from tarry.idea.patience import FIRST
+from tarry.links.address import FOR_SENTINELS, SENTINEL_PORT, Address
+from tarry.links.blocking import Server, sound
 from tarry.links.embedded.share import Share, join
-from tarry.links.faults import Later, Lost, refuse_untrusted
+from tarry.links.faults import WRONG_USER, Fault, Later, Lost, Refused
 
+T = TypeVar("T")
 DEFAULT_PORT = 6379
 SLOTS = 16384
 LOOK_S = 2.0
@@ -48,12 +47,12 @@ class Topology:
         self._nodes: list[str] = []
         self._master = ""
 
-    def open(self) -> None:
-        """Finds the servers, or starts the embedded one. Raises a ``Fault`` while there is nobody to ask."""
+    def open(self, within_s: float) -> None:
+        """Finds the servers within a time, or starts the embedded one. Raises a ``Fault`` while there is nobody to ask."""
         if self.address.kind == "embedded":
             self._share = join(self.address.folder)
         else:
-            self.refresh()
+            self.refresh(within_s)
 
     @property
     def started(self) -> bool:
@@ -82,22 +81,139 @@ class Topology:
         """Keys of one group can be waited for by one connection: all of them, or those of one slot."""
         return slot_of(key) if self.address.kind == "cluster" else 0
 
-    def refresh(self) -> None:
+    def refresh(self, within_s: float) -> None:
         """After a lost connection or a moved slot: look again, or start the embedded server again."""
         if self._share is not None:
             self._share.revive()
         elif self.address.kind == "cluster":
-            self._nodes = _slots(self.address.url)
+            self._nodes = [nodes[0] for nodes in slots(self.address.url, within_s)]
         elif self.address.kind == "sentinel":
-            self._master = _master(self.address.url)
+            self._master = by_sentinels(self.address.url, _master, within_s)[0]
 
     def close(self) -> None:
         if self._share is not None:
             self._share.close()
 
 
-def _hosts(parts: SplitResult, port: int) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = []
+def slots(url: str, within_s: float) -> list[tuple[str, ...]]:
+    """For each slot of a Cluster the URLs of its master and of its replicas."""
+    parts = urlsplit(url)
+    seeds = [_at(parts, *place) for place in _hosts(parts, DEFAULT_PORT)]
+    random.shuffle(seeds)  # or all clients would ask the first
+
+    def read(rows: Any, seed: str) -> list[tuple[str, ...]]:
+        asked = urlsplit(seed).hostname or ""
+        found: list[tuple[str, ...]] = [()] * SLOTS
+        for first, last, *nodes in rows:
+            urls = tuple(_at(parts, _name(host) or asked, port) for host, port, *_ in nodes)
+            found[first : last + 1] = [urls] * (last + 1 - first)
+        served = sum(map(bool, found))
+        if served < SLOTS:
+            raise Later(f"the Cluster serves {served} of {SLOTS} slots; repair it")
+        return found
+
+    return _first(seeds, (b"CLUSTER", b"SLOTS"), read, within_s)
+
+
+Place = tuple[str, int]
+Rows = list[dict[str, str]]
+
+
+def by_sentinels(
+    url: str, ask: Callable[[str], tuple[tuple[bytes, ...], Callable[[Rows], list[Place]]]], within_s: float
+) -> list[str]:
+    """The URLs of the servers that are asked for, of the name in the URL. ``ask``: what a Sentinel is asked, and how its
+    answer is read."""
+    parts = urlsplit(url)
+    name, _, database = parts.path.strip("/").partition("/")
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    plain = [(key, value) for key, value in given if not key.startswith(FOR_SENTINELS)]
+    theirs = [(key.removeprefix(FOR_SENTINELS), value) for key, value in given if key.startswith(FOR_SENTINELS)]
+    place = parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query=urlencode(dict(plain + theirs)))
+    words, read = ask(name)
+    try:
+        found = _first(
+            [_at(place, *one) for one in _hosts(parts, SENTINEL_PORT)],
+            words,
+            lambda rows, _: read(_told(rows)),
+            within_s,
+            named=False,
+        )
+    except ServerUnfit as refusal:
+        if str(refusal) == WRONG_USER:
+            raise ServerUnfit(REFUSED_BY_SENTINELS) from refusal
+        raise
+    master = parts._replace(path=f"/{database}" if database else "", query=urlencode(plain))
+    return [_at(master, *one) for one in found]
+
+
+def _master(name: str) -> tuple[tuple[bytes, ...], Callable[[Rows], list[Place]]]:
+    """The master of the name."""
+
+    def read(rows: Rows) -> list[Place]:
+        found = [place for place in _that_are_up(rows, "master") if place[0] == name]
+        if not found:
+            raise Later(f"no Sentinel names a master {name!r} that answers")
+        return [found[0][1]]
+
+    return (b"SENTINEL", b"MASTERS"), read
+
+
+def replicas(name: str) -> tuple[tuple[bytes, ...], Callable[[Rows], list[Place]]]:
+    """The replicas of the master of the name."""
+
+    def read(rows: Rows) -> list[Place]:
+        found = [place for _, place in _that_are_up(rows, "slave")]
+        if not found:
+            raise Later("no Sentinel names a replica that answers")
+        return found
+
+    return (b"SENTINEL", b"SLAVES", name.encode()), read
+
+
+def _that_are_up(rows: Rows, role: str) -> list[tuple[str, Place]]:
+    flags = [set(row["flags"].split(",")) for row in rows]
+    return [
+        (row["name"], (row["ip"], int(row["port"])))
+        for row, said in zip(rows, flags, strict=True)
+        if role in said and not said & {"s_down", "o_down"}
+    ]
+
+
+def _told(rows: Any) -> Rows:
+    """What a Sentinel says of servers: names and values in turn, for each of them."""
+    return [dict(zip(map(_name, row[::2]), map(_name, row[1::2]), strict=True)) for row in rows]
+
+
+def _first(
+    urls: Sequence[str],
+    words: tuple[bytes, ...],
+    read: Callable[[Any, str], T],
+    within_s: float,
+    *,
+    named: bool = True,
+) -> T:
+    """What the first of several servers answers that can. Raises ``ServerUnfit`` if one refused, else a ``Fault``."""
+    until = time.monotonic() + within_s
+    faults: list[Fault] = []
+    for at, url in enumerate(urls):
+        share = max((until - time.monotonic()) / (len(urls) - at + 1), FIRST)
+        server = Server(url, min(share, LOOK_S), named=named)
+        try:
+            return read(sound(server.exchange([words]))[0], url)
+        except Fault as fault:
+            faults.append(fault)
+        finally:
+            server.close()
+    if refused := [fault.error for fault in faults if isinstance(fault, Refused)]:
+        raise refused[0]
+    if spoken := [fault for fault in faults if not isinstance(fault, Lost)]:
+        raise spoken[0]
+    raise Lost(f"none of {len(faults)} that were asked where the servers are answered: {faults[-1]}")
+
+
+def _hosts(parts: SplitResult, port: int) -> list[Place]:
+    found: list[Place] = []
     for host in parts.netloc.rpartition("@")[2].split(","):
         try:
             place = urlsplit(f"//{host}")
@@ -107,100 +223,11 @@ def _hosts(parts: SplitResult, port: int) -> list[tuple[str, int]]:
     return found
 
 
-def _options(parts: SplitResult) -> dict[str, Any]:
-    """What the URL says of user, password and TLS, as the driver's arguments."""
-    one = parts.netloc.partition(",")[0] if "@" in parts.netloc.partition(",")[0] else "localhost"
-    try:
-        options = dict(parse_url(parts._replace(netloc=one, path="").geturl()))  # type: ignore[no-untyped-call]
-    except ValueError:
-        raise BadInput("url: its options cannot be read.") from None
-    options["ssl"] = options.pop("connection_class", None) is not None
-    for own in ("host", "port", "db"):
-        options.pop(own, None)
-    limit = min(float(options.get("socket_timeout") or ANSWER_S), LOOK_S)
-    return options | {"socket_timeout": limit, "socket_connect_timeout": limit, "protocol": 2}
-
-
-def _slots(url: str) -> list[str]:
-    """For each slot the URL of its master."""
-    return [nodes[0] for nodes in slots(url)]
-
-
-def slots(url: str) -> list[tuple[str, ...]]:
-    """For each slot the URLs of its master and of its replicas."""
-    parts = urlsplit(url)
-    user, at, hosts = parts.netloc.rpartition("@")
-    nodes: list[Any] = [ClusterNode(host, port) for host, port in _hosts(parts, DEFAULT_PORT)]  # type: ignore[no-untyped-call]
-    try:
-        cluster = RedisCluster(startup_nodes=nodes, dynamic_startup_nodes=False, **_options(parts))
-    except Exception as fault:
-        causes = (fault, fault.__cause__, fault.__context__)
-        if any(isinstance(cause, (AuthenticationError, NoPermissionError)) for cause in causes):
-            raise ServerUnfit(f"The Cluster at {hosts} refused the user or password; correct the URL.") from fault
-        refuse_untrusted(fault)
-        raise Lost(f"no node of the Cluster answered ({type(fault).__name__}: {fault})") from fault
-    try:
-        cache = cluster.nodes_manager.slots_cache
-        if len(cache) < SLOTS:
-            raise Later(f"the Cluster serves {len(cache)} of {SLOTS} slots; repair it")
-        known = {
-            node.name: parts._replace(netloc=f"{user}{at}{_host(node.host)}:{node.port}").geturl()
-            for node in cluster.nodes_manager.nodes_cache.values()
-        }
-        return [tuple(known[node.name] for node in cache[slot]) for slot in range(SLOTS)]
-    finally:
-        cluster.close()
-
-
-def _master(url: str) -> str:
-    """The URL of the server that the Sentinels call the master of that name."""
-    return by_sentinels(url, lambda sentinels, name: [sentinels.discover_master(name)])[0]
-
-
-def by_sentinels(url: str, ask: Callable[[Any, str], list[tuple[str, int]]]) -> list[str]:
-    """The URLs of the servers that are asked for, of the name in the URL."""
-    parts = urlsplit(url)
-    name, _, database = parts.path.strip("/").partition("/")
-    given = parse_qsl(parts.query, keep_blank_values=True)
-    query = urlencode([(key, value) for key, value in given if not key.startswith(FOR_SENTINELS)])
-    theirs = {key.removeprefix(FOR_SENTINELS): value for key, value in given if key.startswith(FOR_SENTINELS)}
-    options = _options(parts._replace(query=query))
-    for own in ("username", "password"):  # those in the URL are the master's
-        options.pop(own, None)
-    options |= theirs | {"retry": Retry(NoBackoff(), 0)}
-    made: Any = Sentinel
-    sentinels = made(_hosts(parts, SENTINEL_PORT), sentinel_kwargs=options)
-    try:
-        found = ask(sentinels, name)
-    except MasterNotFoundError as fault:
-        if "AuthenticationError" in str(fault):  # the driver takes it for a Sentinel that does not answer
-            raise ServerUnfit(REFUSED_BY_SENTINELS) from fault
-        for sentinel in (
-            sentinels.sentinels if options["ssl"] else ()
-        ):  # nor does it say what is wrong with a certificate
-            refuse_untrusted(_fault_of(sentinel))
-        raise Lost(f"no Sentinel names a master {name!r} that answers") from fault
-    except Exception as fault:
-        refuse_untrusted(fault)
-        raise Lost(f"no Sentinel answered ({type(fault).__name__}: {fault})") from fault
-    finally:
-        for sentinel in sentinels.sentinels:
-            with suppress(Exception):
-                sentinel.close()
+def _at(parts: SplitResult, host: str, port: int) -> str:
+    """The URL of one server, with the user and the options of all."""
     user, at, _ = parts.netloc.rpartition("@")
-    path = f"/{database}" if database else ""
-    places = [f"{user}{at}{_host(host)}:{port}" for host, port in found]
-    return [parts._replace(netloc=place, path=path, query=query).geturl() for place in places]
+    return parts._replace(netloc=f"{user}{at}{f'[{host}]' if ':' in host else host}:{port}").geturl()
 
 
-def _fault_of(sentinel: Any) -> BaseException:
-    """Why it does not answer."""
-    try:
-        sentinel.ping()
-    except RedisError as fault:
-        return fault
-    return Exception("it does")
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def _name(word: bytes | None) -> str:
+    return (word or b"").decode("utf-8", "replace")

@@ -11,6 +11,7 @@ from typing import Any
 
 from tarry.clients.answers import merged, refuse_forbidden
 from tarry.idea.calls import Command
+from tarry.idea.patience import Begun
 from tarry.links.faults import Refused
 
 MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
@@ -20,14 +21,13 @@ MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
 class Errand:
     """A request on its way, and who waits for it."""
 
-    __slots__ = ("began", "future", "once", "request", "tries")
+    __slots__ = ("begun", "future", "once", "request")
 
-    def __init__(self, request: Any, future: asyncio.Future[Any], *, once: bool = False) -> None:
+    def __init__(self, request: Any, future: asyncio.Future[Any], begun: Begun, *, once: bool = False) -> None:
         self.request = request
         self.future = future
         self.once = once  #: a fault is told at once, not tried again
-        self.tries = 0
-        self.began = 0.0
+        self.begun = begun
 
 
 class Parcel:

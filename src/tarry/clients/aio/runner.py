@@ -31,7 +31,7 @@ from tarry.clients.answers import (
 from tarry.clients.sync.runner import PLAIN
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Confirmation, Flow, Reply, Request, Transaction
-from tarry.idea.patience import Patience
+from tarry.idea.patience import Begun, Patience
 from tarry.links.address import Address
 from tarry.links.awaiting import Server
 from tarry.links.blocking import Replies, sound
@@ -59,10 +59,11 @@ class Runner(Way):
     async def perform(self, request: Call[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
+        begun = self._patience.begin(loop.time)
         if self._home[0] is not loop or not self._opened:
-            await self.ready()
+            await self.ready(begun)
         future: asyncio.Future[T] = loop.create_future()
-        self._post(Errand(request, future))
+        self._post(Errand(request, future, begun))
         try:
             return await future
         except asyncio.CancelledError:
@@ -73,18 +74,18 @@ class Runner(Way):
     async def transact(self, transaction: Transaction[T]) -> T:
         """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
 
-        async def once() -> T:
+        async def once(begun: Begun) -> T:
             url = self._topology.url_of(transaction.key)
             server = self._servers.get(url) or self._servers.get(PLAIN + url)
             server = server or await self._meet(url, scripts=False)
-            return await server.transact(transaction)
+            return await server.transact(transaction, begun.hurry)
 
         return await self._patiently(once)
 
     async def at(self, place: int, words: tuple[bytes, ...]) -> tuple[int, Reply]:
         """Asks one of the servers, counted by their addresses, and answers how many there are, too; beyond them ``None``."""
 
-        async def once() -> tuple[int, Reply]:
+        async def once(_: Begun) -> tuple[int, Reply]:
             urls = sorted(self._topology.urls().values())
             if place >= len(urls):
                 return len(urls), None
@@ -100,7 +101,7 @@ class Runner(Way):
         async def of(shown: str, url: str) -> None:
             found[shown] = await ask(await self._server(url))
 
-        async def once() -> None:
+        async def once(_: Begun) -> None:
             left = [of(shown, url) for shown, url in self._topology.urls().items() if shown not in found]
             for fault in await asyncio.gather(*left, return_exceptions=True):
                 if fault is not None:
@@ -109,29 +110,28 @@ class Runner(Way):
         await self._patiently(once)
         return found
 
-    async def _patiently(self, once: Callable[[], Awaitable[R]]) -> R:
+    async def _patiently(self, once: Callable[[Begun], Awaitable[R]]) -> R:
         """Does something until no fault comes of it, or patience ends. Raises a ``TarryError``."""
-        loop = asyncio.get_running_loop()
-        tries, began = 0, loop.time()
-        await self.ready()
+        begun = self._patience.begin(asyncio.get_running_loop().time)
+        await self.ready(begun)
         while True:
             try:
-                return await once()
+                return await once(begun)
             except Fault as fault:
-                spent = loop.time() - began
-                may = isinstance(fault, (Lost, Later))
-                pause = self._patience.pause(tries, spent, random.random()) if may else None
+                pause = begun.pause(random.random()) if isinstance(fault, (Lost, Later)) else None
                 if pause is None:
-                    raise given_up(fault, self._topology.shown, spent) from fault
-                tries += 1
+                    raise given_up(fault, self._topology.shown, begun.spent) from fault
+                begun.tries += 1
                 await asyncio.sleep(pause)
                 with suppress(Unavailable, Fault):  # still nobody there: patience decides
-                    await self.refresh()
+                    await self.refresh(begun.left)
 
     async def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests in one pipeline a server, once; each is answered by its value, or by its error."""
-        await self.ready()
-        errands = [Errand(request, asyncio.get_running_loop().create_future(), once=True) for request in requests]
+        loop = asyncio.get_running_loop()
+        begun = self._patience.begin(loop.time)
+        await self.ready(begun)
+        errands = [Errand(request, loop.create_future(), begun, once=True) for request in requests]
         for errand in errands:
             self._post(errand)
         answers = await asyncio.gather(*[errand.future for errand in errands], return_exceptions=True)
@@ -158,9 +158,10 @@ class Runner(Way):
 
     def later(self, request: Call[Any]) -> None:
         """Performs a courtesy that nobody waits for."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._post(Errand(request, future))
+        self._post(Errand(request, future, self._patience.begin(loop.time)))
 
     # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -172,17 +173,18 @@ class Runner(Way):
     def _flush(self) -> None:
         errands, self._outbox = self._outbox, []
         by_server: dict[tuple[str, Confirmation | None], list[Errand]] = {}
-        now = asyncio.get_running_loop().time()
         for errand in errands:
             if errand.future.done():
                 continue
-            errand.began = errand.began or now
             try:
                 url = self._topology.url_of(key_of(errand.request))
             except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
                 fail(errand.future, fault)
-            else:
-                by_server.setdefault((url, getattr(errand.request, "then", None)), []).append(errand)
+                continue
+            then = getattr(errand.request, "then", None)
+            if url not in self._servers and then is None:  # it is met first; a confirmation has a time of its own
+                self._bound(errand, Lost("it was not met in time"))
+            by_server.setdefault((url, then), []).append(errand)
         for (url, then), group in by_server.items():
             self._spawn(self._deliver(url, packed(group), then))
 
@@ -246,30 +248,28 @@ class Runner(Way):
 
     def _failed(self, errand: Errand, fault: Fault) -> None:
         """Again after a pause, or an error in words."""
-        spent = asyncio.get_running_loop().time() - errand.began
-        may = isinstance(fault, (Lost, Later))
-        pause = self._patience.pause(errand.tries, spent, random.random()) if may and not errand.once else None
+        begun = errand.begun
+        may = isinstance(fault, (Lost, Later)) and not errand.once
+        pause = begun.pause(random.random()) if may else None
         if errand.once and isinstance(fault, (Lost, Elsewhere)):
             self._look_for_servers()
         if pause is None:
-            self._give_up(errand, fault, spent)
+            self._give_up(errand, fault)
         elif not errand.future.done():
             if isinstance(fault, Lost) and isinstance(errand.request, Call):
                 errand.request = errand.request.repeated()
-            tell_of_patience(errand.tries, fault, self._topology.shown, self._patience.bound)
-            errand.tries += 1
+            tell_of_patience(begun.tries, fault, self._topology.shown, self._patience.bound)
+            begun.tries += 1
             self._bound(errand, fault)
-            self._spawn(self._again(errand, pause, look=errand.tries > 1 or isinstance(fault, Elsewhere)))
+            self._spawn(self._again(errand, pause, look=begun.tries > 1 or isinstance(fault, Elsewhere)))
 
     def _bound(self, errand: Errand, fault: Fault) -> None:
         """However long the next try takes, who waits is told when patience ends."""
-        loop, bound = asyncio.get_running_loop(), self._patience.bound
-        left = self._patience.left(loop.time() - errand.began)
-        timer = loop.call_later(left, self._give_up, errand, fault, bound)
+        timer = asyncio.get_running_loop().call_later(errand.begun.left, self._give_up, errand, fault)
         errand.future.add_done_callback(lambda _: timer.cancel())
 
-    def _give_up(self, errand: Errand, fault: Fault, spent: float) -> None:
-        fail(errand.future, given_up(fault, self._topology.shown, spent))
+    def _give_up(self, errand: Errand, fault: Fault) -> None:
+        fail(errand.future, given_up(fault, self._topology.shown, errand.begun.spent))
 
     async def _again(self, errand: Errand, pause: float, *, look: bool) -> None:
         try:

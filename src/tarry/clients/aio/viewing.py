@@ -26,6 +26,7 @@ class Viewer:
     def __init__(self, engine: Engine) -> None:
         self._runner = engine.runner
         self._cluster = engine.origin.address.kind == "cluster"
+        self._patience_s = engine.origin.patience.longest_s
         self._replicas = Replicas(engine.origin.address)
         self._servers: dict[str, Server] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -48,7 +49,7 @@ class Viewer:
     async def _url_of(self, key: bytes) -> str | None:
         if self._replicas.is_time:
             if self._looking is None or self._looking.done():
-                self._looking = asyncio.ensure_future(asyncio.to_thread(self._replicas.look))
+                self._looking = asyncio.ensure_future(asyncio.to_thread(self._replicas.look, self._patience_s))
             await asyncio.shield(self._looking)
         return self._replicas.of(key)
 
@@ -67,7 +68,7 @@ class Viewer:
     async def _ask(self, url: str, call: Call[Any]) -> Any:
         server = self._servers.get(url)
         if server is None:
-            server = self._servers[url] = Server(url, of_a_replica=self._cluster)
+            server = self._servers[url] = Server(url, self._patience_s, of_a_replica=self._cluster)
         first = () if self._replicas.is_believed(url) else (STATE,)
         *state, reply = await server.exchange([*first, looking(call, self._runner.clock)])
         for told in state:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tarry.clients.answers import given_up, tell_of_patience
 from tarry.clients.sync.runner import PLAIN, announce
 from tarry.errors import BadInput
-from tarry.idea.patience import Patience
+from tarry.idea.patience import Begun, Patience
 from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.awaiting import Server
@@ -50,8 +50,8 @@ class Way:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def ready(self) -> None:
-        """Opens the way to the servers, in this loop and this process."""
+    async def ready(self, begun: Begun | None = None) -> None:
+        """Opens the way to the servers, in this loop and this process, for what has begun."""
         home = (asyncio.get_running_loop(), os.getpid())
         if self._home != home:
             loop, pid = self._home
@@ -64,20 +64,21 @@ class Way:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.ensure_future(self._open())
             await asyncio.shield(self._opening)
+            if begun is not None and self._topology.address.kind == "embedded":
+                begun.anew()  # it was started, which has limits of its own
 
     async def _open(self) -> None:
-        tries, began = 0, asyncio.get_running_loop().time()
+        begun = self._patience.begin(asyncio.get_running_loop().time)
         while True:
             try:
-                await asyncio.to_thread(self._topology.open)
+                await asyncio.to_thread(self._topology.open, begun.left)
                 break
             except Fault as fault:  # a Cluster, or Sentinels, of which nobody answers
-                spent = asyncio.get_running_loop().time() - began
-                pause = self._patience.pause(tries, spent, random.random())
+                pause = begun.pause(random.random())
                 if pause is None:
-                    raise given_up(fault, self._topology.shown, spent) from fault
-                tell_of_patience(tries, fault, self._topology.shown, self._patience.bound)
-                tries += 1
+                    raise given_up(fault, self._topology.shown, begun.spent) from fault
+                tell_of_patience(begun.tries, fault, self._topology.shown, self._patience.bound)
+                begun.tries += 1
                 await asyncio.sleep(pause)
         self._opened = True
         announce(self._topology)
@@ -119,13 +120,17 @@ class Way:
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 
-    async def refresh(self) -> None:
-        """Looks again for the servers: once, for all who ask."""
-        await asyncio.shield(self._look_for_servers())
+    async def refresh(self, within_s: float | None = None) -> None:
+        """Looks again for the servers: once, for all who ask, each of whom waits for it no longer than he may. Raises a
+        ``Fault``, or a ``TarryError``."""
+        task = self._look_for_servers()
+        await asyncio.wait({task}, timeout=within_s)
+        if task.done():
+            task.result()
 
     def _look_for_servers(self) -> asyncio.Task[None]:
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh))
+            self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh, self._patience.longest_s))
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._refreshing
 

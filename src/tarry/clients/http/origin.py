@@ -25,7 +25,7 @@ from tarry.clients.mapping import verbs_of
 from tarry.clients.origin import LARGEST_BODY
 from tarry.clients.queueing import desk_of
 from tarry.errors import BadInput, ServerUnfit
-from tarry.idea.patience import Patience
+from tarry.idea.patience import Begun, Patience
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.face import TopicVerbs
@@ -69,10 +69,9 @@ class HTTPOrigin:
         self._said: dict[str, int] = {}
         self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
 
-    def arguments(self, request: Ask[Any], tries: int, spent: float) -> dict[str, Any]:
+    def arguments(self, request: Ask[Any], begun: Begun) -> dict[str, Any]:
         """A request in the words of httpx. However often it is sent, its wait and patience together are all the time it has."""
-        left = self.patience.left(spent) if tries else self.patience.longest_s
-        return self.place.arguments(request, repeated=tries > 0, within=left + request.wait)
+        return self.place.arguments(request, repeated=begun.tries > 0, within=begun.left + request.wait)
 
     def refuse_others(self, what: str, *handles: Any) -> None:
         """What is had here is in this service. Raises ``BadInput``."""

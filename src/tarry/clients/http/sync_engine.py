@@ -69,21 +69,20 @@ class HTTPEngine:
         httpx = self.origin.library()
         if request.first is not None:
             self._before(request.first)
-        place, began, tries = self.origin.place, time.monotonic(), 0
+        place, begun = self.origin.place, self.origin.patience.begin(time.monotonic)
         while True:
             try:
-                answer = self._http().request(**self.origin.arguments(request, tries, time.monotonic() - began))
+                answer = self._http().request(**self.origin.arguments(request, begun))
                 return answer_of(place, request, answer.status_code, answer.content)
             except (httpx.TransportError, Later) as fault:
-                spent = time.monotonic() - began
-                pause = self.origin.patience.pause(tries, spent, random.random())
+                pause = begun.pause(random.random())
                 if pause is None:
-                    raise given_up(place, spent, fault)  # noqa: B904  # it says its cause, where that may be shown
+                    raise given_up(place, begun.spent, fault)  # noqa: B904  # it says its cause, where that may be shown
             except httpx.InvalidURL as fault:
                 raise unsent(place, fault) from None
             except httpx.DecodingError as fault:
                 raise no_service(place, "its answer is packed wrongly") from fault
-            tries += 1
+            begun.tries += 1
             time.sleep(pause)
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:

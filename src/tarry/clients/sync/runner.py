@@ -7,8 +7,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from tarry.clients.answers import (
@@ -24,7 +24,7 @@ from tarry.clients.answers import (
 )
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Flow, Request, Transaction
-from tarry.idea.patience import Patience
+from tarry.idea.patience import Begun, Patience
 from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.blocking import Replies, Server
@@ -34,6 +34,7 @@ from tarry.links.topology import Topology
 T = TypeVar("T")
 PLAIN = "plain "
 """Before the URL of a server that was met for plain commands, and may run no scripts."""
+UNLIMITED = -1.0
 logger = logging.getLogger("tarry")
 
 
@@ -54,10 +55,10 @@ class Runner:
 
     def perform(self, request: Call[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
-        spelled, tries, began = False, 0, time.monotonic()
+        spelled, begun = False, self._patience.begin(time.monotonic)
         while True:
             try:
-                server = self.server_of(key_of(request))
+                server = self.server_of(key_of(request), begun)
                 if server.forbidden:
                     refuse_forbidden(server.forbidden, request)
                 words = spelled_out(request, self.clock) if spelled else words_of(request, self.clock)
@@ -67,8 +68,7 @@ class Runner:
                 if then is not None:
                     reply, *more = server.unhurried.exchange(asked, rescue)
                 else:
-                    left = self._patience.left(time.monotonic() - began) if tries else None
-                    reply, *more = server.exchange(asked, rescue, left)
+                    reply, *more = server.exchange(asked, rescue, begun.hurry)
                 if isinstance(reply, Fault):
                     raise with_its_key(reply, request)
                 answer = request.decode(reply)
@@ -77,31 +77,31 @@ class Runner:
             except NoScript:
                 spelled = True
             except Fault as fault:
-                self._hold_on(fault, tries, began)
-                tries += 1
+                self._hold_on(fault, begun)
                 if isinstance(fault, Lost) and isinstance(request, Call):
                     request = request.repeated()
 
     def transact(self, transaction: Transaction[T]) -> T:
         """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
-        tries, began = 0, time.monotonic()
+        begun = self._patience.begin(time.monotonic)
         while True:
             try:
-                self._begin()
+                self._begin(begun)
                 url = self._topology.url_of(transaction.key)
-                server = self._servers.get(url) or self._servers.get(PLAIN + url) or self._meet(url, scripts=False)
-                return server.transact(transaction)
+                server = self._servers.get(url) or self._servers.get(PLAIN + url)
+                server = server or self._meet(url, begun, scripts=False)
+                return server.transact(transaction, begun.hurry)
             except Fault as fault:
-                self._hold_on(fault, tries, began)
-                tries += 1
+                self._hold_on(fault, begun)
 
     def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests in one pipeline a server, once; each is answered by its value, or by its error."""
         answers: list[Any] = [None] * len(requests)
         by_server: dict[Server, list[int]] = {}
+        begun = self._patience.begin(time.monotonic)
         for at, request in enumerate(requests):
             try:
-                server = self.server_of(key_of(request))
+                server = self.server_of(key_of(request), begun)
                 if server.forbidden:
                     refuse_forbidden(server.forbidden, request)
                 by_server.setdefault(server, []).append(at)
@@ -158,79 +158,96 @@ class Runner:
 
         return give_back
 
-    def _hold_on(self, fault: Fault, tries: int, began: float) -> None:
+    def _hold_on(self, fault: Fault, begun: Begun) -> None:
         """Waits before the next try; raises when there is no sense in one."""
-        spent = time.monotonic() - began
-        pause = self._patience.pause(tries, spent, random.random()) if isinstance(fault, (Lost, Later)) else None
+        pause = begun.pause(random.random()) if isinstance(fault, (Lost, Later)) else None
         if pause is None:
-            raise given_up(fault, self._topology.shown, spent) from fault
-        tell_of_patience(tries, fault, self._topology.shown, self._patience.bound)
+            raise given_up(fault, self._topology.shown, begun.spent) from fault
+        tell_of_patience(begun.tries, fault, self._topology.shown, self._patience.bound)
         time.sleep(pause)
-        if tries or isinstance(fault, Elsewhere):
+        begun.tries += 1
+        if begun.tries > 1 or isinstance(fault, Elsewhere):
             with suppress(Unavailable, Fault):  # still nobody there: patience decides
-                self.refresh()
+                self.refresh(within_s=begun.left)
 
     # ── servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def server_of(self, key: bytes) -> Server:
+    def server_of(self, key: bytes, begun: Begun | None = None) -> Server:
         """The server that has a key; found, and judged, when it is first asked for."""
-        self._begin()
-        return self._known(self._topology.url_of(key), key)
+        begun = begun or self._patience.begin(time.monotonic)
+        self._begin(begun)
+        return self._known(self._topology.url_of(key), begun, key)
 
     def each(self, ask: Callable[[Server], T]) -> dict[str, T]:
         """Asks every server, and answers by the place where it is. Raises a ``TarryError``."""
         found: dict[str, T] = {}
-        tries, began = 0, time.monotonic()
+        begun = self._patience.begin(time.monotonic)
         while True:
             try:
-                self._begin()
+                self._begin(begun)
                 for shown, url in self._topology.urls().items():
                     if shown not in found:
-                        found[shown] = ask(self._known(url))
+                        found[shown] = ask(self._known(url, begun))
                 return found
             except Fault as fault:
-                self._hold_on(fault, tries, began)
-                tries += 1
+                self._hold_on(fault, begun)
 
-    def _known(self, url: str, key: bytes = b"") -> Server:
+    def _known(self, url: str, begun: Begun, key: bytes = b"") -> Server:
         server = self._servers.get(url)
-        return server if server is not None else self._meet(url, key)
+        return server if server is not None else self._meet(url, begun, key)
 
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 
     def node_of(self, key: bytes) -> str:
         """The same for keys that lie on one server at the moment. Raises a ``Fault``."""
-        self._begin()
+        self._begin(self._patience.begin(time.monotonic))
         return self._topology.url_of(key)
 
-    def refresh(self, since: float | None = None) -> None:
-        """Looks where the servers are, unless somebody else has looked ``since`` then."""
-        with self._lock:
+    def refresh(self, since: float | None = None, within_s: float | None = None) -> None:
+        """Looks where the servers are, unless somebody else has looked ``since`` then; for no longer than patience, or than
+        is left of it. Raises a ``Fault``."""
+        within_s = self._patience.longest_s if within_s is None else within_s
+        until = time.monotonic() + within_s
+        with self._in_turn(within_s):
             if since is None or self._refreshed_at <= since:
                 self._refreshed_at = time.monotonic()
-                self._topology.refresh()
+                self._topology.refresh(until - time.monotonic())
 
-    def _begin(self) -> None:
+    @contextmanager
+    def _in_turn(self, within_s: float) -> Generator[None]:
+        """One thread looks for the servers, and others wait for it no longer than they may."""
+        lock = self._lock
+        if not lock.acquire(timeout=within_s):
+            raise Lost("another thread still looks for the servers")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _begin(self, begun: Begun) -> None:
         if self._open and self._pid == os.getpid():
             return
         if self._pid != os.getpid():
             self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
-        with self._lock:
+        embedded = self._topology.address.kind == "embedded"
+        with self._in_turn(UNLIMITED if embedded else begun.left):
             if self._pid != os.getpid():
                 self._pid = os.getpid()
                 for server in self._servers.values():
                     server.forget()
             if not self._open:
-                self._topology.open()
+                self._topology.open(begun.left)
                 self._open = True
                 announce(self._topology)
+        if embedded:
+            begun.anew()  # it was started, which has limits of its own
 
-    def _meet(self, url: str, key: bytes = b"", *, scripts: bool = True) -> Server:
+    def _meet(self, url: str, begun: Begun, key: bytes = b"", *, scripts: bool = True) -> Server:
         server = Server(url, self._patience.longest_s)
         cluster = self._topology.address.kind == "cluster"
         try:
-            replies = server.exchange(fitness.probe(key))
+            replies = server.exchange(fitness.probe(key), within_s=begun.hurry)
             server.forbidden = fitness.check(replies, self._topology.shown, cluster=cluster, scripts=scripts)
             met = self._servers.setdefault(url if scripts else PLAIN + url, server)
         except BaseException:

@@ -26,6 +26,7 @@ class Viewer:
     def __init__(self, engine: Engine) -> None:
         self._runner = engine.runner
         self._cluster = engine.origin.address.kind == "cluster"
+        self._patience_s = engine.origin.patience.longest_s
         self._replicas = Replicas(engine.origin.address)
         self._servers: dict[str, Server] = {}
         self._lock = threading.Lock()
@@ -48,13 +49,13 @@ class Viewer:
         if self._replicas.is_time:
             with self._lock:
                 if self._replicas.is_time:
-                    self._replicas.look()
+                    self._replicas.look(self._patience_s)
         return self._replicas.of(key)
 
     def _ask(self, url: str, call: Call[Any]) -> Any:
         server = self._servers.get(url)
         if server is None:
-            server = self._servers.setdefault(url, Server(url, of_a_replica=self._cluster))
+            server = self._servers.setdefault(url, Server(url, self._patience_s, of_a_replica=self._cluster))
         first = () if self._replicas.is_believed(url) else (STATE,)
         *state, reply = server.exchange([*first, looking(call, self._runner.clock)])
         for told in state:
