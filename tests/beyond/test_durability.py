@@ -77,6 +77,7 @@ def test_too_few_replicas_are_told_and_the_job_is_there(pair: Any) -> None:
         assert client.topic("orders").stats().ready == 2
 
 
+@servers.ON_BOTH
 def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., Running]) -> None:
     running = own_server(appendonly="yes", appendfsync="everysec")
     with tarry.Client(running.url) as client:
@@ -86,6 +87,7 @@ def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., Running
         assert client.topic("orders").stats().delayed == 1
 
 
+@servers.ON_BOTH
 def test_a_server_without_a_file_cannot_confirm(own_server: Callable[..., Running]) -> None:
     with tarry.Client(own_server().url) as client:
         with pytest.raises(tarry.ServerUnfit, match=r"Added, but this server cannot confirm it: .*WAITAOF"):

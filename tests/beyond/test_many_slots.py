@@ -274,15 +274,16 @@ def test_without_channels_a_moved_slot_is_followed_by_looking_around(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_redis_7_tells_of_tokens_and_of_slots_that_leave_as_well(
-    kind: str, constellation: Callable[[str], Any], signs: list[Any]
+@pytest.mark.parametrize("server", ["redis7", "redis8"])
+def test_redis_tells_of_tokens_and_of_slots_that_leave_as_well(
+    server: str, kind: str, constellation: Callable[[str], Any], signs: list[Any]
 ) -> None:
-    seven = constellation("cluster of redis7")
-    test_beyond_sixteen_slots_one_connection_a_node_hears(kind, seven, signs)
+    made = constellation(f"cluster of {server}")
+    test_beyond_sixteen_slots_one_connection_a_node_hears(kind, made, signs)
     signs.clear()
-    test_a_lost_hearing_connection_is_made_again(kind, seven, signs)
+    test_a_lost_hearing_connection_is_made_again(kind, made, signs)
     signs.clear()
-    test_a_slot_that_moves_away_is_heard_where_it_is(kind, seven, signs)
+    test_a_slot_that_moves_away_is_heard_where_it_is(kind, made, signs)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -77,6 +77,7 @@ def fill(client: Any) -> None:
     client.map_cache("kept", policy=None).put("a", 1, ttl="1h", max_idle="1m")
 
 
+@servers.ON_BOTH
 def test_a_server_lets_them_look_and_nothing_else(valkey_url: str, own_server: Callable[..., Running]) -> None:
     """All of them run as EVALSHA_RO; one that writes is refused by the server."""
     running = own_server()

@@ -27,6 +27,7 @@ KINDS = [
     "valkey_url",
     pytest.param("redis6_url", marks=pytest.mark.otherserver),
     pytest.param("redis7_url", marks=pytest.mark.otherserver),
+    pytest.param("redis8_url", marks=pytest.mark.otherserver),
     pytest.param("cluster", marks=pytest.mark.otherserver),
 ]
 

@@ -65,13 +65,13 @@ def test_a_deep_folder_with_an_odd_name_works(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "engine",
-    ["valkey", pytest.param("7", marks=pytest.mark.otherserver), pytest.param("6", marks=pytest.mark.otherserver)],
+    ["valkey", *(pytest.param(f"redis{number}", marks=pytest.mark.otherserver) for number in (8, 7, 6))],
 )
 def test_a_runtime_folder_with_an_odd_name_works(folder: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     odd = folder / "a 'b\" 测"
     odd.mkdir(mode=0o700)
     if engine != "valkey":
-        binary = servers.redis6_binary() if engine == "6" else servers.redis7_binary(folder)
+        binary = servers.binary_of(engine, folder)
         monkeypatch.setattr(share, "find_binary", lambda: binary)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(odd))
     with join(folder) as here:

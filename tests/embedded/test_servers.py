@@ -19,6 +19,7 @@ OTHER = pytest.mark.otherserver
     ("fixture", "version"),
     [
         ("valkey_url", "9."),
+        pytest.param("redis8_url", "8.2", marks=OTHER),
         pytest.param("redis7_url", "7.", marks=OTHER),
         pytest.param("redis6_url", "6.2", marks=OTHER),
     ],
@@ -32,7 +33,7 @@ def test_each_engine_is_the_version_it_is_named_after(
 
 
 @pytest.mark.parametrize(
-    "fixture", ["valkey_url", pytest.param("redis7_url", marks=OTHER), pytest.param("redis6_url", marks=OTHER)]
+    "fixture", ["valkey_url", *(pytest.param(f"redis{number}_url", marks=OTHER) for number in (8, 7, 6))]
 )
 def test_a_script_can_tell_that_the_server_is_marked_for_imaginary_time(
     fixture: str, request: pytest.FixtureRequest

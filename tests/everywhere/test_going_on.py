@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from redis.crc import key_slot
 import tarry
 from constellations import MASTER, BigCluster, Sentinels, big_cluster, port_of, replicated, sentinels, told, until
 from everywhere.world import World
+from servers import binary_of, short_folder
 from tarry.idea.calls import Command
 from tarry.words.keys import guarded_keys, topic_keys
 
@@ -211,17 +213,24 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def six() -> Iterator[BigCluster]:
-    with big_cluster() as made:
+def binary(request: pytest.FixtureRequest) -> Iterator[Path]:
+    with short_folder() as folder:
+        yield binary_of(request.param, folder)
+
+
+@pytest.fixture(scope="module")
+def six(binary: Path) -> Iterator[BigCluster]:
+    with big_cluster(binary) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def trio() -> Iterator[Sentinels]:
-    with sentinels() as made:
+def trio(binary: Path) -> Iterator[Sentinels]:
+    with sentinels(binary) as made:
         yield made
 
 
+@pytest.mark.parametrize("binary", ["valkey", "redis8"], indirect=True)
 @pytest.mark.parametrize("how", ["told", "killed"])
 def test_on_a_cluster(six: BigCluster, how: str) -> None:
     victim = six.owner_of(b"any")
@@ -239,7 +248,12 @@ def test_on_a_cluster(six: BigCluster, how: str) -> None:
     go_on(six.url, lambda key: key_slot(key) in slots, change)
 
 
-@pytest.mark.parametrize("how", ["told", "killed"])
+@pytest.mark.parametrize(
+    ("binary", "how"),
+    [("valkey", "told"), ("valkey", "killed"), ("redis8", "killed")],
+    indirect=["binary"],
+    scope="module",
+)
 def test_with_sentinels(trio: Sentinels, how: str) -> None:
     victim = trio.master()
 

@@ -109,12 +109,8 @@ def test_a_master_that_became_a_replica_is_waited_for(server: Running, kind: str
 
 @pytest.mark.otherserver
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("which", ["redis6", "redis7"])
-def test_an_older_master_that_became_a_replica_is_waited_for(
-    which: str, kind: str, threads: ThreadPoolExecutor
-) -> None:
+@pytest.mark.parametrize("which", ["redis6", "redis7", "redis8"])
+def test_a_redis_master_that_became_a_replica_is_waited_for(which: str, kind: str, threads: ThreadPoolExecutor) -> None:
     """Redis 6.2 wraps what a command inside a script says; it is understood all the same."""
-    with servers.short_folder() as folder:
-        binary = servers.redis6_binary() if which == "redis6" else servers.redis7_binary(folder)
-        with servers.server(binary) as server:
-            replica_story(lambda: server.url, server.ask, kind, threads)
+    with servers.short_folder() as folder, servers.server(servers.binary_of(which, folder)) as server:
+        replica_story(lambda: server.url, server.ask, kind, threads)

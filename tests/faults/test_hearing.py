@@ -26,7 +26,7 @@ from tarry.links.embedded.launch import Running
 from tarry.words.keys import topic_keys
 
 HANG_S = 10
-OTHERS = [pytest.param(f"{kind}_url", marks=pytest.mark.otherserver) for kind in ("redis7", "redis6")]
+OTHERS = [pytest.param(f"{kind}_url", marks=pytest.mark.otherserver) for kind in ("redis8", "redis7", "redis6")]
 
 
 @pytest.fixture(autouse=True)

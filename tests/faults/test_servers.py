@@ -111,29 +111,27 @@ def test_calls_of_one_turn_find_their_scripts_forgotten(server: Running) -> None
 
 
 @pytest.mark.otherserver
-@pytest.mark.parametrize("which", ["redis6", "redis7", "valkey"])
+@pytest.mark.parametrize("which", ["redis6", "redis7", "redis8", "valkey"])
 def test_a_full_memory_is_told_in_words(which: str) -> None:
-    with servers.short_folder() as folder:
-        binary = {
-            "redis6": servers.redis6_binary,
-            "redis7": lambda: servers.redis7_binary(folder),
-            "valkey": servers.valkey_binary,
-        }[which]()
-        with servers.server(binary) as server, tarry.Client(server.url) as client:
-            topic = client.topic("a")
-            topic.add_many(range(10))
-            (job, *rest) = topic.pop_many(5)
-            server.ask("CONFIG", "SET", "maxmemory", "1")
-            with pytest.raises(tarry.Unavailable, match="memory is full"):
-                topic.add("tea")
-            topic.finish(job)
-            topic.bury(rest[0])
-            topic.release(rest[1], 0)
-            topic.delete(rest[2].id)
-            assert topic.pop() is not None
-            server.ask("CONFIG", "SET", "maxmemory", "0")
-            assert topic.add("tea").created
-            assert topic.check().ok
+    with (
+        servers.short_folder() as folder,
+        servers.server(servers.binary_of(which, folder)) as server,
+        tarry.Client(server.url) as client,
+    ):
+        topic = client.topic("a")
+        topic.add_many(range(10))
+        (job, *rest) = topic.pop_many(5)
+        server.ask("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(tarry.Unavailable, match="memory is full"):
+            topic.add("tea")
+        topic.finish(job)
+        topic.bury(rest[0])
+        topic.release(rest[1], 0)
+        topic.delete(rest[2].id)
+        assert topic.pop() is not None
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        assert topic.add("tea").created
+        assert topic.check().ok
 
 
 def test_when_everybody_is_hung_up_on_they_come_back(

@@ -145,11 +145,17 @@ def test_who_listens_again_as_the_last_listener_ends_leaves_no_connection(valkey
 @pytest.mark.otherserver
 @pytest.mark.parametrize("face", ["sync", "async"])
 @pytest.mark.parametrize("layout", ["tarry", "article"])
-def test_on_a_cluster_and_on_older_servers(
-    cluster_nodes: list[tuple[str, int]], redis6_url: str, redis7_url: str, name: str, face: str, layout: str
+def test_on_a_cluster_and_on_redis(
+    cluster_nodes: list[tuple[str, int]],
+    redis6_url: str,
+    redis7_url: str,
+    redis8_url: str,
+    name: str,
+    face: str,
+    layout: str,
 ) -> None:
     everywhere = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
-    for url in (everywhere, redis6_url, redis7_url):
+    for url in (everywhere, redis6_url, redis7_url, redis8_url):
         party = Party(face, redis_client(url))
         try:
             hand, client = party.hand(), party.client()

@@ -14,7 +14,7 @@ import tarry
 from constellations import BigCluster
 from everywhere.test_everywhere import TABLE
 from everywhere.world import World, perform
-from links.roles import ROLES, rules
+from links.roles import NATIVE, ROLES, rules
 from tarry.clients.sync.lookout import Lines
 from tarry.links import budget
 from tarry.links.embedded import wire
@@ -23,6 +23,7 @@ from tarry.links.embedded.launch import Running
 PLACES = [
     "valkey",
     pytest.param("redis7", marks=pytest.mark.otherserver),
+    pytest.param("redis8", marks=pytest.mark.otherserver),
     pytest.param("cluster of valkey", marks=pytest.mark.otherserver),
 ]
 OF_CONSUMERS = ["topics", "partitions", "limits", "schedules"]
@@ -55,13 +56,14 @@ def test_the_page_says_just_what_the_scripts_need(role: str) -> None:
     assert said == ROLES[role], "python tests/links/roles.py writes them anew"
 
 
-@pytest.mark.parametrize("feature", [feature for feature in TABLE if feature != "native maps"])
-@pytest.mark.parametrize("place", [PLACES[0], PLACES[2]])
+@pytest.mark.parametrize("feature", TABLE)
+@pytest.mark.parametrize("place", [PLACES[0], *PLACES[2:]])
 def test_every_story_of_the_user_who_may_all_that_tarry_does(
     place: str, feature: str, request: pytest.FixtureRequest
 ) -> None:
     name = f"shop-{next(_numbers)}"
-    with user(place, request, name, *rules()["all"]) as url:
+    besides = [f"+{command}" for command in sorted(NATIVE)] if feature == "native maps" else []
+    with user(place, request, name, *rules()["all"], *besides) as url:
         perform(World("sync", url, name).tell(TABLE[feature][0]))
 
 
@@ -135,7 +137,7 @@ def test_what_a_producer_does(place: str, request: pytest.FixtureRequest) -> Non
 
 @pytest.mark.parametrize("face", ["sync", "async"])
 @pytest.mark.parametrize("missing", ["hset", "zadd", "time", "sadd", "eval", "evalsha"])
-@pytest.mark.parametrize("place", [PLACES[0], PLACES[2]])
+@pytest.mark.parametrize("place", [PLACES[0], *PLACES[2:]])
 def test_a_command_that_is_missing_is_named_before_anything_is_written(
     place: str, missing: str, face: str, request: pytest.FixtureRequest
 ) -> None:

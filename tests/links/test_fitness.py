@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import servers
 import tarry
 from tarry import ServerUnfit
 from tarry.links import fitness
@@ -70,6 +71,7 @@ def test_a_server_that_tells_nothing_of_itself_is_taken(caplog: pytest.LogCaptur
 # ── real servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@servers.ON_BOTH
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "allkeys-random"])
 def test_a_server_that_drops_any_key_is_refused(
     policy: str, own_server: Callable[..., Running], kind: str, ways: Any
@@ -80,6 +82,7 @@ def test_a_server_that_drops_any_key_is_refused(
             way.do(way.topic("a"), "add", "tea")
 
 
+@servers.ON_BOTH
 @pytest.mark.parametrize("command", ["EVALSHA"])
 def test_a_server_without_scripting_is_refused(
     command: str, own_server: Callable[..., Running], kind: str, ways: Any
@@ -89,12 +92,14 @@ def test_a_server_without_scripting_is_refused(
         way.do(way.topic("a"), "add", "tea")
 
 
+@servers.ON_BOTH
 def test_a_node_of_a_cluster_needs_a_url_that_says_so(own_server: Callable[..., Running], kind: str, ways: Any) -> None:
     way = ways(kind, own_server("--cluster-enabled", "yes", port=True).url)
     with pytest.raises(ServerUnfit, match=r"redis\+cluster://"):
         way.do(way.topic("a"), "add", "tea")
 
 
+@servers.ON_BOTH
 def test_what_is_not_refused_is_warned_of_once(
     own_server: Callable[..., Running], kind: str, ways: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -109,6 +114,7 @@ def test_what_is_not_refused_is_warned_of_once(
     assert "no persistence" in told[1]
 
 
+@servers.ON_BOTH
 def test_a_server_with_persistence_is_not_warned_of(
     own_server: Callable[..., Running], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -155,8 +155,8 @@ def test_who_waits_and_is_cancelled_is_passed_over(make: Callable[..., Any], nam
 
 
 @pytest.mark.otherserver
-@pytest.mark.parametrize("server", ["redis6_url", "redis7_url"])
-def test_on_older_servers(request: pytest.FixtureRequest, server: str, name: str) -> None:
+@pytest.mark.parametrize("server", ["redis6_url", "redis7_url", "redis8_url"])
+def test_on_other_servers(request: pytest.FixtureRequest, server: str, name: str) -> None:
     url = request.getfixturevalue(server)
     with tarry.Client(url) as one, tarry.Client(url) as other:
         with one.lock(name) as grant, one.lock(name):

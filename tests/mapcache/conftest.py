@@ -60,6 +60,19 @@ class AsyncMaps:
 
 
 Maps = SyncMaps | AsyncMaps
+NATIVE = pytest.mark.parametrize(
+    "url", ["valkey_url", pytest.param("redis8_url", marks=pytest.mark.otherserver)], indirect=True
+)
+"""On each server whose fields of a hash expire."""
+BACKENDS = pytest.mark.parametrize(
+    ("backend", "url"),
+    [
+        ("redisson", "valkey_url"),
+        ("native", "valkey_url"),
+        pytest.param("native", "redis8_url", marks=pytest.mark.otherserver),
+    ],
+    indirect=["url"],
+)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -80,13 +93,16 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture
+def url(request: pytest.FixtureRequest) -> str:
+    """The server of a test: the embedded one, or what the test names."""
+    return str(request.getfixturevalue(getattr(request, "param", "valkey_url")))
+
+
 @pytest.fixture(params=["sync", "async"])
-def maps(request: pytest.FixtureRequest, valkey_url: str, clock: Clock) -> Iterator[Maps]:
+def maps(request: pytest.FixtureRequest, url: str, clock: Clock) -> Iterator[Maps]:
     made: Maps
-    if request.param == "sync":
-        made = SyncMaps(TestClient(valkey_url, clock))
-    else:
-        made = AsyncMaps(TestAsyncClient(valkey_url, clock))
+    made = SyncMaps(TestClient(url, clock)) if request.param == "sync" else AsyncMaps(TestAsyncClient(url, clock))
     yield made
     made.close()
 
@@ -102,8 +118,8 @@ def cache(maps: Maps, name: str) -> Any:
 
 
 @pytest.fixture
-def server(valkey_url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(valkey_url) as raw:
+def server(url: str) -> Iterator[Any]:
+    with redis.Redis.from_url(url) as raw:
         yield raw
 
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 import tarry
+from mapcache.conftest import BACKENDS
 from mapcache.until import until
 from tarry.errors import BadInput
-
-BACKENDS = pytest.mark.parametrize("backend", ["redisson", "native"])
 
 
 def lease_of(name: str, key: str) -> str:
@@ -22,7 +21,7 @@ def lease_of(name: str, key: str) -> str:
 
 
 @BACKENDS
-def test_one_loads_and_all_get_it(valkey_url: str, name: str, backend: Any, server: Any) -> None:
+def test_one_loads_and_all_get_it(url: str, name: str, backend: Any, server: Any) -> None:
     loads: list[str] = []
     begun, go = threading.Event(), threading.Event()
 
@@ -32,7 +31,7 @@ def test_one_loads_and_all_get_it(valkey_url: str, name: str, backend: Any, serv
         assert go.wait(30)
         return "green"
 
-    with tarry.Client(valkey_url) as one, tarry.Client(valkey_url) as two, ThreadPoolExecutor(8) as pool:
+    with tarry.Client(url) as one, tarry.Client(url) as two, ThreadPoolExecutor(8) as pool:
         maps = [client.map_cache(name, codec="string", backend=backend) for client in (one, two)]
         wishes = [pool.submit(maps[i % 2].compute_if_absent, "tea", loader, ttl="1h") for i in range(8)]
         assert begun.wait(30)
@@ -84,9 +83,9 @@ def test_a_loader_that_fails_lets_the_next_one_load(valkey_url: str, name: str) 
 
 
 @BACKENDS
-def test_a_dead_loader_holds_nobody_up_beyond_its_lease(valkey_url: str, name: str, server: Any, backend: Any) -> None:
+def test_a_dead_loader_holds_nobody_up_beyond_its_lease(url: str, name: str, server: Any, backend: Any) -> None:
     server.set(lease_of(name, "tea"), "tarry:dead", px=300)
-    with tarry.Client(valkey_url) as client:
+    with tarry.Client(url) as client:
         cache = client.map_cache(name, codec="string", backend=backend, policy=None)
         assert cache.compute_if_absent("tea", lambda _: "green") == "green"
 
@@ -109,8 +108,8 @@ def test_who_waits_for_java_hears_java(valkey_url: str, name: str, server: Any) 
 
 
 @BACKENDS
-def test_what_was_loaded_while_another_wrote_is_not_put(valkey_url: str, name: str, backend: Any) -> None:
-    with tarry.Client(valkey_url) as client:
+def test_what_was_loaded_while_another_wrote_is_not_put(url: str, name: str, backend: Any) -> None:
+    with tarry.Client(url) as client:
         cache = client.map_cache(name, codec="string", backend=backend, policy=None)
 
         def overtaken(key: str) -> str:

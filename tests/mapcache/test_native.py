@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from mapcache.conftest import Maps
+from mapcache.conftest import NATIVE, Maps
 from mapcache.until import until
 from tarry.errors import BadInput
+
+pytestmark = NATIVE
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One story of a map cache on other servers than the embedded one: old ones, and a Cluster with sharded channels."""
+"""One story of a map cache on other servers than the embedded one: of Redis, and a Cluster with sharded channels."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ async def awaiting_story(url: str, name: str) -> None:
         assert await cache.size() == 0
 
 
-@pytest.mark.parametrize("url", ["redis7_url", "redis6_url"])
-def test_on_an_old_redis(url: str, request: pytest.FixtureRequest, name: str) -> None:
+@pytest.mark.parametrize("url", ["redis8_url", "redis7_url", "redis6_url"])
+def test_on_redis(url: str, request: pytest.FixtureRequest, name: str) -> None:
     blocking_story(request.getfixturevalue(url), name)
     asyncio.run(awaiting_story(request.getfixturevalue(url), f"{name}-a"))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mapcache.conftest import BACKENDS
 from tarry.clients.testing import Clock, TestClient
 
 VERBS: dict[str, Callable[[Any], Any]] = {
@@ -25,12 +26,12 @@ VERBS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.fixture
-def client(valkey_url: str) -> Iterator[TestClient]:
-    with TestClient(valkey_url, Clock()) as made:
+def client(url: str) -> Iterator[TestClient]:
+    with TestClient(url, Clock()) as made:
         yield made
 
 
-@pytest.mark.parametrize("backend", ["redisson", "native"])
+@BACKENDS
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_repeated_call_answers_the_same(verb: str, backend: Any, client: TestClient, server: Any, name: str) -> None:
     cache = client.map_cache(name, codec="string", backend=backend, policy=None)

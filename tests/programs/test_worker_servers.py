@@ -1,4 +1,4 @@
-"""A worker on other servers than the embedded one: old ones, and a Cluster whose topics lie in different slots."""
+"""A worker on other servers than the embedded one: of Redis, and a Cluster whose topics lie in different slots."""
 
 from __future__ import annotations
 
@@ -61,12 +61,9 @@ def works(url: str, namespace: str) -> None:
             assert place.check().ok
 
 
-def test_a_worker_on_redis_6(redis6_url: str, namespace: str) -> None:
-    works(redis6_url, namespace)
-
-
-def test_a_worker_on_redis_7(redis7_url: str, namespace: str) -> None:
-    works(redis7_url, namespace)
+@pytest.mark.parametrize("url", ["redis6_url", "redis7_url", "redis8_url"])
+def test_a_worker_on_redis(url: str, request: pytest.FixtureRequest, namespace: str) -> None:
+    works(request.getfixturevalue(url), namespace)
 
 
 def test_a_worker_on_a_cluster(cluster_nodes: list[tuple[str, int]], namespace: str) -> None:

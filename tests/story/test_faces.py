@@ -24,6 +24,8 @@ PLACES = [
     *[
         pytest.param(f"{kind} on {server}", marks=pytest.mark.otherserver)
         for kind, server in [
+            ("sync", "redis8"),
+            ("async", "redis8"),
             ("sync", "redis7"),
             ("async", "redis7"),
             ("sync", "redis6"),

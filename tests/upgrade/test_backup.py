@@ -22,9 +22,11 @@ from tarry.words.keys import topic_keys
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["valkey", pytest.param("redis7", marks=pytest.mark.otherserver)])
+@pytest.fixture(
+    params=["valkey", *(pytest.param(kind, marks=pytest.mark.otherserver) for kind in ("redis7", "redis8"))]
+)
 def binary(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return servers.valkey_binary() if request.param == "valkey" else servers.redis7_binary(tmp_path)
+    return servers.binary_of(request.param, tmp_path)
 
 
 @pytest.fixture
