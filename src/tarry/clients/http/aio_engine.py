@@ -16,6 +16,7 @@ from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.guarding import tell_lateness
 from tarry.clients.http.asking import Ask, Asking, Later, answer_of, given_up, no_service, unsent
 from tarry.clients.http.origin import HTTPOrigin, pops
+from tarry.clients.http.proxies import at_fault, opened
 from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
 from tarry.clients.http.verbs.queues import take_from_any
 from tarry.clients.http.verbs.refusing import HTTPKeeper, refused
@@ -76,7 +77,8 @@ class HTTPEngine:
             except (httpx.TransportError, Later) as fault:
                 pause = begun.pause(random.random())
                 if pause is None:
-                    raise given_up(place, begun.spent, fault)  # noqa: B904  # it says its cause, where that may be shown
+                    proxy = at_fault(self._http(), place.url, fault)
+                    raise given_up(place, begun.spent, fault, proxy)  # noqa: B904  # it says its cause, where that may be shown
             except httpx.InvalidURL as fault:
                 raise unsent(place, fault) from None
             except httpx.DecodingError as fault:
@@ -135,7 +137,7 @@ class HTTPEngine:
         home = (asyncio.get_running_loop(), os.getpid())
         if home not in self._open:
             self._open = {place: one for place, one in self._open.items() if not place[0].is_closed()}
-            self._open[home] = self.origin.library().AsyncClient(limits=self.origin.limits())
+            self._open[home] = opened(self.origin.library().AsyncClient, self.origin.limits())
         return self._open[home]
 
     async def close(self) -> None:

@@ -20,6 +20,11 @@ T = TypeVar("T")
 URL = "http://127.0.0.1:7070"
 AGAIN_STATUSES = frozenset({429, 502, 503, 504})
 """Ask again: the service drains, is not there, or has no server at the moment; or this client asked too much."""
+PROXY_WANTS_A_USER = 407
+WANTS_A_USER = (
+    "A proxy between here and the service wants a user and password; HTTP_PROXY, HTTPS_PROXY or ALL_PROXY holds them, as "
+    "http://user:password@host:port."
+)
 REPEATED = "Tarry-Repeated"
 """The header that says: this may have been done already."""
 TOKEN = re.compile(r"[!-~]+")
@@ -151,6 +156,8 @@ def answer_of(place: Place, request: Ask[T], status: int, body: bytes) -> T:
             raise
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as fault:
             raise no_service(place, f"what it answers to {request.method} {request.path} means nothing here") from fault
+    if status == PROXY_WANTS_A_USER:
+        raise ServerUnfit(WANTS_A_USER)
     problem = _problem(body)
     code, instead = request.absent
     if code and code_of(problem) == code:
@@ -196,10 +203,12 @@ def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
     return found
 
 
-def given_up(place: Place, spent: float, why: BaseException) -> Unavailable:
-    """What the user is told when there is no more patience. What is wrong in HTTP's words may quote headers: it is not shown."""
+def given_up(place: Place, spent: float, why: BaseException, proxy: str = "") -> Unavailable:
+    """What the user is told when there is no more patience. What is wrong in HTTP's words may quote headers: it is not shown.
+    ``proxy``: which one is on the way, and what it has to do with it."""
     quotes = type(why).__name__.endswith("ProtocolError")
     words = NO_HTTP if quotes else str(why).rstrip(".") or type(why).__name__
+    words = f"{proxy}: {words}" if proxy else words
     error = Unavailable(
         f"The service at {place.shown} did not answer within {spent:.1f} s: {words}. The call is safe to repeat."
     )

@@ -1,0 +1,73 @@
+"""Proxies that the environment names: what is wrong with what it says, and which of them is in the way.
+
+Their URLs may hold a password: nothing of them is shown but the variable, the host and the port.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from tarry.errors import BadInput, ServerUnfit
+
+if TYPE_CHECKING:
+    import httpx
+
+C = TypeVar("C")
+KINDS = ("http", "https", "all")
+
+
+def opened(kind: Callable[..., C], limits: httpx.Limits) -> C:
+    """A client of the library. Raises ``BadInput`` or ``ServerUnfit`` where the environment names a proxy that cannot be."""
+    import httpx
+
+    try:
+        return kind(limits=limits)
+    except ImportError:
+        names = [_variable(one) for one, url in _named().items() if url.startswith("socks")]
+        raise ServerUnfit(
+            f"{', '.join(names)} names a SOCKS proxy, which needs more than the library: pip install 'httpx[socks]'."
+        ) from None
+    except (httpx.InvalidURL, ValueError):
+        for one, url in _named().items():
+            try:
+                httpx.Proxy(url)
+            except (httpx.InvalidURL, ValueError):
+                raise BadInput(
+                    f"{_variable(one)}: it is no proxy's URL; a proxy is at http://host:port or http://user:password@host:port."
+                ) from None
+        if not getproxies().get("no"):
+            raise
+        raise BadInput(
+            f"{_variable('no')}: it cannot be read; names and addresses of hosts stand there, with commas between them."
+        ) from None
+
+
+def at_fault(http: Any, url: str, fault: Exception) -> str:
+    """The proxy on the way to a URL, and what it has to do with a fault, in words; empty where there is none."""
+    import httpx
+
+    if http._transport_for_url(httpx.URL(url)) is http._transport:
+        return ""
+    kind = next((one for one in (urlsplit(url).scheme, "all") if one in _named()), "")
+    place = urlsplit(_named().get(kind, "")).netloc.rpartition("@")[2]
+    proxy = f"the proxy at {place} ({_variable(kind)})" if kind else "the proxy"
+    if isinstance(fault, httpx.ProxyError):
+        return f"{proxy} refused"
+    if isinstance(fault, (httpx.ConnectError, httpx.ConnectTimeout)) and "SSL" not in str(fault):
+        return f"{proxy} cannot be reached"
+    return f"{proxy} is in between" if isinstance(fault, httpx.TransportError) else ""
+
+
+def _named() -> dict[str, str]:
+    """What the environment, or the system, names: by the kind of URL that goes there."""
+    given = {kind: getproxies().get(kind) or "" for kind in KINDS}
+    return {kind: url if "://" in url else f"http://{url}" for kind, url in given.items() if url}
+
+
+def _variable(kind: str) -> str:
+    """As it is spelled here."""
+    return f"{kind}_proxy" if os.environ.get(f"{kind}_proxy") else f"{kind.upper()}_PROXY"

@@ -1,0 +1,107 @@
+"""Proxies that the environment names for ``HTTPClient``: what cannot be one, one that is not there, one that refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+import traceback
+from typing import Any
+
+import pytest
+
+import tarry
+from clients.test_http_strangers import stranger
+from tarry import BadInput, ServerUnfit, Unavailable
+
+KINDS = [tarry.HTTPClient, tarry.AsyncHTTPClient]
+SERVICE = "http://tarry.test:7070"
+SECRET = "geheim"
+UNREADABLE = [
+    ("HTTP_PROXY", f"http://me:{SECRET}@proxy:port"),
+    ("http_proxy", f"ftp://me:{SECRET}@proxy"),
+    ("HTTPS_PROXY", f"http://me:{SECRET}@[::1"),
+    ("ALL_PROXY", f"me:{SECRET}@proxy:port"),
+    ("NO_PROXY", "localhost,proxy:port"),
+]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Without any proxy at first."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return monkeypatch
+
+
+def told(kind: Any, url: str = SERVICE) -> tarry.TarryError:
+    """What a verb says; neither that nor what is printed of where it comes from tells a secret."""
+
+    async def story() -> None:
+        client = kind(url, patience=0.2)
+        try:
+            answer = client.topics()
+            if inspect.isawaitable(answer):
+                await answer
+        finally:
+            if inspect.isawaitable(closed := client.close()):
+                await closed
+
+    with pytest.raises(tarry.TarryError) as found:
+        asyncio.run(story())
+    assert SECRET not in "".join(traceback.format_exception(found.value))
+    return found.value
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("variable", "value"), UNREADABLE)
+def test_what_cannot_be_a_proxy_is_told_by_its_variable(
+    environment: pytest.MonkeyPatch, kind: Any, variable: str, value: str
+) -> None:
+    environment.setenv(variable, value)
+    error = told(kind)
+    assert isinstance(error, BadInput)
+    assert str(error).startswith(f"{variable}: it ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_proxy_of_another_kind_needs_more(environment: pytest.MonkeyPatch, kind: Any) -> None:
+    environment.setenv("ALL_PROXY", f"socks5://me:{SECRET}@proxy:1080")
+    error = told(kind)
+    assert isinstance(error, ServerUnfit)
+    assert str(error).startswith("ALL_PROXY names a SOCKS proxy")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_is_not_there_is_told_and_not_the_service(
+    environment: pytest.MonkeyPatch, kind: Any, scheme: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        gone = f"127.0.0.1:{one.getsockname()[1]}"
+    environment.setenv("ALL_PROXY", f"http://me:{SECRET}@{gone}")
+    error = told(kind, f"{scheme}://tarry.test:7070")
+    assert isinstance(error, Unavailable)
+    assert f"the proxy at {gone} (ALL_PROXY) cannot be reached" in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_proxy_that_wants_a_user_is_told(environment: pytest.MonkeyPatch, kind: Any) -> None:
+    with stranger(407, b"") as proxy:
+        environment.setenv("ALL_PROXY", proxy)
+        assert isinstance(error := told(kind), ServerUnfit)
+        assert "wants a user and password" in str(error)
+        error = told(kind, "https://tarry.test:7070")
+        assert f"the proxy at {proxy.removeprefix('http://')} (ALL_PROXY) refused" in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_service_that_is_not_there_is_no_proxys_fault(environment: pytest.MonkeyPatch, kind: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        gone = f"127.0.0.1:{one.getsockname()[1]}"
+    environment.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    environment.setenv("NO_PROXY", "127.0.0.1")
+    error = told(kind, f"http://{gone}")
+    assert isinstance(error, Unavailable)
+    assert "proxy" not in str(error)
