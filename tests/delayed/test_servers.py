@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +19,7 @@ from redis.crc import key_slot
 import tarry
 from tarry.verbs.delayed.desk import keys_of
 from tarry.verbs.redisson.elements import pack
+from until import until
 
 PATIENCE_S = 30
 MANY = 3000
@@ -100,13 +100,6 @@ def mover(url: str, name: str) -> Iterator[subprocess.Popen[bytes]]:
             yield process
         finally:
             process.kill()
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_a_mover_that_is_killed_is_followed_by_its_deputy(valkey_url: str, server: Any, name: str) -> None:

@@ -20,11 +20,11 @@ from packaging.requirements import Requirement
 
 import tarry
 from doc_pages import ROOT
-from programs.until import until
 from tarry.programs.worker.parent import MARGIN_S
 from tarry.programs.worker.serving import WRONG
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.words.durations import SECOND, microseconds
+from until import until
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from everywhere import jobs
 from everywhere.world import World, perform
 from tarry.programs.cli.app import app
 from tarry.programs.testing.clocks import TestClock
+from until import until
 
 ALONE = "valkey"
 PLACES = [
@@ -173,14 +173,6 @@ def shared_by_hand(cli: Cli) -> None:
 
 
 # ── processes ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def until(is_so: Callable[[], Any]) -> Any:
-    by = time.monotonic() + WAIT_S
-    while not (found := is_so()):
-        assert time.monotonic() < by, "it has not come to pass"
-        time.sleep(0.02)
-    return found
 
 
 @contextmanager

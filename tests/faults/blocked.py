@@ -6,11 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 import tarry
 from tarry.links.embedded.launch import Running
-from tarry.links.embedded.wire import pauses
 
 HANG_S = 30
 """No test needs so long; it is there so that a hang is told."""
@@ -22,13 +19,6 @@ def blocked(running: Running) -> list[str]:
     assert isinstance(listed, bytes)
     rows = [dict(word.split("=", 1) for word in row.split()) for row in listed.decode().splitlines()]
     return [row["id"] for row in rows if "b" in row["flags"]]
-
-
-def until(true: Callable[[], Any]) -> None:
-    for _ in pauses(HANG_S):
-        if true():
-            return
-    pytest.fail("it did not come to pass")
 
 
 def async_story(url: str, story: Callable[[Any], Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import async_story, blocked, until, waiting
+from faults.blocked import async_story, blocked, waiting
 from faults.proxy import CUTS, SILENT, Proxy
 from faults.test_interrupted import Interrupted
 from tarry.clients.aio import lookout as awaiting
@@ -24,6 +24,7 @@ from tarry.idea.watch import Watch
 from tarry.links import budget
 from tarry.links.embedded.launch import Running
 from tarry.words.keys import topic_keys
+from until import until
 
 HANG_S = 10
 OTHERS = [pytest.param(f"{kind}_url", marks=pytest.mark.otherserver) for kind in ("redis8", "redis7", "redis6")]

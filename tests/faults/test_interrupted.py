@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import HANG_S, blocked, until, waiting
+from faults.blocked import HANG_S, blocked, waiting
 from tarry.links import budget
 from tarry.links.embedded.launch import Running
 from tarry.links.embedded.wire import pauses
+from until import until
 
 
 class Interrupted(BaseException):

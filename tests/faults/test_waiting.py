@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import tarry
-from faults.blocked import HANG_S, async_story, blocked, calls, until, until_blocked, waiting
+from faults.blocked import HANG_S, async_story, blocked, calls, until_blocked, waiting
 from tarry.links.embedded.launch import Running
+from until import until
 
 
 def test_a_thousand_waiting_pops_are_one_blocked_connection(running: Running, at: Any) -> None:

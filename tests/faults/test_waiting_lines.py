@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import tarry
-from faults.blocked import HANG_S, async_story, blocked, calls, until, until_blocked
+from faults.blocked import HANG_S, async_story, blocked, calls, until_blocked
 from faults.proxy import Proxy
 from tarry.links import awaiting, blocking
 from tarry.links.embedded.launch import Running
+from until import until
 
 
 def test_a_killed_waiting_connection_is_replaced(running: Running, at: Any, kind: str, ways: Any) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tarry
-from programs.until import until
+from until import until
 
 PROJECT = Path(__file__).parents[2] / "examples" / "django_shop"
 Manage = Callable[..., "subprocess.Popen[str]"]

@@ -17,8 +17,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 import tarry
-from programs.until import until
 from tarry.testing import TestClock
+from until import until
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -12,9 +12,10 @@ import servers
 from faults.proxy import CUTS, DONE, Proxy
 from guarded.conftest import Everyone, EveryoneAwaited
 from locks.conftest import redis_client, zookeeper_client
-from locks.party import Party, until
+from locks.party import Party
 from tarry.errors import ServerUnfit
 from tarry.links.embedded.launch import Running
+from until import until
 from zookeepers import ZooKeeper
 
 

@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import queue
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -18,14 +17,6 @@ from typing import Any
 from tarry.errors import TarryError
 
 LONG_S = 30
-
-
-def until(true: Callable[[], Any]) -> None:
-    """Waits for something that somebody else does."""
-    by = time.monotonic() + LONG_S
-    while not true():
-        assert time.monotonic() < by, "it has not come to pass"
-        time.sleep(0.005)
 
 
 class Hand:

@@ -11,6 +11,7 @@ import pytest
 
 from locks.party import Party
 from tarry.errors import BadInput, LockLost, NotAcquired
+from until import until
 
 SOON = 0.05
 
@@ -91,13 +92,7 @@ def test_who_waits_gets_it_when_it_is_given_back(keepers: Party, one: Any, other
 
 
 def _done(*pairs: Any) -> Any:
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        found = [pair for pair in pairs if pair[0].done()]
-        if found:
-            return found
-        time.sleep(0.005)
-    raise AssertionError("nobody got it")
+    return until(lambda: [pair for pair in pairs if pair[0].done()], "somebody gets it")
 
 
 def test_only_its_holder_gives_it_back(keepers: Party, one: Any, name: str) -> None:

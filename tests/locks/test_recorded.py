@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from locks.party import Party, until
+from locks.party import Party
 from redisson.recorded import rows
+from until import until
 
 ROWS = [row for row in rows("locks") if row["do"].startswith("lock.")]
 NAMES = ("vec:lock", "vec:{tag}:lock")

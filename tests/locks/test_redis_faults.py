@@ -15,9 +15,10 @@ import servers
 from faults.proxy import CUTS, DONE, UNSENT, Proxy
 from locks.conftest import redis_client
 from locks.held import Held
-from locks.party import Party, until
+from locks.party import Party
 from tarry.errors import LockLost, Unavailable
 from tarry.links.embedded.launch import Running
+from until import until
 
 
 @pytest.fixture

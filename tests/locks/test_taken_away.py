@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from locks.party import LONG_S, Party, until
+from locks.party import LONG_S, Party
 from tarry.errors import LockLost
+from until import until
 
 
 @pytest.fixture(autouse=True)

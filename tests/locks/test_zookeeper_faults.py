@@ -14,8 +14,9 @@ from faults.proxy import CUTS, Proxy
 from locks.conftest import zookeeper_client
 from locks.held import Held
 from locks.nodes_below import nodes
-from locks.party import Party, until
+from locks.party import Party
 from tarry.errors import LockLost, Unavailable
+from until import until
 from zookeepers import ZooKeeper
 
 SESSION = "1"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from locks.nodes_below import nodes
-from locks.party import Party, until
+from locks.party import Party
+from until import until
 from zookeepers import ZooKeeper
 
 

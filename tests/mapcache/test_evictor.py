@@ -15,10 +15,11 @@ import pytest
 
 import tarry
 from mapcache.conftest import Maps
-from mapcache.until import step, until
+from mapcache.seat import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.mapcache.evicting import AdaptivePolicy
 from tarry.verbs.mapcache.shapes import MapEvent
+from until import until
 
 
 class Threads:

@@ -11,10 +11,10 @@ import pytest
 import redis
 
 import tarry
-from mapcache.until import until
 from tarry.clients.sync.hearing import Hearing
 from tarry.links.blocking import Server
 from tarry.verbs.mapcache.shapes import MapEvent
+from until import until
 
 
 def cut(server: Any) -> int:

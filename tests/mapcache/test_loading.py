@@ -12,8 +12,8 @@ import pytest
 
 import tarry
 from mapcache.conftest import BACKENDS
-from mapcache.until import until
 from tarry.errors import BadInput
+from until import until
 
 
 def lease_of(name: str, key: str) -> str:

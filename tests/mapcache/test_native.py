@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mapcache.conftest import NATIVE, Maps
-from mapcache.until import until
 from tarry.errors import BadInput
+from until import until
 
 pytestmark = NATIVE
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import tarry
-from mapcache.until import until
 from tarry.errors import BadInput, ServerUnfit
 from tarry.verbs.mapcache.shapes import MapEvent
+from until import until
 
 pytestmark = pytest.mark.otherserver
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mapcache.until import step
+from mapcache.seat import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.mapcache.evicting import DEPUTY, EVICTOR, AdaptivePolicy
 from tarry.verbs.mapcache.keeping import Keeper

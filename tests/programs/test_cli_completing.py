@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import tarry
-from programs.until import until
 from tarry.links.embedded import share
+from until import until
 
 pytestmark = pytest.mark.slow
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import tarry
-from programs.until import until
 from tarry.programs.demo import orders, truth
 from tarry.programs.demo.diary import Line, Reader
+from until import until
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ import pytest
 
 import tarry
 from tarry.programs.worker.renewal import Renewal
+from until import until
 
 TTR = "300ms"
 
@@ -32,8 +33,7 @@ def until_the_first_reservation_is_over(client: tarry.Client) -> None:
     [job] = client.topic("n").list("reserved")
     first = job.reserved_until
     assert first is not None
-    while client.topic("n").stats().now <= first:
-        time.sleep(0.01)
+    until(lambda: client.topic("n").stats().now > first, "the end of the reservation")
 
 
 def test_a_handler_that_blocks_the_loop_keeps_its_job_and_is_named(

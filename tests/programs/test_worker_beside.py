@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import tarry
-from programs.until import until
 from tarry.idea.calls import Command
 from tarry.links.embedded.launch import Running
+from until import until
 
 
 async def becomes(is_true: Callable[[], object]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tarry
-from programs.until import until
+from until import until
 
 pytestmark = pytest.mark.slow
 

@@ -14,10 +14,10 @@ import redis
 
 import tarry
 from programs.conftest import Hired
-from programs.until import until
 from tarry.clients.testing import Clock, TestClient
 from tarry.links.embedded.launch import Running
 from tarry.words.durations import SECOND
+from until import until
 
 Hire = Callable[..., Hired]
 MOST_REPORTS = 3

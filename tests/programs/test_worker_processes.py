@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tarry
-from programs.until import until
 from tarry.links.embedded.launch import Running
+from until import until
 
 Hire = Callable[..., Any]
 

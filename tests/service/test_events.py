@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 
 from service.served import Api, Served
-from service.test_gone import until
 from tarry.clients.testing import Clock
+from until import until
 
 
 def events(answer: httpx.Response) -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,7 @@ import pytest
 
 from service.served import Api, Served, serve
 from tarry.clients.aio.client import AsyncClient
+from until import until
 
 PATIENCE_S = 20
 
@@ -23,14 +24,6 @@ def asking(api: Api, path: str, said: Any) -> socket.socket:
     line = socket.create_connection(("127.0.0.1", int(api.url.rpartition(":")[2])))
     line.sendall(head.encode() + raw)
     return line
-
-
-def until(true: Any) -> None:
-    """Waits for something that will be so in a moment."""
-    end = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def test_a_client_that_goes_while_it_waits_is_handed_nothing(served: Served, real: Api) -> None:

@@ -22,10 +22,10 @@ import trustme
 import tarry
 from links.roles import rules
 from links.test_acl import user
-from service.test_gone import until
 from tarry.idea.calls import Command
 from tarry.links.embedded import wire
 from tarry.verbs import tokens
+from until import until
 
 pytestmark = pytest.mark.slow
 

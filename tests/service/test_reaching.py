@@ -13,12 +13,12 @@ import pytest
 
 import tarry
 from service.faces import Face
-from service.test_gone import until
 from tarry import BadInput, ServerUnfit
 from tarry.clients.http.verbs import queues as queue_verbs
 from tarry.clients.migrating import MovedOver
 from tarry.idea.calls import Command
 from tarry.verbs.jobs import durable
+from until import until
 
 
 def test_a_lock_is_looked_at_and_taken_away(face: Face, name: str) -> None:

@@ -10,8 +10,8 @@ from subprocess import DEVNULL
 
 import pytest
 
-from programs.until import until
 from tarry.links.embedded import wire
+from until import until
 
 pytestmark = pytest.mark.slow
 

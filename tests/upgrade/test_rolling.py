@@ -6,15 +6,15 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import tarry
+from until import until
 from upgrade.conftest import HERE, environment
 
 pytestmark = pytest.mark.slow
@@ -48,12 +48,6 @@ class Deploy:
         noted = [line.split() for line in self._diary.read_text().splitlines()]
         return [line[1:] for line in noted if line[0] == word]
 
-    def until(self, what: str, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + LONGEST_S
-        while not is_so():
-            assert time.monotonic() < deadline, f"{what}: not within {LONGEST_S:g} s"
-            time.sleep(0.05)
-
     def until_all_work(self) -> None:
         """Each has done something since now."""
         since = Counter(line[-1] for line in self.lines("done")) + Counter(
@@ -66,7 +60,7 @@ class Deploy:
             )
             return all(now[name] > since[name] for name in self.crew)
 
-        self.until("everybody at work", so)
+        until(so, "everybody at work")
 
 
 @pytest.fixture
@@ -98,9 +92,7 @@ def test_workers_first_then_producers_one_by_one(deploy: Deploy, valkey_url: str
     added = {id for (id,) in deploy.lines("added")}
     with tarry.Client(valkey_url, namespace=namespace) as client:
         topic = client.topic("orders")
-        deploy.until(
-            "an empty topic", lambda: topic.stats().delayed + topic.stats().ready + topic.stats().reserved == 0
-        )
+        until(lambda: topic.stats().delayed + topic.stats().ready + topic.stats().reserved == 0, "an empty topic")
         found, stats = topic.check(), topic.stats()
         assert found.ok, found.faults
     deploy.end("newer-waiter-1", signal.SIGTERM)
