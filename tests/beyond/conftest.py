@@ -10,6 +10,7 @@ import pytest
 from story import faces
 from tarry.clients.testing import Clock
 
+pytest.register_assert_rewrite("beyond.waiters")
 SERVERS = ["valkey", pytest.param("cluster", marks=pytest.mark.otherserver)]
 PARTS = 5
 

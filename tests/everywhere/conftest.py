@@ -1,5 +1,37 @@
-"""The stories say what they found when it is not what they expect."""
+"""The kinds of server that programs are tried on; and the stories say what they found when it is not what they expect."""
+
+from __future__ import annotations
+
+import itertools
+import os
 
 import pytest
 
 pytest.register_assert_rewrite("everywhere.jobs", "everywhere.queues", "everywhere.world")
+
+ALONE = "valkey"
+PLACES = [
+    ALONE,
+    *(
+        pytest.param(place, marks=[pytest.mark.otherserver, pytest.mark.slow])
+        for place in ("cluster of valkey", "sentinels of valkey")
+    ),
+]
+_numbers = itertools.count()
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, place: str) -> str:
+    if place == ALONE:
+        return str(request.getfixturevalue("valkey_url"))
+    return str(request.getfixturevalue("constellation")(place).url)
+
+
+@pytest.fixture
+def namespace() -> str:
+    return f"programs-there-{os.getpid()}-{next(_numbers)}"

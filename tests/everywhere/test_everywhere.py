@@ -13,9 +13,9 @@ import pytest
 
 import tarry
 from everywhere import jobs, queues
+from everywhere.conftest import ALONE
 from everywhere.world import World, perform, verbs_of
 
-ALONE = "valkey"
 PLACES = {
     "cluster of valkey": "sync async",
     "sentinels of valkey": "sync async",
@@ -48,13 +48,6 @@ TABLE: dict[str, tuple[Callable[[World], Any], tuple[type, ...]]] = {
     "guarded queues": (queues.guarded_queues, (tarry.GuardedQueue,)),
 }
 _numbers = itertools.count()
-
-
-@pytest.fixture
-def url(request: pytest.FixtureRequest, place: str) -> str:
-    if place == ALONE:
-        return str(request.getfixturevalue("valkey_url"))
-    return str(request.getfixturevalue("constellation")(place).url)
 
 
 @pytest.mark.parametrize("feature", TABLE)

@@ -14,7 +14,11 @@ import servers
 import tarry
 from faults.proxy import Proxy
 from faults.ways import KINDS, Way
+from tarry.clients.aio import lookout as awaiting
+from tarry.clients.sync import lookout as blocking
 from tarry.clients.testing import Clock, TestClient
+from tarry.idea.watch import Watch
+from tarry.links import budget
 from tarry.links.embedded.launch import Running
 
 _numbers = count()
@@ -95,3 +99,21 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 def server(own_server: Callable[..., Running]) -> Running:
     """One that keeps what it has over a restart."""
     return own_server("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
+    """No connection may block, and nothing is found by looking around. Answers the tokens that called somebody."""
+    seen: list[bytes | None] = []
+    told = Watch.woken
+
+    def note(watch: Watch, key: bytes | None) -> None:
+        seen.append(key)
+        told(watch, key)
+
+    monkeypatch.setattr(Watch, "woken", note)
+    monkeypatch.setattr(budget.SINGLE, "most", 0)
+    for module in (blocking, awaiting):
+        monkeypatch.setattr(module.Lookout, "look_around_s", 1000.0)
+        monkeypatch.setattr(module.Lookout, "linger_s", 0.05)
+    return seen

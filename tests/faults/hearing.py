@@ -1,0 +1,30 @@
+"""Who hears tokens, on which connections."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tarry.links.embedded.launch import Running
+
+
+def told(running: Running) -> list[str]:
+    """The ids of connections that hear."""
+    listed = running.ask("CLIENT", "LIST")
+    assert isinstance(listed, bytes)
+    rows = [dict(word.split("=", 1) for word in row.split()) for row in listed.decode().splitlines()]
+    return [row["id"] for row in rows if "t" in row["flags"]]
+
+
+def hears(client: Any, many: int = 1) -> bool:
+    """Whether so many waiters of a client hear all their tokens."""
+    lines = [waiter._line for waiter in list(client.engine._waiters.values())]
+    heard = [line for line in lines if line is not None and line.keys]
+    return len(heard) == many and all(
+        not line._lookout._orders.awaiting and line._lookout._orders._heard.issuperset(line.keys) for line in heard
+    )
+
+
+async def until_it_hears(client: Any) -> None:
+    while not hears(client):  # noqa: ASYNC110  # it tells nobody
+        await asyncio.sleep(0.002)

@@ -1,0 +1,92 @@
+"""Scripts that only look: a server lets them run where nothing may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import servers
+import tarry
+from tarry.clients.testing import Clock, TestClient
+from tarry.idea.scripts import Script
+from tarry.links.embedded.launch import Running
+from tarry.verbs.delayed import telling
+from tarry.verbs.jobs import looking, surveying
+from tarry.verbs.mapcache import layout
+
+VIEWS = [
+    value
+    for module in (looking, surveying, telling, layout)
+    for value in vars(module).values()
+    if isinstance(value, Script) and value.looks
+]
+
+
+def fill(client: Any) -> None:
+    """Jobs in every state, limits, an element of a queue, an entry of a map."""
+    topic = client.topic("orders")
+    topic.add_many(range(5), delay="1h")
+    topic.add_many(["a", "b", "c"])
+    topic.bury(topic.pop(), "no\nuse")
+    topic.pop()
+    topic.configure(rate="1/1h")
+    client.delayed_queue("told").offer("x", "1h")
+    client.map_cache("kept", policy=None).put("a", 1, ttl="1h", max_idle="1m")
+
+
+@servers.ON_BOTH
+def test_a_server_lets_them_look_and_nothing_else(valkey_url: str, own_server: Callable[..., Running]) -> None:
+    """All of them run as EVALSHA_RO; one that writes is refused by the server."""
+    running = own_server()
+    clock = Clock()
+    with TestClient(running.url, clock) as client:
+        fill(client)
+        asked = {
+            looking.GET.name: client.topic("orders").verbs.get([job.id for job in client.topic("orders").list()]),
+            looking.LIST.name: client.topic("orders").verbs.list(None, None, None, 100, None),
+            looking.STATS.name: client.topic("orders").verbs.stats(),
+            looking.HISTOGRAM.name: client.topic("orders").verbs.histogram(0, 3600, 10, 0),
+            surveying.CAUSES.name: surveying.causes(client.topic("orders").verbs),
+            telling.STATS.name: client.delayed_queue("told").verbs.stats(),
+            layout.STATS.name: client.map_cache("kept", policy=None)._verbs.stats(),
+        }
+        assert asked.keys() == {script.name for script in VIEWS}
+        before = {bytes(key): running.ask("DUMP", key.decode()) for key in running.ask("KEYS", "*")}  # type: ignore[union-attr, arg-type]
+        ways = Spelled(client)
+        for operation in asked.values():
+            ways.run(operation)
+        assert ways.names == asked.keys()
+        assert before == {bytes(key): running.ask("DUMP", key.decode()) for key in running.ask("KEYS", "*")}  # type: ignore[union-attr, arg-type]
+        with pytest.raises(tarry.ServerUnfit, match="Write commands are not allowed"):
+            Spelled(client, views_only=False).run(client.topic("orders").verbs.pause("1m"))
+
+
+class Spelled:
+    """Performs calls by EVAL_RO: views only, or whatever they say of themselves."""
+
+    def __init__(self, client: TestClient, *, views_only: bool = True) -> None:
+        self._views_only = views_only
+        self._runner = client.engine.runner
+        self.names: set[str] = set()
+
+    def run(self, operation: Any) -> None:
+        from tarry.clients.answers import looking as words
+        from tarry.idea.calls import Call, flow_of
+        from tarry.links.blocking import sound
+        from tarry.links.faults import Refused
+
+        def perform(request: Any) -> Any:
+            assert isinstance(request, Call)
+            if self._views_only and not request.script.looks:
+                return self._runner.perform(request)
+            self.names.add(request.script.name)
+            server = self._runner.server_of(request.keys[0])
+            try:
+                (reply,) = sound(server.exchange([words(request, self._runner.clock, spelled=True)]))
+            except Refused as fault:
+                raise fault.error from None
+            return request.decode(reply)
+
+        self._runner.run(flow_of(operation), perform)
