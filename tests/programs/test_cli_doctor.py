@@ -16,6 +16,7 @@ from tarry.idea.calls import Command
 from tarry.links.embedded.launch import Running
 from tarry.verbs.jobs import leaving, ruling
 from tarry.verbs.jobs.parting import place_of
+from tarry.verbs.schedules import leaving as planning
 from tarry.words.keys import topic_keys, topics_key
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -174,18 +175,23 @@ def test_jobs_that_a_broken_off_migrate_left_on_the_way_are_told_of(
     topic.bury(topic.pop(), "no")  # type: ignore[arg-type]
     topic.add_many([tarry.NewJob(n, id=str(n)) for n in range(30)], delay="1h")
     client.topic("zoo").add("after it", delay="1h")
+    client.schedules.put("moving", "hourly", "tea", every="1h")
     client.engine.run(leaving.depart(topic_keys(namespace, "moving")))
+    client.engine.run(planning.depart(topic_keys(namespace, "moving"), b"0", b"word"))
     client.engine.run(Command((b"SET", topic_keys(namespace, "broken").due, b"no zset"), bytes))
     client.engine.introduce("broken")
-    words = "30 jobs are on their way to another topic"
+    words = "30 jobs and 1 schedule are on their way to another topic"
     done = cli("doctor")
     assert (done.returncode, f"moving  {words}" in done.stdout, "zoo  all well" in done.stdout) == (1, True, True)
     assert "broken  A key has another kind" in done.stdout
     assert words in cli("check", "moving").stdout
     assert words in cli("stats", "moving").stderr
-    assert [one["leaving"] for one in answers("check", "moving", "zoo")] == [30, 0]
-    assert "31 jobs would move" in cli("migrate", "moving", "--to", "there", "--dry-run").stdout
+    told = answers("check", "moving", "zoo")
+    assert [(one["leaving"], one["schedules_leaving"]) for one in told] == [(30, 1), (0, 0)]
+    trial = cli("migrate", "moving", "--to", "there", "--dry-run")
+    assert "31 jobs would move, and 1 schedule" in trial.stdout
+    assert words in trial.stderr
     gone = cli("--patience", "100ms", "migrate", "moving", "--to-url", f"redis://127.0.0.1:{free_ports(1)[0]}")
     assert "moving  broken off, 0 jobs moved; nothing is lost: run the same again, and it goes on" in gone.stderr
     assert "31 jobs moved" in cli("migrate", "moving", "--to", "there").stdout
-    assert words not in cli("check", "moving").stdout
+    assert "their way" not in cli("check", "moving").stdout

@@ -122,7 +122,7 @@ def test_many_at_once(api: Api, clock: Clock) -> None:
     assert api.post(f"{MANY}/kick", {"ids": ["2", "9"]}) == {"was": ["dead", None]}
     assert api.post(f"{MANY}/reschedule", {"ids": ["1", "2"], "delay": 9}) == {"was": ["delayed", "ready"]}
     assert api.post(f"{MANY}/delete", {"ids": ["1", "2"]}) == {"was": ["delayed", "delayed"]}
-    assert api.get("/v1/topics/orders/check") == {"looked_at": 2, "faults": []}
+    assert api.get("/v1/topics/orders/check") == {"looked_at": 2, "faults": [], "leaving": 0, "schedules_leaving": 0}
 
 
 def test_of_many_one_that_is_wrong_is_named_and_nothing_written(api: Api) -> None:

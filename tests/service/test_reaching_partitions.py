@@ -9,6 +9,8 @@ import pytest
 import tarry
 from service.faces import Face
 from tarry import BadInput
+from tarry.verbs.jobs import leaving
+from tarry.verbs.schedules import leaving as planning
 
 
 def test_a_topic_of_many_partitions_is_made_and_used(face: Face, name: str) -> None:
@@ -25,6 +27,21 @@ def test_a_topic_of_many_partitions_is_made_and_used(face: Face, name: str) -> N
         face.do(face.far.topic(name + "-plain", partitions=2).pop)
     with pytest.raises(BadInput, match="from 1 to 1024"):
         face.far.topic(name, partitions=0)
+
+
+def test_what_is_on_its_way_to_another_topic_is_told(face: Face, name: str) -> None:
+    topic = face.far.topic(name, partitions=2)
+    face.do(topic.add_many, range(20), delay="1h")
+    for k in range(6):
+        face.do(face.far.schedules.put, name, f"plan-{k}", "tea", every="1h")
+    for part in face.near.engine.run(face.near.topic(name).verbs.parts()):
+        face.near.engine.run(leaving.depart(part.keys))
+        face.near.engine.run(planning.depart(part.keys, b"0", b"word"))
+    found = face.do(topic.check)
+    assert (found.ok, found.leaving, found.schedules_leaving) == (True, 20, 6)
+    assert found == face.near.topic(name).check()
+    face.do(face.far.migrate, topic, face.far.topic(name + "-there"))
+    assert (face.do(topic.check).leaving, face.do(topic.check).schedules_leaving) == (0, 0)
 
 
 def test_jobs_of_one_answer_that_lie_in_many_partitions_are_settled_each_by_its_own_receipt(

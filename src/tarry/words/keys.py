@@ -210,7 +210,12 @@ def schedule_keys(keys: TopicKeys) -> tuple[bytes, ...]:
 def moving_keys(keys: TopicKeys) -> tuple[bytes, ...]:
     """A topic's keys, those of its schedules, and of those that move, as MOVING_PARTS names them."""
     stem = keys.due.removesuffix(b"due")
-    return (*schedule_keys(keys), stem + b"moving", stem + b"moved")
+    return (*schedule_keys(keys), moving_key(keys), stem + b"moved")
+
+
+def moving_key(keys: TopicKeys) -> bytes:
+    """Where schedules are that leave the topic for another one."""
+    return keys.due.removesuffix(b"due") + b"moving"
 
 
 def departing_key(keys: TopicKeys) -> bytes:

@@ -231,7 +231,9 @@ class AsyncTopic(Generic[T]):
         return await self.engine.look(self.verbs.histogram(start, span, buckets, past))
 
     async def check(self) -> Check:
-        """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``."""
+        """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``.
+
+        Its ``leaving`` and ``schedules_leaving`` are how many a ``migrate`` has on their way to another topic."""
         return await self.engine.run(self.verbs.check())
 
     # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -229,7 +229,9 @@ class Topic(Generic[T]):
         return self.engine.look(self.verbs.histogram(start, span, buckets, past))
 
     def check(self) -> Check:
-        """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``."""
+        """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``.
+
+        Its ``leaving`` and ``schedules_leaving`` are how many a ``migrate`` has on their way to another topic."""
         return self.engine.run(self.verbs.check())
 
     # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from tarry.programs.cli.answers import counted
 from tarry.programs.cli.choosing import DryRun
 from tarry.programs.cli.register import verb
 from tarry.programs.cli.session import Session
-from tarry.programs.cli.topics import go_on, looked_through, on_the_way
+from tarry.programs.cli.topics import go_on, looked_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +91,8 @@ def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int)
             f"there are jobs in partition {last}, and nothing says how many it has: that was deleted by hand. Say so again, with "
             f"partitions= the number it had (at least {last + 1}), before somebody uses it as a plain topic"
         )
-    if leaving := on_the_way(place):
-        notes.append(go_on(leaving))
+    if more := go_on(found.leaving, found.schedules_leaving):
+        notes.append(more)
     if now.paused_until is not None:
         notes.append("paused")
     if now.oldest_ready is not None and not now.watching and now.paused_until is None:

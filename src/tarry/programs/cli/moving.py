@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tarry.errors import BadInput, Unavailable
 from tarry.programs.cli.register import TopicName, verb
 from tarry.programs.cli.session import Session
+from tarry.programs.cli.topics import go_on, on_the_way
 from tarry.programs.cli.wording import called
+
+if TYPE_CHECKING:
+    from tarry.verbs.jobs.leaving import Migrated
 
 
 @verb()
@@ -41,6 +45,8 @@ def migrate(
     with called(url="to_url", namespace="to_namespace", topic="to"):
         place = Client(to_url or session.url, namespace=to_namespace or session.namespace, patience=session.patience)
         target = place.topic(to or topic, partitions=partitions)
+    if dry_run and (more := go_on(*on_the_way(session.topic(topic)))):
+        session.note(f"{topic}  {more}")
     gone = 0
     with place:
 
@@ -58,6 +64,10 @@ def migrate(
                     f"{topic}  broken off, {gone} jobs moved; nothing is lost: run the same again, and it goes on"
                 )
             raise
+    session.tell({"topic": topic, **asdict(done)}, _in_words(topic, done, dry_run=dry_run))
+
+
+def _in_words(topic: str, done: Migrated, *, dry_run: bool) -> str:
     words = f"{topic}  {done.moved} jobs {'would move' if dry_run else 'moved'}"
     if done.refused:
         words += f", {done.refused} stay: their ids are taken there"
@@ -69,4 +79,4 @@ def migrate(
         words += f", {done.schedules_refused} go on here: their names are taken there, or they are damaged"
     if done.options:
         words += f"; {', '.join(done.options)} {'would hold' if dry_run else 'now hold'} there, too"
-    session.tell({"topic": topic, **asdict(done)}, words)
+    return words

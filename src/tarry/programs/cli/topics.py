@@ -33,8 +33,8 @@ def stats(session: Session, topics: AnyTopics = None) -> None:
     for name in names:
         found = session.topic(name).stats()
         session.tell(answers.stats(found), in_words(found))
-        if leaving := on_the_way(session.topic(name)):
-            session.note(f"{name}  {go_on(leaving)}")
+        if said := go_on(*on_the_way(session.topic(name))):
+            session.note(f"{name}  {said}")
 
 
 def in_words(found: Stats) -> str:
@@ -144,16 +144,20 @@ def looked_through(place: Topic[Any]) -> Check:
         return place.engine.run(watched(flow_of(place.verbs.check()), lambda step: more(step[1]), CHECK))
 
 
-def on_the_way(place: Topic[Any]) -> int:
-    """How many jobs a ``migrate`` that was broken off has left between this topic and another."""
-    from tarry.verbs.jobs import leaving
+def on_the_way(place: Topic[Any]) -> tuple[int, int]:
+    """How many jobs, and how many schedules, a ``migrate`` that was broken off has left between this topic and another."""
+    from tarry.verbs.jobs import looking
 
-    return sum(place.engine.run(leaving.on_the_way(part.keys)) for part in place.engine.run(place.verbs.parts()))
+    both = [looking.on_the_way(part.keys) for part in place.engine.run(place.verbs.parts())]
+    return sum(place.engine.run(jobs) for jobs, _ in both), sum(place.engine.run(schedules) for _, schedules in both)
 
 
-def go_on(count: int) -> str:
-    """What to do about them."""
-    said = "1 job is on its way" if count == 1 else f"{count} jobs are on their way"
+def go_on(jobs: int, schedules: int) -> str:
+    """What to do about them; nothing, where there are none."""
+    if not jobs and not schedules:
+        return ""
+    some = [answers.counted(n, what) for n, what in ((jobs, "job"), (schedules, "schedule")) if n]
+    said = " and ".join(some) + (" is on its way" if jobs + schedules == 1 else " are on their way")
     return (
         f"{said} to another topic: a migrate is running, or was broken off; run the same migrate again and it goes on"
     )
@@ -166,15 +170,16 @@ def check(session: Session, topics: TopicNames) -> None:
     for name in topics:
         found = looked_through(session.topic(name))
         well = well and found.ok
-        leaving = on_the_way(session.topic(name))
         said = "\n".join(["", *found.faults]) if found.faults else "all well"
-        said += f"\n{go_on(leaving)}" if leaving else ""
+        if more := go_on(found.leaving, found.schedules_leaving):
+            said += f"\n{more}"
         answer = {
             "topic": name,
             "looked_at": found.looked_at,
             "ok": found.ok,
             "faults": found.faults,
-            "leaving": leaving,
+            "leaving": found.leaving,
+            "schedules_leaving": found.schedules_leaving,
         }
         session.tell(answer, f"{name}  {found.looked_at} entries looked at, {said}")
     if not well:

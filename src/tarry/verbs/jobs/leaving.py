@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Command, Request
+from tarry.idea.calls import Call, Request
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs import looking, ruling
 from tarry.verbs.jobs.face import TopicVerbs
@@ -21,7 +21,7 @@ from tarry.verbs.jobs.parting import grouped, home_of
 from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import leaving as planning
-from tarry.words.keys import DEPARTING_PARTS, TopicKeys, departing_key, with_departing
+from tarry.words.keys import DEPARTING_PARTS, TopicKeys, with_departing
 
 DEPART = Script("leaving/depart", args=("limit",), keys=DEPARTING_PARTS)
 DEPART_END = Script("leaving/depart_end", item=("id", "arrived"), keys=DEPARTING_PARTS)
@@ -47,11 +47,6 @@ class Migrated:
     """Others have their names over there, or they are damaged; they go on where they were."""
     options: tuple[str, ...] = ()
     """What ``configure`` had set here and not over there, where it holds now, too."""
-
-
-def on_the_way(keys: TopicKeys) -> Command[int]:
-    """How many a move that was broken off has left between the topics."""
-    return Command((b"HLEN", departing_key(keys)), int)
 
 
 def depart(keys: TopicKeys) -> Call[list[Row]]:
@@ -104,7 +99,7 @@ def migrate(
         left: Stats = yield HERE, looking.stats(one.desk)
         reserved += left.reserved
         if dry_run:
-            between: int = yield HERE, on_the_way(one.keys)
+            between: int = yield HERE, looking.on_the_way(one.keys)[0]
             moved += left.delayed + left.ready + left.dead + between
     return Migrated(moved, refused, reserved, schedules, stay, options)
 

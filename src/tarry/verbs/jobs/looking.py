@@ -17,7 +17,7 @@ from tarry.verbs.jobs.shapes import JobInfo, Page, State
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.words import names
 from tarry.words.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, microseconds, moment
-from tarry.words.keys import DEPARTING_PARTS, TopicKeys, departing_key, with_departing
+from tarry.words.keys import DEPARTING_PARTS, TopicKeys, departing_key, moving_key, with_departing
 
 T = TypeVar("T")
 
@@ -191,13 +191,17 @@ def check(keys: TopicKeys) -> Flow[Check]:
             cursor, seen, *found = yield from ask(Call(CHECK, keys, args, list))
             looked += seen
             wrong = list(zip(*[iter(found)] * 2, strict=True))
-            on_the_way = yield from _leaving(keys, [id for what, id in wrong if what == IN_NO_PLACE])
-            faults += [
-                f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in on_the_way
-            ]
+            away = yield from _leaving(keys, [id for what, id in wrong if what == IN_NO_PLACE])
+            faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in away]
             if cursor == b"0":
                 break
-    return Check(looked, tuple(faults))
+    jobs, schedules = on_the_way(keys)
+    return Check(looked, tuple(faults), (yield from ask(jobs)), (yield from ask(schedules)))
+
+
+def on_the_way(keys: TopicKeys) -> tuple[Command[int], Command[int]]:
+    """How many jobs, and how many schedules, a move that was broken off has left between the topics."""
+    return Command((b"HLEN", departing_key(keys)), int), Command((b"HLEN", moving_key(keys)), int)
 
 
 def _leaving(keys: TopicKeys, ids: Sequence[bytes]) -> Flow[set[bytes]]:

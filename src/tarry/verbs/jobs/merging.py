@@ -91,7 +91,12 @@ def histogram(parts: list[Histogram]) -> Histogram:
 
 
 def checks(parts: list[Check]) -> Check:
-    return Check(sum(part.looked_at for part in parts), tuple(fault for part in parts for fault in part.faults))
+    return Check(
+        sum(part.looked_at for part in parts),
+        tuple(fault for part in parts for fault in part.faults),
+        sum(part.leaving for part in parts),
+        sum(part.schedules_leaving for part in parts),
+    )
 
 
 def defaults(parts: list[Defaults]) -> Defaults:

@@ -123,10 +123,13 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What ``check`` found: nothing, when all is well."""
+    """What ``check`` found: no faults, when all is well."""
 
     looked_at: int
     faults: tuple[str, ...]
+    leaving: int = 0
+    """Jobs on their way to another topic: a ``migrate`` is running, or was broken off, and goes on when it is run again."""
+    schedules_leaving: int = 0
 
     @property
     def ok(self) -> bool:

@@ -104,7 +104,7 @@ def histogram(found: topic_answers.TopicHistogram) -> Histogram:
 
 
 def check(found: topic_answers.TopicCheck) -> Check:
-    return Check(found.looked_at, tuple(found.faults))
+    return Check(found.looked_at, tuple(found.faults), found.leaving, found.schedules_leaving)
 
 
 def defaults(now: topic_answers.TopicDefaults) -> Defaults:

@@ -95,10 +95,13 @@ class TopicDefaults(Struct):
 
 
 class TopicCheck(Struct):
-    """``faults`` is empty when every job is in exactly one place."""
+    """``faults`` is empty when every job is in exactly one place. ``leaving``, ``schedules_leaving``: how many a move that is
+    running, or was broken off, has on their way to another topic."""
 
     looked_at: int
     faults: list[str]
+    leaving: int = 0
+    schedules_leaving: int = 0
 
 
 class Paused(Struct):
@@ -157,4 +160,4 @@ def topic_defaults(now: Defaults) -> TopicDefaults:
 
 
 def topic_check(found: Check) -> TopicCheck:
-    return TopicCheck(found.looked_at, list(found.faults))
+    return TopicCheck(found.looked_at, list(found.faults), found.leaving, found.schedules_leaving)

@@ -109,7 +109,7 @@ async def list_jobs(x: Exchange) -> answers.JobPage:
     example=Example(answer=topic_answers.TopicCheck(15, [])),
 )
 async def check(x: Exchange) -> topic_answers.TopicCheck:
-    """Walks through the whole topic: is every job in exactly one place?"""
+    """Walks through the whole topic: is every job in exactly one place? And what is on its way to another topic?"""
     return topic_answers.topic_check(await x.topic.check())
 
 
