@@ -2,7 +2,8 @@
 
 ``python`` blocks of a page share one namespace; ``console`` blocks run the lines after ``$ `` and compare what follows
 with what came out (``…`` stands for anything); ``sh`` blocks run whole; a ``java`` block is a file, as its class is called,
-which ``java`` compiles and runs. Without a JDK the rest of its page runs, and the page is then told as skipped.
+which ``java`` compiles and runs. Without a JDK the rest of its page runs, and the page is then told as skipped. The service that a page
+starts is at a free port.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+import servers
 from doc_pages import PAGES, ROOT, Block, blocks, name
 from tarry.links.embedded.share import join
 
 RUNNERS = {"python", "console", "sh", "java"}
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
 PATIENCE_S = 60
+PORT = "7117"
+"""Of the service that a page starts."""
 HAS_JDK = shutil.which("javac") is not None
 
 
@@ -56,7 +61,9 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     ids=name,
 )
 def test_the_blocks_run(page: Path, page_module: ModuleType) -> None:
-    for block in blocks(page):
+    port = str(servers.free_ports(1)[0])
+    for written in blocks(page):
+        block = replace(written, text=written.text.replace(PORT, port))
         if block.not_run:
             continue
         if block.language == "python":
