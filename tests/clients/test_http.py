@@ -23,7 +23,7 @@ from tarry.clients.scheduling import ScheduleVerbs
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
 from tarry.verbs.jobs.routing import RoutedVerbs
 
-ELSEWHERE = {"pop", "post", "fail", "give_back", "put", "put_many", "like"}
+ELSEWHERE = {"pop", "post", "fail", "give_back", "put", "put_many", "like", "delete_exactly"}
 """What only the engine of a server, and programs beside it, use."""
 
 

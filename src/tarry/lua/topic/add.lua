@@ -3,7 +3,7 @@ local clock, mode, again = unpack(ARGV)
 -- each: id, when, value = unpack(ARGV, i, i + 2)
 --
 -- Puts jobs in. `when` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
--- made it), then a delay in µs, or "@" and a moment. Item i of n is due i µs after its delay, so that first in is first
+-- made it; s and a nonce: replace the job with this nonce, refuse any other), then a delay in µs, or "@" and a moment. Item i of n is due i µs after its delay, so that first in is first
 -- out; without a delay it is due just before now, so that a pop that follows finds it.
 -- mode "all": one job that may not be added refuses all of them, before anything is written; "each": only itself.
 -- A job that is there with the same nonce is this very job, added before and its answer lost.
@@ -14,11 +14,13 @@ local clock, mode, again = unpack(ARGV)
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
-local AT, NEW = string.byte('@'), string.byte('n')
+local AT, NEW, SEEN = string.byte('@'), string.byte('n'), string.byte('s')
+local NONCE_SIZE = NONCE_TO - NONCE_AT + 1
 
 local function due_of(index, when, since)
-  if string.byte(when, 2) == AT then return tonumber(string.sub(when, 3)) end
-  local delay = tonumber(string.sub(when, 2))
+  local from = string.byte(when) == SEEN and 2 + NONCE_SIZE or 2
+  if string.byte(when, from) == AT then return tonumber(string.sub(when, from + 1)) end
+  local delay = tonumber(string.sub(when, from))
   if delay == 0 then return since - n + index end
   return since + delay + index
 end
@@ -58,7 +60,7 @@ local function meet(id, when, value, index)
     return due_of(index, when, created)
   end
   local mark = string.sub(when, 1, 1)
-  if mark == 'r' then
+  if mark == 'r' or mark == 's' and nonce_of(old) == string.sub(when, 2, 1 + NONCE_SIZE) then
     redis.call('ZREM', due, id)
     redis.call('ZREM', reserved, id)
     redis.call('ZREM', dead, id)

@@ -1,17 +1,19 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
 local clock = unpack(ARGV)
--- each: id = unpack(ARGV, i, i)
+-- each: id, nonce = unpack(ARGV, i, i + 1)
 --
--- Jobs that are not wanted any more, in whatever state; a holder learns it when it settles.
+-- Jobs that are not wanted any more, in whatever state; a holder learns it when it settles. With a nonce only the job that
+-- was added with it: another one of this id stays, and nothing is answered for it.
 -- One that `migrate` has on its way is gone here, too.
 -- Answers for each the state it was in, or nothing.
 -- include clock job leaving
 
-local FIRST, STRIDE = 2, 1
+local FIRST, STRIDE = 2, 2
 local answers, deleted, ended = {}, 0, 0
 for i = FIRST, #ARGV, STRIDE do
-  local id = ARGV[i]
-  local state = place_of(id) or place_left(id)
+  local id, nonce = ARGV[i], ARGV[i + 1]
+  local meant = nonce == '' or nonce_of(redis.call('HGET', jobs, id) or '') == nonce
+  local state = meant and (place_of(id) or place_left(id))
   if state then
     redis.call('ZREM', due, id)
     ended = ended + redis.call('ZREM', reserved, id)
@@ -19,8 +21,10 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('HDEL', leaving, id)
     deleted = deleted + 1
   end
-  redis.call('HDEL', runs, id)
-  redis.call('HDEL', jobs, id)
+  if meant then
+    redis.call('HDEL', runs, id)
+    redis.call('HDEL', jobs, id)
+  end
   answers[#answers + 1] = state or false
 end
 count('deleted', deleted)

@@ -73,6 +73,9 @@ class TopicVerbs(Generic[T]):
         refuse_one(ids, "ids")
         return minding.delete(self.keys, ids)
 
+    def delete_exactly(self, id: str, nonce: bytes) -> Call[State | None]:
+        return minding.delete_exactly(self.keys, id, nonce)
+
     def reschedule(self, ids: Sequence[str], delay: Duration | None, at: datetime | None) -> Call[list[State | None]]:
         refuse_one(ids, "ids")
         return minding.reschedule(self.keys, ids, delay, at)

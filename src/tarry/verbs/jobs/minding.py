@@ -16,7 +16,8 @@ from tarry.words.durations import Duration
 from tarry.words.keys import DEPARTING_PARTS, TopicKeys, with_departing
 
 KICK = Script("topic/kick", item=("id",))
-DELETE = Script("topic/delete", item=("id",), keys=DEPARTING_PARTS)
+DELETE = Script("topic/delete", item=("id", "nonce"), keys=DEPARTING_PARTS)
+ANY_NONCE = b""
 RESCHEDULE = Script("topic/reschedule", item=("id", "when"))
 
 
@@ -31,7 +32,14 @@ def kick(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
 
 def delete(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
     """Jobs are gone, whatever their state."""
-    return Call(DELETE, with_departing(keys), (), _states, items=[names.name(id, "id") for id in ids])
+    items = [word for id in ids for word in (names.name(id, "id"), ANY_NONCE)]
+    return Call(DELETE, with_departing(keys), (), _states, items=items)
+
+
+def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> Call[State | None]:
+    """A job is gone, if it is still the one that was added with this nonce."""
+    items = [names.name(id, "id"), nonce]
+    return Call(DELETE, with_departing(keys), (), lambda reply: _states(reply)[0], items=items)
 
 
 def reschedule(

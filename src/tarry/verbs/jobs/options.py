@@ -18,6 +18,7 @@ TOPICS_OWN = -1
 _MARKS: dict[str, bytes] = {"error": b"e", "keep": b"k", "replace": b"r"}
 NEW = b"n"
 """The mark of a job whose id tarry made: nobody has it."""
+_SEEN = b"s"
 
 
 class Options(NamedTuple):
@@ -37,6 +38,10 @@ class Options(NamedTuple):
         if not flags and nonce is stored.NO_NONCE:
             return self.json_head
         return stored.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.latest)
+
+    def replacing(self, nonce: bytes) -> Options:
+        """The same, in the place of the job that was added with this nonce; refused where by now another one is there."""
+        return self._replace(mark=_SEEN + nonce)
 
 
 def options(

@@ -151,6 +151,10 @@ class RoutedVerbs(Partitions[T]):
     def delete(self, ids: Sequence[str]) -> Operation[list[State | None]]:
         return self._ids(ids, lambda verbs, mine: verbs.delete(mine))
 
+    def delete_exactly(self, id: str, nonce: bytes) -> Operation[State | None]:
+        """The job that was added with this nonce, and no other of its id."""
+        return self._at(id, lambda verbs: verbs.delete_exactly(id, nonce))
+
     def reschedule(
         self, ids: Sequence[str], delay: Duration | None, at: datetime | None
     ) -> Operation[list[State | None]]:

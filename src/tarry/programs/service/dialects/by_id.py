@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from email import message_from_bytes
 from email.message import Message
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -18,29 +18,14 @@ from tarry.verbs.codecs import JSON
 if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
     from tarry.programs.service.exchange import Exchange
-    from tarry.verbs.jobs.shapes import Added, JobInfo
+    from tarry.verbs.jobs.shapes import JobInfo
 
 MOST_FIELDS = 100
-FOR_EVER = None
-"""These systems hand a job out again and again, until somebody finishes it."""
 
 
 async def topics(x: Exchange) -> list[AsyncTopic[Body]]:
     """All topics of the namespace."""
     return [x.another(name) for name in await x.client.topics()]
-
-
-async def put(x: Exchange, topic: str, id: str, text: Any, **options: Any) -> Added:
-    """Puts a job in, in the place of any other with this id, in whatever topic.
-
-    In first, then out of the others: if this process dies between the two, the caller, who has no answer, asks again.
-    """
-    place = x.another(topic)
-    body = (msgspec.json.encode(text), JSON)
-    added = await place.add(body, id=id, if_exists="replace", max_attempts=FOR_EVER, **options)
-    others = [other for other in await topics(x) if other.name != topic]
-    await asyncio.gather(*[other.delete(id) for other in others])
-    return added
 
 
 async def delete(x: Exchange, id: str) -> bool:
@@ -50,8 +35,14 @@ async def delete(x: Exchange, id: str) -> bool:
 
 async def get(x: Exchange, id: str) -> JobInfo[Body] | None:
     """The job, wherever it is."""
-    found = await asyncio.gather(*[topic.engine.run(topic.verbs.get([id])) for topic in await topics(x)])  # no view
-    return next((job for (job,) in found if job is not None), None)
+    return next((job for _, job in await everywhere(x, id)), None)
+
+
+async def everywhere(x: Exchange, id: str) -> list[tuple[AsyncTopic[Body], JobInfo[Body]]]:
+    """The jobs with this id, and where they are. One at most, unless somebody is putting them in just now."""
+    asked = await topics(x)
+    found = await asyncio.gather(*[topic.engine.run(topic.verbs.get([id])) for topic in asked])  # no view
+    return [(topic, job) for topic, (job,) in zip(asked, found, strict=True) if job is not None]
 
 
 def text_of(body: Body) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.errors import BadInput
-from tarry.programs.service.dialects import by_id
+from tarry.programs.service.dialects import by_id, replacing
 from tarry.programs.service.problems import WrongMedia
 from tarry.programs.service.replies import Plain
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
@@ -96,14 +96,14 @@ def table_of(namespace: str) -> Table:
         """Article 001: puts a job in. Its fields stand in the query, a form or JSON; one with the same id is replaced."""
         said = await _said(x)
         x.door.gate.count(x, 1)
-        added = await by_id.put(
+        added = await replacing.put(
             x,
             said.topic,
             str(said.id),
             said.message,
             delay=_span(said.delayTime, "delayTime"),
             ttr=_span(said.ttrTime, "ttrTime") if said.ttrTime else None,
-            headers={"delayTime": str(said.delayTime)} if said.delayTime else None,
+            headers={"delayTime": str(said.delayTime)} if said.delayTime else {},
         )
         return DelayJob(int(added.due.timestamp() * 1000), said.id, said.topic)
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from tarry.errors import BadInput, TarryError
-from tarry.programs.service.dialects import by_id
+from tarry.programs.service.dialects import by_id, replacing
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Handler, Scope, Table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ async def push(x: Exchange, said: Push) -> Reply:
     if not 1 <= ttr <= LONGEST_TTR_S:
         return Reply(1, WRONG_TTR)
     x.door.gate.count(x, 1)
-    await by_id.put(x, topic, id, (said.body or "").strip(), delay=delay, ttr=ttr, headers={"delay": str(delay)})
+    await replacing.put(x, topic, id, (said.body or "").strip(), delay=delay, ttr=ttr, headers={"delay": str(delay)})
     return Reply(0, ADDED)
 
 
