@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from faults.conftest import kind, ways
 from story import faces
 from tarry.clients.testing import Clock
 
 pytest.register_assert_rewrite("beyond.waiters")
+__all__ = ["kind", "ways"]
+
 SERVERS = ["valkey", pytest.param("cluster", marks=pytest.mark.otherserver)]
 PARTS = 5
 

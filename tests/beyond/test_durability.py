@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 import servers
 import tarry
 from constellations import port_of, told, until
+from tarry.idea.calls import Unconfirmable
 from tarry.links.embedded.launch import Running
+from tarry.verbs.jobs import durable
 from tarry.verbs.jobs.durable import confirmation
+from tarry.verbs.jobs.options import PLAIN
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +92,107 @@ def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., Running
 
 
 @servers.ON_BOTH
-def test_a_server_without_a_file_cannot_confirm(own_server: Callable[..., Running]) -> None:
-    with tarry.Client(own_server().url) as client:
-        with pytest.raises(tarry.ServerUnfit, match=r"Added, but this server cannot confirm it: .*WAITAOF"):
-            client.topic("orders").add("tea", durability="fsynced")
-        assert client.topic("orders").stats().ready == 1
+def test_a_server_without_a_file_is_given_nothing_that_it_could_not_confirm(
+    own_server: Callable[..., Running], kind: str, ways: Any
+) -> None:
+    running = own_server()
+    way = ways(kind, running.url, imaginary=False)
+    topic = way.topic("orders")
+    for verb, given in (("add", "tea"), ("add_many", ["milk", "jam"])):
+        with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*`appendonly yes`.*WAITAOF"):
+            way.do(topic, verb, given, durability="fsynced")
+    assert way.do(topic, "stats").added == 0
+    running.ask("CONFIG", "SET", "appendonly", "yes")
+    way.do(topic, "add", "tea", durability="fsynced")  # as soon as it can
+
+
+def test_what_only_turns_out_after_the_add_is_told_as_unconfirmed(
+    own_server: Callable[..., Running], kind: str, ways: Any
+) -> None:
+    running = own_server(appendonly="yes")
+    way = ways(kind, running.url, imaginary=False)
+    topic = way.topic("orders")
+    way.do(topic, "add", "tea", durability="fsynced")
+    running.ask("CONFIG", "SET", "appendonly", "no")
+    with pytest.raises(tarry.Unconfirmed, match=r"Added, but this server cannot confirm it: .*WAITAOF"):
+        way.do(topic, "add", "milk", durability="fsynced")
+    with pytest.raises(tarry.ServerUnfit, match="Nothing was added"):
+        way.do(topic, "add", "jam", durability="fsynced")
+    assert way.do(topic, "stats").added == 2
+
+
+@pytest.mark.parametrize(("durability", "lacks"), [("fsynced", "waitaof"), (1, "wait")])
+def test_a_user_who_may_not_ask_for_a_confirmation_adds_nothing(
+    own_server: Callable[..., Running], kind: str, ways: Any, durability: Any, lacks: str
+) -> None:
+    running = own_server(appendonly="yes")
+    rules = ["on", ">secret", "~*", "&*", "+@all", f"-{lacks}"]
+    running.ask("ACL", "SETUSER", "shop", *rules)
+    way = ways(kind, running.url.replace("unix://", "unix://shop:secret@"), imaginary=False)
+    topic = way.topic("orders")
+    with pytest.raises(tarry.ServerUnfit, match=rf"^Nothing was added: .*`\+{lacks}`.*'{lacks}'"):
+        way.do(topic, "add", "tea", durability=durability)
+    assert way.do(topic, "stats").added == 0
+
+
+@pytest.mark.otherserver
+@pytest.mark.parametrize("place", ["redis6_url", "redis7_url"])
+def test_a_server_that_is_older_than_the_confirmation_is_given_nothing(
+    request: pytest.FixtureRequest, place: str, kind: str, ways: Any
+) -> None:
+    way = ways(kind, request.getfixturevalue(place), imaginary=False, namespace=f"older-{kind}")
+    topic = way.topic("orders")
+    with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*needs Valkey or Redis from 7\.2"):
+        way.do(topic, "add", "tea", durability="fsynced")
+    assert way.do(topic, "stats").added == 0
+
+
+def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(own_server: Callable[..., Running]) -> None:
+    running = own_server(appendonly="yes")
+    with tarry.Client(running.url) as client:
+        topic = client.topic("orders", partitions=8)
+        topic.stats()
+
+        def first_then_never(request: Any) -> Any:
+            if getattr(request, "then", None) is not None and topic.stats().added:
+                raise Unconfirmable("it cannot.")  # as another node of a Cluster would
+            return client.engine.runner.perform(request)
+
+        flow: Any = topic.verbs.confirmed(topic.verbs.put_many(range(50), PLAIN, atomic=False), "fsynced")
+        with pytest.raises(tarry.Unconfirmed, match="Added in part: it cannot") as told:
+            client.engine.runner.run(flow, first_then_never)
+        assert topic.stats().added == told.value.done > 0
+
+
+@pytest.mark.parametrize("patience", [0, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_added_twice(
+    own_server: Callable[..., Running], kind: str, ways: Any, patience: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server does to all who wait when it becomes a replica."""
+    if patience:
+        monkeypatch.setattr(durable, "WITHIN_MS", 700)
+    confirmation.cache_clear()
+    running = own_server()
+    way = ways(kind, running.url, imaginary=False, patience=patience)
+    topic = way.topic("orders")
+
+    way.do(topic, "add", "milk")  # and the server knows the script
+
+    def waits() -> bytes:
+        found = running.ask("CLIENT", "LIST")
+        assert isinstance(found, bytes)
+        return next((line.split()[0][3:] for line in found.splitlines() if b" cmd=wait " in line), b"")
+
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(way.do, topic, "add", "tea", id="tea", durability=7)
+        until("who waits", lambda: waits() != b"")
+        assert running.ask("CLIENT", "UNBLOCK", waits().decode(), "ERROR") == 1
+        with pytest.raises(
+            tarry.Unconfirmed, match="Added, but 0 of 7" if patience else "Added, but it was not confirmed"
+        ):
+            answer.result()
+    assert way.do(topic, "stats").added == 2
+    confirmation.cache_clear()
 
 
 @pytest.mark.parametrize("wrong", ["sure", 0, -1, True, 1.5, 101, "2"])

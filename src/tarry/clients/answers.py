@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from tarry.errors import ServerUnfit, TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Confirmation, Reply, Request
-from tarry.links.faults import Fault, Refused, Replica
+from tarry.errors import ServerUnfit, TarryError, Unavailable, Unconfirmed
+from tarry.idea.calls import Call, Command, Confirmation, Reply, Request, Unconfirmable
+from tarry.links.faults import Fault, Refused, Replica, Unheard
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry.patience")
@@ -101,19 +101,33 @@ def shares(calls: list[Call[Any]], reply: Reply) -> list[Reply]:
     return cut
 
 
-def confirm(then: Confirmation | None, replies: Sequence[Reply]) -> None:
-    """Raises when what was asked right after a call says that the call's work is not where it should be."""
+def refuse_unconfirmable(then: Confirmation, reply: Reply) -> None:
+    """Raises a ``Fault`` unless the server answered the trial of a confirmation."""
+    if isinstance(reply, Refused):
+        why = str(reply).rstrip(".")
+        raise Refused(Unconfirmable(f"this server cannot confirm it. {then.needs}. {why}."))
+    if isinstance(reply, Fault):
+        raise reply
+
+
+def confirm(then: Confirmation | None, replies: Sequence[Reply], confirms: set[bytes]) -> None:
+    """Raises when what was asked right after a call says that the call's work is not where it should be; ``Unheard`` where
+    it says nothing, and the call may be repeated. ``confirms``: what its server was known to answer."""
     for reply in replies:
         if isinstance(reply, Refused):
-            raise ServerUnfit(f"Added, but this server cannot confirm it: {reply}")
+            confirms.clear()  # it is tried again before the next
+            raise Unconfirmed(f"Added, but this server cannot confirm it: {reply}")
         if isinstance(reply, Fault):
-            raise reply
+            raise Unheard(str(reply))
         if then is not None and (problem := then.judge(reply)) is not None:
             raise problem
 
 
-def given_up(fault: Fault, shown: str, spent: float) -> TarryError:
-    """What the user is told of a fault when there is no more patience, or no sense in trying again."""
+def given_up(fault: Fault, shown: str, spent: float, *, added: bool = False) -> TarryError:
+    """What the user is told of a fault when there is no more patience, or no sense in trying again. ``added``: only the
+    confirmation was not heard, whatever was tried since."""
+    if added:
+        return Unconfirmed(f"Added, but it was not confirmed within {spent:.1f} s: {_why(fault, shown)}.")
     if isinstance(fault, Refused):
         return fault.error
     why = _why(fault, shown)

@@ -94,12 +94,26 @@ class WrongKind(ServerUnfit):
     """A key is of another kind than it should be: another program has the name, or the topic has been given partitions."""
 
 
+class Unconfirmable(ServerUnfit):
+    """A server was not given what it could not confirm. ``why``: in its words, and what it takes."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Nothing was added: {why}")
+        self.why = why
+
+
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A command that waits until what its connection wrote is where it should be, and what its answer means."""
+    """A command that waits until what its connection wrote is where it should be, and what its answer means.
+
+    ``trial`` is the same where nothing was written, answered at once: a server that refuses it is given nothing.
+    ``needs`` says what it takes.
+    """
 
     words: tuple[bytes, ...]
     judge: Callable[[Reply], TarryError | None]
+    trial: tuple[bytes, ...]
+    needs: str
 
 
 class Command(Generic[T]):

@@ -38,7 +38,7 @@ class Begun:
     """What one verb has of a patience: begun once, and asked by everything that is done for it, be it finding the servers,
     connecting or asking."""
 
-    __slots__ = ("_at", "_now", "_patience", "tries")
+    __slots__ = ("_at", "_now", "_patience", "added", "tries")
 
     def __init__(self, patience: Patience, now: Callable[[], float]) -> None:
         self._patience = patience
@@ -46,6 +46,8 @@ class Begun:
         self._at = now()
         self.tries = 0
         """How many have failed."""
+        self.added = False
+        """Whether one was answered, and only its confirmation not heard."""
 
     def anew(self) -> None:
         """From now on: what was done until now was no waiting for an answer."""

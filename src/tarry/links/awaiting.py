@@ -34,6 +34,8 @@ class Server:
         that he only reads."""
         self.forbidden: frozenset[bytes] = frozenset()
         """Commands that the user of the URL may not run, as far as anybody told."""
+        self.confirms: set[bytes] = set()
+        """Commands by which it can confirm what it was given."""
         self._class, self._arguments, self.answer_s = connection_class(url, awaiting=True, longest_s=longest_s)
         self._only_reads = of_a_replica
         self._connection: Any = None

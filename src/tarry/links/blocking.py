@@ -49,6 +49,8 @@ class Server:
         that he only reads. ``named``: it is told whose connections they are."""
         self.forbidden: frozenset[bytes] = frozenset()
         """Commands that the user of the URL may not run, as far as anybody told."""
+        self.confirms: set[bytes] = set()
+        """Commands by which it can confirm what it was given."""
         self._class, self._arguments, self.answer_s = connection_class(
             url, awaiting=False, longest_s=longest_s, named=named
         )
@@ -67,7 +69,8 @@ class Server:
         rescue: Callable[[Replies], None] | None = None,
         within_s: float | None = None,
     ) -> Replies:
-        """Sends commands and reads their replies. Raises a ``Fault`` when there is no whole answer.
+        """Sends commands and reads their replies. Raises a ``Fault`` when there is no answer at all; where an answer breaks
+        off, what had come is answered and the rest is ``Lost``.
 
         ``rescue`` is given the replies when the reading was interrupted (Ctrl-C): what they hand out is not lost.
         ``within_s``, if it is less than an answer may take, is enough for all of it; on a connection of its own.
@@ -83,7 +86,10 @@ class Server:
                 replies.append(_read(connection))
         except TROUBLES as error:
             self._drop(connection)
-            raise meaning(error) from error
+            fault = meaning(error)
+            if not replies:
+                raise fault from error
+            return replies + [fault] * (len(commands) - len(replies))
         except BaseException:  # Ctrl-C, or whatever a signal's handler raised: the caller's own, not the server's
             if sent and rescue is not None:
                 _read_on(connection, len(commands), replies)

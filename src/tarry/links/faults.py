@@ -25,6 +25,10 @@ class Lost(Fault):
     pass
 
 
+class Unheard(Lost):
+    """What was asked is done, and its confirmation was not heard."""
+
+
 class Later(Fault):
     pass
 
@@ -68,6 +72,7 @@ _KNOWN_NOES = {
     "cluster support disabled": "What answers at this URL is no Cluster; use redis://host:port",
     UNTRUSTED: "The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=",
 }
+_NO_WAIT_HERE = "cannot be used with replica instances"
 _LATER_WORDS = ("BUSY ", "LOADING", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED")
 
 
@@ -80,7 +85,7 @@ def meaning(error: BaseException, what: str = "the call", *, database: int = 0) 
     text = str(error)
     if wrapped := _IN_SCRIPT.search(text):  # Redis 6.2 wraps what a command inside a script said
         text = wrapped[1]
-    if isinstance(error, driver.ReadOnlyError) or text.startswith("READONLY"):
+    if isinstance(error, driver.ReadOnlyError) or text.startswith("READONLY") or _NO_WAIT_HERE in text:
         return Replica(text)
     if isinstance(error, _ELSEWHERE) or text.startswith(_ELSEWHERE_WORDS):
         return Elsewhere(text)

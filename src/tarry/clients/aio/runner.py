@@ -22,6 +22,7 @@ from tarry.clients.answers import (
     confirm,
     given_up,
     key_of,
+    refuse_unconfirmable,
     shares,
     spelled_out,
     tell_of_patience,
@@ -35,7 +36,7 @@ from tarry.idea.patience import Begun, Patience
 from tarry.links.address import Address
 from tarry.links.awaiting import Server
 from tarry.links.blocking import Replies, sound
-from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript
+from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -190,6 +191,7 @@ class Runner(Way):
 
     async def _deliver(self, url: str, parcels: list[Parcel], then: Confirmation | None) -> None:
         more: Replies = []
+        confirms: set[bytes] = set()
         try:
             server = self._servers.get(url) or await self._server(url, key_of(parcels[0].request))
             if server.forbidden and not (parcels := allowed(server.forbidden, parcels)):
@@ -198,6 +200,8 @@ class Runner(Way):
             if then is None:
                 replies = await server.exchange(commands)
             else:  # it blocks its connection for a while
+                confirms = server.confirms
+                await self._try(then, url, confirms)
                 *replies, last = await self._apart(url).exchange([*commands, then.words])
                 more = [last]
         except Fault as fault:
@@ -218,18 +222,27 @@ class Runner(Way):
                 for errand in parcel.errands:
                     self._failed(errand, with_its_key(reply, errand.request))
             else:
-                self._answered(parcel, reply, then, more)
+                self._answered(parcel, reply, then, more, confirms)
         if unknown:
             await self._deliver(url, unknown, then)
 
-    def _answered(self, parcel: Parcel, reply: Any, then: Confirmation | None, more: Replies) -> None:
+    async def _try(self, then: Confirmation, url: str, confirms: set[bytes]) -> None:
+        """Before a server is first given what it is to confirm. Raises a ``Fault``."""
+        if then.words[0] not in confirms:
+            refuse_unconfirmable(then, (await self._apart(url).exchange([then.trial]))[0])
+            confirms.add(then.words[0])
+
+    def _answered(
+        self, parcel: Parcel, reply: Any, then: Confirmation | None, more: Replies, confirms: set[bytes]
+    ) -> None:
         errands = parcel.errands
         parts = [reply] if len(errands) == 1 else shares([errand.request for errand in errands], reply)
         for errand, part in zip(errands, parts, strict=True):
             try:
                 answer = errand.request.decode(part)
-                confirm(then, more)
+                confirm(then, more, confirms)
             except Fault as fault:
+                errand.begun.added |= isinstance(fault, Unheard)
                 self._failed(errand, fault)
                 continue
             except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
@@ -269,7 +282,7 @@ class Runner(Way):
         errand.future.add_done_callback(lambda _: timer.cancel())
 
     def _give_up(self, errand: Errand, fault: Fault) -> None:
-        fail(errand.future, given_up(fault, self._topology.shown, errand.begun.spent))
+        fail(errand.future, given_up(fault, self._topology.shown, errand.begun.spent, added=errand.begun.added))
 
     async def _again(self, errand: Errand, pause: float, *, look: bool) -> None:
         try:

@@ -17,18 +17,19 @@ from tarry.clients.answers import (
     given_up,
     key_of,
     refuse_forbidden,
+    refuse_unconfirmable,
     spelled_out,
     tell_of_patience,
     with_its_key,
     words_of,
 )
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Flow, Request, Transaction
+from tarry.idea.calls import Call, Command, Confirmation, Flow, Request, Transaction
 from tarry.idea.patience import Begun, Patience
 from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.blocking import Replies, Server
-from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript
+from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard
 from tarry.links.topology import Topology
 
 T = TypeVar("T")
@@ -66,17 +67,19 @@ class Runner:
                 asked = (words,) if then is None else (words, then.words)
                 rescue = self._rescue(request) if _hands_out(request) else None
                 if then is not None:
+                    _try(then, server)
                     reply, *more = server.unhurried.exchange(asked, rescue)
                 else:
                     reply, *more = server.exchange(asked, rescue, begun.hurry)
                 if isinstance(reply, Fault):
                     raise with_its_key(reply, request)
                 answer = request.decode(reply)
-                confirm(then, more)
+                confirm(then, more, server.confirms)
                 return answer
             except NoScript:
                 spelled = True
             except Fault as fault:
+                begun.added |= isinstance(fault, Unheard)
                 self._hold_on(fault, begun)
                 if isinstance(fault, Lost) and isinstance(request, Call):
                     request = request.repeated()
@@ -162,7 +165,7 @@ class Runner:
         """Waits before the next try; raises when there is no sense in one."""
         pause = begun.pause(random.random()) if isinstance(fault, (Lost, Later)) else None
         if pause is None:
-            raise given_up(fault, self._topology.shown, begun.spent) from fault
+            raise given_up(fault, self._topology.shown, begun.spent, added=begun.added) from fault
         tell_of_patience(begun.tries, fault, self._topology.shown, self._patience.bound)
         time.sleep(pause)
         begun.tries += 1
@@ -279,6 +282,13 @@ def announce(topology: Topology) -> None:
             "Set TARRY_URL to share a server.",
             topology.shown.removesuffix(" (embedded)"),
         )
+
+
+def _try(then: Confirmation, server: Server) -> None:
+    """Before a server is first given what it is to confirm. Raises a ``Fault``."""
+    if then.words[0] not in server.confirms:
+        refuse_unconfirmable(then, server.unhurried.exchange([then.trial])[0])
+        server.confirms.add(then.words[0])
 
 
 def _hands_out(request: Any) -> bool:

@@ -4,7 +4,8 @@
     "replicated"    and one replica has it (WAIT 1); a number: so many of them
     "fsynced"       and the server's own disk has it (WAITAOF, Valkey and Redis from 7.2)
 
-What is not confirmed in time was added all the same, and the error says so: nothing is taken back. With asynchronous
+A server that cannot confirm it is given nothing: it is tried before the first. What is not confirmed in time was added all
+the same, and the error says so: nothing is taken back. With asynchronous
 replication a confirmed job survives the loss of the master if the replica that has it takes over; Sentinel and Cluster
 prefer the one that has most, and promise no more than that.
 """
@@ -15,13 +16,17 @@ from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from tarry.errors import BadInput, Unconfirmed
-from tarry.idea.calls import Call, Confirmation, Flow, Reply
+from tarry.idea.calls import Call, Confirmation, Flow, Reply, Unconfirmable
 from tarry.verbs.jobs.putting import ADD
 
 T = TypeVar("T")
 Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 WITHIN_MS = 2000
 MOST_REPLICAS = 100
+ON_DISK = (
+    'durability="fsynced" needs Valkey or Redis from 7.2, `appendonly yes`, and `+waitaof` for the user of the URL'
+)
+ON_REPLICAS = 'durability="replicated" needs `+wait` for the user of the URL'
 
 
 def confirmed(operation: Call[T] | Flow[T], durability: Durability) -> Call[T] | Flow[T]:
@@ -37,6 +42,7 @@ def confirmed(operation: Call[T] | Flow[T], durability: Durability) -> Call[T] |
 def _all_confirmed(flow: Flow[T], then: Confirmation) -> Flow[T]:
     answer: Any = None
     fault: Exception | None = None
+    added = False
     while True:
         try:
             request = flow.throw(fault) if fault is not None else flow.send(answer)
@@ -47,6 +53,9 @@ def _all_confirmed(flow: Flow[T], then: Confirmation) -> Flow[T]:
             request.then = then
         try:
             answer, fault = (yield request), None
+            added = added or getattr(request, "then", None) is then
+        except Unconfirmable as raised:
+            fault = Unconfirmed(f"Added in part: {raised.why}") if added else raised
         except Exception as raised:  # noqa: BLE001  # the flow decides what it means
             fault = raised
 
@@ -56,11 +65,12 @@ def confirmation(durability: Durability) -> Confirmation:
     """What is asked after an add. Raises ``BadInput``."""
     within = b"%d" % WITHIN_MS
     if durability == "fsynced":
-        return Confirmation((b"WAITAOF", b"1", b"0", within), _on_disk)
+        return Confirmation((b"WAITAOF", b"1", b"0", within), _on_disk, (b"WAITAOF", b"1", b"0", b"1"), ON_DISK)
     wanted = 1 if durability == "replicated" else durability
     if not isinstance(wanted, int) or isinstance(wanted, bool) or not 1 <= wanted <= MOST_REPLICAS:
         raise BadInput(f'durability: {durability!r}; it is "replicated", "fsynced", or a number of replicas.')
-    return Confirmation((b"WAIT", b"%d" % wanted, within), lambda reply: _on_replicas(reply, wanted))
+    words = (b"WAIT", b"%d" % wanted, within)
+    return Confirmation(words, lambda reply: _on_replicas(reply, wanted), (b"WAIT", b"0", b"1"), ON_REPLICAS)
 
 
 def _on_replicas(reply: Reply, wanted: int) -> Unconfirmed | None:
