@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from typing import Any
 
 import pytest
 
-from service.served import Api
+import tarry
+from service.served import Api, serve
+from tarry.programs.service import exchange
 from tarry.programs.service.protocol import Whole
+from until import until
 
 
 class Counted:
@@ -75,3 +79,78 @@ def test_who_waits_to_be_told_to_continue_is_told(real: Api, namespace: str) -> 
         assert head_of(line).startswith(b"HTTP/1.1 100 ")
         line.sendall(body)
         assert head_of(line).startswith(b"HTTP/1.1 201 ")
+
+
+JOBS = "/v1/topics/orders/jobs"
+
+
+def begun(api: Api, *, body: bytes = b'{"bo', size: int = 10, more: str = "") -> socket.socket:
+    """A request whose body is not all there."""
+    line = line_to(api)
+    said = f"POST {JOBS}?namespace={api.namespace} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: {size}\r\n\r\n"
+    line.sendall(said.encode() + body)
+    return line
+
+
+def problem_on(line: socket.socket) -> tuple[str, Any]:
+    """The head and the problem of an answer after which the connection is closed."""
+    said = b""
+    while some := line.recv(65536):
+        said += some
+    line.close()
+    head, _, body = said.decode().partition("\r\n\r\n")
+    problem = json.loads(body)
+    assert head.startswith(f"HTTP/1.1 {problem['status']} ")
+    assert "connection: close" in head
+    assert "application/problem+json" in head
+    return head, problem
+
+
+def test_who_drains_waits_for_no_body(valkey_url: str) -> None:
+    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as draining:
+        lines = [begun(Api(draining.url, "default")) for _ in range(3)]
+        until(lambda: draining.door.held == 3)
+        draining.call(draining.door.drain)
+        for line in lines:
+            head, problem = problem_on(line)
+            assert problem["code"] == "draining"
+            assert "retry-after: 1" in head
+
+
+def test_a_body_that_stops_is_not_waited_for(real: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "BODY_S", 0.05)
+    assert problem_on(begun(real))[1]["code"] == "too_slow"
+    assert real.get("/v1/topics/orders/stats")["added"] == 0
+
+
+def test_a_body_may_come_in_pieces(real: Api) -> None:
+    with begun(real, body=b"", size=len(b'{"body": 7}'), more="Content-Type: application/json\r\n") as line:
+        for piece in (b'{"bo', b'dy": ', b"7}"):
+            line.sendall(piece)
+            until(lambda: real.get("/v1/topics/orders/stats")["added"] in (0, 1))
+        assert head_of(line).startswith(b"HTTP/1.1 201 ")
+
+
+@pytest.mark.parametrize("end", ["", "\r\n\r\n"])
+@pytest.mark.parametrize(
+    "long", ["GET /{} HTTP/1.1\r\nHost: x", "GET / HTTP/1.1\r\nLong: {}", "GET / HTTP/1.1\r\n{}: x"]
+)
+def test_a_head_has_an_end(real: Api, long: str, end: str) -> None:
+    line = line_to(real)
+    line.sendall((long.format("x" * 70_000) + end).encode())
+    assert problem_on(line)[1]["code"] == "long_head"
+
+
+def test_a_head_may_be_long_and_its_body_longer(real: Api) -> None:
+    """What comes with the head, a body and another request, is not the head's."""
+    body = json.dumps({"body": "x" * 500_000}).encode()
+    after = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with begun(real, body=body + after, size=len(body), more=f"Long: {'x' * 60_000}\r\n") as line:
+        said = b"".join(iter(lambda: line.recv(65536), b""))
+    assert [part[:4] for part in said.split(b"HTTP/1.1 ")] == [b"", b"201 ", b"200 "]
+
+
+def test_what_is_no_request_is_refused_as_a_problem(real: Api) -> None:
+    line = line_to(real)
+    line.sendall(b"good morning\r\n\r\n")
+    assert problem_on(line)[1]["code"] == "bad_input"

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.errors import BadInput
 from tarry.programs.service import again
-from tarry.programs.service.problems import Draining, TooLarge
+from tarry.programs.service.problems import Draining, TooLarge, TooSlow
 from tarry.words.durations import moment
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tarry.programs.service.gate import Pass
     from tarry.programs.service.table import Row
 
+BODY_S = 30.0
+"""In this time the next piece of a body must come."""
 R = TypeVar("R")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -100,14 +102,15 @@ class Exchange:
         return self.headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
-        """The body. Raises ``TooLarge``, and ``Gone`` when the client goes before it has said all."""
+        """The body. Raises ``TooLarge``, ``TooSlow``, ``Draining`` where it is not there yet, ``Gone`` when the client goes
+        before it has said all."""
         most = self.door.settings.max_request
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
         parts, size = list[bytes](), 0
         while True:
-            message = await self._receive()
+            message = self._heard() or await self._next()
             if message["type"] == "http.disconnect":
                 raise Gone
             part = message.get("body", b"")
@@ -160,11 +163,32 @@ class Exchange:
             pass
 
     def has_gone(self) -> bool:
-        """Whether the client is known to have gone: one look at what the server has heard, without waiting for more."""
+        """Whether the client is known to have gone."""
+        heard = self._heard()
+        return heard is not None and heard["type"] == "http.disconnect"
+
+    def _heard(self) -> Message | None:
+        """One look at what the server has heard, without waiting for more."""
         hearing: Any = self._receive()
         try:
             hearing.send(None)
         except StopIteration as heard:
-            return bool(heard.value["type"] == "http.disconnect")
+            found: Message = heard.value
+            return found
         hearing.close()
-        return False
+        return None
+
+    async def _next(self) -> Message:
+        """What the server hears next, if that is soon, and while the service does not drain."""
+        task: Any = asyncio.current_task()
+        with self.door.holding(task):
+            try:
+                async with asyncio.timeout(BODY_S):
+                    return await self._receive()
+            except TimeoutError:
+                raise TooSlow from None
+            except asyncio.CancelledError:
+                if not self.door.draining:
+                    raise
+                task.uncancel()
+                raise Draining from None

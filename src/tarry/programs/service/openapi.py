@@ -160,7 +160,7 @@ def _responses(row: Row) -> dict[str, Any]:
 
 def codes_of(row: Row) -> list[str]:
     """The codes of every problem that a row can answer."""
-    limits = ("too_large",) if row.takes is not None else ()
+    limits = ("too_large", "too_slow") if row.takes is not None else ()
     return list(dict.fromkeys((*ALWAYS, *(GUARDED if row.may else ("not_allowed",)), *limits, *row.refuses)))
 
 

@@ -65,6 +65,21 @@ class TooLarge(Refusal):
     code, status = "too_large", 413
 
 
+class TooSlow(Refusal):
+    """The request's body stopped in the middle: for half a minute nothing came."""
+
+    code, status = "too_slow", 408
+
+    def __init__(self) -> None:
+        super().__init__(connection="close")
+
+
+class LongHead(Refusal):
+    """The request's line and headers are longer than 64 KiB. Put into the body what is long."""
+
+    code, status = "long_head", 431
+
+
 class WrongMedia(Refusal):
     """The body is of a kind that cannot be meant here. Send application/json, or bytes with a type of their own."""
 
