@@ -76,6 +76,8 @@ def test_the_doctor_finds_what_is_at_odds_between_partitions(client: tarry.Clien
     [first, *_] = client.engine.run(topic.verbs.parts())
     client.engine.run(first.configure(ttr=ruling.AS_IT_IS, max_attempts=ruling.AS_IT_IS, keep=ruling.AS_IT_IS, rate=9))
     assert "different limits or defaults, for a configure was broken off" in cli("doctor").stdout
+    assert "rate 9/1s" in cli("limit", "parted").stdout
+    assert "parted  all well" in cli("doctor").stdout
     plain = topic_keys(namespace, "parted")
     client.engine.run(Command((b"DEL", plain.meta, plain.jobs), int))
     done = cli("doctor")

@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, place, parts = unpack(ARGV)
+local clock, place, parts, ruling = unpack(ARGV)
 -- each: field, value = unpack(ARGV, i, i + 1)
 --
 -- The topic's own defaults and limits; an empty value takes one back. Another rate begins with nothing saved up: across the
@@ -8,12 +8,17 @@ local clock, place, parts = unpack(ARGV)
 -- Of `parts` partitions this is the one at `place`, and has its share: a burst and a cap are divided, the first ones have what
 -- is left over, so that the sum is exact; of a rate each has n in a span so many times as long, and begins one after the other.
 -- What was said of the whole is kept beside it.
+--
+-- The first partition counts what it is told (`ruling`: above that number). The others are given all that it has, with its
+-- number, and keep what they have if theirs is not smaller: so whoever comes later spreads what somebody left half-way.
+-- Answers the number, too.
 -- include clock limits gates watch
 
-local FIRST, BURST = 4, 100000  -- µs: without one of its own, a rate may be ahead by what comes in so long
+local FIRST, BURST = 5, 100000  -- µs: without one of its own, a rate may be ahead by what comes in so long
 local FIELDS = {'ttr', 'max_attempts', 'keep', 'rate', 'burst', 'concurrency', 'max_lateness'}
 local WHOLE = {rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency'}
-place, parts = tonumber(place), tonumber(parts)
+place, parts, ruling = tonumber(place), tonumber(parts), tonumber(ruling)
+local own = tonumber(redis.call('HGET', meta, 'ruling') or 0)
 
 local function share(number) return math.floor(number / parts) + (place < number % parts and 1 or 0) end
 
@@ -36,8 +41,11 @@ local function answer(set)
       if set[i] and WHOLE[field] then set[i] = redis.call('HGET', meta, WHOLE[field]) end
     end
   end
+  set[#FIELDS + 1] = own
   return set
 end
+
+if place > 0 and ruling and ruling <= own then return answer(read_fields()) end
 
 local before = redis.call('HGET', meta, 'rate')
 for i = FIRST, #ARGV, 2 do
@@ -47,6 +55,10 @@ for i = FIRST, #ARGV, 2 do
     value = value ~= '' and share_of(field, value) or ''
   end
   set_field(field, value)
+end
+if parts > 1 and (ruling or (place == 0 and #ARGV >= FIRST)) then
+  own = place > 0 and ruling or math.max(own, ruling or 0) + 1
+  redis.call('HSET', meta, 'ruling', text(own))
 end
 local set = read_fields()
 if #ARGV < FIRST then return answer(set) end

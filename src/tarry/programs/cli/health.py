@@ -102,19 +102,20 @@ def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int)
             notes.append(f"{ready} for {waiting:.0f} s, and nobody waits for {'it' if now.ready == 1 else 'them'}")
     if now.dead:
         notes.append(f"{counted(now.dead, 'dead job')}; tarry list {name} --state dead")
-    notes += [*_too_large(client, parts, most_jobs, most_bytes), *_at_odds(client, parts)]
+    notes += [*_too_large(client, parts, most_jobs, most_bytes), *_at_odds(client, name, parts)]
     said = {"topic": name, "ok": well, "looked_at": found.looked_at, "notes": notes}
     return said, "; ".join(notes) or "all well", well
 
 
-def _at_odds(client: Client, parts: Sequence[TopicVerbs[Any]]) -> list[str]:
+def _at_odds(client: Client, name: str, parts: Sequence[TopicVerbs[Any]]) -> list[str]:
     """What a ``configure`` that was broken off leaves."""
     from tarry.verbs.jobs.ruling import rules
 
     said = [client.engine.run(rules(part.keys, part.share)) for part in parts]
     if all(one == said[0] for one in said):
         return []
-    return ["its partitions have different limits or defaults, for a configure was broken off: say it again"]
+    why = "its partitions have different limits or defaults, for a configure was broken off"
+    return [f"{why}: `tarry limit {name}` spreads what was said last, or say it again"]
 
 
 def _too_large(

@@ -111,7 +111,7 @@ def _rules(
     ours: list[bytes | None] = yield HERE, ruling.rules(here[0].keys, here[0].share)
     theirs: list[bytes | None] = yield THERE, ruling.rules(there[0].keys, there[0].share)
     rules = ruling.missing(theirs, ours, len(there))
-    for one in there if rules and not dry_run else ():
+    for one in reversed(there) if rules and not dry_run else ():  # the first last: it says whether it is done
         yield THERE, ruling.take_over(one.keys, rules, one.share)
     return tuple(name.decode() for name in rules)
 

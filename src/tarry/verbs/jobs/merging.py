@@ -10,7 +10,7 @@ from typing import Any
 
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.idea.calls import Flow
-from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Lateness, Limited, Stats
+from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Limited, Stats
 from tarry.verbs.jobs.shapes import Added
 
 
@@ -97,8 +97,3 @@ def checks(parts: list[Check]) -> Check:
         sum(part.leaving for part in parts),
         sum(part.schedules_leaving for part in parts),
     )
-
-
-def defaults(parts: list[Defaults]) -> Defaults:
-    """Each was told the whole, and answers it."""
-    return parts[0]

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, WrongKind, ask
-from tarry.verbs.jobs import looking, merging, options, putting, taking
+from tarry.verbs.jobs import looking, merging, options, putting, ruling, taking
 from tarry.verbs.jobs.durable import Durability, confirmed
 from tarry.verbs.jobs.face import AS_IT_IS, TopicVerbs, refuse_one
-from tarry.verbs.jobs.parting import Operation, Partitions, grouped, place_of
+from tarry.verbs.jobs.parting import Operation, Partitions, each, grouped, place_of
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.shapes import Added, Holding, IfExists, JobInfo, NewJob, Page, State
 from tarry.words import names
@@ -25,6 +25,8 @@ from tarry.words.rates import RateLike
 
 T = TypeVar("T")
 R = TypeVar("R")
+MOST_RULINGS = 3
+"""Two who rule at once may each see the other's; whoever comes next spreads what they left."""
 
 
 class RoutedVerbs(Partitions[T]):
@@ -225,10 +227,23 @@ class RoutedVerbs(Partitions[T]):
         max_lateness: Duration | None = AS_IT_IS,
     ) -> Operation[Defaults]:
         """Each partition keeps its share of the limits; what is said, and answered, is of the whole."""
-        return self._each(
-            lambda verbs: verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness),
-            merging.defaults,
-        )
+        given = ttr, max_attempts, keep, rate, burst, concurrency, max_lateness
+        return self._way(lambda only: only.configure(*given), lambda parts: self._rule(parts, given))
+
+    def _rule(self, parts: Sequence[TopicVerbs[T]], given: tuple[Any, ...]) -> Flow[Defaults]:
+        """The first is told, and the others follow: all that it has, so that nothing stays half-way. One that was told
+        something later, because a fail-over lost what the first knew, follows when the first has counted on from there."""
+        first, *rest = parts
+        ruled = yield from ask(ruling.rule(first.keys, first.share, ruling.said(len(parts), *given)))
+        for _ in range(MOST_RULINGS):
+            later = (yield from self._follow(rest, ruled)) if rest and ruled.number else 0
+            if not later:
+                break
+            ruled = yield from ask(ruling.rule(first.keys, first.share, (), later))
+        return ruled.defaults(len(parts))
+
+    def _follow(self, rest: Sequence[TopicVerbs[T]], ruled: ruling.Ruled) -> Flow[int]:
+        return each(rest, lambda verbs: ruling.follow(verbs.keys, verbs.share, ruled), max)
 
     def purge(self, state: State | None) -> Operation[int]:
         return self._each(lambda verbs: verbs.purge(state), sum)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, Reply, ask
@@ -28,8 +29,9 @@ from tarry.words.durations import (
 from tarry.words.keys import DEPARTING_PARTS, TopicKeys, with_departing
 from tarry.words.rates import RateLike
 
+T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))
-CONFIGURE = Script("topic/configure", args=("place", "parts"), item=("field", "value"))
+CONFIGURE = Script("topic/configure", args=("place", "parts", "ruling"), item=("field", "value"))
 FIELDS = ("ttr", "max_attempts", "keep", "rate", "burst", "concurrency", "max_lateness")
 """The options of a topic, as lua/topic/configure.lua answers them."""
 PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DEPARTING_PARTS)
@@ -70,7 +72,21 @@ def configure(
     """Sets what holds for jobs that say nothing else, and for all together. ``None`` takes a limit away; for the others
     it is the project's TTR, no limit of attempts, dead for ever. What is said is of the whole, and so is the answer; a
     partition keeps its ``share``. Raises ``BadInput`` for what cannot be divided."""
-    _, parts = share
+    items = said(share[1], ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
+    return _configure(keys, share, items, lambda reply: _defaults(reply, share[1]))
+
+
+def said(
+    parts: int,
+    ttr: Duration | None,
+    max_attempts: int | None,
+    keep: Duration | None,
+    rate: RateLike | None,
+    burst: int | None,
+    concurrency: int | None,
+    max_lateness: Duration | None,
+) -> list[bytes]:
+    """What is to be set, as it is stored: names and values in turn. Raises ``BadInput`` for what cannot be divided."""
     items: list[bytes] = []
     if ttr != AS_IT_IS:
         items += [b"ttr", b"%d" % (ttr_ms_of(ttr) * MILLISECOND) if ttr is not None else b""]
@@ -87,13 +103,45 @@ def configure(
     if max_lateness != AS_IT_IS:
         latest = latest_of(max_lateness)
         items += [b"max_lateness", b"%d" % latest if latest is not None else b""]
-    args = b"%d" % share[0], b"%d" % parts
-    return Call(CONFIGURE, keys, args, lambda reply: _defaults(reply, parts), items=items, alone=True)
+    return items
+
+
+def _configure(
+    keys: TopicKeys, share: Share, items: Sequence[bytes], decode: Callable[[Reply], T], ruling: int = 0
+) -> Call[T]:
+    args = b"%d" % share[0], b"%d" % share[1], b"%d" % ruling if ruling else b""
+    return Call(CONFIGURE, keys, args, decode, items=items, alone=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """What is set of the whole, as it is stored, in the order of ``FIELDS``; the first partition counts how often it was."""
+
+    words: tuple[bytes | None, ...]
+    number: int
+
+    def defaults(self, parts: int) -> Defaults:
+        return _defaults(self.words, parts)
+
+
+def rule(keys: TopicKeys, share: Share, items: Sequence[bytes], above: int = 0) -> Call[Ruled]:
+    """Of the first partition: what it is told, and what it has then, with a number above one that was met elsewhere."""
+    return _configure(keys, share, items, lambda reply: Ruled(tuple(reply[:-1]), reply[-1]), above)
+
+
+def follow(keys: TopicKeys, share: Share, first: Ruled) -> Call[int]:
+    """Another partition has what the first has, unless it was told something later: then its number, else 0."""
+    items = [word or b"" for pair in zip(map(str.encode, FIELDS), first.words, strict=True) for word in pair]
+
+    def decode(reply: Reply) -> int:
+        return int(reply[-1]) if tuple(reply[:-1]) != first.words else 0
+
+    return _configure(keys, share, items, decode, first.number)
 
 
 def rules(keys: TopicKeys, share: Share) -> Call[list[bytes | None]]:
     """What is set of the whole, as it is stored, in the order of ``FIELDS``."""
-    return Call(CONFIGURE, keys, (b"%d" % share[0], b"%d" % share[1]), list, alone=True)
+    return _configure(keys, share, (), lambda reply: list(reply[:-1]))
 
 
 def missing(there: Sequence[bytes | None], here: Sequence[bytes | None], parts: int) -> dict[bytes, bytes]:
@@ -114,9 +162,7 @@ def missing(there: Sequence[bytes | None], here: Sequence[bytes | None], parts: 
 
 def take_over(keys: TopicKeys, rules: Mapping[bytes, bytes], share: Share) -> Call[None]:
     """Sets what was set elsewhere."""
-    items = [word for pair in rules.items() for word in pair]
-    args = b"%d" % share[0], b"%d" % share[1]
-    return Call(CONFIGURE, keys, args, lambda _: None, items=items, alone=True)
+    return _configure(keys, share, [word for pair in rules.items() for word in pair], lambda _: None)
 
 
 def _rate(value: RateLike, parts: int) -> tuple[int, int]:
@@ -142,7 +188,7 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
 def _defaults(reply: Reply, parts: int) -> Defaults:
     ttr, limit, keep = (int(word) if word is not None else None for word in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
-    burst, concurrency, latest = (int(word) if word is not None else None for word in reply[4:])
+    burst, concurrency, latest = (int(word) if word is not None else None for word in reply[4:7])
     return Defaults(
         as_timedelta(ttr if ttr is not None else TTR_US),
         MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,
