@@ -145,6 +145,32 @@ def test_001_a_form_that_cannot_be_read_is_refused(say: Speaks, spoken: Served, 
     assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
 
 
+@pytest.mark.parametrize(
+    "id",
+    [
+        "²",
+        "007",
+        "٣",
+        "-0",
+        "+1",
+        "1_0",
+        f"{2**63}",
+        f"{-(2**63) - 1}",
+        "9" * 200,
+        "order",
+        7,
+        0,
+        -5,
+        2**63 - 1,
+        -(2**63),
+    ],
+)
+def test_001_an_id_is_a_number_only_as_a_number_is_written(say: Speaks, spoken: Served, id: str | int) -> None:
+    """Jobs of another origin may have any id; a number would be asked for under another one."""
+    spoken.run(client_of(spoken, "delay_controller").topic("t").add("tea", id=str(id)))
+    assert say("GET", "/delay/pop", params={"topic": "t"}).json()["id"] == id
+
+
 def test_001_other_methods_and_bodies(say: Speaks) -> None:
     assert say("GET", "/delay/finish", params={"jobId": 1}).status_code == 405
     assert say("HEAD", "/delay/pop", params={"topic": "t"}).status_code == 405, "it would take a job"

@@ -61,7 +61,7 @@ def text_of(body: Body) -> str:
 def header_number(headers: Mapping[str, str], name: str) -> int:
     """A number that an add of the same dialect kept with the job; 0 for a job of another origin."""
     text = headers.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def fields(text: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 SUCCESS = Plain(b"success", "text/plain;charset=UTF-8")
 _MS = timedelta(milliseconds=1)
+_NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
 
 
 class DelayAdd(Struct):
@@ -124,10 +126,11 @@ def table_of(namespace: str) -> Table:
         if not jobs:
             return Plain(b"null", "application/json")
         job = jobs[0]
-        id = int(job.id) if job.id.removeprefix("-").isdigit() else job.id
         message = None if job.body[0] == b"null" else by_id.text_of(job.body)
         delay = by_id.header_number(job.headers, "delayTime")
-        return ReservedJob(delay, id, message, job.attempt - 1, "RESERVED", job.topic, round(job.ttr / _MS))
+        return ReservedJob(
+            delay, _number(job.id), message, job.attempt - 1, "RESERVED", job.topic, round(job.ttr / _MS)
+        )
 
     @table.row("DELETE", "/delay/finish", may=CONSUME, asks=DelayId, gives=str, media="text/plain", namespace=namespace)
     async def finish(x: Exchange) -> Plain:
@@ -158,6 +161,13 @@ async def _said(x: Exchange) -> DelayAdd:
     except UnicodeDecodeError:
         raise BadInput("form: it is not UTF-8.") from None
     return msgspec.convert({**given, **form}, DelayAdd, strict=False)
+
+
+def _number(id: str) -> int | str:
+    """The number that an id is. One of another origin that is none, as written or for Java, stays the text that it is."""
+    if not _NUMBER.fullmatch(id) or not -(2**63) <= int(id) < 2**63:
+        return id
+    return int(id)
 
 
 def _span(ms: int, what: str) -> timedelta:
