@@ -47,6 +47,11 @@ def test_ruling_a_topic(api: Api, clock: Clock) -> None:
     api.post("/v1/topics/orders/pop", {}, 204)
     api.post("/v1/topics/orders/resume", None, 204)
     assert api.post("/v1/topics/orders/pause", {}) == {"until": None}
+    assert (
+        api("POST", "/v1/topics/orders/pause", {"for": "soon"})
+        .json()["detail"]
+        .startswith("for: 'soon' is no duration")
+    )
     api.post("/v1/topics/orders/resume", {}, 204)
     none = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}
     assert api.get("/v1/topics/orders/defaults") == none | {"ttr_ms": 60000, "max_attempts": 20, "keep_ms": 2592000000}

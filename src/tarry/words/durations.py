@@ -28,9 +28,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _UNITS = {"us": 1, "ms": MILLISECOND, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
 _UNITS["w"] = 7 * _UNITS["d"]
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)\s*")
-_PARTS = re.compile(rf"(?:{_PART.pattern})+")
-_ISO = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d|w)\s*", re.ASCII)
+_PARTS = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
+_ISO = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII)
 _HINT = 'give seconds, a timedelta, or text such as "10m", "1h30m" or "PT10M"'
 _TEXT_HINT = 'write seconds, or such as "10m", "1h30m" or "PT10M"'
 
@@ -67,7 +67,7 @@ def _parse(text: str, what: str) -> int:
     if iso and any(iso.groups()):
         return sum(_times(number or "0", _UNITS[unit]) for number, unit in zip(iso.groups(), "wdhms", strict=True))
     try:
-        number = float(text)
+        number = float(text) if text.isascii() else math.nan
     except ValueError:
         number = math.nan
     if math.isfinite(number):

@@ -16,7 +16,7 @@ RateLike = int | str | tuple[int, Duration]
 """What a user may write for a rate."""
 
 MOST, LONGEST_US = 1_000_000, 366 * DAY
-_TEXT = re.compile(r"(\d+)\s*/\s*(\S.*)")
+_TEXT = re.compile(r"(\d+)\s*/\s*(\S.*)", re.ASCII)
 _HINT = 'write "100/1m", (100, "1m"), or a number for so many a second'
 _TEXT_HINT = 'write "100/1m" or "5/s"'
 

@@ -67,7 +67,7 @@ def add(
         "ttr": ttr,
         "max_attempts": reading.limit(max_attempts),
         "headers": reading.headers(header),
-        "durability": int(durability) if durability is not None and durability.isdigit() else durability,
+        "durability": int(durability) if durability is not None and durability.isdecimal() else durability,
     }
     if file is None:
         if dry_run or limit is not None:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from tarry.clients.http.wire import answers, topic_answers, topic_models
 from tarry.clients.migrating import migrate_some
 from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table
+from tarry.words.durations import microseconds
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -123,6 +124,8 @@ async def check(x: Exchange) -> topic_answers.TopicCheck:
 )
 async def pause(x: Exchange) -> topic_answers.Paused:
     """Hands out nothing for a time, or until `resume`."""
+    if x.said.for_ is not None:
+        microseconds(x.said.for_, "for", least=1)  # refused by the name that it has here
     return topic_answers.Paused(await x.topic.pause(x.said.for_))
 
 
