@@ -95,6 +95,20 @@ def test_a_certificate_of_nobody_known_is_refused_in_words(secure: Secure) -> No
         client.topics()
 
 
+def test_who_speaks_no_tls_where_it_is_wanted_is_told_what_may_be_wrong(secure: Secure) -> None:
+    url = f"redis://localhost:{secure.port}"
+    words = "write rediss for redis"  # what the server answers, that, or that it cuts the line, is a matter of luck
+    with tarry.Client(url, patience=0.1) as client, pytest.raises(tarry.TarryError, match=words):
+        client.topics()
+
+    async def awaited() -> None:
+        async with tarry.AsyncClient(url, patience=0.1) as client:
+            await client.topics()
+
+    with pytest.raises(tarry.TarryError, match=words):
+        asyncio.run(awaited())
+
+
 def test_a_wrong_password_is_refused_in_words(secure: Secure) -> None:
     with tarry.Client(secure.url("wrong")) as client, pytest.raises(tarry.ServerUnfit, match="password") as told:
         client.topics()

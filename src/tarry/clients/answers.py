@@ -131,9 +131,8 @@ def given_up(fault: Fault, shown: str, spent: float, *, added: bool = False) -> 
     if isinstance(fault, Refused):
         return fault.error
     why = _why(fault, shown)
-    error = Unavailable(
-        f"The server at {shown} did not answer within {spent:.1f} s: {why}. The call is safe to repeat."
-    )
+    within = f" within {spent:.1f} s" if spent >= 0.05 else ""  # it was asked once
+    error = Unavailable(f"The server at {shown} did not answer{within}: {why}. The call is safe to repeat.")
     error.__cause__ = fault
     return error
 

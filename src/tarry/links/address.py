@@ -86,6 +86,7 @@ def find(url: str | None, environment: Mapping[str, str]) -> Address:
     _refuse_unknown_options(rest, scheme)
     if several := _SEVERAL.fullmatch(scheme):
         scheme = _SCHEMES.get(several[1], several[1])
+        _refuse_no_host(rest, several[2])
         if several[2] == "cluster":
             return Address("cluster", f"{scheme}://{rest}", _shown(given), views=views)
         return Address("sentinel", f"{scheme}://{_with_a_name(rest)}", _shown(given), views=views)
@@ -96,6 +97,8 @@ def find(url: str | None, environment: Mapping[str, str]) -> Address:
         raise BadInput(f"url: the scheme {scheme!r} is unknown; it is one of {_KNOWN}.")
     if scheme != "unix":
         _refuse_names_for_databases(rest)
+    elif not rest.partition("?")[0].rpartition("@")[2].strip("/"):
+        raise BadInput("url: it names no socket: unix:///run/valkey.sock.")
     return Address("server", f"{scheme}://{rest}", _shown(given))
 
 
@@ -157,6 +160,14 @@ def _with_a_name(rest: str) -> str:
             "url: behind the Sentinels stands the name of their master: redis+sentinel://host:26379/mymaster."
         )
     return rest
+
+
+def _refuse_no_host(rest: str, kind: str) -> None:
+    """The driver's own, which is this machine, may well be another server."""
+    hosts = rest.partition("?")[0].rpartition("@")[2].partition("/")[0].split(",")
+    if not all(host.rpartition(":")[0] if ":" in host else host for host in hosts):
+        like = "redis+cluster://host:6379" if kind == "cluster" else "redis+sentinel://host:26379/mymaster"
+        raise BadInput(f"url: it names no host, or leaves one out: {like}, or several with commas between them.")
 
 
 def _refuse_names_for_databases(rest: str) -> None:

@@ -10,6 +10,7 @@ Refused     the server will not do it, and says why.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import redis.exceptions as driver
 
@@ -45,10 +46,26 @@ class NoScript(Fault):
     pass
 
 
+class Unnamed(Later):
+    """A Sentinel watches others than the one that it was asked for."""
+
+    def __init__(self, wanted: str, watched: Iterable[str]) -> None:
+        self.wanted, self.watched = wanted, frozenset(watched)
+        super().__init__(f"no Sentinel that answers watches a master {wanted!r}, but {', '.join(sorted(self.watched))}")
+
+
 class Refused(Fault):
     def __init__(self, error: TarryError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+class Stranger(Refused):
+    """It is of another kind than the URL says."""
+
+
+class NoDatabase(Refused):
+    """It has not the database that the URL names."""
 
 
 TROUBLES = (Fault, driver.RedisError, OSError, EOFError)
@@ -62,14 +79,23 @@ _LATER = (
     driver.ClusterDownError,
     driver.TryAgainError,
 )
+_SLOT = re.compile(r"(?:MOVED |ASK )?(\d+) (\S*:\d+)")
 _IN_SCRIPT = re.compile(r"-((?:OOM|READONLY|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|NOPERM) .*)", re.S)
 WRONG_USER = "The server refused the user or password; correct the URL."
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+ONE_DATABASE = "A Cluster has one database, or with Valkey 9 as many as its `cluster-databases` says; leave its number out of the URL"
+_STRANGERS = {
+    "cluster support disabled": "What answers at this URL is no Cluster; use redis://host:port",
+    "unknown command .CLUSTER": "What answers at this URL is no Cluster",
+    "unknown command .SENTINEL": "What answers at this URL is no Sentinel; use redis://host:port",
+}
 _KNOWN_NOES = {
     "WRONGTYPE": "A key has another kind than it should: the name is something else's, choose another; or a newer version of tarry "
     "keeps the topic, upgrade this process",
+    r'got "\x15"': "What answers at this URL speaks TLS; write rediss for redis in the URL",
+    "WRONG_VERSION_NUMBER": "What answers at this URL speaks no TLS; write redis for rediss in the URL",
     "Protocol error": "What answers at this URL is no Redis or Valkey; correct the URL",
-    "cluster support disabled": "What answers at this URL is no Cluster; use redis://host:port",
+    "not allowed in cluster mode": ONE_DATABASE,
     UNTRUSTED: "The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=",
 }
 _NO_WAIT_HERE = "cannot be used with replica instances"
@@ -88,23 +114,41 @@ def meaning(error: BaseException, what: str = "the call", *, database: int = 0) 
     if isinstance(error, driver.ReadOnlyError) or text.startswith("READONLY") or _NO_WAIT_HERE in text:
         return Replica(text)
     if isinstance(error, _ELSEWHERE) or text.startswith(_ELSEWHERE_WORDS):
-        return Elsewhere(text)
+        return Elsewhere(_SLOT.sub(r"the slot \1 is at \2 now", text))
     if isinstance(error, driver.NoScriptError) or text.startswith("NOSCRIPT"):
         return NoScript(text)
     if isinstance(error, _LATER) or text.startswith(_LATER_WORDS):
         return Later(text)
-    if (no := _no(error, text)) is not None:
-        return Refused(no)
-    if "DB index is out of range" in text:
-        return Refused(
-            ServerUnfit(
-                f"The server has no database {database}, which the URL names; most have /0 to /15. Name another, or leave it "
-                "out, or raise the server's `databases`."
-            )
-        )
+    if (no := _of_another_kind(text, database) or _no(error, text)) is not None:
+        return no if isinstance(no, Refused) else Refused(no)
     if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError)):
         return Lost(text or type(error).__name__)
     return Refused(refusal(text) or ServerUnfit(f"The server failed at {what}: {text}"))
+
+
+def of_tls(fault: Fault, url: str) -> Fault:
+    """The same fault of a server that was never met, with what may be wrong: one side waits for TLS, and the other for none."""
+    text = str(fault)
+    if isinstance(fault, Lost) and url.startswith("rediss") and re.search("(?i)timeout|no answer|in time", text):
+        return Lost(f"{text}; if that port speaks no TLS, write redis for rediss in the URL")
+    if isinstance(fault, Lost) and url.startswith("redis:") and re.search("reset by peer|closed by server", text):
+        return Lost(f"{text}; if that port speaks TLS, write rediss for redis in the URL")
+    return fault
+
+
+def _of_another_kind(text: str, database: int) -> Refused | None:
+    """What is said by a server that is no such one as the URL means."""
+    for said, words in _STRANGERS.items():
+        if re.search(said, text):
+            return Stranger(ServerUnfit(f"{words}: {text.strip()}"))
+    if "DB index is out of range" not in text:
+        return None
+    return NoDatabase(
+        ServerUnfit(
+            f"The server has no database {database}, which the URL names; most have /0 to /15, a node of a Cluster has one. Name "
+            "another, or leave it out, or raise the server's `databases`."
+        )
+    )
 
 
 def _no(error: BaseException, text: str) -> TarryError | None:

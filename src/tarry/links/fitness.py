@@ -72,6 +72,8 @@ def judge(info: dict[str, str], save: str | None, scripting: str | None, *, clus
         warn(f"its maxmemory-policy is {policy}; noeviction is the one that never drops a key")
     if info.get("aof_enabled", "1") == "0" and save == "":
         warn("it has no persistence: a restart loses every job; set appendonly yes")
+    if info.get("redis_mode", info.get("server_mode")) == "sentinel":
+        verdict.refusals = ["it is a Sentinel; use redis+sentinel://host:port/name"]
     if info.get("cluster_enabled") == "1" and not cluster:
         refuse("it is a node of a Cluster; use redis+cluster://host:port")
     return verdict

@@ -22,7 +22,18 @@ from tarry.idea.patience import FIRST
 from tarry.links.address import FOR_SENTINELS, SENTINEL_PORT, Address
 from tarry.links.blocking import Server, sound
 from tarry.links.embedded.share import Share, join
-from tarry.links.faults import WRONG_USER, Fault, Later, Lost, Refused
+from tarry.links.faults import (
+    ONE_DATABASE,
+    WRONG_USER,
+    Fault,
+    Later,
+    Lost,
+    NoDatabase,
+    Refused,
+    Stranger,
+    Unnamed,
+    of_tls,
+)
 
 T = TypeVar("T")
 DEFAULT_PORT = 6379
@@ -71,11 +82,15 @@ class Topology:
             return self._nodes[slot_of(key)]
         return self._master or self.address.url
 
+    def shown_of(self, url: str) -> str:
+        """One of the servers, as it may be shown."""
+        return urlsplit(url).netloc.rpartition("@")[2] if self._nodes or self._master else self.shown
+
     def urls(self) -> dict[str, str]:
         """All servers: each as it may be shown, and its URL."""
         if not self._nodes:
             return {self.shown: self.url_of(b"")}
-        return {urlsplit(url).netloc.rpartition("@")[2]: url for url in dict.fromkeys(self._nodes)}
+        return {self.shown_of(url): url for url in dict.fromkeys(self._nodes)}
 
     def group_of(self, key: bytes) -> int:
         """Keys of one group can be waited for by one connection: all of them, or those of one slot."""
@@ -85,10 +100,16 @@ class Topology:
         """After a lost connection or a moved slot: look again, or start the embedded server again."""
         if self._share is not None:
             self._share.revive()
-        elif self.address.kind == "cluster":
-            self._nodes = [nodes[0] for nodes in slots(self.address.url, within_s)]
-        elif self.address.kind == "sentinel":
-            self._master = by_sentinels(self.address.url, _master, within_s)[0]
+            return
+        try:
+            if self.address.kind == "cluster":
+                self._nodes = [nodes[0] for nodes in slots(self.address.url, within_s)]
+            elif self.address.kind == "sentinel":
+                self._master = by_sentinels(self.address.url, _master, within_s)[0]
+        except Lost as fault:
+            if self._nodes or self._master:
+                raise
+            raise of_tls(fault, self.address.url) from fault
 
     def close(self) -> None:
         if self._share is not None:
@@ -152,7 +173,10 @@ def _master(name: str) -> tuple[tuple[bytes, ...], Callable[[Rows], list[Place]]
 
     def read(rows: Rows) -> list[Place]:
         found = [place for place in _that_are_up(rows, "master") if place[0] == name]
-        if not found:
+        watched = {row["name"] for row in rows}
+        if watched and name not in watched:
+            raise Unnamed(name, watched)
+        if not found:  # it is down; or a Sentinel knows none at all, as when it has just begun
             raise Later(f"no Sentinel names a master {name!r} that answers")
         return [found[0][1]]
 
@@ -193,7 +217,8 @@ def _first(
     *,
     named: bool = True,
 ) -> T:
-    """What the first of several servers answers that can. Raises ``ServerUnfit`` if one refused, else a ``Fault``."""
+    """What the first of several servers answers that can. Raises ``ServerUnfit`` if one refused, else a ``Fault``. That one is of
+    another kind is believed if nobody who answers says otherwise; that a master's name is wrong, if all answer and say so."""
     until = time.monotonic() + within_s
     faults: list[Fault] = []
     for at, url in enumerate(urls):
@@ -205,10 +230,18 @@ def _first(
             faults.append(fault)
         finally:
             server.close()
-    if refused := [fault.error for fault in faults if isinstance(fault, Refused)]:
+    spoken = [fault for fault in faults if not isinstance(fault, Lost)]
+    kin = [fault for fault in spoken if not isinstance(fault, Stranger)] or spoken
+    if any(isinstance(fault, NoDatabase) for fault in kin):  # Sentinels are asked without one
+        raise ServerUnfit(f"{ONE_DATABASE}.")
+    if refused := [fault.error for fault in kin if isinstance(fault, Refused)]:
         raise refused[0]
-    if spoken := [fault for fault in faults if not isinstance(fault, Lost)]:
-        raise spoken[0]
+    others = [fault for fault in faults if isinstance(fault, Unnamed)]
+    if others and len(others) == len(faults):
+        watched = ", ".join(sorted(frozenset().union(*[fault.watched for fault in others])))
+        raise ServerUnfit(f"The Sentinels watch no master {others[0].wanted!r}, but {watched}. Correct the URL.")
+    if kin:
+        raise kin[0]
     raise Lost(f"none of {len(faults)} that were asked where the servers are answered: {faults[-1]}")
 
 
@@ -217,7 +250,7 @@ def _hosts(parts: SplitResult, port: int) -> list[Place]:
     for host in parts.netloc.rpartition("@")[2].split(","):
         try:
             place = urlsplit(f"//{host}")
-            found.append((place.hostname or "localhost", place.port or port))
+            found.append((place.hostname or "", place.port or port))
         except ValueError:
             raise BadInput(f"url: {host!r} is no host and port.") from None
     return found

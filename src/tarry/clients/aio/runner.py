@@ -36,7 +36,7 @@ from tarry.idea.patience import Begun, Patience
 from tarry.links.address import Address
 from tarry.links.awaiting import Server
 from tarry.links.blocking import Replies, sound
-from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard
+from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard, of_tls
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -184,7 +184,8 @@ class Runner(Way):
                 continue
             then = getattr(errand.request, "then", None)
             if url not in self._servers and then is None:  # it is met first; a confirmation has a time of its own
-                self._bound(errand, Lost("it was not met in time"))
+                met = Lost("it was not met in time")
+                self._bound(errand, met if self._servers else of_tls(met, url))
             by_server.setdefault((url, then), []).append(errand)
         for (url, then), group in by_server.items():
             self._spawn(self._deliver(url, packed(group), then))

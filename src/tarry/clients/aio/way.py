@@ -15,7 +15,7 @@ from tarry.idea.patience import Begun, Patience
 from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.awaiting import Server
-from tarry.links.faults import Fault
+from tarry.links.faults import Fault, Lost, of_tls
 from tarry.links.topology import Topology
 
 R = TypeVar("R")
@@ -98,9 +98,11 @@ class Way:
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = await server.exchange(fitness.probe(key))
-            server.forbidden = fitness.check(replies, self._topology.shown, cluster=cluster, scripts=scripts)
-        except BaseException:
+            server.forbidden = fitness.check(replies, self._topology.shown_of(url), cluster=cluster, scripts=scripts)
+        except BaseException as fault:
             await server.close()
+            if isinstance(fault, Lost) and not self._servers:
+                raise of_tls(fault, url) from fault
             raise
         met = self._servers.setdefault(url if scripts else PLAIN + url, server)
         if met is not server:  # somebody else was first

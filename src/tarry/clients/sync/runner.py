@@ -29,7 +29,7 @@ from tarry.idea.patience import Begun, Patience
 from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.blocking import Replies, Server
-from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard
+from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard, of_tls
 from tarry.links.topology import Topology
 
 T = TypeVar("T")
@@ -251,10 +251,12 @@ class Runner:
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = server.exchange(fitness.probe(key), within_s=begun.hurry)
-            server.forbidden = fitness.check(replies, self._topology.shown, cluster=cluster, scripts=scripts)
+            server.forbidden = fitness.check(replies, self._topology.shown_of(url), cluster=cluster, scripts=scripts)
             met = self._servers.setdefault(url if scripts else PLAIN + url, server)
-        except BaseException:
+        except BaseException as fault:
             server.close()
+            if isinstance(fault, Lost) and not self._servers:
+                raise of_tls(fault, url) from fault
             raise
         if met is not server:  # another thread was first
             server.close()
