@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 import tarry
 from service.served import Served, serve
 from tarry.clients.testing import START_US, Clock, TestAsyncClient
+from tarry.programs.service.dialects import delay_queue
 from tarry.programs.service.settings import Dialects, Settings
+from tarry.verbs import tokens
 
 START_MS, START_S = START_US // 1000, START_US // 1_000_000
 Speaks = Callable[..., httpx.Response]
@@ -263,6 +266,48 @@ def test_go_bad_words(go: Any, spoken: Served, path: str, said: Any, message: st
     assert (found["code"], found["data"]) == (1, None)
     assert message is None or found["message"] == message
     assert spoken.run(client_of(spoken, "delay_queue").topics()) == []
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_go_any_method_will_do_as_in_the_original(say: Speaks, method: str) -> None:
+    assert say(method, "/push?what=ever", content=json.dumps(PUSH)).json() == {
+        "code": 0,
+        "message": "添加成功",
+        "data": None,
+    }
+    assert say(method, "/get", content=b'{"id": "15702398321"}').json()["data"]["topic"] == "order"
+
+
+def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**more: Any) -> tuple[Any, str, Any]:
+        answer = say("POST", "/push", **({"content": json.dumps(PUSH)} | more))
+        found = answer.json()
+        assert (answer.status_code, found["code"], found["data"]) == (200, 1, None)
+        assert answer.headers["content-type"] == "application/json"
+        return answer.headers.get("retry-after"), found["message"], answer.headers.get("connection")
+
+    assert "another origin" in refused(headers={"origin": "https://elsewhere.example"})[1]
+    assert "bytes" in refused(content=b"x" * (9 << 20))[1]
+    with monkeypatch.context() as patch:
+        patch.setattr(delay_queue, "_read", None)
+        assert refused()[1].startswith("The service failed")
+    client, bearers = client_of(spoken, "delay_queue"), list[Any]()
+    for scope in ("consume", "produce"):
+        text, id, record = tokens.make(os.urandom, (scope,), calls=0.01)
+        spoken.run(client.engine.run(tokens.keep(client.namespace, id, record)))
+        bearers.append({"headers": {"authorization": f"Bearer {text}"}})
+    spoken.call(spoken.door.ask_for_tokens, True)
+    assert "A token is needed" in refused()[1]
+    assert "no token of tarry" in refused(headers={"authorization": "Bearer tea"})[1]
+    assert "this needs produce or admin" in refused(**bearers[0])[1]
+    assert say("POST", "/push", content=json.dumps(PUSH), **bearers[1]).json()["code"] == 0
+    wait, said, _ = refused(**bearers[1])
+    assert "calls a second are used up" in said
+    assert int(wait) > 1
+    spoken.call(spoken.door.drain)
+    wait, said, connection = refused()
+    assert (wait, connection) == ("1", "close")
+    assert "about to end" in said
 
 
 @pytest.mark.parametrize(("delay", "ttr"), [(1, 1), (2**31, 86400)])

@@ -135,15 +135,17 @@ class Door:
         if self.board is not None and (page := self.board.spaces.find(scope)) is not None:
             show, inner = page
             return await show(inner, receive, send)
-        began, name, status = time.perf_counter(), "none", GONE
+        began, name, status, row = time.perf_counter(), "none", GONE, None
         try:
             row, found = self._find(scope)
             name = row.name
+            if self.draining and not row.while_draining:
+                raise Draining
             status = await self._exchange(Exchange(self, row, scope, receive, found), send)
         except Gone:
             pass
         except Exception as fault:  # noqa: BLE001  # whatever it is, the client is told
-            status = await self._refuse(fault, send)
+            status = await self._refuse(fault, row, send)
         finally:
             self.measures.request(name, status, time.perf_counter() - began)
 
@@ -159,12 +161,12 @@ class Door:
         method = scope["method"]
         row = rows.get(method)
         if row is None:
+            row = next((one for one in rows.values() if one.any_method), None)
+        if row is None:
             row = rows.get("GET")
             allowed = {*rows, "HEAD"} if row is not None and row.head else {*rows}
             if row is None or method != "HEAD" or not row.head:
                 raise WrongMethod(allow=", ".join(sorted(allowed)))
-        if self.draining and not row.while_draining:
-            raise Draining
         return row, found
 
     async def _exchange(self, x: Exchange, send: Send) -> int:
@@ -206,10 +208,13 @@ class Door:
             await x.held(pour())
         await send({"type": "http.response.body", "body": b""})
 
-    async def _refuse(self, fault: Exception, send: Send) -> int:
+    async def _refuse(self, fault: Exception, row: Row | None, send: Send) -> int:
         problem, headers = problem_of(fault)
         if self.draining:
             headers.append((b"connection", b"close"))
+        if row is not None and row.refused is not None:
+            await _send(send, row.status, JSON, _encode(row.refused(problem)), headers)
+            return row.status
         await _send(send, problem.status, MEDIA, _encode(problem), headers)
         return problem.status
 

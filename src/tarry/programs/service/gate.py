@@ -95,7 +95,11 @@ class Gate:
         elif row.may:
             x.passed = found = await self._pass_of(x.headers.get(b"authorization", b""))
             if row.may.isdisjoint(found.token.record.scopes):
-                raise Forbidden(f"This token has the scope {', '.join(found.token.record.scopes)}; this needs another.")
+                has, needs = (
+                    ", ".join(found.token.record.scopes),
+                    " or ".join(one for one in tokens.SCOPES if one in row.may),
+                )
+                raise Forbidden(f"This token has the scope {has}; this needs {needs}.")
             if named is not None and named != found.namespace:
                 raise Forbidden(f"This token is of the namespace {found.namespace!r}, not of {named!r}.")
             x.namespace = found.namespace

@@ -160,6 +160,8 @@ def _responses(row: Row) -> dict[str, Any]:
 
 def codes_of(row: Row) -> list[str]:
     """The codes of every problem that a row can answer."""
+    if row.refused is not None:
+        return []
     limits = ("too_large", "too_slow") if row.takes is not None else ()
     return list(dict.fromkeys((*ALWAYS, *(GUARDED if row.may else ("not_allowed",)), *limits, *row.refuses)))
 

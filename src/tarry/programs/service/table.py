@@ -26,6 +26,7 @@ from tarry.errors import BadInput
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.problems import Problem
 
 Scope = Literal["view", "produce", "consume", "admin"]
 PRODUCE: frozenset[Scope] = frozenset({"produce", "admin"})
@@ -82,6 +83,10 @@ class Row:
     jobs: Callable[[Any], int] | None = None
     """How many jobs a body of the model puts in or asks for, for limits; one, where nothing is said."""
     while_draining: bool = False
+    any_method: bool = False
+    """It is asked by whatever method; the documents show this one."""
+    refused: Callable[[Problem], Any] | None = None
+    """What is answered, with 200, in the place of a problem: for clients that know no other status."""
     head: bool = True
     """A GET that changes nothing, and so answers HEAD too."""
     namespaced: bool = True

@@ -1,4 +1,4 @@
-"""The Go implementation of Youzan's design (ouqiang/delay-queue): JSON in and out, always 200, seconds.
+"""The Go implementation of Youzan's design (ouqiang/delay-queue): JSON in and out, always 200, by any method, seconds.
 
 {"code": 0, "message": "操作成功", "data": …}       0: done, 1: not; the words are the original's
 """
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from tarry.errors import BadInput, TarryError
+from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, replacing
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Handler, Scope, Table
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.problems import Problem
 
 WAIT_S = 178
 LONGEST_DELAY_S, LONGEST_TTR_S = 2**31, 86_400
@@ -45,6 +46,10 @@ class JobId(Struct):
     """Which job."""
 
     id: str | None = None
+
+
+class Nothing(Struct):
+    """The query, which is read over."""
 
 
 class Reply(Struct):
@@ -120,26 +125,28 @@ def table_of(namespace: str) -> Table:
             may=may,
             takes=type(request),
             by_hand=True,
+            asks=Nothing,
             gives=Reply,
+            any_method=True,
+            refused=_refused,
             namespace=namespace,
-            refuses=("too_large",),
             example=Example(request, answer),
-        )(_careful(handler, type(request)))
+        )(_given(handler, type(request)))
     return table
 
 
-def _careful(handler: Any, model: type[Struct]) -> Handler:
-    """What is refused is a reply too."""
+def _refused(problem: Problem) -> Reply:
+    """Whatever is refused, and whoever refuses it: no client of this dialect looks at another status than 200."""
+    return Reply(1, problem.detail)
 
+
+def _given(handler: Any, model: type[Struct]) -> Handler:
     @wraps(handler)
-    async def careful(x: Exchange) -> Reply:
-        try:
-            reply: Reply = await handler(x, _read(await x.read(), model))
-        except TarryError as fault:
-            return Reply(1, " ".join(str(fault).split()))
+    async def given(x: Exchange) -> Reply:
+        reply: Reply = await handler(x, _read(await x.read(), model))
         return reply
 
-    return careful
+    return given
 
 
 def _read(raw: bytes, model: Any) -> Any:
