@@ -14,12 +14,6 @@ from constellations import MASTER, sentinels
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
 
-def test_a_name_that_nobody_knows_is_said(sentinel_url: str) -> None:
-    url = sentinel_url.replace("tarry-master", "nobody")
-    with tarry.Client(url, patience="100ms") as client, pytest.raises(tarry.Unavailable, match="'nobody'"):
-        client.topics()
-
-
 def test_master_and_sentinels_have_passwords_of_their_own() -> None:
     mine, theirs = "m@st/er", "w@tch:er"
     with sentinels() as own:
