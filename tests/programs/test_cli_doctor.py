@@ -150,7 +150,9 @@ def test_the_doctor_looks_at_every_node_of_a_cluster(
 
 
 @pytest.mark.otherserver
-@pytest.mark.parametrize("words", ["stats", "workers", "top", "list orders", "check orders", "purge orders --dry-run"])
+@pytest.mark.parametrize(
+    "words", ["stats", "workers", "top", "histogram orders", "list orders", "check orders", "purge orders --dry-run"]
+)
 def test_every_look_works_on_a_cluster(
     cluster_nodes: list[tuple[str, int]], answers: Answers, namespace: str, words: str
 ) -> None:

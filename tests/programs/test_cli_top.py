@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from datetime import timedelta
 from io import StringIO
 
 from rich.console import Console, RenderableType
@@ -31,6 +32,26 @@ def test_top_draws_the_line_of_time(client: tarry.Client, cli: Cli, answers: Ans
     assert seen["time_line"]["later"] == 1
     assert [sum(stretch["counts"]) for stretch in seen["time_line"]["stretches"]] == [1, 1, 1, 1]
     assert cli("top", "--once", url=cli_url(client)).returncode == 0
+
+
+def test_a_histogram_says_how_many_are_due_when(client: tarry.Client, cli: Cli, answers: Answers) -> None:
+    orders = client.topic("orders")
+    orders.add_many([1, 2, 3, 4], delay="15m")
+    for delay in ("25m", "26m", "2h"):
+        orders.add(1, delay=delay)
+    said = cli("histogram", "orders", "--span", "30m", "--buckets", "3").stdout.splitlines()
+    assert said == [
+        "orders  6 due within 30m from 0s on  before 0  after 1",
+        "     0s  0",
+        f"    10m  {'█' * 50} 4",
+        f"    20m  {'█' * 25} 2",
+    ]
+    [found] = answers("histogram", "orders", "--past", "1h", "--span", "2h", "--buckets", "2")
+    assert (found["topic"], found["counts"], found["width_ms"], found["after"]) == ("orders", [0, 6], 3_600_000, 1)
+    moment = (orders.stats().now + timedelta(minutes=90)).isoformat()
+    [later] = answers("histogram", "orders", "--start", moment, "--buckets", "1")
+    assert (later["before"], later["counts"]) == (6, [1])
+    assert cli("histogram", "no-such-topic", "--buckets", "1").stdout.splitlines()[1] == "    0s  0"
 
 
 def test_top_tells_rates_and_how_late_the_last_ones_were(valkey_url: str, namespace: str) -> None:

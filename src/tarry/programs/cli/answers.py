@@ -123,6 +123,12 @@ def crew(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
     }
 
 
+def histogram(topic: str, found: Histogram) -> dict[str, Any]:
+    from tarry.clients.http.wire.topic_answers import topic_histogram
+
+    return {"topic": topic, **data(topic_histogram(found))}
+
+
 def time_line(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]:
     """How many jobs are due when."""
     return {

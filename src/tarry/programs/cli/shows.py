@@ -1,4 +1,4 @@
-"""What is watched: ``top`` and ``demo``."""
+"""What is watched: ``histogram``, ``top`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tarry.programs.cli.register import AnyTopics, verb
+from tarry.programs.cli.register import AnyTopics, TopicName, verb
 from tarry.programs.cli.session import WAITING, Session
 from tarry.programs.cli.workers import of_topics
 
@@ -19,6 +19,23 @@ if TYPE_CHECKING:
     from tarry.programs.cli.time_line import Look
 
 FRAME_S = 1.0
+
+
+@verb()
+def histogram(
+    session: Session,
+    topic: TopicName,
+    start: Annotated[str, typer.Option(help="From so long after now on, or a moment.")] = "0",
+    past: Annotated[str, typer.Option(help="From so long before now on.")] = "0",
+    span: Annotated[str, typer.Option(help="How long a time.")] = "1h",
+    buckets: Annotated[int, typer.Option(help="In how many parts.")] = 20,
+) -> None:
+    """How many jobs are due when."""
+    from tarry.programs.cli import answers, reading, time_line
+
+    begin = reading.moment(start, "start") if "-" in start[1:] else start
+    found = session.topic(topic).histogram(start=begin or start, span=span, buckets=buckets, past=past)
+    session.tell(answers.histogram(topic, found), "\n".join(time_line.lying(topic, found)))
 
 
 @verb()

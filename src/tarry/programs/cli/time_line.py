@@ -1,4 +1,4 @@
-"""``tarry top``: the line of time, drawn in the terminal.
+"""``tarry top``: the line of time, drawn in the terminal. ``tarry histogram``: a part of it, with its numbers.
 
     orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late 0.9ms, p99 2.1ms  2 workers, 20 of 100 busy
             ▁●▃▅█▂▁  ▁▂▃▂▁        │▁▂▁▁▂▁▁▁            │▁     ▁         │▶
@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -34,6 +35,7 @@ STRETCHES = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 18), ("ne
 """Name, from when on, until when, columns."""
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 MOST_WORKERS = 20
+LONGEST_BAR = 50
 BETWEEN, INDENT = "  ", "    "
 STATES = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "red"}
 
@@ -141,6 +143,20 @@ def _line(seen: Look) -> RenderableType:
         names.append(f"{f'{name} {sum(part.counts)}':<{len(part.counts) + 1}}", "dim")
     names.append(f"later {seen.stretches[-1].after}", "dim")
     return Group(bars.append("▶", "dim"), names)
+
+
+def lying(topic: str, found: Histogram) -> Iterator[str]:
+    """A histogram with its numbers, a line for each bucket: when it begins, from now."""
+    from tarry.words.durations import as_text
+
+    micro = timedelta(microseconds=1)
+    begins = [as_text((found.start - found.now + i * found.width) // micro) for i in range(len(found.counts))]
+    wide, top = max(map(len, begins)), max(found.counts)
+    span = as_text(len(begins) * found.width // micro)
+    yield f"{topic}  {sum(found.counts)} due within {span} from {begins[0]} on  before {found.before}  after {found.after}"
+    for begin, count in zip(begins, found.counts, strict=True):
+        bar = "█" * math.ceil(count / top * LONGEST_BAR) if count else ""
+        yield f"{INDENT}{begin:>{wide}}  {bar}{' ' if bar else ''}{count}"
 
 
 def _bars(counts: Sequence[int], top: int) -> str:
