@@ -13,6 +13,9 @@ import servers
 import zookeepers
 from tarry.links.embedded.launch import Running
 
+# Stories say what they found when it is not what they expect, whoever tells them first.
+pytest.register_assert_rewrite("everywhere.jobs", "everywhere.queues", "everywhere.world")
+
 # Half of the suite runs in the background of a shell, which switches Ctrl-C off, for its children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""The kinds of server that programs are tried on; and the stories say what they found when it is not what they expect."""
+"""The kinds of server that programs are tried on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import itertools
 import os
 
 import pytest
-
-pytest.register_assert_rewrite("everywhere.jobs", "everywhere.queues", "everywhere.world")
 
 ALONE = "valkey"
 PLACES = [
