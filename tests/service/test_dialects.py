@@ -122,6 +122,32 @@ def test_001_bad_words(say: Speaks, spoken: Served, method: str, path: str, para
     assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ('{"message": 5}', "5"),
+        ('{"message": 1.50 }', "1.50"),
+        ('{"message": true}', "true"),
+        ('{"message": null, "delayTime": null, "ttrTime": null}', None),
+        ('{"message": "5", "delayTime": "0", "unknown": [1]}', "5"),
+    ],
+)
+def test_001_json_is_read_as_jackson_reads_it(say: Speaks, said: str, message: str | None) -> None:
+    answer = say("POST", "/delay/add?topic=t&id=9", content=said.encode(), headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["jodId"]) == (200, 9)
+    job = say("GET", "/delay/pop", params={"topic": "t"}).json()
+    assert (job["message"], job["delayTime"], job["ttrTime"]) == (message, 0, 60_000)
+
+
+@pytest.mark.parametrize(
+    "said", ['{"message": {"a": 1}}', '{"message": [1]}', '{"delayTime": "x"}', "", "[]", '{"topic']
+)
+def test_001_json_that_jackson_refuses(say: Speaks, spoken: Served, said: str) -> None:
+    answer = say("POST", "/delay/add?id=9", content=said.encode(), headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
+
+
 def test_001_a_form_of_many_parts_is_a_form(say: Speaks) -> None:
     """As ``curl -F`` and browsers send it."""
     fields = {"id": "9", "topic": "測試", "message": 'tag "9"\r\nand more', "delayTime": "0"}
@@ -318,7 +344,7 @@ def test_go_the_limits_are_within(go: Any, delay: int, ttr: int) -> None:
 # ── article 004 ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "form", "parts"])
 def test_004_a_message_moves_to_the_blocking_queue(
     say: Speaks, spoken: Served, clock: Clock, valkey_url: str, method: str
 ) -> None:
@@ -326,7 +352,13 @@ def test_004_a_message_moves_to_the_blocking_queue(
     assert name is not None
     client = spoken.door.clients[spoken.door.settings.namespaces[0]]
     for value, delay in (("AAAA", 20), ("BBBB", 5)):
-        answer = say(method, "/delayed/message", params={"delay": delay, "value": value})
+        fields = {"delay": str(delay), "value": value}
+        forms: dict[str, Any] = {
+            "form": {"data": fields},
+            "parts": {"files": {name: (None, text) for name, text in fields.items()}},
+        }
+        way = forms.get(method, {"params": fields})
+        answer = say("POST" if method in forms else method, "/delayed/message", **way)
         assert (answer.status_code, answer.text) == (200, "")
     import redis
 
@@ -347,6 +379,13 @@ def test_004_a_message_moves_to_the_blocking_queue(
 )
 def test_004_bad_words(say: Speaks, params: Any) -> None:
     assert say("GET", "/delayed/message", params=params).status_code == 400
+
+
+def test_004_other_bodies_and_what_spring_answers_itself(say: Speaks) -> None:
+    assert say("POST", "/delayed/message", json={"delay": 5, "value": "x"}).status_code == 415
+    assert say("POST", "/delayed/message", data={"delay": "5"}).status_code == 400
+    asked = say("OPTIONS", "/delayed/message", params={"delay": 5, "value": "x"})
+    assert (asked.status_code, asked.headers["allow"]) == (405, "DELETE, GET, HEAD, PATCH, POST, PUT")
 
 
 def test_dialects_need_not_be_spoken(valkey_url: str) -> None:

@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from tarry.errors import BadInput
-from tarry.programs.service.dialects import by_id, replacing
-from tarry.programs.service.problems import WrongMedia
+from tarry.programs.service.dialects import by_id, forms, replacing
 from tarry.programs.service.replies import Plain
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+TEXTS = ("topic", "message")
 SUCCESS = Plain(b"success", "text/plain;charset=UTF-8")
 _MS = timedelta(milliseconds=1)
 _NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
@@ -148,19 +147,24 @@ def table_of(namespace: str) -> Table:
 
 
 async def _said(x: Exchange) -> DelayAdd:
-    media, raw = x.media(), await x.read()
-    given = by_id.fields(x.scope["query_string"].decode())
-    if media == "application/json":
-        found = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
-        return msgspec.convert({**given, **found}, DelayAdd, strict=False)
-    if raw and media not in FORMS:
-        raise WrongMedia("A job's fields stand in the query, in a form or in JSON.")
-    try:
-        parts = media == "multipart/form-data"
-        form = by_id.multipart(x.headers[b"content-type"], raw) if parts else by_id.fields(raw.decode())
-    except UnicodeDecodeError:
-        raise BadInput("form: it is not UTF-8.") from None
-    return msgspec.convert({**given, **form}, DelayAdd, strict=False)
+    given: dict[str, Any]
+    if x.media() == "application/json":
+        given = {**forms.query(x), **_of_json(await x.read())}
+    else:
+        given = {**await forms.fields(x)}
+    return msgspec.convert(given, DelayAdd, strict=False)
+
+
+def _of_json(raw: bytes) -> dict[str, Any]:
+    """As Jackson reads it: a number in the place of a text is the text, null in the place of a number is 0."""
+    found = msgspec.json.decode(raw or b"{}", type=dict[str, msgspec.Raw])
+    given = {name: _text(value) if name in TEXTS else msgspec.json.decode(value) for name, value in found.items()}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _text(value: msgspec.Raw) -> Any:
+    decoded, text = msgspec.json.decode(value), bytes(value).decode().strip()
+    return text if isinstance(decoded, (int, float)) else decoded
 
 
 def _number(id: str) -> int | str:

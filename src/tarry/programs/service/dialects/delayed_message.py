@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 from msgspec import Meta, Struct
 
+from tarry.programs.service.dialects import forms
+from tarry.programs.service.problems import WrongMethod
 from tarry.programs.service.replies import Plain
 from tarry.programs.service.sharing import open_queue
 from tarry.programs.service.table import PRODUCE, Example, Table
@@ -22,22 +25,42 @@ class DelayedMessage(Struct):
     value: str
 
 
+class DelayedMessageQuery(Struct):
+    """The same, where it may stand in a form."""
+
+    delay: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    value: str | None = None
+
+
 def table_of(namespace: str, queue: str, codec: str) -> Table:
     """The rows, for a queue. A token is one of the service's first namespace."""
     codec_for(codec)  # refuses an unknown one now
     table = Table("delayed")
-    path, options = "/delayed/message", {"asks": DelayedMessage, "namespace": namespace, "head": False}
+    path, options = "/delayed/message", {"gives": str, "media": "text/plain", "namespace": namespace}
 
-    @table.row("GET", path, may=PRODUCE, gives=str, media="text/plain", example=Example(), **options)
-    async def message(x: Exchange) -> Plain:
-        """Article 004: offers a text to the delayed queue."""
+    async def offer(x: Exchange, said: DelayedMessage) -> Plain:
         x.door.gate.count(x, 1)
-        await open_queue(x, queue, codec).offer(x.asked.value, x.asked.delay)
+        await open_queue(x, queue, codec).offer(said.value, said.delay)
         return Plain(b"", "text/plain;charset=UTF-8")
 
-    @table.row("POST", path, may=PRODUCE, gives=str, media="text/plain", **options)
+    @table.row("GET", path, may=PRODUCE, asks=DelayedMessage, head=False, example=Example(), **options)
+    async def message(x: Exchange) -> Plain:
+        """Article 004: offers a text to the delayed queue."""
+        return await offer(x, x.asked)
+
+    @table.row(
+        "POST",
+        path,
+        may=PRODUCE,
+        asks=DelayedMessageQuery,
+        any_method=True,
+        refuses=("wrong_media", "too_large"),
+        **options,
+    )
     async def message_by_post(x: Exchange) -> Plain:
-        """Article 004: the same by POST; its controller asks for no method."""
-        return await message(x)  # type: ignore[no-any-return]
+        """Article 004: the same by any other method; its controller asks for none. The fields may stand in a form."""
+        if x.scope["method"] == "OPTIONS":  # Spring answers it itself
+            raise WrongMethod(allow="DELETE, GET, HEAD, PATCH, POST, PUT")
+        return await offer(x, msgspec.convert(await forms.fields(x), DelayedMessage, strict=False))
 
     return table
