@@ -14,8 +14,8 @@ import tarry
 from constellations import port_of, told, until
 from tarry.idea.calls import Unconfirmable
 from tarry.links.embedded.launch import Running
-from tarry.verbs.jobs import durable
-from tarry.verbs.jobs.durable import confirmation
+from tarry.verbs.jobs import durable, putting
+from tarry.verbs.jobs.durable import confirmation, confirmed
 from tarry.verbs.jobs.options import PLAIN
 
 
@@ -63,6 +63,18 @@ def test_many_awaited_adds_are_confirmed_together(pair: Any) -> None:
     calls = [int(told(master, "INFO", "commandstats")["cmdstat_wait"].split(",")[0].removeprefix("calls="))]
     calls.append(int(before.get("cmdstat_wait", "calls=0,").split(",")[0].removeprefix("calls=")))
     assert calls[0] - calls[1] < 20, "those that leave together are confirmed together"
+
+
+@pytest.mark.parametrize("durability", ["replicated", "fsynced"])
+def test_a_replica_that_was_a_master_a_moment_ago_is_not_unfit(
+    pair: Any, durability: Any, kind: str, ways: Any
+) -> None:
+    """It is asked for nothing that only a master confirms, but where the master is."""
+    _, replica = pair
+    way = ways(kind, url_of(replica), imaginary=False, patience=0.05)
+    call = confirmed(putting.add(way.topic("orders").verbs.desk, "tea"), durability)
+    with pytest.raises(tarry.Unavailable, match="it is a replica, which takes no writes"):
+        way.do(way.client.engine.runner, "perform", call)
 
 
 @pytest.mark.slow
