@@ -29,7 +29,7 @@ from tarry.clients.answers import (
     with_its_key,
     words_of,
 )
-from tarry.clients.sync.runner import PLAIN
+from tarry.clients.sync.way import PLAIN
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Confirmation, Flow, Reply, Request, Transaction
 from tarry.idea.patience import Begun, Patience

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from tarry.clients.answers import given_up, tell_of_patience
-from tarry.clients.sync.runner import PLAIN, announce
+from tarry.clients.sync.way import PLAIN, announce
 from tarry.errors import BadInput
 from tarry.idea.patience import Begun, Patience
 from tarry.links import fitness

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import random
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.answers import (
@@ -23,33 +20,22 @@ from tarry.clients.answers import (
     with_its_key,
     words_of,
 )
+from tarry.clients.sync.way import PLAIN, Way
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call, Command, Confirmation, Flow, Request, Transaction
 from tarry.idea.patience import Begun, Patience
-from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.blocking import Replies, Server
-from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard, of_tls
-from tarry.links.topology import Topology
+from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard
 
 T = TypeVar("T")
-PLAIN = "plain "
-"""Before the URL of a server that was met for plain commands, and may run no scripts."""
-UNLIMITED = -1.0
-logger = logging.getLogger("tarry")
 
 
-class Runner:
-    """One client's way to its servers."""
+class Runner(Way):
+    """What one client asks of its servers."""
 
     def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
-        self._topology = Topology(address)
-        self._patience = patience
-        self._lock = threading.Lock()
-        self._servers: dict[str, Server] = {}
-        self._open = False
-        self._refreshed_at = 0.0
-        self._pid = os.getpid()
+        super().__init__(address, patience)
         self.clock = clock
 
     # ── one request ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,6 +137,20 @@ class Runner:
             result: T = end.value
             return result
 
+    def each(self, ask: Callable[[Server], T]) -> dict[str, T]:
+        """Asks every server, and answers by the place where it is. Raises a ``TarryError``."""
+        found: dict[str, T] = {}
+        begun = self._patience.begin(time.monotonic)
+        while True:
+            try:
+                self._begin(begun)
+                for shown, url in self._topology.urls().items():
+                    if shown not in found:
+                        found[shown] = ask(self._known(url, begun))
+                return found
+            except Fault as fault:
+                self._hold_on(fault, begun)
+
     def _rescue(self, request: Any) -> Any:
         def give_back(replies: Replies) -> None:
             if not isinstance(replies[0], Fault):
@@ -172,118 +172,6 @@ class Runner:
         if begun.tries > 1 or isinstance(fault, Elsewhere):
             with suppress(Unavailable, Fault):  # still nobody there: patience decides
                 self.refresh(within_s=begun.left)
-
-    # ── servers ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def server_of(self, key: bytes, begun: Begun | None = None) -> Server:
-        """The server that has a key; found, and judged, when it is first asked for."""
-        begun = begun or self._patience.begin(time.monotonic)
-        self._begin(begun)
-        return self._known(self._topology.url_of(key), begun, key)
-
-    def each(self, ask: Callable[[Server], T]) -> dict[str, T]:
-        """Asks every server, and answers by the place where it is. Raises a ``TarryError``."""
-        found: dict[str, T] = {}
-        begun = self._patience.begin(time.monotonic)
-        while True:
-            try:
-                self._begin(begun)
-                for shown, url in self._topology.urls().items():
-                    if shown not in found:
-                        found[shown] = ask(self._known(url, begun))
-                return found
-            except Fault as fault:
-                self._hold_on(fault, begun)
-
-    def _known(self, url: str, begun: Begun, key: bytes = b"") -> Server:
-        server = self._servers.get(url)
-        return server if server is not None else self._meet(url, begun, key)
-
-    def group_of(self, key: bytes) -> int:
-        return self._topology.group_of(key)
-
-    def node_of(self, key: bytes) -> str:
-        """The same for keys that lie on one server at the moment. Raises a ``Fault``."""
-        self._begin(self._patience.begin(time.monotonic))
-        return self._topology.url_of(key)
-
-    def refresh(self, since: float | None = None, within_s: float | None = None) -> None:
-        """Looks where the servers are, unless somebody else has looked ``since`` then; for no longer than patience, or than
-        is left of it. Raises a ``Fault``."""
-        within_s = self._patience.longest_s if within_s is None else within_s
-        until = time.monotonic() + within_s
-        with self._in_turn(within_s):
-            if since is None or self._refreshed_at <= since:
-                self._refreshed_at = time.monotonic()
-                self._topology.refresh(until - time.monotonic())
-
-    @contextmanager
-    def _in_turn(self, within_s: float) -> Generator[None]:
-        """One thread looks for the servers, and others wait for it no longer than they may."""
-        lock = self._lock
-        if not lock.acquire(timeout=within_s):
-            raise Lost("another thread still looks for the servers")
-        try:
-            yield
-        finally:
-            lock.release()
-
-    def _begin(self, begun: Begun) -> None:
-        if self._open and self._pid == os.getpid():
-            return
-        if self._pid != os.getpid():
-            self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
-        embedded = self._topology.address.kind == "embedded"
-        with self._in_turn(UNLIMITED if embedded else begun.left):
-            if self._pid != os.getpid():
-                self._pid = os.getpid()
-                for server in self._servers.values():
-                    server.forget()
-            if not self._open:
-                self._topology.open(begun.left)
-                self._open = True
-                announce(self._topology)
-        if embedded:
-            begun.anew()  # it was started, which has limits of its own
-
-    def _meet(self, url: str, begun: Begun, key: bytes = b"", *, scripts: bool = True) -> Server:
-        server = Server(url, self._patience.longest_s)
-        cluster = self._topology.address.kind == "cluster"
-        try:
-            replies = server.exchange(fitness.probe(key), within_s=begun.hurry)
-            server.forbidden = fitness.check(replies, self._topology.shown_of(url), cluster=cluster, scripts=scripts)
-            met = self._servers.setdefault(url if scripts else PLAIN + url, server)
-        except BaseException as fault:
-            server.close()
-            if isinstance(fault, Lost) and not self._servers:
-                raise of_tls(fault, url) from fault
-            raise
-        if met is not server:  # another thread was first
-            server.close()
-        return met
-
-    def close(self) -> None:
-        if self._pid == os.getpid():
-            for server in self._servers.values():
-                server.close()
-        self._servers = {}
-        self._topology.close()
-        self._open = False
-
-
-_announced = False
-
-
-def announce(topology: Topology) -> None:
-    """Says once a process that nobody gave a URL."""
-    global _announced
-    if topology.address.by_default and not _announced:
-        _announced = True
-        logger.warning(
-            "No URL was given: using the embedded server in %s, for this user on this machine only. "
-            "Set TARRY_URL to share a server.",
-            topology.shown.removesuffix(" (embedded)"),
-        )
 
 
 def _try(then: Confirmation, server: Server) -> None:
