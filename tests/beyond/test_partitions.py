@@ -119,6 +119,19 @@ def test_who_waits_is_served_from_whatever_partition(face: Any, topic: Any, cloc
         told(face, story())
 
 
+def test_of_what_a_holder_has_no_more_than_so_many_are_given_back(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add_many(range(40))
+        while await topic.pop_many(10):
+            pass
+        mine = topic.verbs.holder.decode()
+        assert await topic.release_holder(mine, limit=3) == 3
+        assert (await topic.stats()).ready == 3
+        assert await topic.release_holder(mine, limit=100) == 37
+
+    told(face, story())
+
+
 def test_partitions_are_drained_alike(face: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(1000)])

@@ -140,7 +140,21 @@ class RoutedVerbs(Partitions[T]):
         return self.over(self._split(jobs, lambda job: job.id, give))
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Operation[int]:
-        return self._each(lambda verbs: verbs.release_holder(holder, count, limit), sum)
+        if limit is None:
+            return self._each(lambda verbs: verbs.release_holder(holder, count, None), sum)
+        return self._way(
+            lambda only: only.release_holder(holder, count, limit),
+            lambda parts: self._release_some(parts, holder, count, limit),
+        )
+
+    def _release_some(self, parts: Sequence[TopicVerbs[T]], holder: str, count: bool, limit: int) -> Flow[int]:
+        """One after the other, until there are enough."""
+        released = 0
+        for verbs in parts:
+            released += yield from verbs.release_holder(holder, count, limit - released)
+            if released == limit:
+                break
+        return released
 
     def touch_holder(self, holder: str, ttr: Duration) -> Operation[int]:
         return self._each(lambda verbs: verbs.touch_holder(holder, ttr), sum)
