@@ -44,7 +44,7 @@ class JobExists(TarryError):
         super().__init__(message or self.__doc__)
         self.id = id
         self.state = state
-        #: how many jobs of the same ``add_many`` were added before the one that was refused
+        #: how many jobs of the same ``add_many`` were added: those before it, and of partitions those that were asked with it
         self.done = done
 
 

@@ -12,7 +12,7 @@ import pytest
 import servers
 import tarry
 from constellations import port_of, told, until
-from tarry.idea.calls import Unconfirmable
+from tarry.idea.calls import Together, Unconfirmable
 from tarry.links.embedded.launch import Running
 from tarry.verbs.jobs import durable, putting
 from tarry.verbs.jobs.durable import confirmation, confirmed
@@ -58,11 +58,26 @@ def test_many_awaited_adds_are_confirmed_together(pair: Any) -> None:
             assert replica.ask("HLEN", topic.verbs.keys.jobs.decode()) in (503, 504)
             return await topic.stats()
 
-    before = told(master, "INFO", "commandstats")
+    before = waits(master)
     assert asyncio.run(story()).delayed == 504
-    calls = [int(told(master, "INFO", "commandstats")["cmdstat_wait"].split(",")[0].removeprefix("calls="))]
-    calls.append(int(before.get("cmdstat_wait", "calls=0,").split(",")[0].removeprefix("calls=")))
-    assert calls[0] - calls[1] < 20, "those that leave together are confirmed together"
+    assert waits(master) - before < 20, "those that leave together are confirmed together"
+
+
+def test_partitions_of_one_server_are_confirmed_together(pair: Any, kind: str, ways: Any) -> None:
+    master, replica = pair
+    way = ways(kind, url_of(master), imaginary=False, namespace=f"parts-{kind}")
+    topic = way.client.topic("orders", partitions=8)
+    way.do(topic, "add_many", ["warm"], durability=1)
+    before = waits(master)
+    way.do(topic, "add_many", range(200), delay="1h", durability=1)
+    assert waits(master) == before + 1
+    parts = way.do(way.client.engine, "run", topic.verbs.parts())
+    assert sum(replica.ask("HLEN", part.keys.jobs.decode()) for part in parts) == 201
+
+
+def waits(server: Running) -> int:
+    row = told(server, "INFO", "commandstats").get("cmdstat_wait", "calls=0,")
+    return int(row.partition(",")[0].removeprefix("calls="))
 
 
 @pytest.mark.parametrize("durability", ["replicated", "fsynced"])
@@ -165,10 +180,11 @@ def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(own_ser
         topic = client.topic("orders", partitions=8)
         topic.stats()
 
-        def first_then_never(request: Any) -> Any:
-            if getattr(request, "then", None) is not None and topic.stats().added:
-                raise Unconfirmable("it cannot.")  # as another node of a Cluster would
-            return client.engine.runner.perform(request)
+        def first_then_never(step: Any) -> Any:
+            if not isinstance(step, Together):
+                return client.engine.runner.answer(step)
+            first, *rest = step.requests
+            return [client.engine.runner.perform(first), *[Unconfirmable("it cannot.") for _ in rest]]  # another node's
 
         flow: Any = topic.verbs.confirmed(topic.verbs.put_many(range(50), PLAIN, atomic=False), "fsynced")
         with pytest.raises(tarry.Unconfirmed, match="Added in part: it cannot") as told:

@@ -9,7 +9,7 @@ import pytest
 
 from beyond.conftest import PARTS
 from tarry.clients.testing import Clock, TestClient
-from tarry.idea.calls import Command
+from tarry.idea.calls import Command, Together
 from tarry.verbs.jobs import leaving, ruling
 from tarry.verbs.jobs.ruling import AS_IT_IS, FIELDS
 
@@ -32,7 +32,23 @@ def topic(client: TestClient) -> Any:
 def begin(topic: Any, **limits: Any) -> Any:
     """A configure of which no step is done."""
     given = {"ttr": AS_IT_IS, "max_attempts": AS_IT_IS, "keep": AS_IT_IS} | limits
-    return topic.verbs.configure(**given)
+    return one_by_one(topic.verbs.configure(**given))
+
+
+def one_by_one(flow: Any) -> Any:
+    """The same flow, and what it asks together one after the other: so it can be broken off in between."""
+    answer: Any = None
+    while True:
+        try:
+            step = flow.send(answer)
+        except StopIteration as end:
+            return end.value
+        if not isinstance(step, Together):
+            answer = yield step
+            continue
+        answer = []
+        for request in step.requests:
+            answer.append((yield request))
 
 
 def step(topic: Any, flow: Any, answer: Any, steps: int) -> Any:

@@ -39,6 +39,8 @@ class Proxy:
         self.struck = 0
         #: how many connections were accepted
         self.met = 0
+        #: how often something came from a client: a pipeline that is not large comes at once
+        self.sent = 0
         self._armed: list[tuple[str, bytes]] = []
         self._lock = threading.Lock()
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -111,6 +113,7 @@ class Proxy:
                     if not data:
                         return
                     if end is client:
+                        self.sent += 1
                         fault = fault or self._fault_of(data)
                         if fault == UNSENT:
                             return

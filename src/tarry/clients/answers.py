@@ -72,6 +72,16 @@ def with_its_key(fault: Fault, request: Request) -> Fault:
     return Refused(ServerUnfit(f"{fault.error} The key, or one beside it: {key}"))
 
 
+def all_by_name(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+    """Requests for a server that knows their scripts."""
+    return [words_of(request, clock) for request in requests]
+
+
+def all_in_full(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+    """The same for one that knows none of them."""
+    return [spelled_out(request, clock) for request in requests]
+
+
 def first_in_full(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
     """Requests whose scripts the server does not know: the first of each script is spelled out."""
     known: set[Any] = set()
@@ -108,6 +118,14 @@ def refuse_unconfirmable(then: Confirmation, reply: Reply) -> None:
         raise Refused(Unconfirmable(f"this server cannot confirm it. {then.needs}. {why}."))
     if isinstance(reply, Fault):
         raise reply
+
+
+def decoded(request: Request, reply: Reply) -> Any:
+    """What a reply means, or the error that it is."""
+    try:
+        return request.decode(reply)
+    except Exception as fault:  # noqa: BLE001  # whatever it is, who asked is told
+        return fault
 
 
 def confirm(then: Confirmation | None, replies: Sequence[Reply], confirms: set[bytes]) -> None:

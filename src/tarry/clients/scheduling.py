@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tarry.clients.origin import Origin
 from tarry.errors import BadInput
 from tarry.idea.calls import Flow, ask
+from tarry.idea.together import together
 from tarry.verbs import registry
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import options, stored
@@ -146,14 +147,15 @@ def declare(verbs: RoutedVerbs[Any], schedules: Sequence[Said]) -> Flow[keeping.
     """Says what the code of a worker has in a topic: to each partition what lies there, for it also learns so what is gone."""
 
     def say(parts: Sequence[TopicVerbs[Any]]) -> Flow[keeping.Declared]:
-        older, taken, any_from_code = list[str](), list[str](), False
-        for index, part in enumerate(parts):
-            mine = [one for one in schedules if home_of(id_of(one.id), len(parts)) == index]
-            found = yield from keeping.declare(part.keys, mine)
-            older += found.older
-            taken += found.taken
-            any_from_code = any_from_code or found.any_from_code
-        return keeping.Declared(tuple(older), tuple(taken), any_from_code)
+        mine: list[list[Said]] = [[] for _ in parts]
+        for one in schedules:
+            mine[home_of(id_of(one.id), len(parts))].append(one)
+        found = yield from together(keeping.declare(part.keys, its) for part, its in zip(parts, mine, strict=True))
+        return keeping.Declared(
+            tuple(id for one in found for id in one.older),
+            tuple(id for one in found for id in one.taken),
+            any(one.any_from_code for one in found),
+        )
 
     return verbs.over(say)
 
@@ -167,6 +169,12 @@ def at_home(verbs: RoutedVerbs[Any], id: str, do: Callable[[TopicKeys], Flow[R]]
 def count(verbs: RoutedVerbs[Any]) -> Flow[int]:
     """How many schedules a topic has."""
     return verbs.over(lambda parts: each(parts, lambda part: keeping.count(part.keys), sum))
+
+
+def every(verbs: RoutedVerbs[Any]) -> Flow[list[Schedule]]:
+    """The schedules of a topic."""
+    kept = yield from verbs.over(lambda parts: keeping.everything([part.keys for part in parts]))
+    return [shown(verbs.desk.name, verbs.desk.bodies, one) for one in kept]
 
 
 class ScheduleVerbs:
@@ -217,12 +225,8 @@ class ScheduleVerbs:
         topics: list[Any] = [topic]
         if topic is None:
             topics = yield from ask(registry.known(self.origin.namespace))
-        found: list[Schedule] = []
-        for one in topics:
-            verbs = self.verbs(one)
-            kept = yield from verbs.over(lambda parts: keeping.everything([part.keys for part in parts]))
-            found += [shown(verbs.desk.name, verbs.desk.bodies, schedule) for schedule in kept]
-        return found
+        found = yield from together(every(self.verbs(one)) for one in topics)
+        return [schedule for some in found for schedule in some]
 
     def switch(self, topic: Any, id: str, what: Any) -> Flow[bool]:
         return at_home(self.verbs(topic), id, lambda keys: keeping.switch(keys, id, what))

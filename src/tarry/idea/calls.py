@@ -2,7 +2,8 @@
 
     Call      one script, one round trip: keys, arguments, items, and how to read the reply
     Command   the same for a plain command
-    flow      a generator of the two, for anything longer than one round trip
+    Together  several of the two that wait for nothing of each other: one round trip for all
+    flow      a generator of the three, for anything longer than one round trip
 
 A verb returns one of them; a client's runner performs it, blocking or awaiting. Between the two worlds lies one
 ``await``, and it is the runner's.
@@ -150,7 +151,20 @@ class Transaction(Generic[T]):
 
 
 Request = Call[Any] | Command[Any]
-Flow = Generator[Request, Any, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Requests that wait for nothing of each other. The answer is a list: of each its value, or the error that it ended in.
+
+    What hands out is asked alone: who is interrupted could not give back what came for many.
+    """
+
+    requests: Sequence[Request]
+
+
+Step = Request | Together
+Flow = Generator[Step, Any, T]
 
 
 def ask(request: Call[T] | Command[T]) -> Flow[T]:
@@ -161,9 +175,16 @@ def ask(request: Call[T] | Command[T]) -> Flow[T]:
 
 def flow_of(operation: Call[T] | Command[T] | Flow[T]) -> Flow[T]:
     """Whatever it is, as a flow."""
-    if isinstance(operation, (Call, Command)):
+    if isinstance(operation, Command):
         return (yield from ask(operation))
-    return (yield from operation)
+    if not isinstance(operation, Call):
+        return (yield from operation)
+    try:
+        return (yield from ask(operation))
+    except WrongKind as fault:
+        if operation.anew is None:
+            raise
+        return (yield from operation.anew(operation, fault))
 
 
 def refusal(words: str) -> TarryError | None:

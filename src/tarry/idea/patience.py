@@ -53,6 +53,13 @@ class Begun:
         """From now on: what was done until now was no waiting for an answer."""
         self._at = self._now()
 
+    def another(self, *, anew: bool) -> Begun:
+        """For one of several that are asked together, each of which counts its own tries: since the same moment, or anew."""
+        other = Begun(self._patience, self._now)
+        if not anew:
+            other._at = self._at
+        return other
+
     @property
     def spent(self) -> float:
         """Seconds since it began."""

@@ -30,7 +30,7 @@ _COMMAND = re.compile(rb"'([A-Z]+)'")
 class Script:
     """A Lua script, ready to be called by its hash."""
 
-    __slots__ = ("__dict__", "knows_replays", "looks", "name", "sha", "source", "stride")
+    __slots__ = ("__dict__", "bound", "knows_replays", "looks", "name", "sha", "source", "stride")
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class Script:
         self.stride = len(item)
         self.looks = looks
         self.knows_replays = args[-1:] == ("again",)
+        self.bound = args.index("limit") if "limit" in args else None  #: which argument says how many it goes through
 
     def __repr__(self) -> str:
         return f"Script({self.name!r})"

@@ -18,12 +18,9 @@ import redis.exceptions as driver
 
 from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
-from tarry.links.blocking import READ_ONLY, WAIT_S, Replies, T, Words, closing, pack, sound
+from tarry.links.blocking import ARRIVED_S, READ_ONLY, WAIT_S, Replies, T, Words, closing, pack, sound
 from tarry.links.budget import Permit
 from tarry.links.faults import TROUBLES, Fault, Lost, meaning
-
-ARRIVED_S = 0.05
-"""To read what has come already, when the time of an answer is up."""
 
 
 class Server:

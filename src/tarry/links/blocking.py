@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
@@ -27,8 +27,11 @@ Words = tuple[bytes, ...]
 Replies = list[Any]
 """One for each command: a value, or a ``Fault``."""
 
+Halves = Generator[Replies, float | None, None]
 READ_ONLY = (b"READONLY",)
 RESCUE_S = 1.0
+ARRIVED_S = 0.05
+"""To read what has come already, when the time of an answer is up."""
 WAIT_S = 60
 """The server ends a wait by itself after so long; it is begun again."""
 
@@ -75,21 +78,38 @@ class Server:
         ``rescue`` is given the replies when the reading was interrupted (Ctrl-C): what they hand out is not lost.
         ``within_s``, if it is less than an answer may take, is enough for all of it; on a connection of its own.
         """
+        halves = self.halves(commands, rescue, within_s)
+        try:
+            next(halves)
+            return next(halves)
+        finally:
+            halves.close()
+
+    def halves(
+        self,
+        commands: Sequence[Words],
+        rescue: Callable[[Replies], None] | None = None,
+        within_s: float | None = None,
+    ) -> Halves:
+        """An exchange in two steps, so that several servers work at the same time: the first sends, the second reads, and may
+        be told how long the first reply may keep it waiting."""
         hurried = within_s is not None and within_s < self.answer_s
         connection = self.connect(within_s) if hurried else self._take()
         replies: Replies = []
         sent = False
         try:
-            connection.send_packed_command(list(map(pack, commands)), check_health=False)
+            connection.send_packed_command([b"".join(map(pack, commands))], check_health=False)  # the driver sends each
             sent = True
+            left_s = yield []
+            if left_s is not None and not connection.can_read(left_s):
+                raise Lost(f"no answer for {self.answer_s:g} s")
             for _ in commands:
-                replies.append(_read(connection))
+                replies.append(_read(connection))  # those that came are kept
         except TROUBLES as error:
             self._drop(connection)
-            fault = meaning(error)
             if not replies:
-                raise fault from error
-            return replies + [fault] * (len(commands) - len(replies))
+                raise meaning(error) from error
+            replies += [meaning(error)] * (len(commands) - len(replies))
         except BaseException:  # Ctrl-C, or whatever a signal's handler raised: the caller's own, not the server's
             if sent and rescue is not None:
                 _read_on(connection, len(commands), replies)
@@ -97,8 +117,9 @@ class Server:
             if replies and rescue is not None:
                 rescue(replies)
             raise
-        self._leave(connection, over=hurried)
-        return replies
+        else:
+            self._leave(connection, over=hurried)
+        yield replies
 
     def transact(self, transaction: Transaction[T], within_s: float | None = None) -> T:
         """Performs a transaction, again while what it watches changes. Raises a ``Fault``. ``within_s``: as for an exchange."""

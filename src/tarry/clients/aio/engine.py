@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from tarry.clients.aio.viewing import Viewer
 from tarry.clients.aio.waiter import Waiter
 from tarry.clients.origin import Origin, seconds_of
 from tarry.errors import BadInput, Unavailable
-from tarry.idea.calls import Call, Command, Flow, Request, WrongKind
+from tarry.idea.calls import Call, Command, Flow, WrongKind
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.jobs import taking
@@ -81,23 +81,23 @@ class Engine:
 
     async def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
         """Performs what a verb said: a call, a command or a flow."""
-        return await self._run(operation, self.runner.perform)
+        return await self._run(operation, self.runner)
 
     async def look(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
         """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
         if not self.origin.address.views:
             return await self.run(operation)
-        return await self._run(operation, self.part(Viewer).perform)
+        return await self._run(operation, self.part(Viewer))
 
-    async def _run(self, operation: Call[T] | Command[T] | Flow[T], perform: Callable[[Request], Awaitable[Any]]) -> T:
+    async def _run(self, operation: Call[T] | Command[T] | Flow[T], asked: Runner | Viewer) -> T:
         if not isinstance(operation, (Call, Command)):
-            return await self.runner.run(operation, perform)
+            return await self.runner.run(operation, asked.answer)
         try:
-            answer: T = await perform(operation)
+            answer: T = await asked.perform(operation)
         except WrongKind as fault:
             if isinstance(operation, Command) or operation.anew is None:
                 raise
-            return await self.runner.run(operation.anew(operation, fault), perform)
+            return await self.runner.run(operation.anew(operation, fault), asked.answer)
         return answer
 
     async def introduce(self, topic: str) -> None:

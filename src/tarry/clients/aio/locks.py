@@ -17,9 +17,10 @@ from tarry.clients.aio.hearing import Hearing
 from tarry.clients.aio.timekeeper import Bell, Timekeeper
 from tarry.clients.locking import Ears, Terms, forked, not_acquired, not_held
 from tarry.errors import LockLost
+from tarry.idea.calls import Together
 from tarry.verbs.locks import acquiring
 from tarry.verbs.locks.house import Hold, House
-from tarry.verbs.locks.rlock import Listen, RedisKeeper, Together
+from tarry.verbs.locks.rlock import Listen, RedisKeeper
 from tarry.verbs.locks.shapes import LockState
 from tarry.words.durations import SECOND, Duration, as_timedelta
 
@@ -48,7 +49,7 @@ class RedisLocks(Timekeeper):
                     self._engine.part(Hearing).close_ear(spare)
             return None
         if isinstance(step, Together):
-            return await self._engine.runner.perform_all(step.calls)
+            return await self._engine.runner.perform_all(step.requests)  # once: the keeper asks again itself
         return await self._engine.runner.perform(step)
 
     def _look(self) -> None:

@@ -14,9 +14,10 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from tarry.clients.aio.parcels import Errand, Parcel, allowed, fail, packed
+from tarry.clients.aio.pipelines import Pipelines
 from tarry.clients.aio.way import Way
 from tarry.clients.answers import (
     confirm,
@@ -31,7 +32,7 @@ from tarry.clients.answers import (
 )
 from tarry.clients.sync.way import PLAIN
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Confirmation, Flow, Reply, Request, Transaction
+from tarry.idea.calls import Call, Command, Confirmation, Flow, Reply, Request, Step, Together, Transaction
 from tarry.idea.patience import Begun, Patience
 from tarry.links.address import Address
 from tarry.links.awaiting import Server
@@ -127,32 +128,43 @@ class Runner(Way):
                 with suppress(Unavailable, Fault):  # still nobody there: patience decides
                     await self.refresh(begun.left)
 
-    async def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
-        """Sends requests in one pipeline a server, once; each is answered by its value, or by its error."""
-        loop = asyncio.get_running_loop()
-        begun = self._patience.begin(loop.time)
-        await self.ready(begun)
-        errands = [Errand(request, loop.create_future(), begun, once=True) for request in requests]
-        for errand in errands:
-            self._post(errand)
-        answers = await asyncio.gather(*[errand.future for errand in errands], return_exceptions=True)
-        for answer in answers:
-            if isinstance(answer, BaseException) and not isinstance(answer, TarryError):
-                raise answer
-        return cast("list[T | TarryError]", answers)
+    # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def run(self, flow: Flow[T], perform: Callable[[Request], Awaitable[Any]] | None = None) -> T:
-        """Performs a flow, request by request; or somebody else does each."""
-        perform = perform or self.perform
+    async def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
+        """Sends requests in pipelines, to all servers at the same time, once; each is answered by its value, or its error."""
+        answers = await self._all(requests, patient=False)
+        for answer in answers:
+            if isinstance(answer, Exception) and not isinstance(answer, TarryError):
+                raise answer
+        return answers
+
+    async def together(self, requests: Sequence[Request]) -> list[Any]:
+        """The same, each until it is answered, or patience ends."""
+        return await self._all(requests, patient=True)
+
+    async def _all(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
+        await self.ready(begun := self._patience.begin(asyncio.get_running_loop().time))
+        places = [self._topology.url_of(key_of(request)) for request in requests]
+        return await Pipelines(self._post, requests, begun, patient=patient).exchange(places)
+
+    # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def answer(self, step: Step) -> Any:
+        """What a flow asks."""
+        return await (self.together(step.requests) if isinstance(step, Together) else self.perform(step))
+
+    async def run(self, flow: Flow[T], answer: Callable[[Step], Awaitable[Any]] | None = None) -> T:
+        """Performs a flow, step by step; or somebody else does each."""
+        answer = answer or self.answer
         try:
-            request = next(flow)
+            step = next(flow)
             while True:
                 try:
-                    answer = await perform(request)
+                    found = await answer(step)
                 except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                    request = flow.throw(fault)
+                    step = flow.throw(fault)
                 else:
-                    request = flow.send(answer)
+                    step = flow.send(found)
         except StopIteration as end:
             result: T = end.value
             return result

@@ -6,11 +6,14 @@ Only scripts that say of themselves that they look go there, by EVALSHA_RO: a se
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tarry.clients.answers import looking, tell_of_the_master
-from tarry.idea.calls import Call, Command
+from tarry.clients.answers import decoded, looking, tell_of_the_master
+from tarry.clients.portions import portioned
+from tarry.idea.calls import Call, Command, Request, Step, Together
 from tarry.links.awaiting import Server
+from tarry.links.blocking import Replies
 from tarry.links.faults import Fault, NoScript
 from tarry.links.replicas import STATE, Replicas
 
@@ -34,28 +37,52 @@ class Viewer:
 
     async def perform(self, request: Call[T] | Command[T]) -> T:
         """Asks a replica once, else the master as for a verb. Raises a ``TarryError``."""
-        if isinstance(request, Call) and request.script.looks:
-            url = await self._url_of(request.keys[0])
-            if url is not None:
-                try:
-                    reply = await self._uncancelled(url, request)
-                except Fault as fault:
-                    self._replicas.drop(url)
-                    tell_of_the_master(url, fault)
-                else:
-                    return request.decode(reply)
+        url = await self._url_of(request)
+        if url:
+            (reply,) = await self._uncancelled(url, [request])
+            if not isinstance(reply, Fault):
+                return request.decode(reply)
         return await self._runner.perform(request)
 
-    async def _url_of(self, key: bytes) -> str | None:
+    async def together(self, requests: Sequence[Request]) -> list[Any]:
+        """The same for requests that wait for nothing of each other: the value or the error of each."""
+        answers: dict[int, Any] = {}
+        by_place = portioned(requests, [await self._url_of(request) for request in requests])
+        await asyncio.gather(*[self._some(url, requests, its, answers) for url, its in by_place.items() if url])
+        left = [at for at in range(len(requests)) if at not in answers]
+        if left:
+            answers.update(zip(left, await self._runner.together([requests[at] for at in left]), strict=True))
+        return [answers[at] for at in range(len(requests))]
+
+    async def _some(
+        self, url: str, requests: Sequence[Request], portions: Sequence[Sequence[int]], answers: dict[int, Any]
+    ) -> None:
+        """What one replica answers, as long as it does."""
+        for portion in portions:
+            replies = await self._uncancelled(url, [requests[at] for at in portion])
+            for at, reply in zip(portion, replies, strict=True):
+                if not isinstance(reply, Fault):
+                    answers[at] = decoded(requests[at], reply)
+            if any(isinstance(reply, Fault) for reply in replies):
+                break
+
+    async def answer(self, step: Step) -> Any:
+        """What a flow asks."""
+        return await (self.together(step.requests) if isinstance(step, Together) else self.perform(step))
+
+    async def _url_of(self, request: Request) -> str:
+        """The replica that may answer, if there is one."""
+        if not isinstance(request, Call) or not request.script.looks:
+            return ""
         if self._replicas.is_time:
             if self._looking is None or self._looking.done():
                 self._looking = asyncio.ensure_future(asyncio.to_thread(self._replicas.look, self._patience_s))
             await asyncio.shield(self._looking)
-        return self._replicas.of(key)
+        return self._replicas.of(request.keys[0]) or ""
 
-    async def _uncancelled(self, url: str, call: Call[Any]) -> Any:
+    async def _uncancelled(self, url: str, calls: Sequence[Any]) -> Replies:
         """Who stops waiting does not stop the exchange: others read behind it on the same connection."""
-        task = asyncio.ensure_future(self._ask(url, call))
+        task = asyncio.ensure_future(self._ask(url, calls))
         self._asking.add(task)
         task.add_done_callback(self._asked)
         return await asyncio.shield(task)
@@ -65,19 +92,34 @@ class Viewer:
         if not task.cancelled():
             task.exception()  # seen: perhaps nobody waits any more
 
-    async def _ask(self, url: str, call: Call[Any]) -> Any:
+    async def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
+        """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
+        try:
+            replies = await self._exchange(url, calls)
+        except Fault as fault:
+            replies = [fault] * len(calls)
+        for reply in replies:
+            if isinstance(reply, Fault):
+                self._replicas.drop(url)
+                tell_of_the_master(url, reply)
+                break
+        return replies
+
+    async def _exchange(self, url: str, calls: Sequence[Call[Any]]) -> Replies:
         server = self._servers.get(url)
         if server is None:
             server = self._servers[url] = Server(url, self._patience_s, of_a_replica=self._cluster)
         first = () if self._replicas.is_believed(url) else (STATE,)
-        *state, reply = await server.exchange([*first, looking(call, self._runner.clock)])
-        for told in state:
-            self._replicas.judge(url, told)
-        if isinstance(reply, NoScript):
-            (reply,) = await server.exchange([looking(call, self._runner.clock, spelled=True)])
-        if isinstance(reply, Fault):
-            raise reply
-        return reply
+        told = await server.exchange([*first, *[looking(call, self._runner.clock) for call in calls]])
+        state, replies = told[: len(first)], told[len(first) :]
+        for one in state:
+            self._replicas.judge(url, one)
+        unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
+        if unknown:
+            again = await server.exchange([looking(calls[at], self._runner.clock, spelled=True) for at in unknown])
+            for at, reply in zip(unknown, again, strict=True):
+                replies[at] = reply
+        return replies
 
     async def close(self) -> None:
         for task in [*self._asking, *([self._looking] if self._looking is not None else [])]:

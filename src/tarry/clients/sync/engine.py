@@ -18,7 +18,7 @@ from tarry.clients.sync.takers import Pair, Takers
 from tarry.clients.sync.viewing import Viewer
 from tarry.clients.sync.waiter import Waiter
 from tarry.errors import BadInput, TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Flow, Request, WrongKind
+from tarry.idea.calls import Call, Command, Flow, WrongKind
 from tarry.idea.watch import Caller
 from tarry.verbs import registry
 from tarry.verbs.jobs import taking
@@ -80,23 +80,23 @@ class Engine:
 
     def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
         """Performs what a verb said: a call, a command or a flow."""
-        return self._run(operation, self.runner.perform)
+        return self._run(operation, self.runner)
 
     def look(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
         """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
         if not self.origin.address.views:
             return self.run(operation)
-        return self._run(operation, self.part(Viewer).perform)
+        return self._run(operation, self.part(Viewer))
 
-    def _run(self, operation: Call[T] | Command[T] | Flow[T], perform: Callable[[Request], Any]) -> T:
+    def _run(self, operation: Call[T] | Command[T] | Flow[T], asked: Runner | Viewer) -> T:
         if not isinstance(operation, (Call, Command)):
-            return self.runner.run(operation, perform)
+            return self.runner.run(operation, asked.answer)
         try:
-            answer: T = perform(operation)
+            answer: T = asked.perform(operation)
         except WrongKind as fault:
             if isinstance(operation, Command) or operation.anew is None:
                 raise
-            return self.runner.run(operation.anew(operation, fault), perform)
+            return self.runner.run(operation.anew(operation, fault), asked.answer)
         return answer
 
     def introduce(self, topic: str) -> None:

@@ -17,9 +17,10 @@ from tarry.clients.sync.engine import Engine
 from tarry.clients.sync.hearing import Hearing
 from tarry.clients.sync.timekeeper import Bell, Timekeeper
 from tarry.errors import LockLost
+from tarry.idea.calls import Together
 from tarry.verbs.locks import acquiring
 from tarry.verbs.locks.house import Hold, House
-from tarry.verbs.locks.rlock import Listen, RedisKeeper, Together
+from tarry.verbs.locks.rlock import Listen, RedisKeeper
 from tarry.verbs.locks.shapes import LockState
 from tarry.words.durations import SECOND, Duration, as_timedelta
 
@@ -48,7 +49,7 @@ class RedisLocks(Timekeeper):
                     self._engine.part(Hearing).close_ear(spare)
             return None
         if isinstance(step, Together):
-            return self._engine.runner.perform_all(step.calls)
+            return self._engine.runner.perform_all(step.requests)  # once: the keeper asks again itself
         return self._engine.runner.perform(step)
 
     def _look(self) -> None:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 from tarry.clients.answers import (
     confirm,
-    first_in_full,
     given_up,
     key_of,
     refuse_forbidden,
-    refuse_unconfirmable,
     spelled_out,
     tell_of_patience,
     with_its_key,
     words_of,
 )
+from tarry.clients.portions import is_silent, portioned
+from tarry.clients.sync.pipelines import Pipelines, try_out
 from tarry.clients.sync.way import PLAIN, Way
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Confirmation, Flow, Request, Transaction
+from tarry.idea.calls import Call, Command, Flow, Request, Step, Together, Transaction
 from tarry.idea.patience import Begun, Patience
 from tarry.links.address import Address
 from tarry.links.blocking import Replies, Server
@@ -53,7 +54,7 @@ class Runner(Way):
                 asked = (words,) if then is None else (words, then.words)
                 rescue = self._rescue(request) if _hands_out(request) else None
                 if then is not None:
-                    _try(then, server)
+                    try_out(then, server)
                     reply, *more = server.unhurried.exchange(asked, rescue)
                 else:
                     reply, *more = server.exchange(asked, rescue, begun.hurry)
@@ -83,56 +84,86 @@ class Runner(Way):
             except Fault as fault:
                 self._hold_on(fault, begun)
 
+    # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
+
     def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
-        """Sends requests in one pipeline a server, once; each is answered by its value, or by its error."""
-        answers: list[Any] = [None] * len(requests)
-        by_server: dict[Server, list[int]] = {}
-        begun = self._patience.begin(time.monotonic)
-        for at, request in enumerate(requests):
-            try:
-                server = self.server_of(key_of(request), begun)
-                if server.forbidden:
-                    refuse_forbidden(server.forbidden, request)
-                by_server.setdefault(server, []).append(at)
-            except Fault as fault:
-                answers[at] = given_up(fault, self._topology.shown, 0)
-            except TarryError as fault:
-                answers[at] = fault
-        for server, places in by_server.items():
-            replies = self._exchange(server, [requests[at] for at in places])
-            for at, reply in zip(places, replies, strict=True):
-                refused = isinstance(reply, Fault)
-                answers[at] = given_up(reply, self._topology.shown, 0) if refused else requests[at].decode(reply)
+        """Sends requests in pipelines, to all servers at the same time, once; each is answered by its value, or its error."""
+        answers = self._all(requests, patient=False)
+        for answer in answers:
+            if isinstance(answer, Exception) and not isinstance(answer, TarryError):
+                raise answer
         return answers
 
-    def _exchange(self, server: Server, requests: Sequence[Request]) -> Replies:
-        """Replies and faults; a script that is not known is sent in full once, then the others by its name."""
+    def together(self, requests: Sequence[Request]) -> list[Any]:
+        """The same, each until it is answered, or patience ends."""
+        return self._all(requests, patient=True)
+
+    def _all(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
+        answers: dict[int, Any] = {}
+        begun = self._patience.begin(time.monotonic)
+        by_place = portioned(requests, self._places_of(requests, begun))
+        for portions in zip_longest(*by_place.values(), fillvalue=()):
+            asked = {at: requests[at] for portion in portions for at in portion if at not in answers}
+            answers |= self._patiently(asked, begun) if patient else self._once(asked, begun)
+            begun = self._patience.begin(time.monotonic)
+            for portion, whole in zip(portions, by_place.values(), strict=True):
+                found = [answers[at] for at in portion]
+                if found and is_silent(found, patient=patient):
+                    fault = next(answer for answer in found if isinstance(answer, Unavailable))
+                    answers |= {at: answers.get(at, fault) for part in whole for at in part}
+        return [answers[at] for at in range(len(requests))]
+
+    def _places_of(self, requests: Sequence[Request], begun: Begun) -> list[str]:
         try:
-            replies = server.exchange([words_of(request, self.clock) for request in requests])
-            unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
-            if unknown:
-                again = server.exchange(first_in_full([requests[at] for at in unknown], self.clock))
-                for at, reply in zip(unknown, again, strict=True):
-                    replies[at] = reply
-        except Fault as fault:
-            replies = [fault] * len(requests)
-        if any(isinstance(reply, (Lost, Elsewhere)) for reply in replies):
+            return [self.node_of(key_of(request), begun) for request in requests]
+        except (Fault, TarryError):  # nobody knows at the moment
+            return [""] * len(requests)
+
+    def _once(self, asked: Mapping[int, Request], begun: Begun) -> dict[int, Any]:
+        answers = Pipelines(self, asked, begun).exchange()
+        faults = {at: answer for at, answer in answers.items() if isinstance(answer, Fault)}
+        if any(isinstance(fault, (Lost, Elsewhere)) for fault in faults.values()):
             with suppress(Unavailable, Fault):  # still nobody there: the next try says so
                 self.refresh()
-        return replies
+        return answers | {at: given_up(fault, self._topology.shown, 0) for at, fault in faults.items()}
 
-    def run(self, flow: Flow[T], perform: Callable[[Request], Any] | None = None) -> T:
-        """Performs a flow, request by request; or somebody else does each."""
-        perform = perform or self.perform
+    def _patiently(self, asked: Mapping[int, Request], begun: Begun) -> dict[int, Any]:
+        """What met a fault is asked again, as ``perform`` does; all have the same time."""
+        answers: dict[int, Any] = {}
+        added: set[int] = set()
+        while asked:
+            answers |= Pipelines(self, asked, begun).exchange()
+            faults = {at: answers[at] for at in asked if isinstance(answers[at], Fault)}
+            added |= {at for at, fault in faults.items() if isinstance(fault, Unheard)}
+            again = {at: fault for at, fault in faults.items() if isinstance(fault, (Lost, Later))}
+            if again:
+                try:
+                    self._hold_on(max(again.values(), key=lambda fault: isinstance(fault, Elsewhere)), begun)
+                except TarryError:
+                    again = {}
+            for at in faults.keys() - again.keys():
+                answers[at] = given_up(faults[at], self._topology.shown, begun.spent, added=at in added)
+            asked = {at: _again(asked[at], fault) for at, fault in again.items()}
+        return answers
+
+    # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, step: Step) -> Any:
+        """What a flow asks."""
+        return self.together(step.requests) if isinstance(step, Together) else self.perform(step)
+
+    def run(self, flow: Flow[T], answer: Callable[[Step], Any] | None = None) -> T:
+        """Performs a flow, step by step; or somebody else does each."""
+        answer = answer or self.answer
         try:
-            request = next(flow)
+            step = next(flow)
             while True:
                 try:
-                    answer = perform(request)
+                    found = answer(step)
                 except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                    request = flow.throw(fault)
+                    step = flow.throw(fault)
                 else:
-                    request = flow.send(answer)
+                    step = flow.send(found)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -174,12 +205,9 @@ class Runner(Way):
                 self.refresh(within_s=begun.left)
 
 
-def _try(then: Confirmation, server: Server) -> None:
-    """Before a server is first given what it is to confirm. Raises a ``Fault``."""
-    if then.words[0] not in server.confirms:
-        refuse_unconfirmable(then, server.unhurried.exchange([then.trial])[0])
-        server.confirms.add(then.words[0])
-
-
 def _hands_out(request: Any) -> bool:
     return isinstance(request, Call) and request.undo is not None
+
+
+def _again(request: Request, fault: Fault) -> Request:
+    return request.repeated() if isinstance(fault, Lost) and isinstance(request, Call) else request

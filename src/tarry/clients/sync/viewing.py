@@ -6,11 +6,13 @@ Only scripts that say of themselves that they look go there, by EVALSHA_RO: a se
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tarry.clients.answers import looking, tell_of_the_master
-from tarry.idea.calls import Call, Command
-from tarry.links.blocking import Server
+from tarry.clients.answers import decoded, looking, tell_of_the_master
+from tarry.clients.portions import portioned
+from tarry.idea.calls import Call, Command, Request, Step, Together
+from tarry.links.blocking import Replies, Server
 from tarry.links.faults import Fault, NoScript
 from tarry.links.replicas import STATE, Replicas
 
@@ -33,38 +35,78 @@ class Viewer:
 
     def perform(self, request: Call[T] | Command[T]) -> T:
         """Asks a replica once, else the master as for a verb. Raises a ``TarryError``."""
-        if isinstance(request, Call) and request.script.looks:
-            url = self._url_of(request.keys[0])
-            if url is not None:
-                try:
-                    reply = self._ask(url, request)
-                except Fault as fault:
-                    self._replicas.drop(url)
-                    tell_of_the_master(url, fault)
-                else:
-                    return request.decode(reply)
+        url = self._url_of(request)
+        if url:
+            (reply,) = self._ask(url, [request])
+            if not isinstance(reply, Fault):
+                return request.decode(reply)
         return self._runner.perform(request)
 
-    def _url_of(self, key: bytes) -> str | None:
+    def together(self, requests: Sequence[Request]) -> list[Any]:
+        """The same for requests that wait for nothing of each other: the value or the error of each."""
+        answers: dict[int, Any] = {}
+        for url, portions in portioned(requests, [self._url_of(request) for request in requests]).items():
+            if url:
+                self._some(url, requests, portions, answers)
+        left = [at for at in range(len(requests)) if at not in answers]
+        if left:
+            answers.update(zip(left, self._runner.together([requests[at] for at in left]), strict=True))
+        return [answers[at] for at in range(len(requests))]
+
+    def _some(
+        self, url: str, requests: Sequence[Request], portions: Sequence[Sequence[int]], answers: dict[int, Any]
+    ) -> None:
+        """What one replica answers, as long as it does."""
+        for portion in portions:
+            replies = self._ask(url, [requests[at] for at in portion])
+            for at, reply in zip(portion, replies, strict=True):
+                if not isinstance(reply, Fault):
+                    answers[at] = decoded(requests[at], reply)
+            if any(isinstance(reply, Fault) for reply in replies):
+                break
+
+    def answer(self, step: Step) -> Any:
+        """What a flow asks."""
+        return self.together(step.requests) if isinstance(step, Together) else self.perform(step)
+
+    def _url_of(self, request: Request) -> str:
+        """The replica that may answer, if there is one."""
+        if not isinstance(request, Call) or not request.script.looks:
+            return ""
         if self._replicas.is_time:
             with self._lock:
                 if self._replicas.is_time:
                     self._replicas.look(self._patience_s)
-        return self._replicas.of(key)
+        return self._replicas.of(request.keys[0]) or ""
 
-    def _ask(self, url: str, call: Call[Any]) -> Any:
+    def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
+        """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
+        try:
+            replies = self._exchange(url, calls)
+        except Fault as fault:
+            replies = [fault] * len(calls)
+        for reply in replies:
+            if isinstance(reply, Fault):
+                self._replicas.drop(url)
+                tell_of_the_master(url, reply)
+                break
+        return replies
+
+    def _exchange(self, url: str, calls: Sequence[Call[Any]]) -> Replies:
         server = self._servers.get(url)
         if server is None:
             server = self._servers.setdefault(url, Server(url, self._patience_s, of_a_replica=self._cluster))
         first = () if self._replicas.is_believed(url) else (STATE,)
-        *state, reply = server.exchange([*first, looking(call, self._runner.clock)])
-        for told in state:
-            self._replicas.judge(url, told)
-        if isinstance(reply, NoScript):
-            (reply,) = server.exchange([looking(call, self._runner.clock, spelled=True)])
-        if isinstance(reply, Fault):
-            raise reply
-        return reply
+        told = server.exchange([*first, *[looking(call, self._runner.clock) for call in calls]])
+        state, replies = told[: len(first)], told[len(first) :]
+        for one in state:
+            self._replicas.judge(url, one)
+        unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
+        if unknown:
+            again = server.exchange([looking(calls[at], self._runner.clock, spelled=True) for at in unknown])
+            for at, reply in zip(unknown, again, strict=True):
+                replies[at] = reply
+        return replies
 
     def close(self) -> None:
         for server in self._servers.values():

@@ -47,9 +47,9 @@ class Way:
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 
-    def node_of(self, key: bytes) -> str:
+    def node_of(self, key: bytes, begun: Begun | None = None) -> str:
         """The same for keys that lie on one server at the moment. Raises a ``Fault``."""
-        self._begin(self._patience.begin(time.monotonic))
+        self._begin(begun or self._patience.begin(time.monotonic))
         return self._topology.url_of(key)
 
     def refresh(self, since: float | None = None, within_s: float | None = None) -> None:

@@ -109,9 +109,11 @@ def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int)
 
 def _at_odds(client: Client, name: str, parts: Sequence[TopicVerbs[Any]]) -> list[str]:
     """What a ``configure`` that was broken off leaves."""
+    from tarry.idea.calls import flow_of
+    from tarry.idea.together import together
     from tarry.verbs.jobs.ruling import rules
 
-    said = [client.engine.run(rules(part.keys, part.share)) for part in parts]
+    said = client.engine.run(together(flow_of(rules(part.keys, part.share)) for part in parts))
     if all(one == said[0] for one in said):
         return []
     why = "its partitions have different limits or defaults, for a configure was broken off"
@@ -122,12 +124,15 @@ def _too_large(
     client: Client, parts: Sequence[TopicVerbs[Any]], most_jobs: int = MOST_JOBS, most_bytes: int = MOST_MB << 20
 ) -> list[str]:
     """Places that are so large that moving them to another node would hold a server up."""
-    from tarry.idea.calls import Command
+    from tarry.idea.calls import Command, flow_of
+    from tarry.idea.together import together
 
+    places = [part.keys.jobs for part in parts]
+    counts = [Command((b"HLEN", key), int) for key in places]
+    memory = [Command((b"MEMORY", b"USAGE", key), lambda reply: int(reply or 0), at=2) for key in places]
+    found = client.engine.run(together(map(flow_of, (*counts, *memory))))
     notes = list[str]()
-    for number, part in enumerate(parts):
-        jobs = client.engine.run(Command((b"HLEN", part.keys.jobs), int))
-        size = client.engine.run(Command((b"MEMORY", b"USAGE", part.keys.jobs), lambda reply: reply or 0, at=2))
+    for number, (jobs, size) in enumerate(zip(found[: len(places)], found[len(places) :], strict=True)):
         if jobs > most_jobs or size > most_bytes:
             what = f"partition {number}" if len(parts) > 1 else "it"
             notes.append(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tarry.idea.calls import Flow
+    from tarry.idea.calls import Flow, Request
     from tarry.idea.scripts import Script
 
 T = TypeVar("T")
@@ -71,17 +71,12 @@ class _Bar:
 
 def watched(flow: Flow[T], saw: Callable[[Any], None], of: Script | None = None) -> Flow[T]:
     """The same flow; ``saw`` is told of each answer on its way, or of those of one script."""
-    try:
-        request = next(flow)
-        while True:
-            try:
-                answer = yield request
-            except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                request = flow.throw(fault)
-            else:
-                if of is None or getattr(request, "script", None) is of:
-                    saw(answer)
-                request = flow.send(answer)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    from tarry.idea.together import told
+
+    def hear(asked: Sequence[Request], answers: Sequence[Any]) -> Sequence[Any]:
+        for request, answer in zip(asked, answers, strict=True):
+            if not isinstance(answer, Exception) and (of is None or getattr(request, "script", None) is of):
+                saw(answer)
+        return answers
+
+    return told(flow, lambda request: request, hear)

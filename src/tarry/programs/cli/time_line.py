@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
@@ -26,6 +26,8 @@ from tarry.programs.cli.workers import in_words
 
 if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
+    from tarry.clients.sync.topic import Topic
+    from tarry.idea.calls import Flow
     from tarry.verbs.jobs.pictures import Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
 
@@ -50,21 +52,27 @@ class Look:
 
 
 def look(client: Client, names: Sequence[str]) -> dict[str, Look]:
-    """Looks at the topics; at all that are known when none is named."""
-    found = {}
-    for name in names or sorted(client.topics()):
-        topic = client.topic(name)
-        past = topic.histogram(past=LATE[1], span=LATE[1], buckets=LATE[2])
-        found[name] = Look(topic.stats(), past, tuple(_stretch(topic, *stretch[1:]) for stretch in STRETCHES))
-    return found
+    """Looks at the topics, all at once; at all that are known when none is named."""
+    from tarry.idea.together import together
+
+    chosen = list(names or sorted(client.topics()))
+    found = client.engine.look(together(_look(client.topic(name)) for name in chosen))
+    return dict(zip(chosen, found, strict=True))
 
 
-def _stretch(topic: object, start: str, end: str, buckets: int) -> Histogram:
+def _look(topic: Topic[Any]) -> Flow[Look]:
+    from tarry.idea.calls import flow_of
+    from tarry.idea.together import together
     from tarry.words.durations import SECOND, microseconds
 
-    span = (microseconds(end) - microseconds(start)) / SECOND
-    answer: Histogram = topic.histogram(start=start, span=span, buckets=buckets)  # type: ignore[attr-defined]
-    return answer
+    past = flow_of(topic.verbs.histogram(0, LATE[1], LATE[2], LATE[1]))
+    stretches = [
+        flow_of(topic.verbs.histogram(start, (microseconds(end) - microseconds(start)) / SECOND, buckets, 0))
+        for _, start, end, buckets in STRETCHES
+    ]
+    asked: list[Flow[Any]] = [flow_of(topic.verbs.stats()), past, *stretches]
+    stats, late, *rest = yield from together(asked)
+    return Look(stats, late, tuple(rest))
 
 
 def frame(now: dict[str, Look], before: dict[str, Look], crew: Sequence[WorkerInfo]) -> RenderableType:

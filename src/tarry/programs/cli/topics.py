@@ -146,10 +146,13 @@ def looked_through(place: Topic[Any]) -> Check:
 
 def on_the_way(place: Topic[Any]) -> tuple[int, int]:
     """How many jobs, and how many schedules, a ``migrate`` that was broken off has left between this topic and another."""
+    from tarry.idea.calls import flow_of
+    from tarry.idea.together import together
     from tarry.verbs.jobs import looking
 
     both = [looking.on_the_way(part.keys) for part in place.engine.run(place.verbs.parts())]
-    return sum(place.engine.run(jobs) for jobs, _ in both), sum(place.engine.run(schedules) for _, schedules in both)
+    found = place.engine.run(together(flow_of(asked) for pair in both for asked in pair))
+    return sum(found[::2]), sum(found[1::2])
 
 
 def go_on(jobs: int, schedules: int) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from tarry.idea.calls import Call, Command
+from tarry.idea.calls import Call, Command, Request
+from tarry.idea.together import told
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -23,22 +23,10 @@ class Repeating:
         self.look = engine.look
 
     async def run(self, operation: Any) -> Any:
-        if isinstance(operation, Call):
-            return await self._engine.run(operation.repeated())
-        return await self._engine.run(operation if isinstance(operation, Command) else _repeated(operation))
+        if not isinstance(operation, (Call, Command)):
+            operation = told(operation, _repeated)
+        return await self._engine.run(_repeated(operation) if isinstance(operation, Call) else operation)
 
 
-def _repeated(flow: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """The same flow; each of its calls is told."""
-    try:
-        request = next(flow)
-        while True:
-            told = request.repeated() if isinstance(request, Call) else request
-            try:
-                answer = yield told
-            except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                request = flow.throw(fault)
-            else:
-                request = flow.send(answer)
-    except StopIteration as end:
-        return end.value
+def _repeated(request: Request) -> Request:
+    return request.repeated() if isinstance(request, Call) else request

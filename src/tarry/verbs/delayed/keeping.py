@@ -15,7 +15,7 @@ Nothing here talks or knows the time: a driver performs the requests, listens to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 from zlib import crc32
 
 from tarry.idea.calls import Call, Flow, Request, ask
@@ -76,7 +76,7 @@ class Keeper:
                     and kept.alarm is not None and kept.alarm <= now + TOGETHER_S]  # fmt: skip
         for kept in due:
             kept.work = transfer_all(kept.keys, me=kept.me, stays=True)
-            kept.request, kept.sent = next(kept.work), now
+            kept.request, kept.sent = cast("Request", next(kept.work)), now  # a look asks one thing at a time
         return [kept for kept in self._kept.values() if kept.work is not None]
 
     def answered(self, kept: Kept, answer: Any, now: float) -> None:
@@ -89,7 +89,7 @@ class Keeper:
             return
         sent, kept.sent = kept.sent, now
         try:
-            kept.request = kept.work.send(answer)
+            kept.request = cast("Request", kept.work.send(answer))
         except StopIteration as end:
             kept.work = None
             self._looked(kept, end.value, sent, now)

@@ -12,11 +12,13 @@ prefer the one that has most, and promise no more than that.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from tarry.errors import BadInput, Unconfirmed
-from tarry.idea.calls import Call, Confirmation, Flow, Reply, Unconfirmable
+from tarry.idea.calls import Call, Confirmation, Flow, Reply, Request, Unconfirmable
+from tarry.idea.together import told
 from tarry.verbs.jobs.putting import ADD
 
 T = TypeVar("T")
@@ -36,28 +38,24 @@ def confirmed(operation: Call[T] | Flow[T], durability: Durability) -> Call[T] |
     if isinstance(operation, Call):
         operation.then = confirmation(durability)
         return operation
-    return _all_confirmed(operation, confirmation(durability))
+    then, added = confirmation(durability), False
 
-
-def _all_confirmed(flow: Flow[T], then: Confirmation) -> Flow[T]:
-    answer: Any = None
-    fault: Exception | None = None
-    added = False
-    while True:
-        try:
-            request = flow.throw(fault) if fault is not None else flow.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+    def tell(request: Request) -> Request:
         if isinstance(request, Call) and request.script is ADD:  # not the question how many partitions there are
             request.then = then
-        try:
-            answer, fault = (yield request), None
-            added = added or getattr(request, "then", None) is then
-        except Unconfirmable as raised:
-            fault = Unconfirmed(f"Added in part: {raised.why}") if added else raised
-        except Exception as raised:  # noqa: BLE001  # the flow decides what it means
-            fault = raised
+        return request
+
+    def hear(asked: Sequence[Request], answers: Sequence[Any]) -> list[Any]:
+        """Who is given nothing by one server may have been given something by another, or before."""
+        nonlocal added
+        mine = [answer for one, answer in zip(asked, answers, strict=True) if getattr(one, "then", None) is then]
+        added = added or any(isinstance(one, Unconfirmed) or not isinstance(one, Exception) for one in mine)
+        return [
+            Unconfirmed(f"Added in part: {one.why}") if added and isinstance(one, Unconfirmable) else one
+            for one in answers
+        ]
+
+    return told(operation, tell, hear)
 
 
 @lru_cache(typed=True)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow, Reply, ask
 from tarry.idea.scripts import Script
+from tarry.idea.together import together
 from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Limited, Stats, Why
 from tarry.verbs.jobs.places import places_of
 from tarry.verbs.jobs.shapes import JobInfo, Page, State
@@ -81,8 +82,9 @@ def _stretch(
     large) holds up the others: theirs beyond its last one come with the next page."""
     rows: list[tuple[TopicDesk[T], list[Any]]] = []
     ends: list[tuple[int, bytes]] = []
-    for desk in desks:
-        _, more, *some = yield from ask(Call(LIST, desk.keys, (*args, b"%d" % limit), list))
+    calls = [Call(LIST, desk.keys, (*args, b"%d" % limit), list) for desk in desks]
+    found = yield from together(map(ask, calls))
+    for desk, (_, more, *some) in zip(desks, found, strict=True):
         rows += [(desk, row) for row in some]
         if more and some:
             ends.append(_position(some[-1]))
@@ -191,12 +193,12 @@ def check(keys: TopicKeys) -> Flow[Check]:
             cursor, seen, *found = yield from ask(Call(CHECK, keys, args, list))
             looked += seen
             wrong = list(zip(*[iter(found)] * 2, strict=True))
-            away = yield from _leaving(keys, [id for what, id in wrong if what == IN_NO_PLACE])
-            faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in away]
+            gone = yield from _leaving(keys, [id for what, id in wrong if what == IN_NO_PLACE])
+            faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in gone]
             if cursor == b"0":
                 break
-    jobs, schedules = on_the_way(keys)
-    return Check(looked, tuple(faults), (yield from ask(jobs)), (yield from ask(schedules)))
+    away = yield from together(map(ask, on_the_way(keys)))
+    return Check(looked, tuple(faults), *away)
 
 
 def on_the_way(keys: TopicKeys) -> tuple[Command[int], Command[int]]:

@@ -10,42 +10,39 @@ from typing import Any
 
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.idea.calls import Flow
+from tarry.idea.together import together
 from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Limited, Stats
 from tarry.verbs.jobs.shapes import Added
 
 
-class Refusals:
-    """What several partitions refused, told as one."""
-
-    def __init__(self) -> None:
-        self._first: StaleReceipt | None = None
-        self._ids: list[str] = []
-
-    def gather(self, flow: Flow[None]) -> Flow[None]:
-        try:
-            yield from flow
-        except StaleReceipt as fault:
-            self._first = self._first or fault
-            self._ids += fault.ids
-
-    def tell(self) -> None:
-        if self._first is not None:
-            self._first.ids = tuple(self._ids)
-            raise self._first
+def refused(flow: Flow[None]) -> Flow[StaleReceipt | None]:
+    """What one partition refused: the others are settled all the same."""
+    try:
+        yield from flow
+    except StaleReceipt as fault:
+        return fault
+    return None
 
 
-def added(number: int, flows: Sequence[tuple[list[int], Flow[list[Added]]]]) -> Flow[list[Added]]:
-    """The jobs of each partition in the order in which they were given. ``done`` of an error counts all of them."""
+def tell(refusals: Sequence[StaleReceipt | None]) -> None:
+    """Raises the first of what several partitions refused; it names all."""
+    faults = [fault for fault in refusals if fault is not None]
+    if faults:
+        faults[0].ids = tuple(id for fault in faults for id in fault.ids)
+        raise faults[0]
+
+
+def added(number: int, parts: Sequence[tuple[list[int], list[Added], Flow[list[Added]]]]) -> Flow[list[Added]]:
+    """The jobs of each partition in the order in which they were given. ``done`` of an error counts all of them: each flow
+    keeps beside it what was added so far."""
+    try:
+        yield from together([flow for *_, flow in parts])
+    except (Unavailable, JobExists) as fault:
+        fault.done = sum(len(done) for _, done, _ in parts)
+        raise
     answers: list[Any] = [None] * number
-    done = 0
-    for places, flow in flows:
-        try:
-            found = yield from flow
-        except (Unavailable, JobExists) as fault:
-            fault.done += done
-            raise
-        done += len(found)
-        for at, answer in zip(places, found, strict=True):
+    for places, done, _ in parts:
+        for at, answer in zip(places, done, strict=True):
             answers[at] = answer
     return answers
 

@@ -1,6 +1,6 @@
 """Where the jobs of a topic are: one place, or many. Each partition has keys, and in a Cluster a slot, of its own.
 
-    id ──crc32──▶ partition      what names a job goes where the job is; what names none goes to each
+    id ──crc32──▶ partition      what names a job goes where the job is; what names none goes to each, all together
     schedule@moment ──▶ that of the schedule, which lies where its name says and adds its jobs there
 
 How many there are is asked once, at the first verb, and remembered; a topic of one place then costs nothing more. One that
@@ -16,9 +16,10 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 from zlib import crc32
 
-from tarry.errors import BadInput
+from tarry.errors import BadInput, StaleReceipt
 from tarry.idea.calls import Call, Command, Flow, WrongKind, ask, flow_of
 from tarry.idea.scripts import Script
+from tarry.idea.together import together
 from tarry.verbs.jobs import merging
 from tarry.verbs.jobs.face import TopicVerbs, refuse_one
 from tarry.verbs.jobs.shapes import Holding
@@ -174,9 +175,10 @@ class Partitions(Generic[T]):
 
         def split(parts: list[TopicVerbs[T]]) -> Flow[Any]:
             answers: list[Any] = [None] * len(some)
-            for index, mine in grouped(map(id_of, some), len(parts)):
-                found = yield from flow_of(do(parts[index], mine))
-                for at, answer in zip(mine, found or [None] * len(mine), strict=True):
+            groups = grouped(map(id_of, some), len(parts))
+            found = yield from together(flow_of(do(parts[index], mine)) for index, mine in groups)
+            for (_, mine), its in zip(groups, found, strict=True):
+                for at, answer in zip(mine, its or [None] * len(mine), strict=True):
                     answers[at] = answer
             return answers
 
@@ -198,13 +200,12 @@ class Partitions(Generic[T]):
         self, jobs: Sequence[Holding], do: Callable[[TopicVerbs[T], Sequence[Holding]], Flow[None]]
     ) -> Flow[None]:
         """All that hold are settled, wherever they are; then the first that does not is told."""
-        refused = merging.Refusals()
 
-        def settle(verbs: TopicVerbs[T], mine: list[int]) -> Flow[None]:
-            return refused.gather(do(verbs, [jobs[at] for at in mine]))
+        def settle(parts: list[TopicVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
+            groups = grouped((job.id for job in jobs), len(parts))
+            return together(merging.refused(do(parts[index], [jobs[at] for at in mine])) for index, mine in groups)
 
-        yield from self.over(self._split(jobs, lambda job: job.id, settle))
-        refused.tell()
+        merging.tell((yield from self.over(settle)))
 
     def _each(self, do: Callable[[TopicVerbs[T]], Operation[R]], merge: Callable[[list[R]], R]) -> Operation[R]:
         return self._way(do, lambda parts: each(parts, do, merge))
@@ -215,12 +216,10 @@ def each(
     do: Callable[[TopicVerbs[T]], Operation[R] | Command[R]],
     merge: Callable[[list[R]], R],
 ) -> Flow[R]:
-    """One answer for all of them."""
-    answers: list[R] = []
-    for verbs in parts:
-        answer = yield from flow_of(do(verbs))
-        answers.append(answer)
-    return merge(answers) if len(answers) > 1 else answers[0]
+    """One answer for all of them, who are asked together."""
+    if len(parts) == 1:
+        return (yield from flow_of(do(parts[0])))
+    return merge((yield from together([flow_of(do(verbs)) for verbs in parts])))
 
 
 def wanted_of(number: int | None) -> int | None:

@@ -76,16 +76,17 @@ def add_many(
     *,
     atomic: bool = False,
     fresh: Sequence[bytes] | None = None,
+    done: list[Added] | None = None,
 ) -> Flow[list[Added]]:
-    """Everything is checked before the first script goes; then one script for each 1,000 jobs or 1 MB."""
+    """Everything is checked before the first script goes; then one script for each 1,000 jobs or 1 MB. ``done`` is where what
+    was added is kept, for who must know it when the rest fails."""
     chunks = _chunks(desk, list(bodies), opts, fresh)
     if atomic and len(chunks) > 1:
         raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
-    return _add_chunks(desk, chunks)
+    return _add_chunks(desk, chunks, [] if done is None else done)
 
 
-def _add_chunks(desk: TopicDesk[T], chunks: list[_Chunk[T]]) -> Flow[list[Added]]:
-    done: list[Added] = []
+def _add_chunks(desk: TopicDesk[T], chunks: list[_Chunk[T]], done: list[Added]) -> Flow[list[Added]]:
     for chunk in chunks:
         try:
             done += yield from ask(_add_chunk(desk, chunk))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, WrongKind, ask
+from tarry.idea.together import together
 from tarry.verbs.jobs import looking, merging, options, putting, ruling, taking
 from tarry.verbs.jobs.durable import Durability, confirmed
 from tarry.verbs.jobs.face import AS_IT_IS, TopicVerbs, refuse_one
@@ -102,10 +103,10 @@ class RoutedVerbs(Partitions[T]):
         if atomic:
             raise BadInput(f"atomic: {self.desk.name} has {len(parts)} partitions; one script cannot reach them all.")
         fresh = self.desk.ids.many(len(bodies))
-        flows: list[tuple[list[int], Flow[list[Added]]]] = []
+        flows: list[tuple[list[int], list[Added], Flow[list[Added]]]] = []
         for index, mine in grouped(map(_id_of, bodies, fresh), len(parts)):
-            some, ids = [bodies[at] for at in mine], [fresh[at] for at in mine]
-            flows.append((mine, putting.add_many(parts[index].desk, some, opts, fresh=ids)))
+            some, ids, done = [bodies[at] for at in mine], [fresh[at] for at in mine], list[Added]()
+            flows.append((mine, done, putting.add_many(parts[index].desk, some, opts, fresh=ids, done=done)))
         return merging.added(len(bodies), flows)
 
     def confirmed(self, operation: Operation[R], durability: Durability) -> Operation[R]:
@@ -218,11 +219,11 @@ class RoutedVerbs(Partitions[T]):
         past: Duration,
     ) -> Flow[Histogram]:
         first, *rest = parts
-        found = [(yield from ask(first.histogram(start, span, buckets, past)))]
-        for verbs in rest:  # from the same moment, whatever their servers' clocks say
-            other = yield from ask(verbs.histogram(found[0].start, span, buckets, 0))
-            found.append(other)
-        return merging.histogram(found)
+        found = yield from ask(first.histogram(start, span, buckets, past))
+        others = yield from together(  # from the same moment, whatever their servers' clocks say
+            [ask(verbs.histogram(found.start, span, buckets, 0)) for verbs in rest]
+        )
+        return merging.histogram([found, *others])
 
     def pause(self, for_: Duration | None) -> Operation[datetime | None]:
         return self._each(lambda verbs: verbs.pause(for_), lambda ends: ends[0])

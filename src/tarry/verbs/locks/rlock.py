@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tarry.errors import BadInput, TarryError
-from tarry.idea.calls import Call, ask
+from tarry.idea.calls import Call, Together, ask
 from tarry.verbs.locks import asking
 from tarry.verbs.locks.acquiring import Busy, Steps, Taken
 from tarry.verbs.locks.house import Hold, House, Order, Ring
@@ -35,13 +35,6 @@ class Listen:
 
     channel: bytes
     ring: Ring
-
-
-@dataclass(frozen=True, slots=True)
-class Together:
-    """Calls for one pipeline; each is answered by its value, or by its ``TarryError``."""
-
-    calls: list[Call[bool]]
 
 
 class RedisKeeper:

@@ -15,6 +15,7 @@ import msgspec
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Flow, Reply, ask
 from tarry.idea.scripts import Script
+from tarry.idea.together import together
 from tarry.verbs.schedules import rhythms
 from tarry.verbs.schedules.plans import About, Kept, Missed, id_of, kept
 from tarry.verbs.schedules.rhythms import Rhythm
@@ -96,9 +97,8 @@ def put(keys: TopicKeys, said: Said) -> Flow[Kept]:
 
 def everything(places: Sequence[TopicKeys]) -> Flow[list[Kept]]:
     """All schedules of some partitions, by their next occurrence; paused ones last. Damaged ones are among them."""
-    found: list[Kept] = []
-    for keys in places:
-        found += yield from _of(keys)
+    each = yield from together(map(_of, places))
+    found = [one for some in each for one in some]
     return sorted(found, key=lambda one: (one.next is None, one.next, one.plan.id))
 
 

@@ -1,0 +1,149 @@
+"""One pipeline a server, several servers at the same time: all are sent before the first answer is read.
+
+send ──▶ A   send ──▶ B   send ──▶ C        read A ◀──   read B ◀──   read C ◀──
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tarry.clients.answers import (
+    all_by_name,
+    all_in_full,
+    confirm,
+    decoded,
+    first_in_full,
+    key_of,
+    refuse_forbidden,
+    refuse_unconfirmable,
+    with_its_key,
+)
+from tarry.errors import TarryError
+from tarry.idea.calls import Call, Confirmation, Request
+from tarry.idea.patience import Begun
+from tarry.links.blocking import ARRIVED_S, Halves, Server
+from tarry.links.faults import Fault, NoScript
+
+if TYPE_CHECKING:
+    from tarry.clients.sync.runner import Runner
+
+Group = tuple[Server, Confirmation | None]
+"""What leaves together: for one server, with the same question right after it."""
+
+
+class Pipelines:
+    """One exchange of requests, which may meet any number of faults, in the time that is left of what has begun."""
+
+    def __init__(self, runner: Runner, asked: Mapping[int, Request], begun: Begun) -> None:
+        self._runner = runner
+        self._asked = asked
+        self._begun = begun
+        self._any_lost = False
+        self._found: dict[int, Any] = {}
+
+    def exchange(self) -> dict[int, Any]:
+        """The value, the error or the fault of each."""
+        groups = self._groups()
+        for said in (all_by_name, first_in_full, all_in_full):  # the latter for scripts that the server does not know
+            self._send_and_read(groups, said)
+            unknown = {one: [at for at in ats if isinstance(self._found[at], NoScript)] for one, ats in groups.items()}
+            groups = {one: ats for one, ats in unknown.items() if ats}
+            if not groups:
+                break
+        return self._found
+
+    def _groups(self) -> dict[Group, list[int]]:
+        """What can be sent; of the rest the fault is found."""
+        groups: dict[Group, list[int]] = {}
+        met: dict[str, Server | Exception] = {}
+        for at, request in self._asked.items():
+            try:
+                server = self._server_of(key_of(request), met)
+                if server.forbidden:
+                    refuse_forbidden(server.forbidden, request)
+            except (Fault, TarryError) as fault:
+                self._found[at] = fault
+            else:
+                then = request.then if isinstance(request, Call) else None
+                groups.setdefault((server, then), []).append(at)
+        return groups
+
+    def _server_of(self, key: bytes, met: dict[str, Server | Exception]) -> Server:
+        """Each server is met once, and none any more when there is no patience left."""
+        if isinstance(nobody := met.get(""), Exception):
+            raise nobody
+        url = ""
+        try:
+            url = self._runner.node_of(key, self._begun)
+            if url not in met:
+                met[url] = self._runner.server_of(key, self._begun)
+        except (Fault, TarryError) as fault:
+            met["" if self._begun.pause(0) is None else url] = fault
+            raise
+        if isinstance(found := met[url], Exception):
+            raise found
+        return found
+
+    def _send_and_read(
+        self,
+        groups: Mapping[Group, list[int]],
+        said: Callable[[Sequence[Request], bytes], list[tuple[bytes, ...]]],
+    ) -> None:
+        sent: list[tuple[Group, list[int], Halves]] = []
+        sent_at = time.monotonic()
+        try:
+            for group, ats in groups.items():
+                try:
+                    halves = self._send(group, said([self._asked[at] for at in ats], self._runner.clock))
+                except Fault as fault:
+                    self._lost(ats, fault)
+                else:
+                    sent.append((group, ats, halves))
+            for group, ats, halves in sent:
+                left_s = max(sent_at + group[0].answer_s - time.monotonic(), ARRIVED_S) if self._any_lost else None
+                try:
+                    replies = halves.send(left_s)
+                except Fault as fault:
+                    self._lost(ats, fault)
+                else:
+                    self._answered(group, ats, replies)
+        finally:
+            for *_, halves in sent:
+                halves.close()
+
+    def _send(self, group: Group, words: list[tuple[bytes, ...]]) -> Halves:
+        server, then = group
+        if then is None:
+            halves = server.halves(words, within_s=self._begun.hurry)
+        else:  # it blocks its connection for a while
+            try_out(then, server)
+            halves = server.unhurried.halves([*words, then.words])
+        next(halves)
+        return halves
+
+    def _lost(self, ats: Sequence[int], fault: Fault) -> None:
+        """The others have no more time than they have had already."""
+        self._any_lost = True
+        self._found.update(dict.fromkeys(ats, fault))
+
+    def _answered(self, group: Group, ats: Sequence[int], replies: Sequence[Any]) -> None:
+        (server, then), more = group, replies[len(ats) :]
+        for at, reply in zip(ats, replies, strict=False):
+            request = self._asked[at]
+            if isinstance(reply, Fault):
+                self._found[at] = with_its_key(reply, request)
+                continue
+            self._found[at] = found = decoded(request, reply)
+            try:
+                confirm(then, more if not isinstance(found, Exception) else (), server.confirms)
+            except (Fault, TarryError) as fault:
+                self._found[at] = fault
+
+
+def try_out(then: Confirmation, server: Server) -> None:
+    """Before a server is first given what it is to confirm. Raises a ``Fault``."""
+    if then.words[0] not in server.confirms:
+        refuse_unconfirmable(then, server.unhurried.exchange([then.trial])[0])
+        server.confirms.add(then.words[0])
