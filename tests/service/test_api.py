@@ -197,6 +197,13 @@ def test_a_body_has_a_limit_and_so_has_a_request(api: Api) -> None:
     assert api.refused("POST", JOBS, content=iter([large[: 5 << 20], large[: 5 << 20]])) == (413, "too_large")
 
 
+@pytest.mark.parametrize("raw", [b"", b'{"body', b'{"body": "\\ud800"}'])
+def test_json_that_ends_early_is_refused_in_words(api: Api, raw: bytes) -> None:
+    answer = api("POST", JOBS, content=raw, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+    assert "is empty, ends too early, or has half of a surrogate pair" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("said", [{}, {"id": "7"}, {"id": "7", "if_exists": "replace"}, {"if_exists": "keep"}])
 def test_a_repeated_add_with_the_same_key_adds_nothing(api: Api, clock: Clock, said: dict[str, str]) -> None:
     headers = {"idempotency-key": "order 7, first try"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -146,6 +147,13 @@ def test_001_json_that_jackson_refuses(say: Speaks, spoken: Served, said: str) -
     answer = say("POST", "/delay/add?id=9", content=said.encode(), headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
     assert spoken.run(client_of(spoken, "delay_controller").topics()) == []
+
+
+@pytest.mark.parametrize("name", ["delayTime", "ttrTime"])
+def test_001_what_is_too_long_is_said_by_its_name(say: Speaks, name: str) -> None:
+    for ms in (9 * 10**15, 2**62):
+        detail = say("POST", "/delay/add", params={"id": 1, "topic": "t", name: ms}).json()["detail"]
+        assert re.fullmatch(f"{name}: [0-9a-z ]+ reach(es)? beyond the year 9999[.]", detail)
 
 
 def test_001_a_form_of_many_parts_is_a_form(say: Speaks) -> None:

@@ -54,10 +54,14 @@ def microseconds(value: Duration, what: str = "delay", *, least: int = 0) -> int
     if us < 0:
         raise BadInput(f"{what}: {as_text(us)} is negative.")
     if us < least:
-        raise BadInput(f"{what}: {value!r} is too short; it must be at least {as_text(least)}.")
+        raise BadInput(f"{what}: {_given(value)} is too short; it must be at least {as_text(least)}.")
     if us > FOREVER_US:
-        raise BadInput(f"{what}: {value!r} reaches beyond the year 9999.")
+        raise BadInput(f"{what}: {_given(value)} reaches beyond the year 9999.")
     return us
+
+
+def _given(value: Duration) -> str:
+    return as_text(value // _MICROSECOND) if isinstance(value, timedelta) else repr(value)
 
 
 def _parse(text: str, what: str) -> int:

@@ -19,6 +19,9 @@ from tarry.clients.http.wire.words import ms
 
 logger = logging.getLogger("tarry.service")
 MEDIA = b"application/problem+json"
+TRUNCATED = "Input data was truncated"
+ENDS_EARLY = "its JSON is empty, ends too early, or has half of a surrogate pair at the end of a text"
+"""All that the decoder means by it."""
 SOON_S = 1
 """When to ask again, in the words of ``Retry-After``."""
 
@@ -155,7 +158,7 @@ def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
     """The problem that an exception is, and the headers of its answer."""
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(fault, (msgspec.MsgspecError, UnicodeDecodeError)):
-        fault = errors.BadInput(f"request: {fault}.")
+        fault = errors.BadInput(f"request: {ENDS_EARLY if str(fault) == TRUNCATED else fault}.")
     elif isinstance(fault, RecursionError):
         fault = errors.BadInput("request: it is nested too deeply.")
     if isinstance(fault, errors.TarryError):

@@ -13,6 +13,7 @@ from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, forms, replacing
 from tarry.programs.service.replies import Plain
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+from tarry.words.durations import microseconds
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -176,6 +177,8 @@ def _number(id: str) -> int | str:
 
 def _span(ms: int, what: str) -> timedelta:
     try:
-        return timedelta(milliseconds=ms)
+        span = timedelta(milliseconds=ms)
+        microseconds(span, what)  # refused by the article's name
+        return span
     except OverflowError:
         raise BadInput(f"{what}: {ms} ms reach beyond the year 9999.") from None
