@@ -217,6 +217,21 @@ def test_a_repeated_add_with_the_same_key_adds_nothing(api: Api, clock: Clock, s
     assert other.status_code == (409 if said == {"id": "7"} else 201)
 
 
+def test_a_key_is_the_jobs_and_goes_with_it(api: Api, clock: Clock) -> None:
+    """As the pages say: nothing is compared, and who asks again after the job was finished adds it anew."""
+    headers = {"idempotency-key": "order 8"}
+    first = api("POST", JOBS, {"body": "tea"}, headers=headers)
+    held = api.post("/v1/topics/orders/pop", {})
+    again = api("POST", JOBS, {"body": "coffee"}, headers=headers)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert api.get(f"{JOBS}/{held['id']}")["body"] == "tea"
+    assert api.get(f"{JOBS}/{held['id']}")["state"] == "reserved"
+    api.post(f"{JOBS}/{held['id']}/finish", {"receipt": held["receipt"]}, 204)
+    clock.advance(1)
+    assert api("POST", JOBS, {"body": "coffee"}, headers=headers).status_code == 201
+    assert api.post("/v1/topics/orders/pop", {})["body"] == "coffee"
+
+
 def test_many_have_one_key(api: Api) -> None:
     said = {"jobs": [{"body": 1}, {"body": 2, "id": "two"}, {"body": 1}], "delay": 9}
     first = api("POST", f"{MANY}/add", said, headers={"idempotency-key": "k"})

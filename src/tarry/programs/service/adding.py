@@ -1,4 +1,5 @@
-"""Adding over HTTP: an ``Idempotency-Key`` is the nonce of what it adds, so that a repeated request adds nothing.
+"""Adding over HTTP: an ``Idempotency-Key`` is the nonce of what it adds, so that a repeated request adds nothing while the
+job is there. Once it was finished or deleted, nothing is known of its nonce, and the request adds it anew.
 
 key, no id      the id is made of the key: the same key finds the same job
 key and id      the id is the caller's; the nonce tells a repetition from somebody else's job

@@ -43,7 +43,7 @@ PATH = {"topic": "orders", "id": "7"}
     asks=models.AddQuery,
     gives=answers.AddedJob,
     status=201,
-    also={200: "It was there already: `if_exists=keep`, or a repeated request."},
+    also={200: "A job with this id was there already, and stays: `if_exists=keep`."},
     refuses=("job_exists", "too_large", "wrong_media", "unconfirmed"),
     example=Example(
         models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),
@@ -55,7 +55,9 @@ async def add(x: Exchange) -> Answered:
     """Puts a job in, to be handed out after a delay or at a moment.
 
     A body of any other type than JSON is the job's body itself, kept with its type; its options stand in the query.
-    The header `Idempotency-Key` makes a repeated request harmless.
+    With the header `Idempotency-Key` a repeated request adds nothing as long as the job is there, in whatever state, and is
+    answered like the first, with 201. It must say the same: what differs is neither compared nor stored. Once the job was
+    finished or deleted, the request adds it anew.
     """
     media = x.media()
     said: models.Add | models.AddQuery

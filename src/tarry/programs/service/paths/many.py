@@ -44,7 +44,8 @@ async def add(x: Exchange) -> answers.AddedJobs:
     """Puts many jobs in, in scripts of at most 1,000 jobs or 1 MB, each all or nothing.
 
     All are checked before the first is written. A problem carries `done`: how many went in before. `atomic` refuses more
-    than one script takes.
+    than one script takes. The header `Idempotency-Key` holds for each job as for one that is added alone, by its place in
+    the request.
     """
     topic = x.topic
     flow = adding.add_many(topic, x.said, keyed.ids_of(x.headers))
