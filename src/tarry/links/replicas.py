@@ -19,7 +19,7 @@ from redis.crc import key_slot
 from tarry.errors import TarryError
 from tarry.links.address import Address
 from tarry.links.faults import Fault, Later
-from tarry.links.topology import by_sentinels, replicas, slots
+from tarry.links.topology import all_of, by_sentinels, replicas, slots
 
 AGAIN_S = 5.0
 """How long it is believed which replicas there are, and that one of them follows its master."""
@@ -48,7 +48,7 @@ class Replicas:
         self._look_again = time.monotonic() + AGAIN_S
         try:
             if self._address.kind == "cluster":
-                self._slots = slots(self._address.url, within_s)
+                self._slots = slots(self._address.url, within_s, all_of(self._slots))
             else:
                 self._all = tuple(by_sentinels(self._address.url, replicas, within_s))
         except (Fault, TarryError):  # the master is asked, and says what is wrong

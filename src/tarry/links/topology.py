@@ -2,15 +2,15 @@
 Sentinel.
 
 Nodes and Sentinels are asked for the map and the master's name one after the other, each in its share of the time that
-there is; the last share is for what is asked of the server that they name. Everything here blocks; the awaiting client
-calls it in a thread.
+there is; the last share is for what is asked of the server that they name. Of a Cluster the nodes are asked that the URL
+names, and then those that are known from the last map. Everything here blocks; the awaiting client calls it in a thread.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
@@ -56,6 +56,7 @@ class Topology:
         self.address = address
         self._share: Share | None = None
         self._nodes: list[str] = []
+        self._known: list[str] = []
         self._master = ""
 
     def open(self, within_s: float) -> None:
@@ -103,7 +104,9 @@ class Topology:
             return
         try:
             if self.address.kind == "cluster":
-                self._nodes = [nodes[0] for nodes in slots(self.address.url, within_s)]
+                found = slots(self.address.url, within_s, self._known)
+                self._nodes = [nodes[0] for nodes in found]
+                self._known = all_of(found)
             elif self.address.kind == "sentinel":
                 self._master = by_sentinels(self.address.url, _master, within_s)[0]
         except Lost as fault:
@@ -116,24 +119,31 @@ class Topology:
             self._share.close()
 
 
-def slots(url: str, within_s: float) -> list[tuple[str, ...]]:
-    """For each slot of a Cluster the URLs of its master and of its replicas."""
+def slots(url: str, within_s: float, known: Sequence[str] = ()) -> list[tuple[str, ...]]:
+    """For each slot of a Cluster the URLs of its master and of its replicas, as one of those says that the URL names; or one
+    of those that were ``known``, when none of them does."""
     parts = urlsplit(url)
     seeds = [_at(parts, *place) for place in _hosts(parts, DEFAULT_PORT)]
     random.shuffle(seeds)  # or all clients would ask the first
+    asked = dict.fromkeys([*seeds, *random.sample(known, len(known))])
 
     def read(rows: Any, seed: str) -> list[tuple[str, ...]]:
-        asked = urlsplit(seed).hostname or ""
+        itself = urlsplit(seed).hostname or ""
         found: list[tuple[str, ...]] = [()] * SLOTS
         for first, last, *nodes in rows:
-            urls = tuple(_at(parts, _name(host) or asked, port) for host, port, *_ in nodes)
+            urls = tuple(_at(parts, _name(host) or itself, port) for host, port, *_ in nodes)
             found[first : last + 1] = [urls] * (last + 1 - first)
         served = sum(map(bool, found))
         if served < SLOTS:
             raise Later(f"the Cluster serves {served} of {SLOTS} slots; repair it")
         return found
 
-    return _first(seeds, (b"CLUSTER", b"SLOTS"), read, within_s)
+    return _first(list(asked), (b"CLUSTER", b"SLOTS"), read, within_s)
+
+
+def all_of(found: Iterable[tuple[str, ...]]) -> list[str]:
+    """Every node once."""
+    return [url for nodes in dict.fromkeys(found) for url in nodes]
 
 
 Place = tuple[str, int]
