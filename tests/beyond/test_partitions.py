@@ -119,6 +119,14 @@ def test_who_waits_is_served_from_whatever_partition(face: Any, topic: Any, cloc
         told(face, story())
 
 
+def test_who_would_wait_for_many_is_given_what_is_ready_in_all_partitions(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add_many(range(40))
+        assert len(await topic.pop_many(100, wait="1s")) == 40
+
+    told(face, story())
+
+
 def test_of_what_a_holder_has_no_more_than_so_many_are_given_back(face: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many(range(40))

@@ -148,14 +148,17 @@ class Engine:
         seconds: float,
         ttr: Duration | None,
     ) -> list[AsyncJob[T]]:
-        if not seconds or self._are_apart(places):  # over several slots of a Cluster, first without waiting: in order
+        if not seconds or self._are_apart(places, want):  # first without waiting, in order
             for topic, some in places:
                 jobs = await self._take_now(topic, some, want, ttr)
                 if jobs:
                     return jobs
         return await self._wait(places, want, seconds, ttr) if seconds else []
 
-    def _are_apart(self, places: Sequence[tuple[AsyncTopic[T], Sequence[TopicVerbs[T]]]]) -> bool:
+    def _are_apart(self, places: Sequence[tuple[AsyncTopic[T], Sequence[TopicVerbs[T]]]], want: int) -> bool:
+        """Whether they lie in several slots of a Cluster; or several jobs are wanted, and a wait ends with those of one partition."""
+        if want > 1 and any(len(some) > 1 for _, some in places):
+            return True
         return len({self.runner.group_of(verbs.keys.due) for _, some in places for verbs in some}) > 1
 
     async def _places(self, topic: AsyncTopic[T]) -> Sequence[TopicVerbs[T]]:
