@@ -100,7 +100,7 @@ def test_a_job_on_its_way_is_told_as_it_was(two: Any, clock: Clock) -> None:
     topic.add("tea", id="later", delay="1h")
     topic.add("tea", id="now")
     due = topic.get("later").due
-    old.engine.run(leaving.depart(topic.verbs._plain.keys))
+    old.engine.run(leaving.depart(topic.verbs._plain.keys, b"word"))
     assert [(job.state, job.body) for job in topic.get_many(["later", "now"])] == [("delayed", "tea"), ("ready", "tea")]
     kept = topic.add("other", id="later", if_exists="keep")
     assert (kept.created, kept.state, kept.due) == (False, "delayed", due)
@@ -114,7 +114,7 @@ def test_a_job_on_its_way_is_told_as_it_was(two: Any, clock: Clock) -> None:
     assert sorted(job.body for job in new.topic("orders").list()) == ["again", "anew"]
     assert topic.stats().added == topic.stats().deleted + topic.stats().replaced
     topic.add_many(range(3))
-    old.engine.run(leaving.depart(topic.verbs._plain.keys))
+    old.engine.run(leaving.depart(topic.verbs._plain.keys, b"word"))
     assert topic.check().leaving == 3
     assert topic.purge() == 3
     assert topic.check().leaving == 0

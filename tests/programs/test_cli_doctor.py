@@ -180,7 +180,7 @@ def test_jobs_that_a_broken_off_migrate_left_on_the_way_are_told_of(
     topic.add_many([tarry.NewJob(n, id=str(n)) for n in range(30)], delay="1h")
     client.topic("zoo").add("after it", delay="1h")
     client.schedules.put("moving", "hourly", "tea", every="1h")
-    client.engine.run(leaving.depart(topic_keys(namespace, "moving")))
+    client.engine.run(leaving.depart(topic_keys(namespace, "moving"), b"word"))
     client.engine.run(planning.depart(topic_keys(namespace, "moving"), b"0", b"word"))
     client.engine.run(Command((b"SET", topic_keys(namespace, "broken").due, b"no zset"), bytes))
     client.engine.introduce("broken")

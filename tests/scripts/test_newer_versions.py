@@ -71,7 +71,7 @@ def test_a_job_that_left_a_place_of_a_newer_version_stays_where_it_is(
 ) -> None:
     topic.add("tea", id="tea", delay="1h")
     leaving = departing_key(topic.verbs.keys)
-    client.engine.run(depart(topic.verbs.keys))
+    client.engine.run(depart(topic.verbs.keys, b"word"))
     known = server.hget(leaving, "tea")
     server.hset(leaving, "tea", b"asleep " + known.split()[1])
     with pytest.raises(ServerUnfit, match="newer version of tarry wrote the place of the job tea"):

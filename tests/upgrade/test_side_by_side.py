@@ -141,7 +141,17 @@ def test_partitions_of_the_newer_are_refused_by_the_older_and_stay(hands: dict[s
 def test_a_move_that_one_began_is_finished_by_the_other(pair: Pair) -> None:
     giver, taker = pair
     giver("topic.add_many(range(450), delay='1h')")
-    giver("from tarry.verbs.jobs import leaving; client.engine.run(leaving.depart(topic.verbs._plain.keys))")
+    giver(
+        "from tarry.verbs.jobs import leaving; plain = [client.topic(name).verbs._plain for name in ('orders', 'orders-2')]"
+    )
+    giver(
+        "journey = leaving.migrate(plain[:1], plain[1:], dry_run=False, progress=None); side, request = next(journey)"
+    )
+    giver(
+        "while getattr(getattr(request, 'script', None), 'name', '') != 'leaving/depart': "
+        "side, request = journey.send(client.engine.run(request))"
+    )
+    giver("client.engine.run(request)")
     assert both(pair, "counts(topic)")["delayed"] == 250
     assert taker("client.migrate('orders', client.topic('orders-2')).moved") == 450
     assert both(pair, "client.topic('orders-2').stats().delayed") == 450

@@ -12,9 +12,10 @@
     tarry:{NAMESPACE/TOPIC}:schedules  sorted set   schedule → its next occurrence, server µs   but for paused ones
     tarry:{NAMESPACE/TOPIC}:plans      hash         schedule → rhythm, job, counts
     tarry:{NAMESPACE/TOPIC}:declared   hash         schedule → when, and which version, code said of it
-    tarry:{NAMESPACE/TOPIC}:leaving    hash         id → the place it had                   only while `migrate` runs
+    tarry:{NAMESPACE/TOPIC}:leaving    hash         id → the place it had; '' → departure   only while `migrate` runs
+    tarry:{NAMESPACE/TOPIC}:arrived    hash         place → its last departure, the answers   for a month after `migrate`
     tarry:{NAMESPACE/TOPIC}:moving     hash         schedule → departure, next, plan        only while `migrate` runs
-    tarry:{NAMESPACE/TOPIC}:moved      hash         schedule → the departure that arrived   for a month after `migrate`
+    tarry:{NAMESPACE/TOPIC}:moved      hash         schedule, place → its last departure    for a month after `migrate`
     tarry:NAMESPACE:topics             set          topics that were added to                   a hint, outside the slot
     tarry:{NAMESPACE}:workers          hash         worker → since when, what it says of itself   live workers, a hint too
     tarry:{NAMESPACE}:heard            sorted set   worker → when it was last heard, server µs  for half a minute it lives
@@ -82,6 +83,7 @@ NEAR = 64
 """One of so many slots is good enough, and soon found."""
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
 DEPARTING_PARTS = (*TOPIC_PARTS, "leaving")
+ARRIVING_PARTS = (*DEPARTING_PARTS, "arrived")
 SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
 
@@ -227,6 +229,12 @@ def departing_key(keys: TopicKeys) -> bytes:
 def with_departing(keys: TopicKeys) -> tuple[bytes, ...]:
     """A topic's keys, and where its jobs are that leave, as DEPARTING_PARTS names them."""
     return (*keys, departing_key(keys))
+
+
+@lru_cache(4096)
+def with_arriving(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The same, and what is known of jobs that came from other topics, as ARRIVING_PARTS names them."""
+    return (*with_departing(keys), keys.due.removesuffix(b"due") + b"arrived")
 
 
 def topics_key(namespace: str) -> bytes:

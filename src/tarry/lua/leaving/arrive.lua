@@ -1,30 +1,54 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
-local clock = unpack(ARGV)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, arrived = unpack(KEYS)
+local clock, departure = unpack(ARGV)
 -- each: id, place, value, run = unpack(ARGV, i, i + 3)
 --
--- Jobs come from another topic, as they were: due times, attempts and faults are kept, receipts are not.
+-- Jobs come from another topic, as they were: due times, attempts and faults are kept, receipts are not. What the last
+-- departure of each place was told is kept for a month, in `arrived` ("departure", then a line for each: "1id" or "0id"): who
+-- asks again is told the same, whatever has become of the jobs here.
 -- Answers for each 1, or 0 where another job has the id, or this one is about to leave: then this topic is the one it
--- comes from, by another URL. The same job again is there already: its answer was lost.
--- include clock plain job limits gates watch
+-- comes from, by another URL. Answers a number alone where that departure of the place, a later one, has arrived here.
+-- include clock plain job departure limits gates watch
 
-local FIRST, STRIDE = 2, 4
-local SETS, answers = {due = due, dead = dead}, {}
+local FIRST, STRIDE, MONTH = 3, 4, 2592000
+local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}
+local source, number = departure_of(departure)
+local known = redis.call('HGET', arrived, source) or departure
+local last = string.match(known, '^[^\n]*')
+if last == departure then
+  for answer, id in string.gmatch(known, '\n([01])([^\n]+)') do told[id] = tonumber(answer) end
+else
+  local _, latest = departure_of(last)
+  if latest >= number then return latest end
+  known = departure
+end
 for i = FIRST, #ARGV, STRIDE do
-  local id, place, value, run = unpack(ARGV, i, i + 3)
+  local name = string.match(ARGV[i + 1], '^(%a+) %d+$')
+  if not SETS[name or ''] then return redis.error_reply('NEWER place of the job ' .. ARGV[i]) end
+end
+
+local function take_in(id, place, value, run)
+  if redis.call('HEXISTS', leaving, id) == 1 then return 0 end
+  if redis.call('HSETNX', jobs, id, value) == 0 then return redis.call('HGET', jobs, id) == value and 1 or 0 end
   local name, at = string.match(place, '^(%a+) (%d+)$')
-  if not SETS[name or ''] then return redis.error_reply('NEWER place of the job ' .. id) end
-  if redis.call('HEXISTS', leaving, id) == 1 then
-    answers[#answers + 1] = 0
-  elseif redis.call('HSETNX', jobs, id, value) == 1 then
-    redis.call('ZADD', SETS[name], at, id)
-    if run ~= '' then
-      local attempt, limit, _, first, _, fault = unpack_run(run)
-      redis.call('HSET', runs, id, pack_run(attempt, limit, 0, first, '', fault))
-    end
-    answers[#answers + 1] = 1
-  else
-    answers[#answers + 1] = redis.call('HGET', jobs, id) == value and 1 or 0
+  redis.call('ZADD', SETS[name], at, id)
+  if run ~= '' then
+    local attempt, limit, _, first, _, fault = unpack_run(run)
+    redis.call('HSET', runs, id, pack_run(attempt, limit, 0, first, '', fault))
   end
+  return 1
+end
+
+for i = FIRST, #ARGV, STRIDE do
+  local id = ARGV[i]
+  if not told[id] then
+    told[id] = take_in(unpack(ARGV, i, i + 3))
+    news[#news + 1] = '\n' .. told[id] .. id
+  end
+  answers[#answers + 1] = told[id]
+end
+if #news > 0 then
+  redis.call('HSET', arrived, source, known .. table.concat(news))
+  redis.call('EXPIRE', arrived, MONTH)
 end
 settle('', false, read_gates())
 return answers

@@ -1,10 +1,12 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
-local clock, limit = unpack(ARGV)
+local clock, limit, word, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` jobs that wait, those due first, then dead ones, out of their places, and keeps the places in
--- `leaving` until somebody says that the jobs have arrived where they go. What was left there is first. At most 1 MB.
--- Answers for each: id, place ("due 1700000000000000"), head and body, run.
--- include clock plain job
+-- `leaving` until somebody says that the jobs have arrived where they go; its field '' is the departure. What was left there
+-- is first. At most 1 MB. `word` is one that no other has. A departure that was `overtaken` where it goes, by number `above`
+-- (this server has forgotten what it had done, and its clock is behind), gets another number.
+-- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run.
+-- include clock plain job departure
 
 local ENOUGH = 1000000
 limit = tonumber(limit)
@@ -21,17 +23,26 @@ local function take(set, name)
   end
 end
 
-if redis.call('HLEN', leaving) == 0 then
+local departure = redis.call('HGET', leaving, '')
+if redis.call('HLEN', leaving) == (departure and 1 or 0) then
+  redis.call('DEL', leaving)
+  departure = false
   take(due, 'due')
   if redis.call('HLEN', leaving) == 0 then take(dead, 'dead') end
+  if redis.call('HLEN', leaving) == 0 then return {''} end
 end
-local kept, answers = redis.call('HGETALL', leaving), {}
+if not departure or departure == overtaken then  -- a new one, or left there by an older version, which knows no departures
+  redis.call('HDEL', leaving, '')  -- first a removal: works with a full memory too
+  departure = depart_as(word, tonumber(above))
+  redis.call('HSET', leaving, '', departure)
+end
+local kept, answers = redis.call('HGETALL', leaving), {departure}
 for i = 1, #kept, 2 do
   local id = kept[i]
   local value = redis.call('HGET', jobs, id)
   if value then
     answers[#answers + 1] = {id, kept[i + 1], value, redis.call('HGET', runs, id)}
-  else
+  elseif id ~= '' then
     redis.call('HDEL', leaving, id)  -- deleted while it left
   end
 end

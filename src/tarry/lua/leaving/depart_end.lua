@@ -1,12 +1,14 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
-local clock = unpack(ARGV)
+local clock, departure = unpack(ARGV)
 -- each: id, arrived = unpack(ARGV, i, i + 1)
 --
--- What became of jobs that left: arrived ("1"), they are gone here; else they are back in their places.
+-- What became of jobs that left: arrived ("1"), they are gone here; else they are back in their places. Only those of that
+-- departure: if it has ended, nothing is to be done, and what has left since is another matter. Answers how many are gone.
 -- include clock job limits gates watch
 
-local FIRST, STRIDE = 2, 2
+local FIRST, STRIDE = 3, 2
 local SETS, gone, back = {due = due, dead = dead}, 0, false
+if redis.call('HGET', leaving, '') ~= departure then return 0 end
 for i = FIRST, #ARGV, STRIDE do
   local id, arrived = unpack(ARGV, i, i + 1)
   local place = redis.call('HGET', leaving, id)
@@ -23,6 +25,7 @@ for i = FIRST, #ARGV, STRIDE do
     end
   end
 end
+if redis.call('HLEN', leaving) == 1 then redis.call('DEL', leaving) end
 count('deleted', gone)
 if back then settle('', false, read_gates()) end
 return gone

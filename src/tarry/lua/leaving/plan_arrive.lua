@@ -2,11 +2,12 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plan
 local clock = unpack(ARGV)
 -- each: id, kept = unpack(ARGV, i, i + 1)
 --
--- Schedules come from another topic and go on here where they were there. Which departure has arrived is kept for a month: a
--- move that was broken off and goes on finds it, whatever has become of the schedule here.
--- Answers for each 1, or 0 where another one has the name, or this very topic is the one it comes from, by another URL. One
--- that is defined alike goes on as it is.
--- include clock plain job limits gates watch plan
+-- Schedules come from another topic and go on here where they were there. What the last departure of each was told, by the
+-- place that it left, is kept for a month (refused: "-departure"): who asks again is told the same, whatever has become of the
+-- schedule here.
+-- Answers for each 1, or 0 where another one has the name, where this very topic is the one it comes from, by another URL, or
+-- where a later departure of that place has arrived. One that is defined alike goes on as it is.
+-- include clock plain job departure limits gates watch plan
 
 local FIRST, STRIDE, MONTH = 2, 2, 2592000
 local answers = {}
@@ -15,29 +16,40 @@ local function is_alike(old, new)
   return old.rhythm == new.rhythm and old.about == new.about and old.value == new.value and old.paused == new.paused
 end
 
+local function take_in(id, next, said, stored)
+  local old = redis.call('HGET', plans, id)
+  if redis.call('HEXISTS', moving, id) == 1 then return 0 end
+  if old then return #old >= PLAN_SIZE and is_alike(unpack_plan(old), unpack_plan(stored)) and 1 or 0 end
+  redis.call('HSET', plans, id, stored)
+  if next ~= '' then redis.call('ZADD', schedules, next, id) end
+  if said ~= '' then
+    redis.call('HSET', declared, id, said)
+    redis.call('HSETNX', declared, '', string.match(said, '^%d+') or '0')
+  end
+  return 1
+end
+
+-- What was told before, or nil; and where it is kept.
+local function told_of(id, departure)
+  local source, number = departure_of(departure)
+  local field = number > 0 and id .. '\n' .. source or id
+  local known = redis.call('HGET', moved, field) or ''
+  local _, latest = departure_of(known)
+  if known == departure or redis.call('HGET', moved, id) == departure then return 1, field end  -- an older version told
+  if known == '-' .. departure or latest > number then return 0, field end
+  return nil, field
+end
+
 for i = FIRST, #ARGV, STRIDE do
   local id, kept = unpack(ARGV, i, i + 1)
   local departure, next, said, stored = string.match(kept, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
-  local old, arrived = redis.call('HGET', plans, id), 1
-  if redis.call('HEXISTS', moving, id) == 1 then
-    arrived = 0
-  elseif redis.call('HGET', moved, id) ~= departure then
-    if old then
-      arrived = #old >= PLAN_SIZE and is_alike(unpack_plan(old), unpack_plan(stored)) and 1 or 0
-    else
-      redis.call('HSET', plans, id, stored)
-      if next ~= '' then redis.call('ZADD', schedules, next, id) end
-      if said ~= '' then
-        redis.call('HSET', declared, id, said)
-        redis.call('HSETNX', declared, '', string.match(said, '^%d+') or '0')
-      end
-    end
-    if arrived == 1 then
-      redis.call('HSET', moved, id, departure)
-      redis.call('EXPIRE', moved, MONTH)
-    end
+  local told, field = told_of(id, departure)
+  if not told then
+    told = take_in(id, next, said, stored)
+    redis.call('HSET', moved, field, (told == 1 and '' or '-') .. departure)
+    redis.call('EXPIRE', moved, MONTH)
   end
-  answers[#answers + 1] = arrived
+  answers[#answers + 1] = told
 end
 tell_of_schedules()
 return answers

@@ -1,13 +1,13 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, moving, moved = unpack(KEYS)
-local clock, cursor, limit, departure = unpack(ARGV)
+local clock, cursor, limit, word = unpack(ARGV)
 --
 -- One step through a topic's schedules: they are taken out and kept in `moving` ("departure, next occurrence, what code said of
 -- it, plan") until somebody says that they have arrived where they go. Nobody fires them meanwhile. What was left there is
--- first. A damaged one stays. `departure` is a word that no other has.
+-- first. A damaged one stays. `word` is one that no other has.
 -- Answers the next cursor, 1 if there is more, the ids of those that stay, then for each: id, what is kept.
--- include clock plain job limits gates watch plan
+-- include clock plain job departure limits gates watch plan
 
-local answers = {cursor, 1, {}}
+local answers, departure = {cursor, 1, {}}, nil
 if redis.call('HLEN', moving) == 0 then
   local step = redis.call('HSCAN', plans, cursor, 'COUNT', limit)
   answers[1], answers[2] = step[1], step[1] ~= '0' and 1 or 0
@@ -16,8 +16,10 @@ if redis.call('HLEN', moving) == 0 then
     if #stored < PLAN_SIZE then
       table.insert(answers[3], id)
     else
-      local kept = {departure, redis.call('ZSCORE', schedules, id) or '', redis.call('HGET', declared, id) or '', stored}
-      redis.call('ZREM', schedules, id)
+      local next = redis.call('ZSCORE', schedules, id) or ''
+      redis.call('ZREM', schedules, id)  -- first a removal: works with a full memory too
+      departure = departure or depart_as(word, 0)
+      local kept = {departure, next, redis.call('HGET', declared, id) or '', stored}
       redis.call('HSET', moving, id, table.concat(kept, '\n'))
       redis.call('HDEL', plans, id)
       redis.call('HDEL', declared, id)

@@ -1,17 +1,18 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, moving, moved = unpack(KEYS)
 local clock = unpack(ARGV)
--- each: id, arrived = unpack(ARGV, i, i + 1)
+-- each: id, departure, arrived = unpack(ARGV, i, i + 2)
 --
 -- What became of schedules that left: arrived ("1"), they are gone here; else they go on here, unless somebody has put another
--- one of the name meanwhile. Answers how many are gone.
+-- one of the name meanwhile. Only if that departure has not ended yet: one of the name that has left since is another matter.
+-- Answers how many are gone.
 -- include clock plain job limits gates watch plan
 
-local FIRST, STRIDE = 2, 2
+local FIRST, STRIDE = 2, 3
 local gone = 0
 for i = FIRST, #ARGV, STRIDE do
-  local id, arrived = unpack(ARGV, i, i + 1)
+  local id, departure, arrived = unpack(ARGV, i, i + 2)
   local kept = redis.call('HGET', moving, id)
-  if kept then
+  if kept and string.match(kept, '^[^\n]*') == departure then
     redis.call('HDEL', moving, id)
     if arrived == '1' then
       gone = gone + 1

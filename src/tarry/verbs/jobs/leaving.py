@@ -3,17 +3,18 @@
     due, dead ──depart──▶ leaving ──arrive──▶ due, dead over there        then ``depart_end``: gone here, or back
 
 Wherever it is broken off, each job is in its place, leaving, or over there: whoever begins again goes on with those that
-were leaving. Nobody is handed a job that leaves, and one that arrives twice is known by what it is.
+were leaving. Nobody is handed a job that leaves. Each step is a departure with a word of its own, and the topic over there
+keeps what it has told the last one of each place: one that arrives again is told the same, whatever has become of its jobs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Request
+from tarry.idea.calls import Call, Reply, Request
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs import looking, ruling
 from tarry.verbs.jobs.face import TopicVerbs
@@ -21,16 +22,26 @@ from tarry.verbs.jobs.parting import grouped, home_of
 from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import leaving as planning
-from tarry.words.keys import DEPARTING_PARTS, TopicKeys, with_departing
+from tarry.words.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, with_arriving, with_departing
 
-DEPART = Script("leaving/depart", args=("limit",), keys=DEPARTING_PARTS)
-DEPART_END = Script("leaving/depart_end", item=("id", "arrived"), keys=DEPARTING_PARTS)
-ARRIVE = Script("leaving/arrive", item=("id", "place", "value", "run"), keys=DEPARTING_PARTS)
+DEPART = Script("leaving/depart", args=("limit", "word", "overtaken", "above"), keys=DEPARTING_PARTS)
+DEPART_END = Script("leaving/depart_end", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)
+ARRIVE = Script("leaving/arrive", args=("departure",), item=("id", "place", "value", "run"), keys=ARRIVING_PARTS)
 STEP = 200
 Row = tuple[bytes, bytes, bytes, bytes | None]
 HERE, THERE = 0, 1
 Journey = Generator[tuple[int, Request], Any, "Migrated"]
 """A flow over two servers: each request says which of them it is for."""
+
+
+class Overtaken(NamedTuple):
+    """A departure that is late where it goes: a later one of the same place has arrived there, number ``by``."""
+
+    departure: bytes = b""
+    by: int = 0
+
+
+ON_TIME = Overtaken()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +60,26 @@ class Migrated:
     """What ``configure`` had set here and not over there, where it holds now, too."""
 
 
-def depart(keys: TopicKeys) -> Call[list[Row]]:
-    """Those that leave now: what somebody left there, or the next."""
-    return Call(DEPART, with_departing(keys), (b"%d" % STEP,), lambda reply: [tuple(row) for row in reply])
+def depart(keys: TopicKeys, word: bytes, late: Overtaken = ON_TIME) -> Call[tuple[bytes, list[Row]]]:
+    """A departure, and those that leave now: what somebody left there, or the next. ``word`` is one that no other has."""
+    args = b"%d" % STEP, word, late.departure, b"%d" % late.by
+    return Call(DEPART, with_departing(keys), args, lambda reply: (reply[0], [tuple(row) for row in reply[1:]]))
 
 
-def arrive(keys: TopicKeys, rows: Sequence[Row]) -> Call[list[bool]]:
+def arrive(keys: TopicKeys, departure: bytes, rows: Sequence[Row]) -> Call[list[bool] | Overtaken]:
     """They are taken over; ``False`` where another job has the id."""
     items = [word or b"" for row in rows for word in row]
-    return Call(ARRIVE, with_departing(keys), (), lambda reply: [bool(one) for one in reply], items=items, alone=True)
+
+    def decode(reply: Reply) -> list[bool] | Overtaken:
+        return Overtaken(departure, reply) if isinstance(reply, int) else [bool(one) for one in reply]
+
+    return Call(ARRIVE, with_arriving(keys), (departure,), decode, items=items, alone=True)
 
 
-def depart_end(keys: TopicKeys, rows: Sequence[Row], arrived: Sequence[bool]) -> Call[int]:
+def depart_end(keys: TopicKeys, departure: bytes, rows: Sequence[Row], arrived: Sequence[bool]) -> Call[int]:
     """Those that arrived are gone here, the others back in their places."""
     items = [word for row, there in zip(rows, arrived, strict=True) for word in (row[0], b"%d" % there)]
-    return Call(DEPART_END, with_departing(keys), (), int, items=items, alone=True)
+    return Call(DEPART_END, with_departing(keys), (departure,), int, items=items, alone=True)
 
 
 def migrate(
@@ -80,16 +96,16 @@ def migrate(
     schedules, stay = yield from _schedules(here, there, dry_run=dry_run)
     moved = refused = 0
     for one in here:
+        late = ON_TIME
         while not dry_run and not refused and (most is None or moved < most):
-            rows: list[Row] = yield HERE, depart(one.keys)
+            departure, rows = yield HERE, depart(one.keys, one.desk.ids.new(), late)
             if not rows:
                 break
-            arrived = [False] * len(rows)
-            for index, mine in grouped([row[0] for row in rows], len(there)):
-                answers: list[bool] = yield THERE, arrive(there[index].keys, [rows[at] for at in mine])
-                for at, answer in zip(mine, answers, strict=True):
-                    arrived[at] = answer
-            yield HERE, depart_end(one.keys, rows, arrived)
+            arrived = yield from _arrive(there, departure, rows)
+            if isinstance(arrived, Overtaken):
+                late = arrived
+                continue
+            yield HERE, depart_end(one.keys, departure, rows, arrived)
             moved += sum(arrived)
             refused += len(rows) - sum(arrived)
             if progress is not None:
@@ -102,6 +118,20 @@ def migrate(
             between: int = yield HERE, looking.on_the_way(one.keys)[0]
             moved += left.delayed + left.ready + left.dead + between
     return Migrated(moved, refused, reserved, schedules, stay, options)
+
+
+def _arrive(
+    there: Sequence[TopicVerbs[Any]], departure: bytes, rows: Sequence[Row]
+) -> Generator[tuple[int, Request], Any, list[bool] | Overtaken]:
+    """Each in the partition that its id says. What was told when they arrived before is told again."""
+    arrived = [False] * len(rows)
+    for index, mine in grouped([row[0] for row in rows], len(there)):
+        answers: list[bool] | Overtaken = yield THERE, arrive(there[index].keys, departure, [rows[at] for at in mine])
+        if isinstance(answers, Overtaken):
+            return answers
+        for at, answer in zip(mine, answers, strict=True):
+            arrived[at] = answer
+    return arrived
 
 
 def _rules(
@@ -136,9 +166,10 @@ def _schedules(
                     answers: list[bool] = yield THERE, planning.arrive(other.keys, mine)
                     arrived.update(zip((id for id, _ in mine), answers, strict=True))
             if rows:
-                yield HERE, planning.depart_end(one.keys, arrived)
+                yield HERE, planning.depart_end(one.keys, rows, arrived)
             moved += sum(arrived.values())
-            stay |= {*damaged, *(id for id, there in arrived.items() if not there)}
+            stay |= {*damaged, *arrived}
+            stay -= {id for id, there in arrived.items() if there}
     return moved, len(stay)
 
 

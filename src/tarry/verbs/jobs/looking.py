@@ -202,8 +202,11 @@ def check(keys: TopicKeys) -> Flow[Check]:
 
 
 def on_the_way(keys: TopicKeys) -> tuple[Command[int], Command[int]]:
-    """How many jobs, and how many schedules, a move that was broken off has left between the topics."""
-    return Command((b"HLEN", departing_key(keys)), int), Command((b"HLEN", moving_key(keys)), int)
+    """How many jobs, and how many schedules, a move that was broken off has left between the topics.
+
+    One field of the first is the departure itself (lua/lib/departure.lua)."""
+    jobs: Command[int] = Command((b"HLEN", departing_key(keys)), lambda fields: max(fields - 1, 0))
+    return jobs, Command((b"HLEN", moving_key(keys)), int)
 
 
 def _leaving(keys: TopicKeys, ids: Sequence[bytes]) -> Flow[set[bytes]]:

@@ -3,7 +3,7 @@
     plans ──plan_depart──▶ moving ──plan_arrive──▶ plans over there         then ``plan_depart_end``: gone here, or back
 
 Wherever it is broken off, a schedule is here, on its way, or over there, and fires in one place at most: whoever begins again
-goes on with those on their way. One that arrives twice is known by its departure.
+goes on with those on their way. What a departure was told is told again, whatever has become of the schedule.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from tarry.idea.calls import Call, Command, Reply
 from tarry.idea.scripts import Script
 from tarry.words.keys import MOVING_PARTS, TopicKeys, moving_keys
 
-DEPART = Script("leaving/plan_depart", args=("cursor", "limit", "departure"), keys=MOVING_PARTS)
+DEPART = Script("leaving/plan_depart", args=("cursor", "limit", "word"), keys=MOVING_PARTS)
 ARRIVE = Script("leaving/plan_arrive", item=("id", "kept"), keys=MOVING_PARTS)
-DEPART_END = Script("leaving/plan_depart_end", item=("id", "arrived"), keys=MOVING_PARTS)
+DEPART_END = Script("leaving/plan_depart_end", item=("id", "departure", "arrived"), keys=MOVING_PARTS)
 _STEP = b"20"
 Row = tuple[bytes, bytes]
 Departure = tuple[bytes, bool, list[bytes], list[Row]]
@@ -24,7 +24,7 @@ Departure = tuple[bytes, bool, list[bytes], list[Row]]
 
 
 def depart(keys: TopicKeys, cursor: bytes, word: bytes) -> Call[Departure]:
-    """Those that leave now: what somebody left there, or the next. ``word`` is new: it marks this departure."""
+    """Those that leave now: what somebody left there, or the next. ``word`` is one that no other has."""
 
     def decode(reply: Reply) -> Departure:
         following, more, stay, *rows = reply
@@ -39,9 +39,9 @@ def arrive(keys: TopicKeys, rows: Sequence[Row]) -> Call[list[bool]]:
     return Call(ARRIVE, moving_keys(keys), (), lambda reply: [bool(one) for one in reply], items=items, alone=True)
 
 
-def depart_end(keys: TopicKeys, arrived: Mapping[bytes, bool]) -> Call[int]:
+def depart_end(keys: TopicKeys, rows: Sequence[Row], arrived: Mapping[bytes, bool]) -> Call[int]:
     """Those that arrived are gone here, the others go on."""
-    items = [word for id, there in arrived.items() for word in (id, b"%d" % there)]
+    items = [word for id, kept in rows for word in (id, kept.partition(b"\n")[0], b"%d" % arrived[id])]
     return Call(DEPART_END, moving_keys(keys), (), int, items=items, alone=True)
 
 

@@ -1,0 +1,18 @@
+-- Departures of a topic, for another one. Each has a word of its own, "PLACE.NUMBER.WORD": the place that it left, and a number
+-- that rises from one to the next, for one begins only when the one before has ended. So where a later one of the same place
+-- has arrived, an earlier one has ended, and what still comes of it is late: a second process, or a call whose answer was lost.
+--
+--   meta   departed   the last one
+
+local function departure_of(departure)
+  local place, number = string.match(departure, '^([^.]*)%.(%d+)%.')
+  return place or departure, tonumber(number or 0)  -- older versions' departures are words without numbers
+end
+
+-- A new one. A clock that has gone back makes no number twice, and `above` is one that is known where it goes.
+local function depart_as(word, above)
+  local place, last = departure_of(redis.call('HGET', meta, 'departed') or word)
+  local departure = place .. '.' .. text(math.max(now, last + 1, above + 1)) .. '.' .. word
+  redis.call('HSET', meta, 'departed', departure)
+  return departure
+end

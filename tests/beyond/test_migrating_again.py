@@ -1,0 +1,276 @@
+"""A move that was broken off and is begun again doubles nothing and brings nothing back, whatever became of the jobs meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.clients.testing import Clock, TestClient
+from tarry.idea.calls import Command
+from tarry.links.embedded.launch import Running
+from tarry.verbs.jobs import leaving
+from tarry.words.keys import departing_key, with_arriving
+
+IDS = ["buried", "deleted", "done", "held", "later", "lost", "replaced", "waits"]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def two(own_server: Callable[..., Running], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
+    with ExitStack() as stack:
+        yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
+
+
+@pytest.fixture(params=[None, 3], ids=["plain", "parted"])
+def targets(request: pytest.FixtureRequest) -> int | None:
+    return request.param
+
+
+def journey_of(mine: Any, theirs: Any) -> leaving.Journey:
+    here, there = mine.engine.run(mine.verbs.parts()), theirs.engine.run(theirs.verbs.parts())
+    return leaving.migrate(here, there, dry_run=False)
+
+
+def lived(to: Any) -> set[str]:
+    """What becomes of those that have arrived. Answers which."""
+    there = {job.id for job in to.list(limit=100)}
+    hands = {job.id: job for job in to.pop_many(100, ttr="1h")}
+    for id, job in hands.items():
+        assert job.attempt == 1
+        if id == "done":
+            to.finish(job)
+        elif id == "buried":
+            to.bury(job, "no use")
+        elif id != "held":
+            to.release(job, count=False)
+    if "deleted" in there:
+        to.delete("deleted")
+    if "replaced" in there:
+        to.add("new", id="replaced", if_exists="replace")
+    if "later" in there:
+        to.reschedule("later", delay="9h")
+    if "lost" in there:
+        to.delete("lost")
+        to.add("another", id="lost")
+    return there
+
+
+@pytest.mark.parametrize("steps", range(4, 9))
+def test_what_has_arrived_is_left_to_what_became_of_it(two: Any, steps: int, targets: int | None) -> None:
+    """Broken off after each call; or its answer was lost, and it comes again when the jobs have lived over there."""
+    for again in (False, True):
+        old, new = (
+            client.topic(f"orders-{again}", partitions=n) for client, n in zip(two, (None, targets), strict=True)
+        )
+        old.add_many([tarry.NewJob("old", id=id) for id in IDS])
+        journey, answer, side, request = journey_of(old, new), None, 0, None
+        for _ in range(steps):
+            try:
+                side, request = journey.send(answer)
+            except StopIteration:
+                break
+            answer = (old, new)[side].engine.run(request)
+        arrived = lived(new)
+        if again and request is not None:
+            (old, new)[side].engine.run(request)
+        result = two[0].migrate(old, new)
+        assert (result.refused, list(old.list())) == (0, [])
+        there = {job.id: (job.body, job.state, job.attempts) for job in new.list(limit=100)}
+        expected = dict.fromkeys(IDS, ("old", "ready", 0))
+        if "done" in arrived:
+            del expected["done"]
+        if "deleted" in arrived:
+            del expected["deleted"]
+        changed = {
+            "buried": ("old", "dead", 1), "held": ("old", "reserved", 1), "later": ("old", "delayed", 0),
+            "replaced": ("new", "ready", 0), "lost": ("another", "ready", 0),
+        }  # fmt: skip
+        expected |= {id: row for id, row in changed.items() if id in arrived}
+        assert there == expected
+        assert old.check().ok
+        assert new.check().ok
+
+
+def test_one_that_was_refused_stays_refused_until_it_has_gone_back(two: Any) -> None:
+    """Else one of two who move at once would put it back, and the other have it arrive."""
+    old, new = (client.topic("orders") for client in two)
+    old.add("old", id="tea", delay="1h")
+    new.add("other", id="tea", delay="1h")
+    first, second = journey_of(old, new), journey_of(old, new)
+    stand = {journey: until(journey, (old, new), "leaving/arrive") for journey in (first, second)}
+    assert two[1].engine.run(stand[first]) == [False]
+    new.delete("tea")
+    assert two[1].engine.run(stand[second]) == [False]
+    first.send([False])
+    second.send([False])
+    assert two[0].migrate(old, new).refused == 1
+    assert (old.get("tea").state, new.get("tea")) == ("delayed", None)
+    assert two[0].migrate(old, new).moved == 1
+
+
+def until(journey: leaving.Journey, topics: Any, script: str, answer: Any = None) -> Any:
+    """Goes on until that script is to be run; answers its request."""
+    while True:
+        side, request = journey.send(answer)
+        if getattr(getattr(request, "script", None), "name", "") == script:
+            return request
+        answer = topics[side].engine.run(request)
+
+
+def test_who_is_late_brings_nothing_back_and_takes_nothing_away(two: Any) -> None:
+    """A second process that moves has slept since it asked: all has been done, undone and begun anew."""
+    old, new = (client.topic("orders") for client in two)
+    old.add("old", id="tea")
+    sleeper = journey_of(old, new)
+    arrival = until(sleeper, (old, new), "leaving/arrive")
+    assert two[0].migrate(old, new).moved == 1
+    assert new.pop().finish() is None
+    old.add("again", id="tea")
+    mover = journey_of(old, new)
+    second = until(mover, (old, new), "leaving/arrive")
+    assert two[1].engine.run(arrival) == [True], "told the same again"
+    assert new.get("tea") is None
+    ending = sleeper.send([True])[1]
+    assert two[0].engine.run(ending) == 0
+    assert old.get("tea").body == "again", "which has not arrived yet"
+    assert two[1].engine.run(second) == [True]
+    assert new.pop().body == "again"
+    late = two[1].engine.run(arrival)
+    assert isinstance(late, leaving.Overtaken)
+    told = journey_of(old, new)
+    until(told, (old, new), "leaving/arrive")
+    side, look = told.send(late)
+    assert (side, until(told, (old, new), "leaving/arrive", old.engine.run(look)).items) == (leaving.HERE, second.items)
+    assert two[0].migrate(old, new).moved == 1
+    assert (new.get("tea").state, old.get("tea")) == ("reserved", None)
+
+
+def test_a_schedule_that_was_refused_stays_refused_until_it_has_gone_back(two: Any) -> None:
+    old, new = (client.topic("orders") for client in two)
+    two[0].schedules.put("orders", "tea", 1, every="1h")
+    two[1].schedules.put("orders", "tea", 2, every="1h")
+    first, second = journey_of(old, new), journey_of(old, new)
+    arrivals = [until(journey, (old, new), "leaving/plan_arrive") for journey in (first, second)]
+    assert two[1].engine.run(arrivals[0]) == [False]
+    two[1].schedules.delete("orders", "tea")
+    assert two[1].engine.run(arrivals[1]) == [False]
+    assert two[0].migrate(old, new) == tarry.Migrated(0, 0, 0, schedules=1), "it has gone back, and left anew"
+    assert [[one.body for one in client.schedules.list("orders")] for client in two] == [[], [1]]
+
+
+def test_who_is_late_with_a_schedule_brings_nothing_back_and_takes_nothing_away(two: Any) -> None:
+    """It has been over there, come back, left again, and been deleted over there, while one slept who moved it first."""
+    old, new = (client.topic("orders") for client in two)
+    two[0].schedules.put("orders", "tea", every="1h")
+    sleeper = journey_of(old, new)
+    arrival = until(sleeper, (old, new), "leaving/plan_arrive")
+    assert two[0].migrate(old, new).schedules == 1
+    assert two[1].migrate(new, old).schedules == 1
+    second = until(journey_of(old, new), (old, new), "leaving/plan_arrive")
+    assert two[0].engine.run(sleeper.send([True])[1]) == 0, "it has left again, and not arrived"
+    assert two[1].engine.run(second) == [True]
+    two[1].schedules.delete("orders", "tea")
+    assert two[1].engine.run(arrival) == [False]
+    assert two[0].migrate(old, new).schedules == 1, "of the departure that has arrived"
+    assert [client.schedules.list("orders") for client in two] == [[], []]
+
+
+def test_a_server_that_has_forgotten_its_departures_loses_nothing(two: Any, clock: Clock) -> None:
+    """After a fail-over, with a clock behind: over there a later departure is known than the one that it makes now."""
+    old, new = (client.topic("orders") for client in two)
+    old.add("first", id="first", delay="1h")
+    assert two[0].migrate(old, new).moved == 1
+    meta = old.verbs.keys.meta
+    place, number, _ = two[0].engine.run(Command((b"HGET", meta, b"departed"), bytes)).split(b".")
+    arrived = with_arriving(new.verbs.keys)[-1]
+    two[1].engine.run(Command((b"HSET", arrived, place, b"%s.%d.word" % (place, int(number) + 10**9)), int))
+    old.add_many([tarry.NewJob(n, id=f"{n}") for n in range(300)])
+    assert two[0].migrate(old, new).moved == 300
+    assert new.stats().ready == 300
+    assert old.check().ok
+
+
+def test_what_an_older_version_left_on_its_way_arrives(two: Any) -> None:
+    old, new = (client.topic("orders") for client in two)
+    old.add_many(range(3), delay="1h")
+    until(journey_of(old, new), (old, new), "leaving/arrive")
+    two[0].engine.run(Command((b"HDEL", departing_key(old.verbs.keys), b""), int))
+    assert two[0].migrate(old, new).moved == 3
+
+
+class Crowd:
+    """Several who move jobs at once, there and back, and die anywhere; others add, pop and finish."""
+
+    def __init__(self, client: TestClient, clock: Clock, random: Random, places: list[Any]) -> None:
+        self.client, self.clock, self.random, self.places = client, clock, random, places
+        self.movers: list[list[Any]] = []
+        self.handed = Counter[Any]()
+        self.added = 0
+
+    def add(self) -> None:
+        id = f"{self.random.randrange(12)}"
+        if all(topic.get(id) is None for topic in self.places):
+            self.added += 1
+            self.random.choice(self.places).add(self.added, id=id)
+
+    def work(self) -> None:
+        topic = self.random.choice(self.places)
+        for job in topic.pop_many(self.random.randint(1, 4)):
+            self.handed[job.body or job.id] += 1
+            topic.finish(job)
+
+    def come(self) -> None:
+        if len(self.movers) < 3:
+            way = self.places if self.random.random() < 0.7 else self.places[::-1]
+            self.movers.append([journey_of(*way), None])
+
+    def die(self) -> None:
+        if self.movers:
+            self.movers.remove(self.random.choice(self.movers))
+
+    def wait(self) -> None:
+        self.clock.advance("20s")
+
+    def move(self) -> None:
+        if not self.movers:
+            return
+        mover = self.random.choice(self.movers)
+        try:
+            _, request = mover[0].send(mover[1])
+        except StopIteration:
+            self.movers.remove(mover)
+        else:
+            mover[1] = self.client.engine.run(request)
+            if self.random.random() < 0.1:
+                self.client.engine.run(request)  # it was lost, came again, and the first one was answered
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_in_whatever_order_movers_come_go_and_die(two: Any, clock: Clock, seed: int, targets: int | None) -> None:
+    """Each job is handed out once, and each occurrence of a schedule."""
+    random, client = Random(seed), two[0]
+    places = [client.topic("a"), client.topic("b", partitions=targets)]
+    crowd = Crowd(client, clock, random, places)
+    client.schedules.put("a", "beat", every="1m", missed="all")
+    does = [crowd.add, crowd.work, crowd.come, crowd.die, crowd.wait, crowd.move]
+    for act in random.choices(does, weights=[15, 15, 10, 4, 6, 50], k=400):
+        act()
+    for way in (places, places[::-1], places):
+        client.migrate(*way)
+    while any(topic.stats().ready for topic in places) or client.schedules.get("b", "beat").next <= clock.now:
+        crowd.work()
+    fired = {id for id in crowd.handed if isinstance(id, str)}
+    assert set(crowd.handed.values()) == {1}
+    assert crowd.handed.keys() - fired == set(range(1, crowd.added + 1))
+    assert len(fired) == client.schedules.get("b", "beat").fired
+    assert all(topic.check().ok for topic in places)
