@@ -35,11 +35,11 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def told(kind: Any, url: str = SERVICE) -> tarry.TarryError:
+def told(kind: Any, url: str = SERVICE, patience: float = 0.2) -> tarry.TarryError:
     """What a verb says; neither that nor what is printed of where it comes from tells a secret."""
 
     async def story() -> None:
-        client = kind(url, patience=0.2)
+        client = kind(url, patience=patience)
         try:
             answer = client.topics()
             if inspect.isawaitable(answer):
@@ -90,9 +90,9 @@ def test_a_proxy_that_is_not_there_is_told_and_not_the_service(
 def test_a_proxy_that_wants_a_user_is_told(environment: pytest.MonkeyPatch, kind: Any) -> None:
     with stranger(407, b"") as proxy:
         environment.setenv("ALL_PROXY", proxy)
-        assert isinstance(error := told(kind), ServerUnfit)
+        assert isinstance(error := told(kind, patience=30), ServerUnfit)  # told at once
         assert "wants a user and password" in str(error)
-        error = told(kind, "https://tarry.test:7070")
+        error = told(kind, "https://tarry.test:7070", patience=1)
         assert f"the proxy at {proxy.removeprefix('http://')} (ALL_PROXY) refused" in str(error)
 
 

@@ -37,6 +37,8 @@ def jobs_by_hand(cli: Cli) -> None:
     cli("delete", "orders", "b")
     [stats] = cli("stats", "orders")
     assert stats["delayed"] == 1
+    [found] = cli("histogram", "orders", "--span", "1d", "--buckets", "1")
+    assert found["counts"] == [1]
 
 
 def topics_by_hand(cli: Cli) -> None:
