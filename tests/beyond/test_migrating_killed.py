@@ -1,0 +1,76 @@
+"""The real thing: whoever moves a topic under load is killed, again and again, and every handler counts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+import tarry
+from tarry.links.embedded.launch import Running
+from until import until
+
+JOBS = 400
+MOVERS = """
+import os, random, select, signal, sys, threading
+import tarry
+from tarry.verbs.jobs import leaving
+
+leaving.STEP = 20  # more moments to die in
+moves, told = os.pipe()
+deaths = 0
+while True:
+    mover = os.fork()
+    if not mover:
+        old, new = map(tarry.Client, sys.argv[1:])
+        to = new.topic("orders")
+        while (done := old.migrate("orders", to, progress=lambda _: os.write(told, b"."))).moved:
+            pass
+        os.write(told, b".")
+        os._exit(0)
+    os.read(moves, 1000)
+    threading.Event().wait(random.uniform(0, 0.005))
+    os.kill(mover, signal.SIGKILL)
+    if os.waitpid(mover, 0)[1] == 0:
+        break
+    while select.select([moves], [], [], 0)[0]:
+        os.read(moves, 1000)
+    deaths += 1
+print(deaths)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [None, 4], ids=["plain", "parted"])
+def test_a_mover_that_is_killed_anywhere_doubles_nothing(
+    own_server: Callable[..., Running], partitions: int | None
+) -> None:
+    urls = own_server().url, own_server().url
+    taken, over = Counter[tuple[int, int]](), threading.Event()
+    with tarry.Client(urls[0]) as old, tarry.Client(urls[1]) as new:
+        here, there = old.topic("orders"), new.topic("orders", partitions=partitions)
+        here.add_many([tarry.NewJob(n, id=f"{n}", delay=n % 2) for n in range(JOBS)])
+        there.stats()
+
+        def consume(topic: tarry.Topic[int]) -> None:
+            while not over.is_set():
+                for job in topic.pop_many(20, wait="20ms"):
+                    with job:
+                        taken[job.body, job.attempt] += 1
+
+        workers = [threading.Thread(target=consume, args=(topic,)) for topic in (there, there)]
+        for worker in workers:
+            worker.start()
+        movers = subprocess.run([sys.executable, "-c", MOVERS, *urls], stdout=subprocess.PIPE, check=True)
+        until(lambda: sum(taken.values()) >= JOBS, "all are handed out")
+        over.set()
+        for worker in workers:
+            worker.join()
+        assert int(movers.stdout) > 2, "deaths"
+        assert taken == Counter((n, 1) for n in range(JOBS))
+        assert here.stats().finished + there.stats().finished == JOBS
+        assert (here.check().ok, there.check().ok, here.check().leaving) == (True, True, 0)
