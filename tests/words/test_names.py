@@ -106,3 +106,9 @@ def test_another_process_does_not_make_the_same_ids() -> None:
     os.close(reader)
     os.close(writer)
     assert len({*theirs, *[made.new() for _ in range(20)]}) == 40
+
+
+def test_the_name_of_a_client_is_no_option_of_a_command() -> None:
+    starts = {names.word(lambda n, first=first: bytes([first]) + b"." * (n - 1))[:1] for first in range(256)}
+    assert len(starts) == 64
+    assert b"-" not in starts

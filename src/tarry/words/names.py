@@ -103,5 +103,5 @@ class Ids:
 
 
 def word(random: Callable[[int], bytes]) -> bytes:
-    """A short random word, for the name of a client."""
-    return b64encode(random(_RANDOM_BYTES), b"-_")
+    """A short random word, for the name of a client. It may stand on a command line: none begins with a hyphen."""
+    return b64encode(random(_RANDOM_BYTES), b"._")
