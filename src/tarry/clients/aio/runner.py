@@ -32,11 +32,10 @@ from tarry.clients.answers import (
 )
 from tarry.clients.sync.way import PLAIN
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Confirmation, Flow, Reply, Request, Step, Together, Transaction
+from tarry.idea.calls import Call, Command, Confirmation, Flow, Request, Step, Together, Transaction
 from tarry.idea.patience import Begun, Patience
 from tarry.links.address import Address
-from tarry.links.awaiting import Server
-from tarry.links.blocking import Replies, sound
+from tarry.links.blocking import Replies
 from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard, of_tls
 
 T = TypeVar("T")
@@ -83,50 +82,6 @@ class Runner(Way):
             return await server.transact(transaction, begun.hurry)
 
         return await self._patiently(once)
-
-    async def at(self, place: int, words: tuple[bytes, ...]) -> tuple[int, Reply]:
-        """Asks one of the servers, counted by their addresses, and answers how many there are, too; beyond them ``None``."""
-
-        async def once(_: Begun) -> tuple[int, Reply]:
-            urls = sorted(self._topology.urls().values())
-            if place >= len(urls):
-                return len(urls), None
-            server = await self._server(urls[place])
-            return len(urls), sound(await server.exchange([words]))[0]
-
-        return await self._patiently(once)
-
-    async def each(self, ask: Callable[[Server], Awaitable[R]]) -> dict[str, R]:
-        """Asks every server, all at once, and answers by the place where it is. Raises a ``TarryError``."""
-        found: dict[str, R] = {}
-
-        async def of(shown: str, url: str) -> None:
-            found[shown] = await ask(await self._server(url))
-
-        async def once(_: Begun) -> None:
-            left = [of(shown, url) for shown, url in self._topology.urls().items() if shown not in found]
-            for fault in await asyncio.gather(*left, return_exceptions=True):
-                if fault is not None:
-                    raise fault
-
-        await self._patiently(once)
-        return found
-
-    async def _patiently(self, once: Callable[[Begun], Awaitable[R]]) -> R:
-        """Does something until no fault comes of it, or patience ends. Raises a ``TarryError``."""
-        begun = self._patience.begin(asyncio.get_running_loop().time)
-        await self.ready(begun)
-        while True:
-            try:
-                return await once(begun)
-            except Fault as fault:
-                pause = begun.pause(random.random()) if isinstance(fault, (Lost, Later)) else None
-                if pause is None:
-                    raise given_up(fault, self._topology.shown, begun.spent) from fault
-                begun.tries += 1
-                await asyncio.sleep(pause)
-                with suppress(Unavailable, Fault):  # still nobody there: patience decides
-                    await self.refresh(begun.left)
 
     # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
 

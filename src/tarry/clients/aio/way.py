@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.answers import given_up, tell_of_patience
 from tarry.clients.sync.way import PLAIN, announce
-from tarry.errors import BadInput
+from tarry.errors import BadInput, Unavailable
+from tarry.idea.calls import Reply
 from tarry.idea.patience import Begun, Patience
 from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.awaiting import Server
-from tarry.links.faults import Fault, Lost, of_tls
+from tarry.links.blocking import sound
+from tarry.links.faults import Fault, Later, Lost, of_tls
 from tarry.links.topology import Topology
 
 R = TypeVar("R")
@@ -135,6 +138,50 @@ class Way:
             self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh, self._patience.longest_s))
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._refreshing
+
+    async def at(self, place: int, words: tuple[bytes, ...]) -> tuple[int, Reply]:
+        """Asks one of the servers, counted by their addresses, and answers how many there are, too; beyond them ``None``."""
+
+        async def once(_: Begun) -> tuple[int, Reply]:
+            urls = sorted(self._topology.urls().values())
+            if place >= len(urls):
+                return len(urls), None
+            server = await self._server(urls[place])
+            return len(urls), sound(await server.exchange([words]))[0]
+
+        return await self._patiently(once)
+
+    async def each(self, ask: Callable[[Server], Awaitable[R]]) -> dict[str, R]:
+        """Asks every server, all at once, and answers by the place where it is. Raises a ``TarryError``."""
+        found: dict[str, R] = {}
+
+        async def of(shown: str, url: str) -> None:
+            found[shown] = await ask(await self._server(url))
+
+        async def once(_: Begun) -> None:
+            left = [of(shown, url) for shown, url in self._topology.urls().items() if shown not in found]
+            for fault in await asyncio.gather(*left, return_exceptions=True):
+                if fault is not None:
+                    raise fault
+
+        await self._patiently(once)
+        return found
+
+    async def _patiently(self, once: Callable[[Begun], Awaitable[R]]) -> R:
+        """Does something until no fault comes of it, or patience ends. Raises a ``TarryError``."""
+        begun = self._patience.begin(asyncio.get_running_loop().time)
+        await self.ready(begun)
+        while True:
+            try:
+                return await once(begun)
+            except Fault as fault:
+                pause = begun.pause(random.random()) if isinstance(fault, (Lost, Later)) else None
+                if pause is None:
+                    raise given_up(fault, self._topology.shown, begun.spent) from fault
+                begun.tries += 1
+                await asyncio.sleep(pause)
+                with suppress(Unavailable, Fault):  # still nobody there: patience decides
+                    await self.refresh(begun.left)
 
     @property
     def lives_here(self) -> bool:
