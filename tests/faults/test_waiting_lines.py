@@ -13,7 +13,7 @@ import pytest
 import tarry
 from faults.blocked import HANG_S, async_story, blocked, calls, until_blocked
 from faults.proxy import Proxy
-from tarry.links import awaiting, blocking
+from tarry.links import awaiting, waiting
 from tarry.links.embedded.launch import Running
 from until import until
 
@@ -68,7 +68,7 @@ def test_a_waiting_line_that_went_silent_is_replaced(
     line: Proxy, at: Any, kind: str, ways: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection looks open, and the server's answers do not come: it is not trusted for ever."""
-    monkeypatch.setattr(blocking.WaitingLine, "wait_s", 1)
+    monkeypatch.setattr(waiting.WaitingLine, "wait_s", 1)
     monkeypatch.setattr(awaiting.WaitingLine, "wait_s", 1)
     way = ways(kind, line.url(socket_timeout=0.2), imaginary=False)
     line.arm("ignored", at=b"BLPOP")

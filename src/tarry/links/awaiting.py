@@ -18,9 +18,10 @@ import redis.exceptions as driver
 
 from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
-from tarry.links.blocking import ARRIVED_S, READ_ONLY, WAIT_S, Replies, T, Words, closing, pack, sound
+from tarry.links.blocking import ARRIVED_S, READ_ONLY, Replies, T, Words, closing, pack, sound
 from tarry.links.budget import Permit
 from tarry.links.faults import TROUBLES, Fault, Lost, meaning
+from tarry.links.waiting import WAIT_S
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""Reaching one server, blocking: a few connections for requests, one more for waiting.
+"""Reaching one server, blocking: a few connections for requests; one more for waiting is in tarry.links.waiting.
 
 Any number of threads may exchange at once; each takes a connection that is free, or a new one. A connection that failed
 takes all the free ones with it: after a restart they are as dead as it is.
@@ -7,7 +7,6 @@ takes all the free ones with it: after a restart they are as dead as it is.
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -19,7 +18,6 @@ from hiredis import pack_command as _pack
 
 from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
-from tarry.links.budget import Permit
 from tarry.links.faults import TROUBLES, Fault, Lost, meaning
 
 T = TypeVar("T")
@@ -32,8 +30,6 @@ READ_ONLY = (b"READONLY",)
 RESCUE_S = 1.0
 ARRIVED_S = 0.05
 """To read what has come already, when the time of an answer is up."""
-WAIT_S = 60
-"""The server ends a wait by itself after so long; it is begun again."""
 
 
 def pack(words: Words) -> bytes:
@@ -233,98 +229,3 @@ def _read_on(connection: Any, expected: int, replies: Replies) -> None:
             replies.append(_read(connection))
     except TROUBLES:
         return
-
-
-class WaitingLine:
-    """The one connection that blocks, for all who wait: BLPOP over tokens, begun, awaited, ended.
-
-    The server ends a wait by itself from time to time. A line on which it did not is dead, however open it looks.
-    """
-
-    wait_s = WAIT_S
-
-    def __init__(self) -> None:
-        self.server: Server
-        self.permit: Permit | None = None
-        self._connection: Any = None
-        self._id = b""
-        self._over_by = 0.0
-        self.keys: tuple[bytes, ...] = ()
-
-    def go_to(self, server: Server) -> None:
-        """Where the next wait is; after a fail-over, or when a slot has moved, that is somewhere else."""
-        if self._connection is not None and self.server is not server:
-            self.drop()
-        self.server = server
-
-    def is_at(self, server: Server | None) -> bool:
-        """Whether it is connected there."""
-        return self._connection is not None and self.server is server
-
-    @property
-    def socket(self) -> Any:
-        """Can be read when the wait is over."""
-        return None if self._connection is None else self._connection._sock
-
-    def begin(self, keys: tuple[bytes, ...]) -> None:
-        """Waits for a token in one of the keys. Raises a ``Fault``."""
-        try:
-            if self._connection is None:
-                self._connection = self.server.connect()
-                self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
-                self._id = b"%d" % self._connection.read_response()
-            self._connection.send_packed_command([pack((b"BLPOP", *keys, b"%d" % self.wait_s))], check_health=False)
-        except TROUBLES as error:
-            self.drop()
-            raise meaning(error) from error
-        except BaseException:
-            self.drop()
-            raise
-        self._over_by = time.monotonic() + self.wait_s + self.server.answer_s
-        self.keys = keys
-
-    def wait(self, seconds: float) -> tuple[bool, bytes | None]:
-        """Whether the wait has ended within the time, and the key whose token came. Raises a ``Fault``."""
-        try:
-            left = self._over_by - time.monotonic()
-            if not self._connection.can_read(max(min(seconds, left), 0)):
-                if left <= seconds:
-                    raise Lost("the waiting connection has been silent for too long")
-                return False, None
-            reply = self._connection.read_response(disconnect_on_error=False)
-        except driver.ResponseError as error:
-            self.keys = ()
-            raise meaning(error) from error
-        except TROUBLES as error:
-            self.drop()
-            raise meaning(error) from error
-        except BaseException:  # a reply may be half read
-            self.drop()
-            raise
-        self.keys = ()
-        return True, reply[0] if reply else None
-
-    def end(self) -> bytes | None:
-        """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
-        self._over_by = min(self._over_by, time.monotonic() + self.server.answer_s)
-        while self.keys:
-            try:
-                self.poke()
-            except BaseException:
-                self.drop()
-                raise
-            over, key = self.wait(0.05)
-            if over:
-                return key
-        return None
-
-    def poke(self) -> None:
-        """Wakes whoever waits, from any thread. Raises a ``Fault``."""
-        if self._connection is None:  # not yet, or no longer
-            return
-        self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
-
-    def drop(self) -> None:
-        connection, self._connection, self.keys = self._connection, None, ()
-        if connection is not None:
-            connection.disconnect()

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.sync.bell import SocketBell
 from tarry.links import budget
-from tarry.links.blocking import Server, WaitingLine, pack, read_any
+from tarry.links.blocking import Server, pack, read_any
 from tarry.links.faults import TROUBLES, Fault, Lost, meaning
 from tarry.links.lookout import LINGER_S, LOOK_AROUND_S, Orders, Wish, Words
+from tarry.links.waiting import WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,8 +24,9 @@ from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.idea.watch import Block, Caller, Leave, Watch
-from tarry.links.blocking import Server, WaitingLine
+from tarry.links.blocking import Server
 from tarry.links.faults import Elsewhere, Fault, Refused
+from tarry.links.waiting import WaitingLine
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
 
