@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from service.faces import Face
-from service.served import Api, Served
+from service.served import Api, Served, serve
+from service.speaking import Speaks
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
+from tarry.programs.service.settings import Dialects, Settings
 
 
 @pytest.fixture
@@ -53,3 +56,18 @@ def face(request: pytest.FixtureRequest, served: Served, valkey_url: str) -> Ite
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+@pytest.fixture
+def spoken(valkey_url: str, clock: Clock, namespace: str) -> Iterator[Served]:
+    """A service by an imaginary clock; the dialects keep their jobs in namespaces of this test."""
+    dialects = Dialects(f"{namespace}-a", f"{namespace}-b", f"Delay{namespace}")
+    settings = Settings(namespaces=(namespace,), dialects=dialects)
+    with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings) as running:
+        yield running
+
+
+@pytest.fixture
+def say(spoken: Served) -> Iterator[Speaks]:
+    with httpx.Client(base_url=spoken.url, timeout=20) as http:
+        yield http.request

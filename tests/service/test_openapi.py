@@ -78,7 +78,7 @@ EXCLUDED = [
 
 
 ALWAYS_200 = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == "negative_data_rejection"]
-"""The dialect of the Go implementation refuses with a code in the body; tests/service/test_dialects.py."""
+"""The dialect of the Go implementation refuses with a code in the body; tests/service/test_dialect_of_go.py."""
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
 
