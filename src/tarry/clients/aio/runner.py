@@ -150,7 +150,8 @@ class Runner(Way):
                 fail(errand.future, fault)
                 continue
             then = getattr(errand.request, "then", None)
-            if url not in self._servers and then is None:  # it is met first; a confirmation has a time of its own
+            # It is met first. A confirmation has a time of its own; what failed before is bounded already, and tells why.
+            if url not in self._servers and then is None and not errand.begun.tries:
                 met = Lost("it was not met in time")
                 self._bound(errand, met if self._servers else of_tls(met, url))
             by_server.setdefault((url, then), []).append(errand)
