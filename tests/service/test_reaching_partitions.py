@@ -35,7 +35,7 @@ def test_what_is_on_its_way_to_another_topic_is_told(face: Face, name: str) -> N
     for k in range(6):
         face.do(face.far.schedules.put, name, f"plan-{k}", "tea", every="1h")
     for part in face.near.engine.run(face.near.topic(name).verbs.parts()):
-        face.near.engine.run(leaving.depart(part.keys))
+        face.near.engine.run(leaving.depart(part.keys, b"word"))
         face.near.engine.run(planning.depart(part.keys, b"0", b"word"))
     found = face.do(topic.check)
     assert (found.ok, found.leaving, found.schedules_leaving) == (True, 20, 6)
