@@ -3,6 +3,7 @@
 client ──▶ Proxy ──▶ server            proxy.arm(LOST)      the next script is done, its answer is not told
                                        proxy.refusing       new connections are closed at once
                                        proxy.cut_all()      every open line breaks now
+                                       proxy.reset_all()    the same by a reset, where the door is a port
 
 UNSENT      the line breaks, the command never arrives
 LOST        the command is done, the line breaks before its answer
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
 import threading
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,16 @@ class Proxy:
         for pair in pairs:
             _hang_up(*pair)
 
+    def reset_all(self) -> None:
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+        for client, server in pairs:
+            try:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
+            except OSError:
+                pass  # it is over already
+            _shut(server)  # the thread that carries between them wakes, and closes both
+
     def close(self) -> None:
         self._closed = True
         _hang_up(self._door)
@@ -127,7 +139,8 @@ class Proxy:
         except (OSError, ValueError):
             pass
         finally:
-            _hang_up(client, server)
+            client.close()  # without a farewell, where it is to be a reset
+            server.close()
 
     def _fault_of(self, data: bytes) -> str:
         with self._lock:
@@ -141,8 +154,12 @@ class Proxy:
 
 def _hang_up(*ends: socket.socket) -> None:
     for end in ends:
-        try:
-            end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+        _shut(end)
         end.close()
+
+
+def _shut(end: socket.socket) -> None:
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass

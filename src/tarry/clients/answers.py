@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tarry.errors import ServerUnfit, TarryError, Unavailable, Unconfirmed
 from tarry.idea.calls import Call, Command, Confirmation, Reply, Request, Unconfirmable
-from tarry.links.faults import Fault, Refused, Replica, Unheard
+from tarry.links.faults import Fault, NotNow, Refused, Replica, Unheard
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry.patience")
@@ -149,8 +149,9 @@ def given_up(fault: Fault, shown: str, spent: float, *, added: bool = False) -> 
     if isinstance(fault, Refused):
         return fault.error
     why = _why(fault, shown)
-    within = f" within {spent:.1f} s" if spent >= 0.05 else ""  # it was asked once
-    error = Unavailable(f"The server at {shown} did not answer{within}: {why}. The call is safe to repeat.")
+    did, how_long = ("refused", "for") if isinstance(fault, NotNow) else ("did not answer", "within")
+    within = f" {how_long} {spent:.1f} s" if spent >= 0.05 else ""  # it was asked once
+    error = Unavailable(f"The server at {shown} {did}{within}: {why}. The call is safe to repeat.")
     error.__cause__ = fault
     return error
 
@@ -179,4 +180,5 @@ def tell_of_patience(tries: int, fault: Fault, shown: str, bound_s: float) -> No
     """Says that a server does not answer and is tried again: at INFO at once, at WARNING when it lasts."""
     if tries in (0, PATIENT):
         why, level = _why(fault, shown), logging.WARNING if tries else logging.INFO
-        logger.log(level, "The server at %s does not answer: %s. Trying again for %g s.", shown, why, bound_s)
+        does = "refuses for now" if isinstance(fault, NotNow) else "does not answer"
+        logger.log(level, "The server at %s %s: %s. Trying again for %g s.", shown, does, why, bound_s)

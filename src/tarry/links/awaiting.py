@@ -20,7 +20,7 @@ from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
 from tarry.links.blocking import ARRIVED_S, READ_ONLY, Replies, T, Words, closing, pack, sound
 from tarry.links.budget import Permit
-from tarry.links.faults import TROUBLES, Fault, Lost, meaning
+from tarry.links.faults import CLOSED, TROUBLES, Fault, Lost, meaning
 from tarry.links.waiting import WAIT_S
 
 
@@ -49,7 +49,7 @@ class Server:
                 connection = self._connection = await self.connect()
             try:
                 async with asyncio.timeout(self.answer_s):
-                    await connection.send_packed_command(list(map(pack, commands)), check_health=False)
+                    await send(connection, commands)
             except BaseException as error:
                 await self._drop(connection)
                 if not isinstance(error, Exception):
@@ -95,7 +95,7 @@ class Server:
 
     async def _talk(self, connection: Any, commands: Sequence[Words]) -> Replies:
         async with asyncio.timeout(self.answer_s):
-            await connection.send_packed_command(list(map(pack, commands)), check_health=False)
+            await send(connection, commands)
             return sound([await _read(connection) for _ in commands])
 
     async def connect(self, *, told: bool = False) -> Any:
@@ -134,6 +134,14 @@ class Server:
 
 async def _as_it_is(message: Any) -> Any:
     return message
+
+
+async def send(connection: Any, commands: Sequence[Words]) -> None:
+    """Sends commands. What the transport raises is a ``Fault``, or one of ``TROUBLES``."""
+    try:
+        await connection.send_packed_command(list(map(pack, commands)), check_health=False)
+    except CLOSED as error:
+        raise meaning(error) from error
 
 
 async def read_any(connection: Any) -> Any:
@@ -193,10 +201,9 @@ class WaitingLine:
                 self._connection = await self.server.connect()
             async with asyncio.timeout(self.server.answer_s):
                 if not self._id:
-                    await self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
+                    await send(self._connection, [(b"CLIENT", b"ID")])
                     self._id = b"%d" % await self._connection.read_response()
-                words = (b"BLPOP", *keys, b"%d" % self.wait_s)
-                await self._connection.send_packed_command([pack(words)], check_health=False)
+                await send(self._connection, [(b"BLPOP", *keys, b"%d" % self.wait_s)])
         except BaseException as error:
             await self.drop()
             if not isinstance(error, Exception):

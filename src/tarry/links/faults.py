@@ -1,7 +1,7 @@
 """What a driver's error means, in five kinds.
 
 Lost        no answer: the connection broke, or the time was up. The call may or may not have been done.
-Later       the server refuses for now: loading, a replica after a fail-over, a slow script. Nothing was done.
+Later       the server refuses for now: loading, a replica after a fail-over, a full disk. Nothing was done.
 Elsewhere   a Cluster has moved the slot, or it is a replica. Nothing was done.
 NoScript    the server does not know the script yet. Nothing was done.
 Refused     the server will not do it, and says why.
@@ -32,6 +32,10 @@ class Unheard(Lost):
 
 class Later(Fault):
     pass
+
+
+class NotNow(Later):
+    """It says so itself, and here are the words for it."""
 
 
 class Elsewhere(Later):
@@ -70,17 +74,33 @@ class NoDatabase(Refused):
 
 TROUBLES = (Fault, driver.RedisError, OSError, EOFError)
 """What talking to a server may raise. Anything else is not the server's: a signal's handler, a defect."""
+CLOSED = (RuntimeError,)
+"""What uvloop raises besides, when something is sent by a connection that has broken since."""
 
 _ELSEWHERE_WORDS = ("MOVED ", "ASK ")
 _ELSEWHERE = (driver.MovedError, driver.AskError)
-_LATER = (
-    driver.BusyLoadingError,
-    driver.MasterDownError,
-    driver.ClusterDownError,
-    driver.TryAgainError,
-)
+_NOT_NOW = {
+    "LOADING": "it still loads its data; wait until it has",
+    "BUSY ": "a script keeps it busy; wait for the script, or end it with SCRIPT KILL",
+    "MISCONF": "it cannot write to its disk, and takes no writes until it can; make room there, and look into its log",
+    "NOREPLICAS": "too few replicas follow it for its min-replicas-to-write; bring them back, or lower that",
+    "MASTERDOWN": "it is a replica whose master is gone; bring the master back",
+    "CLUSTERDOWN": "its Cluster is down; bring back the nodes that are missing",
+    "TRYAGAIN": "the slot is on its way to another node; wait until it has arrived",
+    "UNBLOCKED": "it has become a replica; wait until another master is known",
+    "max number of clients": "it has as many connections as it may; close some, or raise its maxclients",
+}
+"""What a server says that will not do it now, and what to do: by its first words, in the order in which they are looked for."""
+_NOT_NOW_BY_CLASS = {  # the driver has taken the first word away
+    driver.BusyLoadingError: "LOADING",
+    driver.MasterDownError: "MASTERDOWN",
+    driver.ClusterDownError: "CLUSTERDOWN",
+    driver.TryAgainError: "TRYAGAIN",
+}
 _SLOT = re.compile(r"(?:MOVED |ASK )?(\d+) (\S*:\d+)")
-_IN_SCRIPT = re.compile(r"-((?:OOM|READONLY|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|NOPERM) .*)", re.S)
+_IN_SCRIPT = re.compile(
+    r"-((?:OOM|READONLY|LOADING|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|MISCONF|BUSY|TRYAGAIN|NOPERM) .*)", re.S
+)
 WRONG_USER = "The server refused the user or password; correct the URL."
 UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 ONE_DATABASE = "A Cluster has one database, or with Valkey 9 as many as its `cluster-databases` says; leave its number out of the URL"
@@ -99,7 +119,6 @@ _KNOWN_NOES = {
     UNTRUSTED: "The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=",
 }
 _NO_WAIT_HERE = "cannot be used with replica instances"
-_LATER_WORDS = ("BUSY ", "LOADING", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED")
 
 
 def meaning(error: BaseException, what: str = "the call", *, database: int = 0) -> Fault:
@@ -112,16 +131,16 @@ def meaning(error: BaseException, what: str = "the call", *, database: int = 0) 
     if wrapped := _IN_SCRIPT.search(text):  # Redis 6.2 wraps what a command inside a script said
         text = wrapped[1]
     if isinstance(error, driver.ReadOnlyError) or text.startswith("READONLY") or _NO_WAIT_HERE in text:
-        return Replica(text)
+        return Replica("it is a replica now, which takes no writes; wait until the fail-over is over")
     if isinstance(error, _ELSEWHERE) or text.startswith(_ELSEWHERE_WORDS):
         return Elsewhere(_SLOT.sub(r"the slot \1 is at \2 now", text))
     if isinstance(error, driver.NoScriptError) or text.startswith("NOSCRIPT"):
         return NoScript(text)
-    if isinstance(error, _LATER) or text.startswith(_LATER_WORDS):
-        return Later(text)
+    if (later := _not_now(error, text)) is not None:
+        return later
     if (no := _of_another_kind(text, database) or _no(error, text)) is not None:
         return no if isinstance(no, Refused) else Refused(no)
-    if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError)):
+    if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError, *CLOSED)):
         return Lost(text or type(error).__name__)
     return Refused(refusal(text) or ServerUnfit(f"The server failed at {what}: {text}"))
 
@@ -134,6 +153,16 @@ def of_tls(fault: Fault, url: str) -> Fault:
     if isinstance(fault, Lost) and url.startswith("redis:") and re.search("reset by peer|closed by server", text):
         return Lost(f"{text}; if that port speaks TLS, write rediss for redis in the URL")
     return fault
+
+
+def _not_now(error: BaseException, text: str) -> NotNow | None:
+    """What a server says that will do it later, in words; its own, as far as the first full stop, are in brackets."""
+    said = next((word for kind, word in _NOT_NOW_BY_CLASS.items() if isinstance(error, kind)), "")
+    spoken = text if text.startswith(said) else f"{said} {text}"
+    for first, words in _NOT_NOW.items():
+        if spoken.startswith((first, f"ERR {first}")):
+            return NotNow(f"{words} ({spoken.partition('. ')[0].strip().rstrip('.')})")
+    return None
 
 
 def _of_another_kind(text: str, database: int) -> Refused | None:

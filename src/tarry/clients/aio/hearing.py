@@ -22,8 +22,8 @@ from tarry.clients.answers import given_up
 from tarry.clients.hearing import QUIET_S, TAKEN_AWAY, Ear, Hear, Roll
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.patience import LONGEST
-from tarry.links.awaiting import Server, hang_up
-from tarry.links.blocking import Words, pack
+from tarry.links.awaiting import Server, hang_up, send
+from tarry.links.blocking import Words
 from tarry.links.faults import TROUBLES, Fault, meaning
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class _Line:
                 self._changed.clear()
                 said, self._unsaid = self._unsaid, []
                 if said:
-                    await self._connection.send_packed_command(list(map(pack, said)), check_health=False)
+                    await send(self._connection, said)
                 changed = asyncio.ensure_future(self._changed.wait())
                 try:
                     done, _ = await asyncio.wait(

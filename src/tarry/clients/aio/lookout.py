@@ -14,8 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from tarry.links import budget
-from tarry.links.awaiting import Server, WaitingLine, hang_up, read_any
-from tarry.links.blocking import pack
+from tarry.links.awaiting import Server, WaitingLine, hang_up, read_any, send
 from tarry.links.faults import TROUBLES, Fault, Lost, meaning
 from tarry.links.lookout import LINGER_S, LOOK_AROUND_S, Orders, Wish, Words
 
@@ -128,7 +127,7 @@ class Lookout:
         if commands:
             self._owed_since = self._owed_since or _now()
             async with asyncio.timeout(self.server.answer_s):
-                await self._connection.send_packed_command(list(map(pack, commands)), check_health=False)
+                await send(self._connection, commands)
 
     async def _hang_up(self, fault: Fault) -> None:
         connection, self._connection, self._owed_since = self._connection, None, None

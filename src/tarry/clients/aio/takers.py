@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tarry.clients.queueing import WINDOW_S, ready_keys
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
-from tarry.links.awaiting import Server, hang_up
-from tarry.links.blocking import RESCUE_S, pack
+from tarry.links.awaiting import Server, hang_up, send
+from tarry.links.blocking import RESCUE_S
 from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
 from tarry.words.keys import QueueKeys
 
@@ -59,7 +59,7 @@ class Line:
         return reply and (reply[0], reply[1])
 
     async def _send(self, words: tuple[bytes, ...]) -> None:
-        await self._connection.send_packed_command([pack(words)], check_health=False)
+        await send(self._connection, [words])
 
     async def rescue(self) -> None:
         """After a cancellation: ends the wait, and puts back what came."""

@@ -1,0 +1,85 @@
+"""What a server refuses for now is ``Unavailable``, in words that say what to do: real servers, on a really full disk too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis.exceptions as driver
+
+import tarry
+from faults.disks import Disk, full_disks
+from faults.patience import HANG_S, until
+from tarry.links.embedded.launch import Running
+from tarry.links.faults import Later, NotNow, meaning
+
+REFUSALS = {
+    "LOADING Redis is loading the dataset in memory": "it still loads its data; wait until it has",
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": "end it with SCRIPT KILL",
+    "MISCONF Errors writing to the AOF file: No space left on device": "make room there, and look into its log",
+    "ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -MISCONF Redis is configured to save": "make room",
+    "NOREPLICAS Not enough good replicas to write.": "bring them back, or lower that",
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": "bring the master back",
+    "CLUSTERDOWN The cluster is down": "bring back the nodes that are missing",
+    "TRYAGAIN Multiple keys request during rehashing of slot": "wait until it has arrived",
+    "ERR max number of clients reached": "raise its maxclients",
+    "READONLY You can't write against a read only replica.": "wait until the fail-over is over",
+}
+
+
+@pytest.mark.parametrize("said", REFUSALS)
+def test_what_passes_is_told_with_what_to_do(said: str) -> None:
+    fault = meaning(driver.ResponseError(said))
+    assert isinstance(fault, Later)
+    assert REFUSALS[said] in str(fault)
+
+
+@pytest.mark.parametrize("kind", [driver.BusyLoadingError, driver.ClusterDownError, driver.MasterDownError])
+def test_so_is_what_the_driver_has_taken_the_first_word_from(kind: type[Exception]) -> None:
+    assert isinstance(meaning(kind("words of the server")), NotNow)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    with full_disks() as made:
+        yield made
+
+
+def test_a_full_disk_is_told_in_words_and_what_is_asked_patiently_is_done_when_there_is_room(
+    disk: Disk, kind: str, ways: Any, threads: ThreadPoolExecutor
+) -> None:
+    hurried, patient = ways(kind, disk.server.url, patience=0.2), ways(kind, disk.server.url, patience=60)
+    patient.do(patient.topic("a"), "add", "before")
+    disk.fill()
+    with pytest.raises(
+        tarry.Unavailable, match=r"refused for 0\.\d s: it cannot write to its disk.*make room.*MISCONF"
+    ):
+        hurried.do(hurried.topic("a"), "add", "tea", id="tea")
+    add = threads.submit(patient.do, patient.topic("a"), "add", "cake", id="cake")
+    before = scripts(disk.server)
+    until(lambda: scripts(disk.server) > before + 2)  # it was refused, and asks again
+    assert not add.done()
+    disk.free()
+    assert add.result(HANG_S).created
+    assert patient.do(patient.topic("a"), "stats").ready == 2
+
+
+def test_a_loop_around_a_waiting_pop_does_not_spin_meanwhile(disk: Disk, kind: str, ways: Any) -> None:
+    way = ways(kind, disk.server.url, patience=0.3)
+    way.do(way.topic("a"), "stats")
+    disk.fill()
+    before = scripts(disk.server)
+    for _ in range(5):
+        with pytest.raises(tarry.Unavailable):
+            way.do(way.topic("a"), "pop", wait=5)
+    assert scripts(disk.server) - before < 5 * 10  # pauses of 20 ms, 40, 80, 160: half as long at times
+
+
+def scripts(server: Running) -> int:
+    """How many it was asked to run."""
+    said = server.ask("INFO", "commandstats")
+    assert isinstance(said, bytes)
+    return sum(int(calls) for calls in re.findall(r"cmdstat_eval\w*:calls=(\d+)", said.decode()))

@@ -1,0 +1,78 @@
+"""Connections that are reset while nobody looks: what uvloop raises of a closed transport is a lost connection like any other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import tarry
+from faults.proxy import Proxy
+from loops import LOOPS, run
+from tarry.links.embedded.launch import Running
+
+ROUNDS = 60
+
+
+@pytest.fixture
+def line(own_server: Callable[..., Running]) -> Iterator[Proxy]:
+    proxy = Proxy(None, own_server(port=True).address)
+    yield proxy
+    proxy.close()
+
+
+@LOOPS
+def test_whatever_is_asked_after_a_reset_is_asked_again(line: Proxy, loop: str) -> None:
+    async def story() -> None:
+        async with tarry.AsyncClient(f"redis://{line.address}") as client:
+            topic = client.topic("a")
+            for number in range(ROUNDS):
+                added = asyncio.gather(*[topic.add(number, id=f"{number}-{n}") for n in range(3)])
+                for _ in range(number % 7):
+                    await asyncio.sleep(0)  # at another moment of the exchange each time
+                line.reset_all()
+                await added
+            assert (await topic.stats()).ready == 3 * ROUNDS
+
+    run(loop, story())
+
+
+@LOOPS
+def test_who_waits_for_a_topic_or_a_queue_hears_after_resets(line: Proxy, loop: str) -> None:
+    async def consume(heard: list[Any], take: Callable[[], Any]) -> None:
+        while len(heard) < ROUNDS:
+            heard += [found] if (found := await take()) is not None else []
+
+    async def story() -> None:
+        url = f"redis://{line.address}"
+        host, port = line.target
+        async with tarry.AsyncClient(url) as client, tarry.AsyncClient(f"redis://{host}:{port}") as direct:
+            topic, queue = client.topic("b"), client.blocking_queue("q", codec="json")
+            jobs: list[Any] = []
+            values: list[Any] = []
+
+            async def pop() -> Any:
+                job = await topic.pop(wait=60)
+                if job is not None:
+                    await job.finish()
+                return job
+
+            consumers = [
+                asyncio.ensure_future(consume(jobs, pop)),
+                asyncio.ensure_future(consume(values, lambda: queue.poll(wait=60))),
+            ]
+            for number in range(ROUNDS):
+                line.reset_all()
+                await direct.topic("b").add(number, ttr="1h")
+                await direct.blocking_queue("q", codec="json").offer(number)
+                while min(len(jobs), len(values)) <= number - 3:  # what came in a broken line may wait
+                    done, _ = await asyncio.wait(consumers, timeout=0.01, return_when=asyncio.FIRST_COMPLETED)
+                    for ended in done:
+                        ended.result()
+            for one in consumers:
+                one.cancel()
+            await asyncio.wait(consumers)
+
+    run(loop, story())
