@@ -8,7 +8,7 @@ says what happened and what to do about it, and is a ``TarryError``:
     ├── JobExists                       the id is taken by a living or dead job
     ├── StaleReceipt                    the reservation is no longer yours
     ├── BodyError                       a body does not decode as the topic's type
-    ├── Unavailable (ConnectionError)   the server did not answer; safe to try again
+    ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
     │   └── Unconfirmed                 it was added, and is not where ``durability`` wants it
     ├── ServerUnfit                     the server cannot be used as it is
     ├── NotAllowed (PermissionError)    a service refuses the token, or what it may not do
@@ -71,7 +71,7 @@ class BodyError(TarryError):
 
 
 class Unavailable(TarryError, ConnectionError):
-    """The server did not answer in time. The call is safe to repeat; see the cause for the connection's own words."""
+    """The server did not answer in time, or refuses for now. The call is safe to repeat; see the cause for its own words."""
 
     code = "unavailable"
 

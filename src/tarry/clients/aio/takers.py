@@ -13,6 +13,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.answers import given_up
 from tarry.clients.queueing import WINDOW_S, ready_keys
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
@@ -98,14 +99,16 @@ class Takers:
         loop = asyncio.get_running_loop()
         groups = ready_keys(queues, self._runner.group_of)
         until, failures = loop.time() + seconds, 0
+        last: Fault | None = None
         while (left := until - loop.time()) > 0:
             try:
                 wait = min(left, WINDOW_S)
                 pair = await (self._race(groups, wait) if len(groups) > 1 else self._window(groups[0], wait))
-                failures = 0
+                failures, last = 0, None
             except Refused as refusal:
                 raise refusal.error from refusal
             except Fault as fault:
+                last = fault
                 await asyncio.sleep(max(min(FIRST * 2**failures, LONGEST, until - loop.time()), 0))
                 failures = min(failures + 1, 10)
                 if isinstance(fault, Elsewhere) or failures > 1:
@@ -114,6 +117,8 @@ class Takers:
             else:
                 if pair is not None:
                     return pair
+        if last is not None:  # no server is not the same as no element
+            raise given_up(last, self._runner.shown, seconds) from last
         return None
 
     async def _window(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:

@@ -122,6 +122,11 @@ class Way:
         await self.ready()
         return await self._server(self._topology.url_of(key), key)
 
+    @property
+    def shown(self) -> str:
+        """The address, as it may be shown."""
+        return self._topology.shown
+
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.answers import given_up
 from tarry.clients.queueing import WINDOW_S, ready_keys
 from tarry.errors import Unavailable
 from tarry.idea.patience import FIRST, LONGEST
@@ -146,13 +147,15 @@ class Takers:
         """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
         groups = ready_keys(queues, self._runner.group_of)
         until, failures = time.monotonic() + seconds, 0
+        last: Fault | None = None
         while (left := until - time.monotonic()) > 0:
             try:
                 pair = self._window(groups, min(left, WINDOW_S))
-                failures = 0
+                failures, last = 0, None
             except Refused as refusal:
                 raise refusal.error from refusal
             except Fault as fault:
+                last = fault
                 time.sleep(max(min(FIRST * 2**failures, LONGEST, until - time.monotonic()), 0))
                 failures = min(failures + 1, 10)
                 if isinstance(fault, Elsewhere) or failures > 1:
@@ -161,6 +164,8 @@ class Takers:
             else:
                 if pair is not None:
                     return pair
+        if last is not None:  # no server is not the same as no element
+            raise given_up(last, self._runner.shown, seconds) from last
         return None
 
     def _window(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:

@@ -44,6 +44,11 @@ class Way:
         server = self._servers.get(url)
         return server if server is not None else self._meet(url, begun, key)
 
+    @property
+    def shown(self) -> str:
+        """The address, as it may be shown."""
+        return self._topology.shown
+
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 

@@ -45,13 +45,14 @@ class Crew:
         ends = await asyncio.gather(*[lane.end(grace_s, hurry) for lane in self._lanes])
         cut_off, unbegun = sum(late for late, _ in ends), sum(unbegun for _, unbegun in ends)
         logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, unbegun)
-        for task in self._work:
-            if not task.cancelled():
-                task.result()  # a lane ends by itself only with an error, or when nothing is due
+        faults = [task.exception() for task in self._work if not task.cancelled()]
+        for fault in filter(None, faults):  # a lane ends by itself only with an error, or when nothing is due
+            raise fault
         return cut_off
 
     def dismiss(self) -> None:
-        self._telling.cancel()
+        for task in (self._telling, *self._work):
+            task.cancel()
 
     async def _tell_now_and_then(self) -> None:
         try:

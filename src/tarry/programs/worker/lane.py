@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any
 
 from tarry.clients.sync.job import Job
-from tarry.errors import Unavailable
+from tarry.errors import TarryError
 from tarry.programs.worker import lines
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.settling import Settler
@@ -62,7 +62,7 @@ class Lane:
         self.running: dict[HandedOut[Any], Running] = {}
         self.only = pick if isinstance(pick, Target) else None
         self._picked = pick
-        self._outage = outage
+        self._server = outage.part()
         self._share = share
         self._asked = 0
         self._threads: Threads[Job[Any]] | None = None
@@ -77,13 +77,14 @@ class Lane:
         """Told of what was popped: renewal.py looks after it."""
         self.idle_s: float | None = None
         """How long a pop waits when nothing is due; ``None`` is for ever."""
+        settler.eased = self._free
         if share is not None:
             share.join(self)
 
     @property
     def taken(self) -> int:
         """Slots with jobs in hand or asked for."""
-        return len(self.running) + self._asked
+        return len(self.running) + self._asked + self.settler.held
 
     def target_of(self, job: HandedOut[Any]) -> Target:
         """What a job is for."""
@@ -96,22 +97,25 @@ class Lane:
         loop = asyncio.get_running_loop()
         backlog = False
         while True:
-            want = min(self.slots - len(self.running), max(self.slots // 2, 1), MOST)
-            if self._share is not None and want:
+            want = min(self.slots - len(self.running) - self.settler.held, max(self.slots // 2, 1), MOST)
+            if self._share is not None and want > 0:
                 want = self._share.grant(self, want, greedy=backlog)
-            if not want:
+            if want <= 0:
                 await self._slot()
                 continue
             self.settler.flush()
             self._asked, self._popping = want, backlog  # then what is done meanwhile leaves with the next pop
+            at_once = backlog or not self._server.well  # then who waits knows that the server is there
             try:
-                jobs = await self.topic.pop_many(want, wait=0 if backlog else self.idle_s, ttr=self.ttr)
-            except Unavailable as fault:
+                jobs = await self.topic.pop_many(want, wait=0 if at_once else self.idle_s, ttr=self.ttr)
+            except TarryError as fault:
                 self._asked, self._popping, backlog = 0, False, False
-                await self._outage.hold_on(fault)
+                if not self._server.may_wait_for(fault):
+                    raise
+                await self._server.hold_on(fault)
                 continue
             self._asked, self._popping = 0, False
-            self._outage.over()
+            self._server.over()
             backlog = len(jobs) == want
             if jobs:
                 mine: Sequence[HandedOut[Any]] = jobs
@@ -124,7 +128,7 @@ class Lane:
                 return
 
     async def _slot(self) -> None:
-        if self._share is not None and len(self.running) < self.slots:
+        if self._share is not None and len(self.running) + self.settler.held < self.slots:
             await self._share.wait(self)
             return
         self._freed = asyncio.get_running_loop().create_future()
@@ -216,16 +220,19 @@ class Lane:
             began = self._began.pop(job, None)
             if began is not None and not job.settled:
                 lines.done(job, perf_counter() - began)
-        if self._freed is not None:
-            if not self._freed.done():
-                self._freed.set_result(None)
-        elif not (self._popping or self._flushing):
+        if self._freed is None and not (self._popping or self._flushing):
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
-        if self._share is not None:
-            self._share.freed()
+        self._free()
         if self._ended is not None and not self.running and not self._ended.done():
             self._ended.set_result(None)
+
+    def _free(self) -> None:
+        """A slot is free: whoever waits for one looks."""
+        if self._freed is not None and not self._freed.done():
+            self._freed.set_result(None)
+        if self._share is not None:
+            self._share.freed()
 
     def _flush(self) -> None:
         self._flushing = False

@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarry.errors import TarryError
-from tarry.programs.worker.serving import CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WRONG
+from tarry.programs.worker.outage import Outage
+from tarry.programs.worker.serving import CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WORKED, WRONG
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
 from tarry.verbs import workers
@@ -46,6 +47,8 @@ class Child:
         self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}.{number}:{names.word(os.urandom).decode()}"
         self.began = self.beat = time.monotonic()
         self.mute = False
+        self.worked = False
+        """Whether the server has ever answered it."""
         self.process: asyncio.subprocess.Process
 
     async def start(self, command: Sequence[str]) -> None:
@@ -69,6 +72,7 @@ class Child:
         except OSError:
             heard = b""
         self.beat = time.monotonic()
+        self.worked = self.worked or WORKED in heard
         if not heard:
             self.forget()
 
@@ -95,6 +99,10 @@ class Parent:
         self._processes = processes
         self._children: dict[int, Child] = {}
         self._codes: list[int] = []
+        self._worked = False
+        """Whether the server has ever answered a child: then it is no reason to end that it refuses the next one."""
+        self._outage = Outage()
+        self._renewing = self._outage.part()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
 
@@ -131,11 +139,12 @@ class Parent:
             if self._stopping.is_set():
                 child.tell(signal.SIGTERM)
             code = await child.process.wait()
+            self._worked = self._worked or any(one.worked for one in self._children.values())
             child.forget()
             del self._children[number]
             crashed = code < 0 and not self._stopping.is_set()
             given_back = await self._give_back(child, counts=crashed)
-            if code in (WRONG, NO_SERVER):  # another one would end like this one
+            if code == WRONG or (code == NO_SERVER and not self._worked):  # another one would end like this one
                 self._codes.append(code)
                 self.stop()
             elif self._stopping.is_set():  # what a crash gave back, a moment before, says nothing of how it stopped
@@ -163,21 +172,27 @@ class Parent:
         """Renews for those who cannot."""
         while True:
             await asyncio.sleep(self._ttr_s / LOOKS)
+            mute = False
             for child in list(self._children.values()):
                 silent = time.monotonic() - child.beat
                 if silent < self._ttr_s / MUTE:
                     child.mute = False
                     continue
+                mute = True
                 try:
                     await asyncio.to_thread(self._touch, child.holder)
                 except TarryError as fault:
-                    logger.warning("✗ worker %d: %s", child.number, fault)
+                    self._renewing.tell(fault)
+                else:
+                    self._renewing.over()
                 if not child.mute and child.process.returncode is None and time.monotonic() - child.began > SETTLED_S:
                     child.mute = True
                     logger.warning(
                         "✗ worker %d (pid %d) has been silent for %.1f s; its jobs are renewed for it.",
                         child.number, child.process.pid, silent,
                     )  # fmt: skip
+            if not mute:
+                self._renewing.rested()
 
     def _touch(self, holder: str) -> None:
         for topic in self._topics:

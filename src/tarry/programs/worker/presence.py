@@ -80,7 +80,8 @@ class Presence:
 
     def _tell(self, fault: TarryError) -> None:
         """An outage is told of by those whom it hurts; what else is wrong is said once."""
-        level = logging.DEBUG if isinstance(fault, Unavailable) or self._told else logging.WARNING
+        passes = isinstance(fault, Unavailable) or self._since is not None  # else it may never have been allowed to
+        level = logging.DEBUG if passes or self._told else logging.WARNING
         self._told = self._told or level == logging.WARNING
         logger.log(level, "✗ tarry workers does not show this one: %s", fault)
 

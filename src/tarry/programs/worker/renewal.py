@@ -50,6 +50,7 @@ class Renewal:
         self._client = client
         self._presence = presence
         self._lanes = lanes
+        self._server = outage.part()
         self._outage = outage
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -63,8 +64,8 @@ class Renewal:
         self._told_at = -TELL_AGAIN_S
         self._blocking = ""
         self._thread = threading.Thread(target=self._run, name="tarry renewal", daemon=True)
-        self.beat: Callable[[], None] = lambda: None
-        """Called at each look: a parent process hears it."""
+        self.beat: Callable[[bool], None] = lambda worked: None
+        """Called at each look, with whether the worker was ever answered: a parent process hears it."""
 
     def start(self) -> None:
         for lane in self._lanes:
@@ -98,7 +99,7 @@ class Renewal:
         while not self._stopping:
             self._wake.wait(min(self._look_s, self._blocked_s / 2 if self._busy() else self._look_s))
             self._wake.clear()
-            self.beat()
+            self.beat(self._outage.worked)
             try:
                 self._look(time.monotonic())
             except Exception:
@@ -111,6 +112,7 @@ class Renewal:
     def _look(self, now: float) -> None:
         seen: dict[HandedOut[Any], float] = {}
         shortest = self._usual_s
+        well = True
         for lane in self._lanes:
             old: list[HandedOut[Any]] = []
             for job in list(lane.running):  # one step of the interpreter: the loop may go on
@@ -119,16 +121,18 @@ class Renewal:
                 shortest = min(shortest, ttr / LOOKS)
                 if now - since >= ttr / RENEW_AT and not job.settled:
                     old.append(job)
-            if old and self._touch(lane, [job for job in old if job in lane.running and not job.lost]):
+            old = [job for job in old if job in lane.running and not job.lost]
+            if old and (touched := self._touch(lane, old)):
                 seen.update(dict.fromkeys(old, time.monotonic()))
+            well = well and (not old or touched)
+        if well:
+            self._server.rested()
         self._renewed = seen
         self._look_s = max(shortest, SHORTEST_LOOK_S)
         self._watch(now)
         self._presence.look(time.monotonic())
 
     def _touch(self, lane: Lane, jobs: Sequence[HandedOut[Any]]) -> bool:
-        if not jobs:
-            return True
         try:
             self._client.engine.run(lane.blocking.verbs.touch(jobs, None))
         except StaleReceipt as fault:
@@ -138,9 +142,9 @@ class Renewal:
                 job.lost = True
             self._tell_loop(lane.lost, gone)
         except TarryError as fault:
-            self._outage.tell(fault)
+            self._server.tell(fault)
             return False
-        self._outage.over()
+        self._server.over()
         return True
 
     def _tell_loop(self, what: Callable[..., object], *given: Any) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.sync.topic import Topic
-from tarry.errors import BadInput
+from tarry.errors import BadInput, Unavailable
 from tarry.programs.worker import twins
 from tarry.programs.worker.crew import Crew
 from tarry.programs.worker.lane import Lane
@@ -25,7 +25,7 @@ from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.sharing import Share
 from tarry.programs.worker.taking import QueueLane, QueueRoute
-from tarry.programs.worker.timetable import Declaring
+from tarry.programs.worker.timetable import TRY_AGAIN_S, Declaring
 from tarry.words import names
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ class Run:
         declaring = asyncio.ensure_future(self._declaring.go_on(said=self._idle_s is not None))
         crew = Crew([*self._lanes, *self._queues])
         try:
-            if self._worker.moving:
-                await self._awaited.keep_moving(*self._worker.moving)
+            await self._keep_moving(stopped)
             await crew.until_over(stopped)
             self._renewal.tell_of_stopping()
             return await crew.end(self._worker.grace_s, hurry)
@@ -109,6 +108,20 @@ class Run:
             await self._renewal.stop()
             await self._awaited.close()
             self._blocking.close()
+
+    async def _keep_moving(self, stopped: asyncio.Future[Any]) -> None:
+        """For consumers in Java; a server that is not there yet is waited for."""
+        if not self._worker.moving:
+            return
+        server = self._outage.part()
+        while not stopped.done():
+            try:
+                await self._awaited.keep_moving(*self._worker.moving)
+                server.over()
+                return
+            except Unavailable as fault:
+                server.tell(fault)
+                await asyncio.wait({stopped}, timeout=TRY_AGAIN_S)
 
 
 def _fresh_holder() -> bytes:

@@ -25,6 +25,8 @@ from tarry.words.durations import SECOND, as_text, microseconds
 CLEAN, FAILED, WRONG, NO_SERVER = range(4)
 HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
 """What a child is told by its parent, in its environment."""
+BEGINS, WORKED = b".", b"+"
+"""What a child says now and then: that it lives, and whether the server has ever answered it."""
 T = TypeVar("T")
 
 
@@ -64,14 +66,14 @@ async def _run(worker: Worker) -> int:
         try:
             return await worker.run()
         finally:
-            worker.beat = lambda: None
+            worker.beat = lambda worked: None
             loop.remove_reader(parent)
 
 
-def _beating(parent: socket.socket) -> Callable[[], None]:
-    def beat() -> None:
+def _beating(parent: socket.socket) -> Callable[[bool], None]:
+    def beat(worked: bool) -> None:
         try:
-            parent.send(b".")
+            parent.send(WORKED if worked else BEGINS)
         except OSError:
             pass  # it has not read the last ones yet, or is gone: then the reader knows
 

@@ -1,18 +1,21 @@
 """Settling, for one topic of a worker: what is done leaves in batches, what failed leaves by its verdict.
 
 done ──▶ finish_many, in the turn of the next pop         failed ──▶ verdict ──▶ due again, or dead
+
+What the server refuses is held, and asked again until it is settled. What is held takes slots: a topic takes no more jobs
+than it can settle.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.sync.topic import Topic
-from tarry.errors import StaleReceipt, TarryError, Unavailable
+from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.idea.calls import Call, Flow
 from tarry.programs.worker import lines
 from tarry.programs.worker.outage import Outage
@@ -22,6 +25,7 @@ from tarry.programs.worker.verdicts import Dead, Verdict, judge
 from tarry.verbs.jobs.shapes import HandedOut
 
 Job = HandedOut[Any]
+T = TypeVar("T")
 
 
 class Settler:
@@ -32,6 +36,11 @@ class Settler:
         self.blocking = blocking
         self.tally = Tally(topic.name)
         self._outage = outage
+        self._server = outage.part()
+        self.held = 0
+        """Jobs whose answers the server has refused, and is given again."""
+        self.eased: Callable[[], None] = lambda: None
+        """Called when there are fewer of them."""
         self.done: list[Job] = []
         self.errands: set[asyncio.Task[None]] = set()
         self.ending = False
@@ -49,20 +58,40 @@ class Settler:
 
     async def _finish(self, jobs: list[Job]) -> None:
         try:
-            await self.topic.finish_many(jobs)
+            await self._until_answered(len(jobs), lambda: self.topic.finish_many(jobs))
         except StaleReceipt as fault:
             lines.stale(self.topic.name, fault)
             self.tally.lost += len(fault.ids)
             self.tally.done += len(jobs) - len(fault.ids)
-        except Unavailable as fault:
-            if self.ending:
-                return self._outage.tell(fault)  # they come back after their TTR
-            await self._outage.hold_on(fault)
-            self.done += jobs  # a replay of what was done is answered like the first
-            self.flush()
+        except TarryError as fault:
+            self._outage.tell(fault)  # they come back after their TTR
         else:
-            self._outage.over()
             self.tally.done += len(jobs)
+
+    async def _until_answered(self, jobs: int, ask: Callable[[], Awaitable[T]]) -> T:
+        """Asks until the server says yes, or no for good; when the worker ends, once more. Raises a ``TarryError``."""
+        held = 0
+        try:
+            while True:
+                try:
+                    answer = await ask()
+                except (StaleReceipt, BadInput):
+                    self._server.over()
+                    raise
+                except TarryError as fault:
+                    if self.ending:
+                        raise
+                    if not held:
+                        held = jobs
+                        self.held += jobs
+                    await self._server.hold_on(fault)
+                else:
+                    self._server.over()
+                    return answer
+        finally:
+            if held:
+                self.held -= held
+                self.eased()
 
     async def give_back(self, jobs: Sequence[Job]) -> None:
         """At once, uncounted: as if they had not been handed out."""
@@ -84,7 +113,7 @@ class Settler:
             return self._raised_after(job, fault)
         verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
         try:
-            dead = await self.topic.engine.run(self._call(job, verdict))
+            dead = await self._until_answered(1, lambda: self.topic.engine.run(self._call(job, verdict)))
         except TarryError as trouble:
             return self._refused(job, trouble)
         return self._told(job, verdict, dead)
@@ -132,8 +161,8 @@ class Settler:
             job.lost = True
             self.tally.lost += 1
             lines.stale(self.topic.name, trouble)
-        elif isinstance(trouble, Unavailable):
-            self._outage.tell(trouble)  # it comes back after its TTR
-        else:
+        elif isinstance(trouble, BadInput):
             lines.refused(job, trouble)  # a delay beyond the year 9999, say: it comes back after its TTR
+        else:
+            self._outage.tell(trouble)  # it comes back after its TTR
         return False

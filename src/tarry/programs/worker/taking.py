@@ -7,19 +7,21 @@
 Rules
 - Nothing is acknowledged: an element is in one process's hands and nowhere else. A process that is killed loses what its
   handlers had in hand, as many as there are slots, and no more.
-- Nothing is taken without a free slot. Waiting moves the delayed queue of the same name.
+- Nothing is taken without a free slot; what the server refuses to put back or set aside keeps its slot, and is tried
+  again until the worker ends. Waiting moves the delayed queue of the same name.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tarry.clients.aio.blocking import AsyncBlockingQueue
 from tarry.clients.queueing import failure
-from tarry.errors import TarryError, Unavailable
+from tarry.errors import TarryError
 from tarry.programs.worker.calling import Callee
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
@@ -29,6 +31,8 @@ from tarry.verbs.delayed.moving import give_back, transfer
 
 logger = logging.getLogger("tarry.worker")
 CLEAN_UP_S = 1.0
+FIRST_LOOK_S = 0.05
+"""So long it waits for an element before it knows that the server is there; then for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +67,28 @@ class QueueLane:
         self._call = route.callee.function
         self._is_async = route.callee.is_async
         self._queue = queue
-        self._outage = outage
+        self._server = outage.part()
         self._until_empty = idle_s is not None
         self._threads: Threads[InHand] | None = None
         self._change = asyncio.Event()
         self._errands: set[asyncio.Task[None]] = set()
+        self._ending = False
 
     # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def work(self) -> None:
         """Takes and starts, for ever; or until nothing is due. Cancelling it loses nothing."""
         while True:
-            while len(self.running) >= self.slots:
+            while len(self.running) + len(self._errands) >= self.slots:
                 await self._changed()
             try:
                 taken = await self._next()
-            except Unavailable as fault:
-                await self._outage.hold_on(fault)
+            except TarryError as fault:
+                if not self._server.may_wait_for(fault):
+                    raise
+                await self._server.hold_on(fault)
                 continue
-            self._outage.over()
+            self._server.over()
             if taken is not None:
                 self._start(InHand(*taken))
             elif self._until_empty:
@@ -90,7 +97,7 @@ class QueueLane:
     async def _next(self) -> tuple[bytes, Any] | None:
         queue = self._queue
         if not self._until_empty:
-            return await queue._next(float("inf"))
+            return await queue._next(float("inf") if self._server.well else FIRST_LOOK_S)
         while payloads := (await queue.engine.run(transfer(queue.verbs.keys, want=1))).payloads:
             for value in await queue.engine.run(queue.verbs.read(payloads[0])):
                 return payloads[0], value
@@ -134,21 +141,39 @@ class QueueLane:
     def _errand(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._errands.discard(task)
+        self._change.set()
 
     async def _set_aside(self, held: InHand, reason: str) -> None:
         try:
-            await self._queue.engine.run(self._queue.verbs.aside([(held.payload, reason)]))
+            await self._until_answered(
+                lambda: self._queue.engine.run(self._queue.verbs.aside([(held.payload, reason)]))
+            )
         except TarryError:
             logger.exception("✗ %s: an element could not be set aside, it is lost.", self.name)
 
     async def _put_back(self, held: list[InHand]) -> None:
         if held:
-            payloads = [one.payload for one in held]
+            back = give_back(self._queue.verbs.keys.ready, [one.payload for one in held])
             try:
-                await self._queue.engine.run(give_back(self._queue.verbs.keys.ready, payloads))
+                await self._until_answered(lambda: self._queue.engine.run(back))
             except TarryError:
                 logger.exception("✗ %s: %d elements could not be put back, they are lost.", self.name, len(held))
+
+    async def _until_answered(self, ask: Callable[[], Awaitable[object]]) -> None:
+        """Asks until the server does it; when the worker ends, once more. Raises a ``TarryError``."""
+        while True:
+            try:
+                await ask()
+            except TarryError as fault:
+                if self._ending:
+                    raise
+                await self._server.hold_on(fault)
+            else:
+                return self._server.over()
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -163,6 +188,7 @@ class QueueLane:
 
     async def end(self, grace_s: float, hurry: asyncio.Event) -> tuple[int, int]:
         """Lets what runs come to its end, and puts back the rest. Answers how many were cut off, how many not begun."""
+        self._ending = True
         unbegun = self._threads.withdraw() if self._threads is not None else []
         self.running.difference_update(unbegun)
         hurrying, resting = asyncio.ensure_future(hurry.wait()), asyncio.ensure_future(self.rest())

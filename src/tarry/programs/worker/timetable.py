@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.scheduling import declare, said
-from tarry.errors import BadInput, TarryError, Unavailable
+from tarry.errors import BadInput, TarryError
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import Task
 from tarry.verbs.jobs.options import TOPICS_OWN, Options, options
@@ -140,7 +140,7 @@ class Declaring:
         for one in planned:
             if one.task.topic_name in self._topics:
                 self._said[one.task.topic_name].append(one.said(self._topics[one.task.topic_name]))
-        self._outage = outage
+        self._server = outage.part()
         self._told: set[str] = set()
 
     async def once(self) -> None:
@@ -162,12 +162,13 @@ class Declaring:
                 if schedules:
                     await topic.engine.introduce(name)
                 found = await topic.engine.run(declare(topic.verbs, schedules))
-            except Unavailable as fault:
-                self._outage.tell(fault)
-                return False
             except TarryError as fault:
+                if self._server.may_wait_for(fault):
+                    self._server.tell(fault)
+                    return False
                 self._tell_once("schedules of %s: %s", name, str(fault))
             else:
+                self._server.over()
                 for id in found.taken:
                     self._tell_once("schedule %s of %s: somebody has put one of this name; delete it", id, name)
                 for id in found.older:

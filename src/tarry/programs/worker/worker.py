@@ -68,8 +68,8 @@ class Worker(Registry):
         """Its name on the jobs it has in hand; made of host, process and a random word when it starts."""
         self.is_child = False
         """Whether a parent process stops it."""
-        self.beat: Callable[[], None] = lambda: None
-        """Called from time to time by a thread of its own, whatever the handlers do."""
+        self.beat: Callable[[bool], None] = lambda worked: None
+        """Called from time to time by a thread of its own, whatever the handlers do; with whether the server ever answered."""
 
     # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -149,8 +149,9 @@ class Worker(Registry):
         """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives.
 
         A client that it was given stays open; jobs go by connections of the worker's own, closed at the end.
-        Answers how many running jobs had to be given back. Raises what makes going on senseless: ``ServerUnfit``,
-        ``BadInput``. An unreachable server is waited for.
+        Answers how many running jobs had to be given back. Raises what makes going on senseless when it begins:
+        ``ServerUnfit``, ``BadInput``. An unreachable server is waited for, and once a topic was served whatever the server
+        refuses: a full disk, a changed password.
         """
         return await self._work(signals=signals, idle_s=None)
 
