@@ -206,3 +206,28 @@ def test_seats_and_tokens_pass_between_them(pair: Pair, hire: Callable[[str], Ha
     second.end()
     assert second("job.body") == "much later"
     assert third("letters.check().ok") is True
+
+
+def test_a_last_attempt_of_one_is_the_last_for_the_other(pair: Pair) -> None:
+    giver, taker = pair
+    giver("topic.add('tea', id='a', max_attempts=1)")
+    assert giver("topic.pop(ttr='10s').attempt") == 1
+    advance(pair, "11s")
+    assert taker("topic.pop() is None")
+    assert both(pair, "[(job.id, job.attempts, job.reason) for job in topic.list('dead')]") == [
+        ["a", 1, "attempts exhausted"]
+    ]
+
+
+def test_one_of_which_nobody_has_heard_is_handed_out_by_the_other_and_then_no_more(pair: Pair) -> None:
+    giver, taker = pair
+    giver("topic.add('tea', id='a', max_attempts=1)")
+    giver("from tarry.verbs.jobs import taking")
+    giver("lost = topic.engine.run(taking.pop(topic.verbs.keys, 1, ttr=b'10000000', holder=b''))")
+    advance(pair, "11s")
+    heard_of = giver("hasattr(taking, 'heard')")
+    assert taker("(job := topic.pop(ttr='10s')) is not None") is heard_of  # an older one has buried it
+    advance(pair, "11s")
+    assert taker("topic.pop() is None")
+    assert both(pair, "[job.id for job in topic.list('dead')]") == ["a"]
+    assert both(pair, "topic.check().ok") is True

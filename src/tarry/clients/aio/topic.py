@@ -103,7 +103,7 @@ class AsyncTopic(Generic[T]):
         """The job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
 
         ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. A job whose answer was lost on the way
-        comes back after its TTR.
+        comes back after its TTR; if this was its last attempt, uncounted.
         """
         jobs = await self.engine.take([self], 1, wait, ttr)
         return jobs[0] if jobs else None

@@ -1,4 +1,5 @@
 -- Reservations whose TTR is over: back to `due` with the moment it ran out, or to `dead` after the last attempt.
+-- A last attempt of which nobody ever heard, for the answer was lost, did not happen.
 -- Bounded; the caller asks again when as many as BACK came.
 
 local BACK = 200
@@ -12,9 +13,13 @@ local function put_back()
   local known = redis.call('HMGET', runs, unpack(ids))
   for i, id in ipairs(ids) do
     local run = known[i]
-    local attempt, limit, receipt, first, holder = 0, 0, 0, 0, ''
-    if run then attempt, limit, receipt, first, holder = unpack_run(run) end
-    if limit > 0 and attempt >= limit then
+    local attempt, limit, receipt, first, holder, fault = 0, 0, 0, 0, '', ''
+    if run then attempt, limit, receipt, first, holder, fault = unpack_run(run) end
+    if limit == UNCONFIRMED then
+      ready[#ready + 1], ready[#ready + 2] = over[2 * i], id
+      notes[#notes + 1] = id
+      notes[#notes + 1] = pack_run(attempt - 1, 0, receipt, first, holder, fault)
+    elseif limit > 0 and attempt >= limit then
       bury_run(id, attempt, limit, receipt, first, holder, EXHAUSTED .. TIMED_OUT)
       died = died + 1
     else

@@ -9,6 +9,7 @@ local RAW = 1           -- of the flags: a body of plain bytes
 local RUN = '<IIddB'    -- attempt, limit (0: none), receipt, first failure, length of holder; then holder, fault
 local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295
+local UNCONFIRMED = 4294967295  -- a run's limit: its last attempt, of which nobody has said yet that he has heard (confirm.lua)
 
 -- A flag that this version does not know is a newer version's: what follows may be something else.
 local function is_known(flags) return flags % HAS_LATEST <= RAW and flags < 2 * HAS_LATEST end

@@ -23,7 +23,9 @@ local function read_limits(limited, spent, opened)
   if n > 0 then
     since, used = string.match(spent or '0 0', '^(%d+) (%d+)$')
     since, used = tonumber(since or 0), tonumber(used or 0)
-    if since + used * span / n <= now then since, used = now, 0 end  -- quiet for so long: the whole burst again
+    local ends = since + used * span / n
+    if ends <= now then since, used = now, 0 end  -- quiet for so long: the whole burst again
+    if ends > now + burst * span / n + 1 then since, used = now, burst - 1 end  -- further than any burst goes: the clock was set back
   end
   local found = {opened = tonumber(opened or 0), latest = latest > 0 and latest}
 

@@ -18,6 +18,7 @@ local function promise(me, stays)
   local alarm = math.min(due, now + TERM)
   local had = redis.call('ZREM', movers, me, '~' .. me)
   redis.call('ZREMRANGEBYSCORE', movers, '-inf', '(' .. text(now - GRACE))
+  redis.call('ZREMRANGEBYSCORE', movers, '(' .. text(now + REST), '+inf')  -- nobody promises that: the clock was set back
   local function call_others() redis.pcall('PUBLISH', movers, 'a seat is free') end
   if not stays then
     if had > 0 then call_others() end

@@ -13,6 +13,7 @@ local function sit(seats, due, me, stays, term, grace, round)
   local alarm = math.min(due, now + term)
   redis.call('ZREM', seats, me, '~' .. me)
   redis.call('ZREMRANGEBYSCORE', seats, '-inf', '(' .. text(now - grace))
+  redis.call('ZREMRANGEBYSCORE', seats, '(' .. text(now + 2 * (term + grace)), '+inf')  -- nobody promises that: the clock was set back
   if not stays then return alarm, 0 end
 
   local promised, deputies = nil, 0

@@ -41,8 +41,9 @@ local function settle(me, stays, ...)
     return now + ROUND, 0
   end
   local seats = redis.call('ZRANGE', watch, 0, 1, 'WITHSCORES')
-  if seats[2] and tonumber(seats[2]) < now - GRACE then
+  if seats[2] and (tonumber(seats[2]) < now - GRACE or tonumber(seats[#seats]) > now + HORIZON) then
     redis.call('ZREMRANGEBYSCORE', watch, '-inf', '(' .. text(now - GRACE))
+    redis.call('ZREMRANGEBYSCORE', watch, '(' .. text(now + HORIZON), '+inf')  -- nobody promises that: the clock was set back
     seats = redis.call('ZRANGE', watch, 0, 1, 'WITHSCORES')
   end
   local in_time, taken = math.max(next, now), #seats / 2

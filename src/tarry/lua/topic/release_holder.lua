@@ -23,11 +23,12 @@ for i, pair in ipairs(found) do
   if redis.call('ZREM', reserved, id) == 1 then  -- a scan may name one twice
     local attempt, limit_of, receipt, first, _, fault = unpack_run(run)
     gone = gone + 1
-    if counted == '1' and limit_of > 0 and attempt >= limit_of then
+    local heard = limit_of ~= UNCONFIRMED
+    if heard and counted == '1' and limit_of > 0 and attempt >= limit_of then
       bury_run(id, attempt, limit_of, receipt, first > 0 and first or now, holder, EXHAUSTED .. DIED)
       died = died + 1
     else
-      if counted == '1' then
+      if heard and counted == '1' then
         fault, first = DIED, first > 0 and first or now
       else
         attempt = attempt - 1

@@ -1,9 +1,13 @@
-"""Taking jobs out: ``pop``, and ``leave`` for a consumer that waits no more."""
+"""Taking jobs out: ``pop``, and ``leave`` for a consumer that waits no more.
+
+pop ──▶ jobs                                       they count as attempts, whoever hears of it
+pop ──▶ jobs for their last attempt ──▶ confirm    this one counts from here on: nobody may lose it who never had it
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tarry.errors import BadInput
@@ -19,6 +23,7 @@ from tarry.words.keys import TopicKeys
 T = TypeVar("T")
 
 POP = Script("topic/pop", args=("need", "ttr", "holder", "me"), item=("want",))
+CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("me",))
 MOST = 1000
 """One script hands out no more; a larger ``pop_many`` is refused, for it would hold the server up."""
@@ -27,7 +32,7 @@ _FIELDS = 5
 LOOK_AGAIN, FIRE = 1, 2
 
 RawJob = tuple[bytes, bytes, int, int, int]
-"""id, head and body, attempt, due, TTR in µs."""
+"""id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,24 @@ def pop(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0,
     return Call(POP, keys, args, _taken, items=items, lead=5, alone=want > 1 or need > 0, undo=undo)
 
 
+def heard(keys: TopicKeys, taken: Taken) -> Flow[Taken]:
+    """What was answered, when the server knows that it was heard: a last attempt that is lost on the way does not count.
+
+    A job whose TTR has ended before is not among them any more. Raises a ``TarryError``: then those come back after their TTR.
+    """
+    last = [job[0] for job in taken.jobs if job[2] < 0]
+    if not last:
+        return taken
+    receipt = b"%d" % taken.receipt
+    items = [word for id in last for word in (id, receipt)]
+    confirmed: list[int] = yield from ask(
+        Call(CONFIRM, keys, (), list, items=items, undo=lambda _: give_back(keys, taken.receipt, taken.jobs))
+    )
+    gone = {id for id, is_ours in zip(last, confirmed, strict=True) if not is_ours}
+    jobs = [(id, value, abs(attempt), *rest) for id, value, attempt, *rest in taken.jobs if id not in gone]
+    return replace(taken, jobs=jobs, todo=taken.todo if jobs else LOOK_AGAIN)
+
+
 def give_back(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> Call[list[Outcome]]:
     """Back to where they were, as if they had not been handed out."""
     return give_back_held(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
@@ -78,7 +101,7 @@ def give_back_held(keys: TopicKeys, jobs: Sequence[Holding], due: Sequence[int])
 def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Taken]:
     """Looks until there is an answer: jobs, or certainly none."""
     while True:
-        taken = yield from ask(pop(keys, want, ttr=ttr, holder=holder))
+        taken = yield from heard(keys, (yield from ask(pop(keys, want, ttr=ttr, holder=holder))))
         if taken.todo == FIRE:
             yield from firing.attend(keys)
         if not taken.ask_again:

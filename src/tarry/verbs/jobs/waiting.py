@@ -34,6 +34,7 @@ def turn(
             me, sent = post.me if named else taking.NOBODY, now()
             try:
                 found = yield from ask(taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=me))
+                found = yield from taking.heard(post.keys, found)
                 if found.todo == taking.FIRE:
                     yield from firing.attend(post.keys)
             except TarryError as fault:

@@ -1,0 +1,22 @@
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local clock = unpack(ARGV)
+-- each: id, receipt = unpack(ARGV, i, i + 1)
+--
+-- A consumer has heard that it has these jobs for their last attempt: from now on that attempt counts. What happened to those
+-- that nobody ever heard of is told where they are put back (lib/back.lua). Answers 1 for each that it still has, or 0.
+-- include clock job
+
+local FIRST, STRIDE = 2, 2
+local answers = {}
+redis.call('HDEL', meta, '')  -- the first write is a removal: works with a full memory too
+for i = FIRST, #ARGV, STRIDE do
+  local id, receipt = unpack(ARGV, i, i + 1)
+  local run, ends = redis.call('HGET', runs, id), redis.call('ZSCORE', reserved, id)
+  local attempt, limit, last, first, holder, fault = unpack_run(run or '')
+  local mine = last == tonumber(receipt) and ends and tonumber(ends) > now
+  if mine and limit == UNCONFIRMED then
+    redis.call('HSET', runs, id, pack_run(attempt, attempt, last, first, holder, fault))
+  end
+  answers[#answers + 1] = mine and 1 or 0
+end
+return answers

@@ -1,0 +1,98 @@
+"""A server whose clock is set back: limits and those who watch go on at once; deadlines are moments, and come later by as much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.delayed.moving import transfer
+from tarry.verbs.jobs import taking
+from tarry.verbs.mapcache.evicting import evict_step
+from tarry.words.durations import HOUR, SECOND
+
+
+def set_back(clock: Clock, us: int = HOUR) -> None:
+    """What ``clock.advance`` never does."""
+    clock.us -= us
+    clock._tell()
+
+
+@pytest.mark.parametrize("burst", [1, 30])
+def test_a_rate_goes_on(topic: Any, clock: Clock, burst: int) -> None:
+    topic.configure(rate="100/1s", burst=burst)
+    topic.add_many(range(200))
+    clock.advance("1m")
+    assert len(topic.pop_many(200)) == burst
+    set_back(clock)
+    topic.add_many(range(300))
+    moments = [clock.us] * len(topic.pop_many(300))
+    for _ in range(200):
+        clock.advance("10ms")
+        moments += [clock.us] * len(topic.pop_many(300))
+    assert len(moments) == 201, "one, and then its rate: the burst was spent"
+    assert len(set(moments)) == 201
+    set_back(clock, 5 * SECOND)
+    topic.add_many(range(10))
+    assert len(topic.pop_many(10)) == 1
+    assert topic.pop() is None
+
+
+def test_a_burst_that_is_lowered_is_not_paid_back(topic: Any, clock: Clock) -> None:
+    topic.configure(rate="1/1s", burst=60)
+    topic.add_many(range(100))
+    clock.advance("1h")
+    assert len(topic.pop_many(100)) == 60
+    topic.configure(burst=2)
+    assert len(topic.pop_many(100)) == 1
+    assert topic.pop() is None
+    clock.advance("1s")
+    assert len(topic.pop_many(100)) == 1
+
+
+def test_nobody_is_early_in_the_statistics(topic: Any, clock: Clock) -> None:
+    topic.configure(concurrency=1)
+    topic.add("tea")
+    topic.finish(topic.pop())  # a place was free again then
+    set_back(clock)
+    topic.add("tea")
+    assert topic.pop() is not None
+    assert topic.stats().lateness.max.total_seconds() >= 0
+
+
+def test_seats_of_those_who_are_gone_are_taken_by_others(topic: Any, clock: Clock) -> None:
+    topic.add("tea", delay="2s")
+    keys = topic.verbs.keys
+
+    def seat_of(me: bytes) -> int:
+        looked: int = topic.engine.run(taking.pop(keys, 1, ttr=b"0", holder=b"", need=1, me=me)).seat
+        return looked
+
+    assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
+    set_back(clock)
+    topic.add("cake", delay="2s")
+    assert [seat_of(b"d"), seat_of(b"e"), seat_of(b"f")] == [1, 2, 0]
+
+
+def test_a_queue_whose_mover_is_gone_gets_another(client: TestClient, clock: Clock) -> None:
+    keys = client.delayed_queue("q", codec="json").verbs.keys
+
+    def seat_of(me: bytes) -> int:
+        moved: int = client.engine.run(transfer(keys, me=me, stays=True)).seat
+        return moved
+
+    assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
+    set_back(clock)
+    assert [seat_of(b"d"), seat_of(b"e"), seat_of(b"f")] == [1, 2, 0]
+
+
+def test_a_map_whose_evictor_is_gone_gets_another(client: TestClient, clock: Clock) -> None:
+    desk = client.map_cache("m", codec="json")._verbs.desk
+
+    def seat_of(me: bytes) -> int:
+        return client.engine.run(evict_step(desk, me=me, stays=True)).seat
+
+    assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
+    set_back(clock)
+    assert [seat_of(b"d"), seat_of(b"e"), seat_of(b"f")] == [1, 2, 0]
