@@ -6,6 +6,7 @@
     tarry:{NAMESPACE/TOPIC}:jobs       hash         id → head + body                        written once
     tarry:{NAMESPACE/TOPIC}:runs       hash         id → attempt, receipt, holder, fault    only once handed out
     tarry:{NAMESPACE/TOPIC}:meta       hash         last receipt, pause, defaults, limits, counters, lateness
+    tarry:{NAMESPACE/TOPIC}:stale      hash         id → created, the highest receipt that came too late   a minute, of few that have gone
     tarry:{NAMESPACE/TOPIC}:watch      sorted set   consumer → when it promised to look     the seats of the watch
     tarry:{NAMESPACE/TOPIC}:wake       list         at most one token: nobody has promised to look in time
     tarry:{NAMESPACE/TOPIC}:relay      list         at most one token: one has, but there is no second
@@ -83,6 +84,8 @@ NEAR = 64
 """One of so many slots is good enough, and soon found."""
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
 DEPARTING_PARTS = (*TOPIC_PARTS, "leaving")
+FINISHING_PARTS = (*TOPIC_PARTS, "stale")
+DELETING_PARTS = (*DEPARTING_PARTS, "stale")
 ARRIVING_PARTS = (*DEPARTING_PARTS, "arrived")
 SCHEDULE_PARTS = (*TOPIC_PARTS, "schedules", "plans", "declared")
 MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
@@ -229,6 +232,18 @@ def departing_key(keys: TopicKeys) -> bytes:
 def with_departing(keys: TopicKeys) -> tuple[bytes, ...]:
     """A topic's keys, and where its jobs are that leave, as DEPARTING_PARTS names them."""
     return (*keys, departing_key(keys))
+
+
+@lru_cache(4096)
+def finishing_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """A topic's keys, and what is known of receipts that came too late, as FINISHING_PARTS names them."""
+    return (*keys, keys.due.removesuffix(b"due") + b"stale")
+
+
+@lru_cache(4096)
+def deleting_keys(keys: TopicKeys) -> tuple[bytes, ...]:
+    """The same, and where its jobs are that leave, as DELETING_PARTS names them."""
+    return (*with_departing(keys), keys.due.removesuffix(b"due") + b"stale")
 
 
 @lru_cache(4096)

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, stale = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, nonce = unpack(ARGV, i, i + 1)
 --
@@ -6,7 +6,7 @@ local clock = unpack(ARGV)
 -- was added with it: another one of this id stays, and nothing is answered for it.
 -- One that `migrate` has on its way is gone here, too.
 -- Answers for each the state it was in, or nothing.
--- include clock job leaving
+-- include clock job leaving stale
 
 local FIRST, STRIDE = 2, 2
 local answers, deleted, ended = {}, 0, 0
@@ -20,6 +20,8 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('ZREM', dead, id)
     redis.call('HDEL', leaving, id)
     deleted = deleted + 1
+    local run = redis.call('HGET', runs, id)
+    if run then note_stale(id, (select(3, unpack_run(run)))) end
   end
   if meant then
     redis.call('HDEL', runs, id)
@@ -27,6 +29,7 @@ for i = FIRST, #ARGV, STRIDE do
   end
   answers[#answers + 1] = state or false
 end
+keep_stale()
 count('deleted', deleted)
 if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
 -- include limits gates watch places

@@ -1,34 +1,42 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, stale = unpack(KEYS)
 local clock, again = unpack(ARGV)
 -- each: id, receipt = unpack(ARGV, i, i + 1)
 --
 -- The work is done: the job is gone. Answers 1 for each, or why the receipt does not hold.
--- include clock job receipt
+-- include clock job receipt stale
 
 local FIRST, STRIDE = 3, 2
-local ids, answers, gone, seen, stale = {}, {}, {}, {}, 0
+local ids, answers, gone, seen, late = {}, {}, {}, {}, 0
 for i = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[i] end
+local overtaken = {}
 local known = redis.call('HMGET', runs, unpack(ids))
 local ends = redis.call('ZMSCORE', reserved, unpack(ids))
 for i, id in ipairs(ids) do
-  local fault = fault_of(id, ARGV[FIRST + STRIDE * (i - 1) + 1], known[i], ends[i])
+  local receipt = ARGV[FIRST + STRIDE * (i - 1) + 1]
+  local fault, first = fault_of(id, receipt, known[i], ends[i])
   if seen[id] and not fault then fault = 'gone' end
   seen[id] = true
+  if fault == 'replay' and not known[i] and is_stale(id, tonumber(receipt)) then fault = 'gone' end
   if fault == 'replay' and known[i] then  -- lost before it arrived, and put back since: nobody else has it
     redis.call('ZREM', due, id)
     redis.call('ZREM', dead, id)
   end
-  if not fault or fault == 'replay' and known[i] then gone[#gone + 1] = id end
-  if fault and fault ~= 'replay' then stale = stale + 1 end
+  if not fault or fault == 'replay' and known[i] then
+    gone[#gone + 1] = id
+    if first > 0 then overtaken[#overtaken + 1] = {id, receipt - 1} end  -- others have had it before
+  end
+  if fault and fault ~= 'replay' then late = late + 1 end
   answers[i] = (fault == 'replay' or not fault) and 1 or fault
 end
 if #gone > 0 then
   redis.call('ZREM', reserved, unpack(gone))
+  for _, job in ipairs(overtaken) do note_stale(unpack(job)) end
+  keep_stale()
   redis.call('HDEL', runs, unpack(gone))
   redis.call('HDEL', jobs, unpack(gone))
 end
 count('finished', #gone)
-count('stale', stale)
+count('stale', late)
 if #gone > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
 -- include limits gates watch places
   if note_places(#gone) then settle('', false, read_gates()) end

@@ -1,4 +1,4 @@
-local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
+local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, stale = unpack(KEYS)
 local clock, place, side, limit = unpack(ARGV)
 --
 -- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). What the topic has learned stays:
@@ -8,7 +8,7 @@ local clock, place, side, limit = unpack(ARGV)
 local gone, ended = 0, 0
 if place == 'all' then
   gone, ended = redis.call('HLEN', jobs), redis.call('ZCARD', reserved)
-  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving)
+  redis.call('UNLINK', due, reserved, dead, jobs, runs, leaving, stale)
 else
   local low, high = window(side, '', '')
   local ids = redis.call('ZRANGE', SETS[place], low, high, 'BYSCORE', 'LIMIT', 0, limit)

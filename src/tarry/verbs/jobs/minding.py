@@ -13,10 +13,10 @@ from tarry.verbs.jobs.options import when_of
 from tarry.verbs.jobs.shapes import State
 from tarry.words import names
 from tarry.words.durations import Duration
-from tarry.words.keys import DEPARTING_PARTS, TopicKeys, with_departing
+from tarry.words.keys import DELETING_PARTS, TopicKeys, deleting_keys
 
 KICK = Script("topic/kick", item=("id",))
-DELETE = Script("topic/delete", item=("id", "nonce"), keys=DEPARTING_PARTS)
+DELETE = Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS)
 ANY_NONCE = b""
 RESCHEDULE = Script("topic/reschedule", item=("id", "when"))
 
@@ -33,13 +33,13 @@ def kick(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
 def delete(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
     """Jobs are gone, whatever their state."""
     items = [word for id in ids for word in (names.name(id, "id"), ANY_NONCE)]
-    return Call(DELETE, with_departing(keys), (), _states, items=items)
+    return Call(DELETE, deleting_keys(keys), (), _states, items=items)
 
 
 def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> Call[State | None]:
     """A job is gone, if it is still the one that was added with this nonce."""
     items = [names.name(id, "id"), nonce]
-    return Call(DELETE, with_departing(keys), (), lambda reply: _states(reply)[0], items=items)
+    return Call(DELETE, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)
 
 
 def reschedule(

@@ -26,7 +26,7 @@ from tarry.words.durations import (
     as_timedelta,
     microseconds,
 )
-from tarry.words.keys import DEPARTING_PARTS, TopicKeys, with_departing
+from tarry.words.keys import DELETING_PARTS, TopicKeys, deleting_keys
 from tarry.words.rates import RateLike
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ PAUSE = Script("topic/pause", args=("span",))
 CONFIGURE = Script("topic/configure", args=("place", "parts", "ruling"), item=("field", "value"))
 FIELDS = ("ttr", "max_attempts", "keep", "rate", "burst", "concurrency", "max_lateness")
 """The options of a topic, as lua/topic/configure.lua answers them."""
-PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DEPARTING_PARTS)
+PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DELETING_PARTS)
 TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
 """What holds where nobody says anything; lua/topic/pop.lua has the same."""
 _STEP = 500
@@ -208,11 +208,11 @@ def usual_burst(rate: rates.Rate, parts: int = 1) -> int:
 def purge(keys: TopicKeys, state: State | None = None) -> Flow[int]:
     """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Answers how many."""
     if state is None:
-        return (yield from ask(Call(PURGE, with_departing(keys), (b"all", b"", b"0"), int)))
+        return (yield from ask(Call(PURGE, deleting_keys(keys), (b"all", b"", b"0"), int)))
     gone = 0
     for place in places_of(state):
         while True:
-            step = yield from ask(Call(PURGE, with_departing(keys), (*place, b"%d" % _STEP), int))
+            step = yield from ask(Call(PURGE, deleting_keys(keys), (*place, b"%d" % _STEP), int))
             gone += step
             if step < _STEP:
                 break

@@ -15,9 +15,9 @@ from tarry.idea.scripts import Script
 from tarry.verbs.jobs.shapes import HandedOut, Holding
 from tarry.words import names
 from tarry.words.durations import HOUR, MILLISECOND, SECOND, Duration, microseconds
-from tarry.words.keys import TopicKeys
+from tarry.words.keys import FINISHING_PARTS, TopicKeys, finishing_keys
 
-FINISH = Script("topic/finish", args=("again",), item=("id", "receipt"))
+FINISH = Script("topic/finish", args=("again",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("again",), item=("id", "receipt", "ttr"))
 RELEASE = Script("topic/release", args=("again",), item=("id", "receipt", "when", "counted", "fault"))
 BURY = Script("topic/bury", args=("again",), item=("id", "receipt", "fault"))
@@ -37,7 +37,7 @@ Outcome = StaleReceipt | None
 
 def finish(keys: TopicKeys, jobs: Sequence[Holding]) -> Call[list[Outcome]]:
     """The work is done; the jobs are gone."""
-    return _settle(FINISH, keys, jobs, [_ticket(job) for job in jobs])
+    return _settle(FINISH, finishing_keys(keys), jobs, [_ticket(job) for job in jobs])
 
 
 def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None) -> Call[list[Outcome]]:
@@ -91,7 +91,7 @@ def back_off(attempt: int, luck: float) -> int:
 
 
 def _settle(
-    script: Script, keys: TopicKeys, jobs: Sequence[Holding], items: Sequence[tuple[bytes, ...]]
+    script: Script, keys: tuple[bytes, ...], jobs: Sequence[Holding], items: Sequence[tuple[bytes, ...]]
 ) -> Call[list[Outcome]]:
     ids = [job.id for job in jobs]
     done = _RELEASED if script is RELEASE else ()

@@ -1,0 +1,51 @@
+"""A finish that is too late, by a line that breaks before it arrives, is refused as by one that does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tarry
+from faults.proxy import CUTS, UNSENT, Proxy
+from tarry.clients.testing import Clock, TestClient
+from tarry.verbs.jobs.settling import FINISH
+
+
+@pytest.mark.parametrize("cut", ["", *CUTS])
+@pytest.mark.parametrize("by", ["finished", "deleted", "added anew"])
+def test_who_is_late_is_told(
+    by: str, cut: str, kind: str, ways: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+) -> None:
+    way, topic = ways(kind, line.url()), direct.topic(name)
+    topic.add("tea", id="a")
+    clock.advance("1ms")
+    job = way.do(way.topic(name), "pop", ttr="10s")
+    clock.advance("11s")
+    another = topic.pop()
+    if by == "finished":
+        topic.finish(another)
+    else:
+        topic.delete("a")
+    if by == "added anew":
+        clock.advance("1ms")
+        topic.add("cake", id="a")
+    line.arm(*[cut] * bool(cut), at=FINISH.sha)
+    with pytest.raises(tarry.StaleReceipt):
+        way.do(way.topic(name), "finish", job)
+    assert topic.stats().ready == (by == "added anew")
+
+
+@pytest.mark.parametrize("cut", [cut for cut in CUTS if cut != UNSENT])
+def test_who_was_in_time_is_told_so_though_the_first_answer_was_lost(
+    cut: str, kind: str, ways: Any, line: Proxy, direct: TestClient, clock: Clock, name: str
+) -> None:
+    way, topic = ways(kind, line.url()), direct.topic(name)
+    topic.add("tea", id="a")
+    clock.advance("1ms")
+    topic.pop(ttr="10s")
+    clock.advance("11s")
+    job = way.do(way.topic(name), "pop")
+    line.arm(cut, cut, at=FINISH.sha)
+    way.do(way.topic(name), "finish", job)
+    assert topic.stats().finished == 1
