@@ -11,7 +11,7 @@ import pytest
 from tarry.idea.scripts import Script
 from tarry.links.embedded.launch import Running
 from tarry.verbs.jobs import holding, looking, minding, putting, ruling, settling, surveying, taking
-from tarry.words.keys import DEPARTING_PARTS, TOPIC_PARTS
+from tarry.words.keys import DELETING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, TOPIC_PARTS
 
 MODULES = (putting, taking, settling, holding, minding, looking, surveying, ruling)
 BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
@@ -26,10 +26,10 @@ def test_every_script_has_its_verb() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "item", "what"),
     [
-        ("topic/finish", (), ("id", "receipt"), "arguments"),
-        ("topic/finish", ("again", "more"), ("id", "receipt"), "arguments"),
-        ("topic/finish", ("again",), ("receipt", "id"), "items"),
-        ("topic/finish", ("again",), (), "items"),
+        ("topic/touch", (), ("id", "receipt"), "arguments"),
+        ("topic/touch", ("again", "more"), ("id", "receipt"), "arguments"),
+        ("topic/touch", ("again",), ("receipt", "id"), "items"),
+        ("topic/touch", ("again",), (), "items"),
         ("topic/get", (), (), "items"),
         ("topic/list", ("place", "side", "to", "from", "past", "limit"), (), "arguments"),
     ],
@@ -48,7 +48,7 @@ def test_a_script_that_is_not_there_fails_at_import() -> None:
 def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
     text = BOUND[name].source.decode()
     declared = text.partition("local ")[2].partition(" = unpack(KEYS)")[0]
-    assert declared in (", ".join(TOPIC_PARTS), ", ".join(DEPARTING_PARTS))
+    assert declared in [", ".join(parts) for parts in (TOPIC_PARTS, DEPARTING_PARTS, FINISHING_PARTS, DELETING_PARTS)]
     assert "tarry:" not in text
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
         known = {*declared.split(", "), "SETS[place]", "parts[part]", "set", "list"}

@@ -9,10 +9,8 @@ local clock, need, ttr, holder, me = unpack(ARGV)
 --
 -- Only so many as the topic's limits let go, and none that is due after a schedule which nobody has attended to yet.
 --
--- A last attempt counts from when its consumer confirms that it has heard of it (confirm.lua).
---
 -- Answers now, receipt, µs until the alarm, seat, what those should do at once who got nothing (1: ask again, 2: attend to the
--- schedules that are due, then ask again), and to each the jobs that are his: id, head and body, attempt (less than 0: to be confirmed), due, TTR in µs.
+-- schedules that are due, then ask again), and to each the jobs that are his: id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs.
 -- include clock job limits watch grave back lateness portions
 
 local ENOUGH, SWEEP, DAY = 4000000, 16, 86400000000
@@ -74,21 +72,19 @@ local function hand(id, at, value, run, ends, notes)
   local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
   if flags > RAW and not is_known(flags) then return set_aside(id, value, flags) end
   if (limits or flags >= HAS_LATEST) and is_stale(id, at, flags, value, run) then return end
-  local attempt, first, fault = 1, 0, ''
-  if run then
-    attempt, _, _, first, _, fault = unpack_run(run)
-    attempt = attempt + 1
-  end
+  local attempt, first, fault = 0, 0, ''
+  if run then attempt, _, _, first, _, fault = unpack_run(run) end
+  attempt = attempt + 1
   local limit = own_limit > 0 and own_limit or topic_limit
-  local is_last = attempt >= limit
   local time = own_ttr > 0 and own_ttr * 1000 or usual_ttr
   local k = #ends
   ends[k + 1], ends[k + 2] = now + time + handed, id
-  if is_last then limit = UNCONFIRMED elseif limit == NO_LIMIT then limit = 0 end
+  local told = attempt < limit and attempt or -attempt
+  if told < 0 then limit = UNCONFIRMED elseif limit == NO_LIMIT then limit = 0 end
   notes[k + 1], notes[k + 2] = id, pack_run(attempt, limit, receipt, first, holder, fault)
   note_lateness(now - math.max(at, opened, limits and limits.at(handed + 1) or 0))
   local slot = WIDE * handed
-  out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, is_last and -attempt or attempt, at, time
+  out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, told, at, time
   handed, bytes = handed + 1, bytes + #value
 end
 
