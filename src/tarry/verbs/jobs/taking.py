@@ -84,7 +84,7 @@ def heard(keys: TopicKeys, taken: Taken) -> Flow[Taken]:
         Call(CONFIRM, keys, (), list, items=items, undo=lambda _: give_back(keys, taken.receipt, taken.jobs))
     )
     gone = {id for id, is_ours in zip(last, confirmed, strict=True) if not is_ours}
-    jobs = [(id, value, abs(attempt), *rest) for id, value, attempt, *rest in taken.jobs if id not in gone]
+    jobs = [(id, value, abs(attempt), at, ttr) for id, value, attempt, at, ttr in taken.jobs if id not in gone]
     return replace(taken, jobs=jobs, todo=taken.todo if jobs else LOOK_AGAIN)
 
 
