@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,6 +16,9 @@ from tarry.links.embedded.launch import Running
 
 # Stories say what they found when it is not what they expect, whoever tells them first.
 pytest.register_assert_rewrite("everywhere.jobs", "everywhere.queues", "everywhere.world")
+
+# What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/delayed/test_formats.py.
+os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
 
 # Half of the suite runs in the background of a shell, which switches Ctrl-C off, for its children too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -61,7 +61,7 @@ def _offered(bench: Bench, consumers: int) -> list[Result]:
     due: dict[str, float] = {}
     bare: list[float] = []
     with tarry.Client(bench.url) as client, Redis.from_url(bench.url) as redis:
-        queue = client.delayed_queue(NAME, codec="string")
+        queue = client.delayed_queue(NAME, codec="string", format="tarry")
         scripts = bench.calls().get("evalsha", (0, 0.0))[0]
         began = time.monotonic()
         for number in range(count):

@@ -207,23 +207,6 @@ async def test_both_formats_are_read_from_one_queue(
     assert await blocking.poll(9) == ["0", "2"]
 
 
-@pytest.mark.parametrize("format", list(Format))
-async def test_what_is_written_follows_the_queue(delayed: Any, server: Any, name: str, format: Format) -> None:
-    order = f"redisson_delay_queue:{{{name}}}"
-    server.rpush(order, pack(b"theirs", b"12345678", format))
-    await delayed.offer("ours", 1)
-    theirs, ours = server.lrange(order, 0, -1)
-    assert len(ours) - len(b"ours") == len(theirs) - len(b"theirs")
-
-
-async def test_the_format_can_be_chosen(queues: Any, server: Any, name: str) -> None:
-    await queues.delayed(name, codec="string", format="dLc0").offer("old", 1)
-    await queues.delayed(name, codec="string", format="Bc0Lc0").offer("new", 1)
-    assert [len(element) - 3 for element in server.lrange(f"redisson_delay_queue:{{{name}}}", 0, -1)] == [16, 17]
-    with pytest.raises(BadInput, match="format"):
-        queues.delayed(name, format="Lc0Lc0")
-
-
 async def test_an_unreadable_element_is_set_aside_and_stops_nothing(
     delayed: Any, blocking: Any, server: Any, name: str, clock: Any
 ) -> None:

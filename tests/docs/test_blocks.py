@@ -49,6 +49,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     monkeypatch.setenv("TARRY_URL", f"embedded://{tmp_path}/server")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.delenv("TARRY_QUEUE_FORMAT")  # a reader has none
     monkeypatch.setenv("COLUMNS", "100")
     with join(tmp_path / "server", linger_s=0):
         yield

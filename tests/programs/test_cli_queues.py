@@ -15,7 +15,7 @@ import redis
 
 import tarry
 from tarry.verbs.delayed.desk import keys_of
-from tarry.verbs.redisson.elements import Element, Format, unpack
+from tarry.verbs.redisson.elements import Element, Format, pack, unpack
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -62,6 +62,40 @@ def test_the_format_is_written_that_was_said(answers: Answers, queue: str, valke
         found = unpack(server.lindex(keys_of(queue).order, 0))
     assert isinstance(found, Element)
     assert (found.format, found.payload) == (Format.OLD, b"tea")
+
+
+def test_nothing_is_offered_where_nobody_says_the_format_and_it_can_be_said_anew(
+    answers: Answers, cli: Cli, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TARRY_QUEUE_FORMAT")
+    offer = ("delayed-queue", "offer", queue, '"tea"', "--delay", "1h", "--codec", "string")
+    done = cli(*offer)
+    assert done.returncode == 2
+    for word in ("--format: ", "--format dLc0 or Bc0Lc0", "tarry", "3.21.1", "TARRY_QUEUE_FORMAT"):
+        assert word in done.stderr
+    assert answers("delayed-queue", "format", queue) == [{"queue": queue, "format": None}]
+    answers(*offer, "--format", "3.16.8")
+    answers(*offer)
+    assert answers("delayed-queue", "format", queue) == [{"queue": queue, "format": "dLc0"}]
+    done = cli(*offer, "--format", "Bc0Lc0")
+    assert done.returncode == 2
+    assert f"tarry delayed-queue format {queue}" in done.stderr
+    assert answers("delayed-queue", "format", queue, "4.7.0") == [{"queue": queue, "format": "Bc0Lc0"}]
+    answers(*offer, "--format", "Bc0Lc0")
+    assert answers("delayed-queue", "size", queue)[0]["format"] == "Bc0Lc0"
+    assert answers("delayed-queue", "format", queue, "--forget") == [{"queue": queue, "format": None}]
+    assert cli("delayed-queue", "format", queue, "dLc0", "--forget").returncode == 2
+    assert cli("delayed-queue", "format", queue, "old").returncode == 2
+
+
+def test_a_look_at_what_is_listed_is_remembered(
+    answers: Answers, client: tarry.Client, queue: str, valkey_url: str
+) -> None:
+    with redis.Redis.from_url(valkey_url) as java:
+        java.zadd(keys_of(queue).timeouts, {pack(b"theirs", b"12345678", Format.OLD): 4e12})
+        assert len(answers("delayed-queue", "list", queue, "--codec", "string")) == 1
+        java.delete(keys_of(queue).timeouts)
+    assert client.delayed_queue(queue).stats().format == "dLc0"
 
 
 def test_what_is_due_is_moved_by_hand(answers: Answers, client: tarry.Client, queue: str) -> None:

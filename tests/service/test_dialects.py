@@ -12,7 +12,8 @@ import tarry
 from service.served import Served, serve
 from service.speaking import START_MS, Speaks, client_of
 from tarry.clients.testing import Clock
-from tarry.programs.service.settings import Settings
+from tarry.programs.service.door import Door
+from tarry.programs.service.settings import Dialects, Settings
 
 # ── article 001 ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -225,6 +226,31 @@ def test_004_a_message_moves_to_the_blocking_queue(
 )
 def test_004_bad_words(say: Speaks, params: Any) -> None:
     assert say("GET", "/delayed/message", params=params).status_code == 400
+
+
+@pytest.mark.parametrize(("said", "length"), [(None, None), ("3.16.8", 16), ("Bc0Lc0", 17)])
+def test_004_offers_in_the_format_that_is_said_and_in_none_that_nobody_says(
+    valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, said: str | None, length: int | None
+) -> None:
+    monkeypatch.delenv("TARRY_QUEUE_FORMAT")
+    import redis
+
+    queue = f"Delay{namespace}"
+    settings = Settings(dialects=Dialects(None, None, queue, "string", said))
+    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as running:
+        answer = httpx.get(running.url + "/delayed/message", params={"delay": 3600, "value": "AAAA"})
+    with redis.Redis.from_url(valkey_url) as server:
+        offered = server.lrange(f"redisson_delay_queue:{{{queue}}}", 0, -1)
+    if length is None:
+        assert (answer.status_code, answer.json()["code"], offered) == (400, "bad_input", [])
+        assert "dLc0" in answer.json()["detail"]
+    else:
+        assert (answer.status_code, [len(element) for element in offered]) == (200, [length + 4])
+
+
+def test_004_a_format_that_is_none_is_refused_at_the_start(valkey_url: str) -> None:
+    with pytest.raises(tarry.BadInput, match="message_format"):
+        Door(Settings(dialects=Dialects(None, None, "q", "string", "old")), lambda _: tarry.AsyncClient(valkey_url))
 
 
 def test_004_other_bodies_and_what_spring_answers_itself(say: Speaks) -> None:

@@ -178,6 +178,33 @@ def test_queues_and_maps_and_locks_that_java_shares_are_shared_by_both(pair: Pai
     assert taker("lock.acquire().token") > token
 
 
+def test_what_an_older_version_offered_says_which_format_a_queue_has(
+    hire: Callable[[str], Hand], namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on without being told, the older one beside it; and what was said lies under a key that the older one ignores."""
+    monkeypatch.delenv("TARRY_QUEUE_FORMAT")
+    older, newer = hire("older"), hire("newer")
+    for hand in (older, newer):
+        hand(
+            f"queue = client.delayed_queue({'seen ' + namespace!r}); empty = client.delayed_queue({'empty ' + namespace!r})"
+        )
+        hand(f"old = client.delayed_queue({'old ' + namespace!r}, format='dLc0')")
+    older("queue.offer(1, '1h')")
+    older("old.offer(1, '1h')")
+    assert newer.refused("empty.offer(1, '1h')") == "BadInput"
+    newer("queue.offer(2, '1h')")
+    newer("old.offer(2, '1h')")
+    older("queue.offer(3, '1h')")
+    older("old.offer(3, '1h')")
+    for hand in (older, newer):
+        assert hand("[queue.read_all(), old.read_all()]") == [[1, 2, 3], [1, 2, 3]]
+    assert older("[queue.poll(9), old.poll(9)]") == [[1, 2, 3], [1, 2, 3]]
+    assert newer("[queue.stats().format, old.stats().format, empty.stats().format]") == ["Bc0Lc0", "dLc0", None]
+    newer("queue.offer(4, '1h'); old.offer(4, '1h')")
+    older("queue.offer(5, '1h'); old.offer(5, '1h')")
+    assert newer("[queue.poll(9), old.poll(9)]") == [[4, 5], [4, 5]]
+
+
 # ── by the clock on the wall: seats and tokens ───────────────────────────────────────────────────────────────────────
 
 

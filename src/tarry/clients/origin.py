@@ -17,6 +17,7 @@ from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.parting import Known
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
+from tarry.verbs.redisson.elements import Format, format_of
 from tarry.words import keys, names
 from tarry.words.durations import SECOND, Duration, microseconds
 
@@ -35,6 +36,8 @@ class Naming(Protocol):
     @property
     def cluster(self) -> bool: ...
     def bodies(self, kind: Any) -> Bodies[Any]: ...
+    @property
+    def queue_format(self) -> Format | None: ...
     def redisson_name(self, name: str) -> str: ...
 
 
@@ -42,7 +45,13 @@ class Origin:
     """Checked settings; makes the verbs of a topic. Raises ``BadInput`` or ``ServerUnfit`` in words."""
 
     def __init__(
-        self, url: str | None, namespace: str, max_body: int, patience: Duration, name_mapper: NameMapper = None
+        self,
+        url: str | None,
+        namespace: str,
+        max_body: int,
+        patience: Duration,
+        name_mapper: NameMapper = None,
+        queue_format: str | None = None,
     ) -> None:
         if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
             raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
@@ -50,6 +59,7 @@ class Origin:
         if name_mapper is not None and not isinstance(name_mapper, str) and not callable(name_mapper):
             raise BadInput(f"name_mapper: {name_mapper!r}; it is a prefix, or a function from a name to another.")
         self.name_mapper = name_mapper
+        self.queue_format = queue_format_of(queue_format)
         self.namespace = namespace
         self.address: Address = find(url, os.environ)
         self.patience = Patience(microseconds(patience, "patience") / SECOND)
@@ -91,6 +101,14 @@ class Origin:
     def watcher(self) -> bytes:
         """A name for a waiter, new for each process and connection."""
         return self.name + b"." + names.word(os.urandom)[:6]
+
+
+def queue_format_of(given: str | None) -> Format | None:
+    """What is said of all queues that are shared with Java, here or by ``TARRY_QUEUE_FORMAT``. Raises ``BadInput``."""
+    if given is not None:
+        return format_of(given, "queue_format")
+    said = os.environ.get("TARRY_QUEUE_FORMAT")
+    return format_of(said, "TARRY_QUEUE_FORMAT") if said else None
 
 
 def seconds_of(wait: Duration | None) -> float:

@@ -9,8 +9,9 @@ from typing import Any
 
 from tarry.clients.origin import Naming
 from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.desk import QueueDesk, format_of, keys_of
+from tarry.verbs.delayed.desk import QueueDesk, keys_of
 from tarry.verbs.redisson.codecs import codec_for
+from tarry.verbs.redisson.elements import format_of
 from tarry.words.keys import QueueKeys
 
 logger = logging.getLogger("tarry")
@@ -28,7 +29,7 @@ def desk_of(origin: Naming, name: str, codec: str | Codec[Any], format: str | No
         name,
         origin_keys(origin, name),
         codec_for(codec),
-        format_of(format),
+        origin.queue_format if format is None else format_of(format),
         os.urandom,
         lambda other: origin_keys(origin, other),
     )

@@ -196,6 +196,8 @@ def refusal(words: str) -> TarryError | None:
         return BadInput("clock: " + rest + ".")
     if first == "NUMBER":
         return BadInput("delta: " + rest + ".")
+    if first == "FORMAT":
+        return _format_refusal(*rest.split(" ", 2))
     if first == "NEWER":
         return ServerUnfit(
             f"A newer version of tarry wrote the {rest}, and this one cannot read it. Nothing was changed; upgrade this process."
@@ -203,3 +205,24 @@ def refusal(words: str) -> TarryError | None:
     if first == "FIELDS":
         return ServerUnfit(f'backend="native" needs Valkey 9 or Redis 7.4, whose fields of a hash expire ({rest}).')
     return None
+
+
+_FORMATS = (
+    'Redisson up to 3.21.0 can only read "dLc0", from 3.21.1 on only "Bc0Lc0", and each destroys what it cannot read; '
+    "nothing was offered."
+)
+
+
+def _format_refusal(why: str, other: str, queue: str) -> BadInput:
+    """Why nothing is offered into a queue that Java may read."""
+    if why == "unknown":
+        return BadInput(
+            f"format: nobody has said yet which Redisson reads the queue {queue!r}. {_FORMATS} Say it once: "
+            'format="dLc0" or "Bc0Lc0", or its version, such as "3.16.8", or "tarry" if no Java reads it; for all queues by the '
+            "client's queue_format, or by TARRY_QUEUE_FORMAT."
+        )
+    known = f"was said to have {other}" if why == "remembered" else f"has elements of {other}"
+    return BadInput(
+        f"format: the queue {queue!r} {known}, and here another one is meant. {_FORMATS} Correct what is said here; or, if Java "
+        f"was upgraded, say it anew: `tarry delayed-queue format {queue} …`, or set_format()."
+    )

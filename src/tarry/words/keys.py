@@ -36,6 +36,7 @@ A queue that is shared with Java applications has Redisson's keys (tarry.verbs.r
     redisson_delay_queue_timeout:{QUEUE}   sorted set   packed element → when it is due, server ms    Redisson's
     tarry:{QUEUE}:poison                   hash         what could not be used → when and why         ours
     tarry:{QUEUE}:movers                   sorted set   mover → when it promised to look              ours
+    tarry:{QUEUE}:format                   string       format of its elements, how it is known       ours
     tarry:{QUEUE}:leaving                  sorted set   packed element → when it is due, server ms    ours
 
 A lock that is shared with Java applications has Redisson's keys too:
@@ -92,7 +93,7 @@ MOVING_PARTS = (*SCHEDULE_PARTS, "moving", "moved")
 
 WORKER_PARTS = ("workers", "heard")
 
-QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers")
+QUEUE_PARTS = ("ready", "order", "timeouts", "channel", "poison", "movers", "format")
 
 LOCK_PARTS = ("lock", "token", "channel")
 
@@ -133,6 +134,7 @@ class QueueKeys(NamedTuple):
     channel: bytes
     poison: bytes
     movers: bytes
+    format: bytes
 
 
 class LockKeys(NamedTuple):
@@ -267,9 +269,8 @@ def tokens_key(namespace: str) -> bytes:
 
 def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged: str) -> QueueKeys:
     """Redisson's names, and ours; ``tagged`` is ``tarry:`` and the queue's name, tagged as Redisson tags it."""
-    return QueueKeys(
-        *[name.encode() for name in (ready, order, timeouts, channel, f"{tagged}:poison", f"{tagged}:movers")]
-    )
+    ours = [f"{tagged}:{part}" for part in ("poison", "movers", "format")]
+    return QueueKeys(*[name.encode() for name in (ready, order, timeouts, channel, *ours)])
 
 
 def leaving_key(keys: QueueKeys) -> bytes:

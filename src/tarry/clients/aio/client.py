@@ -51,9 +51,10 @@ class AsyncClient:
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
         name_mapper: NameMapper = None,
+        queue_format: str | None = None,
     ) -> None:
         self.namespace = namespace
-        self.engine = Engine(Origin(url, namespace, max_body, patience, name_mapper))
+        self.engine = Engine(Origin(url, namespace, max_body, patience, name_mapper, queue_format))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.engine.origin.shown}>"
@@ -152,8 +153,12 @@ class AsyncClient:
         """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
 
         ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
-        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. ``format`` is what is written: ``"Bc0Lc0"`` (Redisson from
-        3.21.1), ``"dLc0"`` (older ones), or ``None`` to follow the queue. Both are read.
+        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
+        ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
+        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. It is said
+        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a queue of
+        which nothing is known raises ``BadInput``, and so does one that contradicts what is remembered or found. **After an
+        upgrade from 0.1.0** queues with elements go on by themselves; for those that may be empty say it beforehand.
         """
         return AsyncDelayedQueue(self.engine, DelayedVerbs(desk_of(self.engine.origin, name, codec, format)))
 

@@ -48,8 +48,9 @@ class AsyncHTTPClient:
         token: str | None = None,
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
+        queue_format: str | None = None,
     ) -> None:
-        self.engine = HTTPEngine(HTTPOrigin(Place.find(url, namespace, token), max_body, patience))
+        self.engine = HTTPEngine(HTTPOrigin(Place.find(url, namespace, token), max_body, patience, queue_format))
         self.namespace = namespace
         self._engine = cast("Engine", self.engine)
         """As the handles know one."""

@@ -22,7 +22,7 @@ from tarry.clients.http.wire import answers, models, topic_answers
 from tarry.clients.http.wire.reading import taken
 from tarry.clients.http.wire.words import MOST_WAIT_S
 from tarry.clients.mapping import verbs_of
-from tarry.clients.origin import LARGEST_BODY
+from tarry.clients.origin import LARGEST_BODY, queue_format_of
 from tarry.clients.queueing import desk_of
 from tarry.errors import BadInput, ServerUnfit
 from tarry.idea.patience import Begun, Patience
@@ -58,12 +58,13 @@ class HTTPOrigin:
     cluster = False
     """Where the keys lie is the service's affair."""
 
-    def __init__(self, place: Place, max_body: int, patience: Duration) -> None:
+    def __init__(self, place: Place, max_body: int, patience: Duration, queue_format: str | None = None) -> None:
         if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
             raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
         self.place = place
         self.namespace = place.namespace or "default"
         self.patience = Patience(microseconds(patience, "patience") / SECOND)
+        self.queue_format = queue_format_of(queue_format)
         self.name = names.word(os.urandom)
         self._max_body = max_body
         self._said: dict[str, int] = {}

@@ -41,7 +41,8 @@ class HTTPClient:
     """What a service has (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
 
     ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
-    ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given. Raises what ``Client`` raises,
+    ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given; ``queue_format`` as ``Client`` has
+    it, and the service's own without. Raises what ``Client`` raises,
     and ``NotAllowed``. What cannot be over HTTP is refused with ``ServerUnfit``, in words.
     """
 
@@ -53,8 +54,9 @@ class HTTPClient:
         token: str | None = None,
         max_body: int = MAX_BODY,
         patience: Duration = PATIENCE,
+        queue_format: str | None = None,
     ) -> None:
-        self.engine = HTTPEngine(HTTPOrigin(Place.find(url, namespace, token), max_body, patience))
+        self.engine = HTTPEngine(HTTPOrigin(Place.find(url, namespace, token), max_body, patience, queue_format))
         self.namespace = namespace
         self._engine = cast("Engine", self.engine)
         """As the handles know one."""

@@ -117,6 +117,14 @@ class DelayedQueue(Generic[T]):
         """All elements in the order of offers; ``Opaque`` where the codec cannot read one."""
         return self.engine.run(self.verbs.read_all())
 
+    def set_format(self, format: str | None) -> None:
+        """Says anew which format the queue has: after Java was upgraded, or to correct what was said. Takes what ``format`` of
+        ``client.delayed_queue`` takes; ``None`` forgets it, so that the elements that are found count again.
+
+        From now on it is offered, whatever is found. What is in the queue stays as it is; tarry moves it in either format.
+        """
+        self.engine.run(self.verbs.set_format(format))
+
     def clear(self) -> bool:
         """Takes out everything. Answers whether there was something. What was moved already stays."""
         return self.engine.run(self.verbs.clear())

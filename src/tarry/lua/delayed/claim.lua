@@ -1,4 +1,4 @@
-local ready, order, timeouts, channel, poison, movers, leaving = unpack(KEYS)
+local ready, order, timeouts, channel, poison, movers, format, leaving = unpack(KEYS)
 local clock, limit = unpack(ARGV)
 --
 -- Takes up to `limit` elements out, those due first, and keeps them in `leaving` with their due times until somebody says
@@ -23,4 +23,5 @@ if redis.call('ZCARD', leaving) == 0 then
     end
   end
 end
+learn()
 return redis.call('ZRANGE', leaving, 0, -1, 'WITHSCORES')

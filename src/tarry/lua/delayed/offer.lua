@@ -1,24 +1,61 @@
-local ready, order, timeouts, channel, poison, movers = unpack(KEYS)
-local clock, format = unpack(ARGV)
+local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
+local clock, said = unpack(ARGV)
 -- each: delay, new, old, payload = unpack(ARGV, i, i + 3)
 --
 -- Puts elements in, as RDelayedQueue.offer does: due in `delay` µs, in whole ms, rounded up. `new` and `old` are the two
--- heads of the payload; the format is given, or that of the queue's last element. Tells the channel when the head of the
--- queue is one of them. An offer that is there already was sent again. Answers when each is due.
+-- heads of the payload. The format is what is `said`, or that of the queue's last element, or the one that is remembered; it
+-- is refused where it is not known, and where what is said or remembered as said is not what is found.
+-- Tells the channel when the head of the queue is one of them. An offer that is there already was sent again. Answers when
+-- each is due.
 -- include clock element
 
 local FIRST, STRIDE = 3, 4
 see_types()
-if format == '' then
-  local last = redis.call('LINDEX', order, -1)
-  local _, found = read_element(last or '')
-  format = found
+local stored = redis.call('GET', format)
+
+local function format_at(place)
+  local payload, found = read_element(redis.call('LINDEX', order, place) or '')
+  return payload and found
+end
+
+-- The format, and how it is known; or nothing, and the refusal.
+local function choose()
+  local known, how = recall(stored)
+  if known and known ~= NEW and known ~= OLD then return nil, 'NEWER format of the queue ' .. ready end
+  local function refuse(why, other) return nil, string.format('FORMAT %s %s %s', why, other, ready) end
+  if how == SET then
+    if said ~= '' and said ~= known then return refuse('remembered', known) end
+    return known, SET
+  end
+  if how == SAID and said ~= '' and said ~= known then return refuse('remembered', known) end
+  local found = format_at(-1) or format_at(0)
+  local meant = said ~= '' and said or (how == SAID and known) or nil
+  if meant and found and found ~= meant then return refuse('found', found) end
+  if meant then return meant, SAID end
+  if not found and not known then return refuse('unknown', '-') end
+  return found or known, SEEN
+end
+
+-- What was sent again is there as it was written.
+local function written_as()
+  local _, new, old, payload = unpack(ARGV, FIRST, FIRST + STRIDE - 1)
+  if redis.call('ZSCORE', timeouts, new .. payload) then return NEW end
+  if redis.call('ZSCORE', timeouts, old .. payload) then return OLD end
+end
+
+local chosen = written_as()
+if not chosen then
+  local how
+  chosen, how = choose()
+  if not chosen then return redis.error_reply(how) end
+  local known = chosen .. ' ' .. how
+  if known ~= stored then redis.call('SET', format, known) end
 end
 
 local answers, mine = {}, {}
 for i = FIRST, #ARGV, STRIDE do
   local delay, new, old, payload = unpack(ARGV, i, i + 3)
-  local element = (format == OLD and old or new) .. payload
+  local element = (chosen == OLD and old or new) .. payload
   local due = tonumber(redis.call('ZSCORE', timeouts, element))
   if not due then
     due = math.ceil((now + delay) / 1000)

@@ -1,4 +1,4 @@
-local ready, order, timeouts, channel, poison, movers, target = unpack(KEYS)
+local ready, order, timeouts, channel, poison, movers, format, target = unpack(KEYS)
 local clock = unpack(ARGV)
 --
 -- The last element of the order of offers goes to the head of another list, as a payload. Answers it, or nothing.
@@ -14,6 +14,7 @@ while true do
   local payload, reason = read_element(element)
   if payload then
     redis.call('LPUSH', target, payload)
+    learn()
     return payload
   end
   set_aside(element, due, reason)

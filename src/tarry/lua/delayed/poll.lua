@@ -1,4 +1,4 @@
-local ready, order, timeouts, channel, poison, movers = unpack(KEYS)
+local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock, want = unpack(ARGV)
 --
 -- Takes up to `want` elements out in the order of offers, whenever they are due.
@@ -22,4 +22,5 @@ while #answers < 2 * want and bytes < MOST_BYTES do
     set_aside(element, due, reason)
   end
 end
+learn()
 return answers

@@ -1,4 +1,4 @@
-local ready, order, timeouts, channel, poison, movers = unpack(KEYS)
+local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: element, due = unpack(ARGV, i, i + 1)
 --

@@ -1,8 +1,9 @@
-local ready, order, timeouts, channel, poison, movers, leaving = unpack(KEYS)
+local ready, order, timeouts, channel, poison, movers, format, leaving = unpack(KEYS)
 local clock = unpack(ARGV)
 --
 -- What a queue looks like. Changes nothing.
--- Answers now, how many are not moved yet, of those overdue, ready, set aside, leaving, seats taken; when the first is due, ms.
+-- Answers now, how many are not moved yet, of those overdue, ready, set aside, leaving, seats taken; when the first is due, ms;
+-- and what is remembered of the format.
 -- include clock
 
 local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')
@@ -15,4 +16,5 @@ return {
   redis.call('ZCARD', leaving),
   redis.call('ZCOUNT', movers, text(now - 1000000), '+inf'),
   head[2] or false,
+  redis.call('GET', format),
 }

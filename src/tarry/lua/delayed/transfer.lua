@@ -1,4 +1,4 @@
-local ready, order, timeouts, channel, poison, movers = unpack(KEYS)
+local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock, most, want, me, stays, ahead, final, first, last = unpack(ARGV)
 -- each: place = unpack(ARGV, i, i)
 --
@@ -68,6 +68,7 @@ end
 local believed = places_hold()
 local taken = believed and take_by_places() or take_one_by_one()
 if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
+learn()
 
 local left = redis.call('ZCOUNT', timeouts, '-inf', today)
 local alarm, seat = promise(me, stays == '1')

@@ -14,13 +14,17 @@ local function has_length(element, place, length)
   return string.sub(element, place, place + 7) == packed
 end
 
+local seen  -- the format of the last one that was read
+
 -- The payload and the format, or nil and the reason.
 local function read_element(element)
   local size = #element
   if size >= 17 and string.byte(element) == 8 and has_length(element, 10, size - 17) then
+    seen = NEW
     return string.sub(element, 18), NEW
   end
   if size >= 16 and has_length(element, 9, size - 16) then
+    seen = OLD
     return string.sub(element, 17), OLD
   end
   if size < 16 then return nil, size .. ' bytes: an element has sixteen at least' end
@@ -36,4 +40,22 @@ local function see_types()
   redis.call('LLEN', ready)
   redis.call('ZCARD', timeouts)
   return redis.call('LLEN', order)
+end
+
+-- The format that is remembered, and how it is known: SEEN in elements, SAID by a client, SET by a person, against whatever
+-- is found. Nothing, if it is not.
+local SEEN, SAID, SET = 'seen', 'said', 'set'
+
+local function recall(text)
+  return string.match(text or '', '^(%S+) ?(%S*)')
+end
+
+-- What was read is remembered, unless somebody has said it. This is beside the work: refused or not, nothing may stop here.
+local function learn()
+  if not seen then return end
+  local stored = redis.pcall('GET', format)
+  if type(stored) == 'table' then return end
+  local known, how = recall(stored)
+  local ours = known == NEW or known == OLD  -- another is a newer version's
+  if not known or (ours and how == SEEN and known ~= seen) then redis.pcall('SET', format, seen .. ' ' .. SEEN) end
 end

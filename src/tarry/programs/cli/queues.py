@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tarry.errors import BadInput
 from tarry.programs.cli import answers, reading
 from tarry.programs.cli.completing import words
 from tarry.programs.cli.progress import progress
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 QUEUES = group("delayed-queue", "Delayed queues that Java applications with Redisson share.")
 CODECS = ("kryo5", "river", "json", "string", "long", "bytes")
-FORMATS = ("Bc0Lc0", "dLc0")
+FORMATS = ("Bc0Lc0", "dLc0", "tarry")
+WHICH = "dLc0 (Redisson up to 3.21.0), Bc0Lc0 (from 3.21.1), its version, or tarry where no Java reads the queue"
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue, as Java names it.", show_default=False)]
 QueueNames = Annotated[
     list[str], typer.Argument(metavar="QUEUE...", help="The queues, as Java names them.", show_default=False)
@@ -44,14 +46,14 @@ def offer(
     format: Annotated[
         str | None,
         typer.Option(
-            help="Bc0Lc0 (Redisson from 3.21.1) or dLc0; else as the queue's last element.",
+            help=f"{WHICH}; said once of a queue, else TARRY_QUEUE_FORMAT. After an upgrade from 0.1.0 say it for queues that are empty.",
             show_default=False,
             autocompletion=words(*FORMATS),
         ),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, no JSON.")] = False,
 ) -> None:
-    """Puts values in, to be delivered after a delay."""
+    """Puts values in, to be delivered after a delay. Into a queue of which no format is known, nothing is put."""
     place = session.client.delayed_queue(queue, codec=codec, format=format)
     given = [reading.body(text, raw=raw, what="value") for text in values]
     if codec == "bytes":
@@ -115,7 +117,27 @@ def _counts(now: QueueStats) -> dict[str, int | str]:
 def _stats(now: QueueStats) -> dict[str, Any]:
     counts = {name: value for name, value in _counts(now).items() if name != "late"}
     times = {"next_due": answers.rfc3339(now.next_due), "oldest_overdue_ms": answers.ms(now.oldest_overdue)}
-    return {"queue": now.queue, "now": answers.rfc3339(now.now), **counts, **times}
+    return {"queue": now.queue, "now": answers.rfc3339(now.now), **counts, **times, "format": now.format}
+
+
+@verb(name="format", within=QUEUES)
+def _format(
+    session: Session,
+    queue: QueueName,
+    format: Annotated[
+        str | None,
+        typer.Argument(metavar="[FORMAT]", help=f"{WHICH}.", show_default=False, autocompletion=words(*FORMATS)),
+    ] = None,
+    forget: Annotated[bool, typer.Option("--forget", help="What is found in the queue counts again.")] = False,
+) -> None:
+    """Shows which format a queue has; or says it anew, after Java was upgraded."""
+    if format is not None and forget:
+        raise BadInput("format: give a format, or --forget.")
+    place = session.client.delayed_queue(queue)
+    if format is not None or forget:
+        place.set_format(format)
+    known = place.stats().format
+    session.tell({"queue": queue, "format": known}, f"{queue}  {known or 'unknown'}")
 
 
 @verb(within=QUEUES)

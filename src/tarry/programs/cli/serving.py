@@ -58,6 +58,13 @@ def serve(
     delay_queue: Annotated[str, typer.Option(help="The namespace of /push, /pop and their like.")] = "delay-queue",
     delayed_message: Annotated[str, typer.Option(help="The queue of /delayed/message.")] = "DelayMessage",
     message_codec: Annotated[str, typer.Option(help="The codec of /delayed/message.")] = "river",
+    message_format: Annotated[
+        str | None,
+        typer.Option(
+            help="The format of /delayed/message: dLc0, Bc0Lc0, Redisson's version, or tarry; said once. Else TARRY_QUEUE_FORMAT.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[http]."""
     from tarry.programs.service import serving
@@ -70,7 +77,11 @@ def serve(
         with called(namespace="also"):
             names.namespace(one)
     serving.needed()
-    spoken = Dialects(delay_controller, delay_queue, delayed_message, message_codec) if dialects else NO_DIALECTS
+    spoken = (
+        Dialects(delay_controller, delay_queue, delayed_message, message_codec, message_format)
+        if dialects
+        else NO_DIALECTS
+    )
     settings = Settings(
         host=host,
         port=port,

@@ -35,5 +35,6 @@ def _dialects(settings: Settings) -> list[Table]:
     if spoken.delay_queue is not None:
         found.append(delay_queue.table_of(spoken.delay_queue))
     if spoken.delayed_message is not None:
-        found.append(delayed_message.table_of(settings.namespaces[0], spoken.delayed_message, spoken.message_codec))
+        said = (spoken.delayed_message, spoken.message_codec, spoken.message_format)
+        found.append(delayed_message.table_of(settings.namespaces[0], *said))
     return found

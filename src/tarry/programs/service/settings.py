@@ -21,6 +21,8 @@ class Dialects:
     delayed_message: str | None = "DelayMessage"
     """The delayed queue of article 004's ``DelayedTaskController``."""
     message_codec: str = "river"
+    message_format: str | None = None
+    """Which Redisson reads that queue; ``None``: as ``TARRY_QUEUE_FORMAT`` says, or what is remembered of it."""
 
     def namespaces(self) -> tuple[str, ...]:
         return tuple(name for name in (self.delay_controller, self.delay_queue) if name is not None)

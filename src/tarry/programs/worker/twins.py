@@ -90,4 +90,5 @@ def _settings(client: AsyncClient | Client) -> dict[str, Any]:
         "max_body": origin._max_body,
         "patience": origin.patience.bound,
         "name_mapper": origin.name_mapper,
+        "queue_format": origin.queue_format,
     }

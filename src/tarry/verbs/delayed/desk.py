@@ -34,7 +34,7 @@ class QueueDesk(Generic[T]):
     keys: QueueKeys
     codec: Codec[T]
     format: Format | None
-    """What is written; ``None``: as the queue's last element, and the new one where there is none."""
+    """What somebody says that it has; ``None``: as what is found there, or remembered."""
     marks: Callable[[int], bytes]
     keys_of: Callable[[str], QueueKeys] = keys_of
     """The keys of another queue of the same application."""
@@ -78,10 +78,3 @@ class Taken:
 
     values: list[Any]
     unread: list[tuple[bytes, str]]
-
-
-def format_of(format: str | None) -> Format | None:
-    try:
-        return Format(format) if format is not None else None
-    except ValueError:
-        raise BadInput(f"format: {format!r}; it is one of {', '.join(Format)}, or None to follow the queue.") from None

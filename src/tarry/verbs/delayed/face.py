@@ -57,6 +57,9 @@ class DelayedVerbs(Generic[T]):
     def size(self) -> Command[int]:
         return finding.size(self.keys)
 
+    def set_format(self, format: str | None) -> Command[Any]:
+        return offering.set_format(self.keys, format)
+
     def clear(self) -> Command[bool]:
         return finding.clear(self.keys)
 

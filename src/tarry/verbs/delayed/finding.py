@@ -26,6 +26,7 @@ POLL = Script("delayed/poll", args=("want",), keys=QUEUE_PARTS)
 PUT_BACK = Script("delayed/put_back", item=("element", "due"), keys=QUEUE_PARTS)
 PASS_ON = Script("delayed/pass_on", keys=(*QUEUE_PARTS, "target"))
 FIND = Script("delayed/find", args=("from", "limit", "inverse"), item=("payload",), keys=QUEUE_PARTS)
+PAGES = Script("delayed/page", args=("from", "limit"), keys=QUEUE_PARTS)
 DROP = Script("delayed/drop", item=("element",), keys=QUEUE_PARTS)
 MOST = 1000
 """One script hands out no more."""
@@ -170,8 +171,8 @@ def read_all(desk: QueueDesk[T]) -> Flow[list[T]]:
     return values
 
 
-def _page(desk: QueueDesk[T], at: int, size: int) -> Command[list[bytes]]:
-    return Command((b"LRANGE", desk.keys.order, b"%d" % at, b"%d" % (at + size - 1)), list)
+def _page(desk: QueueDesk[T], at: int, size: int) -> Call[list[bytes]]:
+    return Call(PAGES, desk.keys, (b"%d" % at, b"%d" % size), list, alone=True)
 
 
 def _values(desk: QueueDesk[T], elements: Iterable[bytes]) -> list[T]:

@@ -21,6 +21,7 @@ from tarry.verbs.redisson.values import Opaque, plain
 from tarry.words.keys import QUEUE_PARTS, leaving_key
 
 CLAIM = Script("delayed/claim", args=("limit",), keys=(*QUEUE_PARTS, "leaving"))
+LOOK = Script("delayed/look", args=("from", "limit"), keys=(*QUEUE_PARTS, "elements"))
 CLAIMED = 500
 
 
@@ -54,11 +55,11 @@ def let_go(desk: QueueDesk[Any], gone: Iterable[Leaving]) -> Command[int]:
     return Command((b"ZREM", leaving_key(desk.keys), *[one.element for one in gone]), int)
 
 
-def look_at(desk: QueueDesk[Any], at: int, *, claimed: bool) -> Command[tuple[list[Leaving], int]]:
+def look_at(desk: QueueDesk[Any], at: int, *, claimed: bool) -> Call[tuple[list[Leaving], int]]:
     """A page of what would leave, or leaves; and how many elements it has."""
     key = leaving_key(desk.keys) if claimed else desk.keys.timeouts
-    words = (b"ZRANGE", key, b"%d" % at, b"%d" % (at + CLAIMED - 1), b"WITHSCORES")
-    return Command(words, lambda reply: (leaving_of(desk, reply), len(reply) // 2))
+    args = (b"%d" % at, b"%d" % CLAIMED)
+    return Call(LOOK, (*desk.keys, key), args, lambda reply: (leaving_of(desk, reply), len(reply) // 2), alone=True)
 
 
 def leaving_of(desk: QueueDesk[Any], flat: list[bytes]) -> list[Leaving]:

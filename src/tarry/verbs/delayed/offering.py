@@ -3,6 +3,8 @@
 Rules
 - The server's clock decides when an element is due: in whole milliseconds, rounded up.
 - Among equal due times the bytes decide who is first: the marks of one ``offer_many`` rise, so its order holds.
+- No element is written in a format that is not known to be right: Redisson up to 3.21.0 cannot read the new one, later ones
+  cannot read the old one. The script knows what was said and seen of the queue (docs/decisions/0041-the-format-is-remembered.md).
 - An offer whose answer was lost is sent again with the same mark, and finds itself. Only if it became due and was moved
   in between, it is delivered twice.
 """
@@ -11,26 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tarry.errors import Unavailable
-from tarry.idea.calls import Call, Flow, Reply, ask
+from tarry.idea.calls import Call, Command, Flow, Reply, ask
 from tarry.idea.scripts import Script
 from tarry.verbs.delayed.desk import QueueDesk
-from tarry.verbs.redisson.elements import Format, pack
+from tarry.verbs.redisson.elements import Format, format_of, pack
 from tarry.words.durations import MILLISECOND, Duration, as_datetime, microseconds
-from tarry.words.keys import QUEUE_PARTS
+from tarry.words.keys import QUEUE_PARTS, QueueKeys
 
 T = TypeVar("T")
 
-OFFER = Script("delayed/offer", args=("format",), item=("delay", "new", "old", "payload"), keys=QUEUE_PARTS)
+OFFER = Script("delayed/offer", args=("said",), item=("delay", "new", "old", "payload"), keys=QUEUE_PARTS)
 MARK_BYTES = 8
 MOST, MOST_BYTES = 1000, 1_000_000
 """One script takes no more: it must not hold the server up."""
 
 
 def offer(desk: QueueDesk[T], value: T, delay: Duration) -> Call[datetime]:
-    item = _item(desk.encode(value), desk.marks(MARK_BYTES), b"%d" % microseconds(delay))
+    mark = desk.marks(MARK_BYTES)
+    item = _item(desk.encode(value), mark, mark, b"%d" % microseconds(delay))
     return Call(OFFER, desk.keys, (_format(desk),), lambda reply: _moments(reply)[0], items=item)
 
 
@@ -40,14 +43,22 @@ def offer_many(desk: QueueDesk[T], values: Iterable[T], delay: Duration) -> Flow
     chunks: list[list[bytes]] = []
     size = 0
     payloads = [desk.encode(value) for value in values]
-    for payload, mark in zip(payloads, _rising(desk, len(payloads)), strict=True):
-        item = _item(payload, mark, when)
+    marks = [desk.marks(MARK_BYTES) for _ in payloads]
+    for payload, new, old in zip(payloads, _rising(marks, Format.NEW), _rising(marks, Format.OLD), strict=True):
+        item = _item(payload, new, old, when)
         if not chunks or len(chunks[-1]) == MOST * OFFER.stride or size + len(item[3]) > MOST_BYTES:
             chunks.append([])
             size = 0
         chunks[-1] += item
         size += len(item[3])
     return _offer_chunks(desk, chunks)
+
+
+def set_format(keys: QueueKeys, format: str | None) -> Command[Any]:
+    """A person says it, whatever is found; with ``None`` what was said is forgotten."""
+    if format is None:
+        return Command((b"UNLINK", keys.format), bool)
+    return Command((b"SET", keys.format, format_of(format).encode() + b" set"), bool)
 
 
 def _offer_chunks(desk: QueueDesk[T], chunks: list[list[bytes]]) -> Flow[list[datetime]]:
@@ -61,16 +72,16 @@ def _offer_chunks(desk: QueueDesk[T], chunks: list[list[bytes]]) -> Flow[list[da
     return done
 
 
-def _rising(desk: QueueDesk[T], n: int) -> list[bytes]:
+def _rising(marks: list[bytes], format: Format) -> list[bytes]:
     """Marks in the order that the server will see in them."""
-    packed = desk.format if desk.format is not None else Format.NEW
-    return sorted((desk.marks(MARK_BYTES) for _ in range(n)), key=lambda mark: pack(b"", mark, packed))
+    return sorted(marks, key=lambda mark: pack(b"", mark, format))
 
 
-def _item(payload: bytes, mark: bytes, delay: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    heads = [pack(payload, mark, format) for format in Format]
-    new, old = (packed[: len(packed) - len(payload)] for packed in heads)
-    return delay, new, old, payload
+def _item(payload: bytes, new: bytes, old: bytes, delay: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """One element in both formats, each with its mark: the script takes the one that is right."""
+    heads = (pack(payload, new, Format.NEW), pack(payload, old, Format.OLD))
+    of_new, of_old = (packed[: len(packed) - len(payload)] for packed in heads)
+    return delay, of_new, of_old, payload
 
 
 def _format(desk: QueueDesk[T]) -> bytes:

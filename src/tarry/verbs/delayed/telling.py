@@ -39,6 +39,8 @@ class QueueStats:
     """Processes that have promised to look: the mover and its deputy. 0: nobody consumes it with tarry."""
     next_due: datetime | None
     """When the first element is due, or was."""
+    format: str | None = None
+    """Of its elements, as it is remembered: ``"Bc0Lc0"`` (Redisson from 3.21.1) or ``"dLc0"``; ``None``: nobody knows."""
 
     @property
     def oldest_overdue(self) -> timedelta:
@@ -63,8 +65,9 @@ GAUGES: dict[str, tuple[str, Callable[[QueueStats], float]]] = {
 
 def stats(desk: QueueDesk[Any]) -> Call[QueueStats]:
     def decode(reply: Reply) -> QueueStats:
-        now, waiting, overdue, ready, poison, leaving, movers, head = reply
+        now, waiting, overdue, ready, poison, leaving, movers, head, format = reply
+        known = None if format is None else format.decode("ascii", "replace").split(" ")[0]
         due = None if head is None else as_datetime(round(float(head)) * MILLISECOND)
-        return QueueStats(desk.name, as_datetime(now), waiting, overdue, ready, poison, leaving, movers, due)
+        return QueueStats(desk.name, as_datetime(now), waiting, overdue, ready, poison, leaving, movers, due, known)
 
     return Call(STATS, (*desk.keys, leaving_key(desk.keys)), (), decode)

@@ -14,6 +14,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass
 from enum import StrEnum
@@ -31,6 +32,30 @@ class Format(StrEnum):
 
     NEW = "Bc0Lc0"
     OLD = "dLc0"
+
+
+NOBODY = "tarry"
+"""What is said of a queue that no Java reads."""
+CHANGED = (3, 21, 1)
+"""The first Redisson that writes and reads the new format."""
+_VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){0,2}")
+
+
+def format_of(said: str, what: str = "format") -> Format:
+    """The format that somebody says: itself, a version of Redisson, or that only tarry reads the queue. Raises ``BadInput``."""
+    if said in tuple(Format):
+        return Format(said)
+    if said == NOBODY:
+        return Format.NEW
+    if not isinstance(said, str) or not _VERSION.fullmatch(said):
+        raise BadInput(
+            f'{what}: {said!r}; it is one of {", ".join(Format)}, a version of Redisson such as "3.16.8", or "{NOBODY}" '
+            "where no Java reads the queue."
+        )
+    version = tuple(map(int, said.split(".")))
+    if version < CHANGED and version == CHANGED[: len(version)]:
+        raise BadInput(f"{what}: {said!r}; Redisson changed the format with 3.21.1, so say all of the version.")
+    return Format.NEW if version >= CHANGED else Format.OLD
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from tarry.verbs.delayed.desk import QueueDesk, Taken
 from tarry.verbs.delayed.finding import READ_PAGE, want_of
 from tarry.verbs.delayed.moving import SetAside
 from tarry.verbs.delayed.telling import QueueStats
+from tarry.verbs.redisson.elements import format_of
 from tarry.words.durations import Duration
 
 T = TypeVar("T")
@@ -107,10 +108,9 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
             parts[-1].append(base64(payload))
             size += len(payload)
         read = reader(queue_answers.Offered, lambda found: found.due)
-        format: Any = self.desk.format
         requests = []
         for part in parts:
-            said = queue_models.Offer(part, span, "bytes", format)
+            said = queue_models.Offer(part, span, "bytes", self.desk.format)
             requests.append(self.request("POST", "/offer", read, said, key=new_key(self._random)))
         return requests
 
@@ -168,6 +168,10 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
 
     def size(self) -> Ask[int]:
         return self._ask("GET", "", queue_answers.QueueSize, lambda found: found.delayed)
+
+    def set_format(self, format: str | None) -> Ask[None]:
+        said = queue_models.SetFormat(None if format is None else format_of(format))
+        return self.request("POST", "/format", nothing, said)
 
     def clear(self) -> Ask[bool]:
         return self._removed("/clear", None)

@@ -68,7 +68,8 @@ class Poison(Struct):
 
 
 class QueueStatsShown(Struct):
-    """A shared queue at one moment, by the server's clock. ``movers`` 0: nobody consumes it with tarry."""
+    """A shared queue at one moment, by the server's clock. ``movers`` 0: nobody consumes it with tarry. ``format`` is that of its
+    elements, as it is remembered."""
 
     queue: str
     now: Moment
@@ -80,6 +81,7 @@ class QueueStatsShown(Struct):
     movers: int
     next_due: Moment | None
     oldest_overdue_ms: Milliseconds
+    format: str | None = None
 
 
 class MovedShown(Struct):

@@ -9,6 +9,13 @@ from msgspec import Meta
 from tarry.clients.http.wire.words import Base64, Limit, Name, Span, Strict, Wait
 
 CodecName = Literal["kryo5", "river", "json", "string", "long", "bytes"]
+FormatName = Annotated[
+    str,
+    Meta(
+        pattern=r"^(Bc0Lc0|dLc0|tarry|[0-9]{1,4}(\.[0-9]{1,4}){0,2})$",
+        description='"dLc0" for Redisson up to 3.21.0, "Bc0Lc0" from 3.21.1, its version, or "tarry" where no Java reads the queue',
+    ),
+]
 Values = Annotated[list[Any], Meta(max_length=10_000, description="what the codec takes; bytes as base64 text")]
 
 
@@ -32,12 +39,18 @@ class QueueValues(QueueQuery, kw_only=True):
 
 
 class Offer(Strict):
-    """Elements to put in, with one delay; ``bytes`` elements as base64 text."""
+    """Elements to put in, with one delay; ``bytes`` elements as base64 text. ``format`` is said once of a queue."""
 
     values: Annotated[list[Any], Meta(min_length=1, max_length=10_000)]
     delay: Span = 0
     codec: CodecName = "kryo5"
-    format: Literal["Bc0Lc0", "dLc0"] | None = None
+    format: FormatName | None = None
+
+
+class SetFormat(Strict):
+    """``null`` forgets it: the elements that are found count again."""
+
+    format: FormatName | None
 
 
 class Put(Strict):

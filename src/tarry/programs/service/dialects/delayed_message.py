@@ -13,6 +13,7 @@ from tarry.programs.service.replies import Plain
 from tarry.programs.service.sharing import open_queue
 from tarry.programs.service.table import PRODUCE, Example, Table
 from tarry.verbs.redisson.codecs import codec_for
+from tarry.verbs.redisson.elements import format_of
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -32,15 +33,17 @@ class DelayedMessageQuery(Struct):
     value: str | None = None
 
 
-def table_of(namespace: str, queue: str, codec: str) -> Table:
+def table_of(namespace: str, queue: str, codec: str, format: str | None = None) -> Table:
     """The rows, for a queue. A token is one of the service's first namespace."""
     codec_for(codec)  # refuses an unknown one now
+    if format is not None:
+        format_of(format, "message_format")
     table = Table("delayed")
     path, options = "/delayed/message", {"gives": str, "media": "text/plain", "namespace": namespace}
 
     async def offer(x: Exchange, said: DelayedMessage) -> Plain:
         x.door.gate.count(x, 1)
-        await open_queue(x, queue, codec).offer(said.value, said.delay)
+        await open_queue(x, queue, codec, format).offer(said.value, said.delay)
         return Plain(b"", "text/plain;charset=UTF-8")
 
     @table.row("GET", path, may=PRODUCE, asks=DelayedMessage, head=False, example=Example(), **options)

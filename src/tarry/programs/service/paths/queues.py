@@ -43,6 +43,8 @@ _STATS = queue_answers.QueueStatsShown("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, 
 async def offer(x: Exchange) -> queue_answers.Offered:
     """Puts elements in, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
+    A queue of which neither `format` nor the service's `TARRY_QUEUE_FORMAT` nor any element says which Redisson reads it is refused
+    as `bad_input`, and so is a format that contradicts what is remembered or found.
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """
     queue = queue_of(x, x.said.codec, x.said.format)
@@ -162,6 +164,18 @@ async def contains(x: Exchange) -> queue_answers.Contained:
     ready = x.client.blocking_queue(queue.name, codec=x.said.codec)
     found = [await ready.contains(value) for value in values]
     return queue_answers.Contained(all(found))
+
+
+@table.row(
+    "POST",
+    QUEUE + "/format",
+    may=ADMIN,
+    takes=queue_models.SetFormat,
+    example=Example(queue_models.SetFormat("Bc0Lc0"), path=_PATH),
+)
+async def set_format(x: Exchange) -> None:
+    """Says anew which format the queue has, after Java was upgraded; it is offered from now on, whatever is found."""
+    await queue_of(x, "bytes").set_format(x.said.format)
 
 
 @table.row(

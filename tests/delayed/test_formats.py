@@ -1,0 +1,326 @@
+"""Java up to 3.21.0 destroys elements of the new format, later ones those of the old: which one a queue has is known, or nothing
+is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry.clients.testing import TestClient
+from tarry.errors import BadInput
+from tarry.verbs.delayed import offering
+from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.redisson.elements import Element, Format, format_of, pack, unpack
+
+NEW, OLD = Format.NEW, Format.OLD
+OTHER = {NEW: OLD, OLD: NEW}
+BOTH = pytest.mark.parametrize("format", list(Format))
+
+
+@pytest.fixture(autouse=True)
+def nobody_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TARRY_QUEUE_FORMAT")
+
+
+class Java:
+    """What an application in Java does to the queue, byte by byte."""
+
+    def __init__(self, server: Any, name: str, clock: Any) -> None:
+        self.server, self.keys, self.clock = server, keys_of(name), clock
+        self.n = 0
+
+    def offer(self, format: Format, delay: float = 1) -> bytes:
+        self.n += 1
+        element = pack(b"theirs", self.n.to_bytes(8, "big"), format)
+        self.server.zadd(self.keys.timeouts, {element: (self.clock.us + int(delay * 1e6)) // 1000})
+        self.server.rpush(self.keys.order, element)
+        return element
+
+    def take_all(self) -> None:
+        self.server.delete(self.keys.order, self.keys.timeouts, self.keys.ready)
+
+    def last(self) -> Format:
+        found = unpack(self.server.lindex(self.keys.order, -1))
+        assert isinstance(found, Element)
+        return found.format
+
+    def remembered(self) -> bytes | None:
+        found: bytes | None = self.server.get(self.keys.format)
+        return found
+
+
+@pytest.fixture
+def java(server: Any, name: str, clock: Any) -> Java:
+    return Java(server, name, clock)
+
+
+@pytest.fixture
+def silent(nobody_says_it: None, queues: Any, name: str) -> Any:
+    """A queue of a client that says no format."""
+    return queues.delayed(name, codec="string")
+
+
+@pytest.fixture
+def said(queues: Any, name: str) -> Callable[[str], Any]:
+    return lambda word: queues.delayed(name, codec="string", format=word)
+
+
+async def refused(queue: Any, *words: str) -> None:
+    """Nothing is offered, in words."""
+    size = await queue.size()
+    for offer in (lambda: queue.offer("tea", 1), lambda: queue.offer_many(["tea", "milk"], 1)):
+        with pytest.raises(BadInput, match=r"^format: ") as told:
+            await offer()
+        for word in words:
+            assert word in str(told.value)
+    assert await queue.size() == size
+
+
+# ── what nobody knows is not guessed ─────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_first_offer_names_both_choices_and_is_refused(silent: Any, java: Java, name: str) -> None:
+    await refused(
+        silent, name, '"dLc0"', '"Bc0Lc0"', '"tarry"', "3.21.0", "3.21.1", "TARRY_QUEUE_FORMAT", "queue_format"
+    )
+    assert java.remembered() is None
+
+
+@BOTH
+async def test_a_queue_that_ran_empty_keeps_its_format(silent: Any, said: Any, java: Java, format: Format) -> None:
+    """This is its usual state; the severe bug of 0.1.0 was to forget it then."""
+    await said(format).offer("one", 1)
+    assert await silent.poll() == "one"
+    assert await silent.size() == 0
+    await silent.offer("two", 60)
+    assert java.last() == format
+
+
+@BOTH
+async def test_what_java_offered_and_took_itself_is_known_from_a_look(silent: Any, java: Java, format: Format) -> None:
+    java.offer(format)
+    assert await silent.peek() == "theirs"
+    java.take_all()
+    await silent.offer("ours", 1)
+    assert java.last() == format
+
+
+@pytest.mark.parametrize("reads", ["move", "poll", "peek", "read_all", "contains", "pass_on"])
+@BOTH
+async def test_whatever_is_read_is_remembered(
+    silent: Any, queues: Any, java: Java, name: str, clock: Any, format: Format, reads: str
+) -> None:
+    java.offer(format)
+    clock.advance(2)
+    does = {
+        "move": lambda: queues.blocking(name, codec="string").poll(),
+        "poll": silent.poll,
+        "peek": silent.peek,
+        "read_all": silent.read_all,
+        "contains": lambda: silent.contains("theirs"),
+        "pass_on": lambda: silent.poll_last_and_offer_first_to(f"other {name}"),
+    }
+    await does[reads]()
+    java.take_all()
+    assert (await silent.stats()).format == format
+    await silent.offer("ours", 1)
+    assert java.last() == format
+
+
+@BOTH
+async def test_what_is_written_follows_the_queue(silent: Any, java: Java, format: Format) -> None:
+    java.offer(OTHER[format])
+    java.offer(format)
+    await silent.offer_many(["a", "b"], 1)
+    assert java.last() == format
+    java.offer(OTHER[format])
+    await silent.offer("c", 1)
+    assert java.last() == OTHER[format]
+
+
+async def test_a_last_element_that_nobody_can_read_hides_no_format(silent: Any, java: Java, server: Any) -> None:
+    java.offer(OLD)
+    server.rpush(java.keys.order, b"short")
+    await silent.offer("ours", 1)
+    assert java.last() == OLD
+
+
+@BOTH
+async def test_many_with_one_due_time_keep_their_order_in_either_format(
+    silent: Any, queues: Any, java: Java, name: str, clock: Any, format: Format
+) -> None:
+    java.offer(format)
+    java.server.delete(java.keys.timeouts)
+    words = [f"{i:03}" for i in range(300)]
+    await silent.offer_many(words, 5)
+    clock.advance(9)
+    assert await queues.blocking(name, codec="string").poll(1000) == words
+
+
+# ── saying it ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("word", "format"),
+    [
+        ("dLc0", OLD), ("3.8.1", OLD), ("3.16", OLD), ("3.21.0", OLD), ("2", OLD),
+        ("Bc0Lc0", NEW), ("3.21.1", NEW), ("3.22", NEW), ("3.52.0", NEW), ("4", NEW), ("4.7.0", NEW), ("tarry", NEW),
+    ],
+)  # fmt: skip
+async def test_the_format_can_be_chosen(said: Any, silent: Any, java: Java, word: str, format: Format) -> None:
+    await said(word).offer("one", 1)
+    assert (java.last(), java.remembered()) == (format, f"{format} said".encode())
+    await said(word).offer("two", 1)
+    await silent.offer("three", 1)
+    assert {len(element) for element in java.server.lrange(java.keys.order, 0, -1)} <= {
+        19 + (format is NEW),
+        21 + (format is NEW),
+    }
+
+
+@pytest.mark.parametrize(
+    "word", ["", "Lc0Lc0", "3", "3.21", "bc0lc0", "v3.16", "3.16.8-SNAPSHOT", "3.16.8.1", 3.16, b"dLc0", ["dLc0"]]
+)
+async def test_other_words_are_refused(queues: Any, name: str, word: Any) -> None:
+    with pytest.raises(BadInput, match=r"^format: "):
+        queues.delayed(name, format=word)
+
+
+def test_3_21_is_two_formats_and_says_so() -> None:
+    with pytest.raises(BadInput, match=r"3\.21\.1, so say all of the version"):
+        format_of("3.21")
+
+
+@pytest.mark.parametrize("make", [tarry.Client, tarry.AsyncClient, tarry.HTTPClient, tarry.AsyncHTTPClient])
+def test_a_client_says_it_for_all_its_queues_and_so_does_the_process(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make().delayed_queue("q").verbs.desk.format is None
+    assert make(queue_format="3.16.8").delayed_queue("q").verbs.desk.format is OLD
+    monkeypatch.setenv("TARRY_QUEUE_FORMAT", "3.16.8")
+    assert make().delayed_queue("q").verbs.desk.format is OLD
+    assert make(queue_format="Bc0Lc0").delayed_queue("q").verbs.desk.format is NEW
+    assert make(queue_format="Bc0Lc0").delayed_queue("q", format="dLc0").verbs.desk.format is OLD
+    with pytest.raises(BadInput, match=r"^queue_format: "):
+        make(queue_format="fst")
+    monkeypatch.setenv("TARRY_QUEUE_FORMAT", "fst")
+    with pytest.raises(BadInput, match=r"^TARRY_QUEUE_FORMAT: "):
+        make()
+
+
+def test_a_worker_takes_it_over_from_its_client() -> None:
+    worker = tarry.Worker(tarry.Client(queue_format="dLc0"))
+    for client in (worker.client, worker.blocking, *worker._clients.fresh()):
+        assert client.delayed_queue("q").verbs.desk.format is OLD
+
+
+# ── who contradicts ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@BOTH
+async def test_two_who_say_different_formats_are_told_before_anything_is_lost(
+    said: Any, silent: Any, java: Java, format: Format
+) -> None:
+    await said(format).offer("one", 1)
+    java.take_all()
+    await refused(said(OTHER[format]), str(format), "set_format")
+    await silent.offer("two", 1)
+    assert java.last() == format
+
+
+@BOTH
+async def test_what_is_found_beats_what_was_said(said: Any, silent: Any, java: Java, format: Format) -> None:
+    """Java was upgraded: it cannot read what we would write, and nobody has told us."""
+    await said(format).offer("one", 1)
+    java.offer(OTHER[format])
+    await refused(said(format), str(OTHER[format]), "upgraded")
+    await refused(silent, str(OTHER[format]), "upgraded")
+
+
+@BOTH
+async def test_what_was_said_is_not_unlearnt_from_a_stray_element(
+    said: Any, silent: Any, java: Java, format: Format
+) -> None:
+    await said(format).offer("one", 1)
+    java.offer(OTHER[format])
+    assert await silent.poll(5) == ["one", "theirs"]
+    await silent.offer("two", 1)
+    assert java.last() == format
+
+
+@BOTH
+async def test_what_is_said_beats_what_was_seen_once(said: Any, silent: Any, java: Java, format: Format) -> None:
+    java.offer(OTHER[format])
+    await refused(said(format), str(OTHER[format]))
+    assert await silent.poll() == "theirs"
+    await said(format).offer("one", 1)
+    assert (java.last(), java.remembered()) == (format, f"{format} said".encode())
+
+
+@BOTH
+async def test_it_can_be_set_anew_whatever_is_found(said: Any, silent: Any, java: Java, format: Format) -> None:
+    await said(OTHER[format]).offer("one", "30d")
+    await silent.set_format(format)
+    for queue in (silent, said(format)):
+        java.offer(OTHER[format])
+        await queue.offer("two", 1)
+        assert java.last() == format
+    await refused(said(OTHER[format]), str(format))
+    assert (await silent.stats()).format == format
+
+
+async def test_it_can_be_forgotten(said: Any, silent: Any, java: Java) -> None:
+    await said("dLc0").offer("one", 1)
+    java.take_all()
+    await silent.set_format(None)
+    assert (await silent.stats()).format is None
+    await refused(silent)
+    with pytest.raises(BadInput, match=r"^format: "):
+        await silent.set_format("fst")
+
+
+async def test_clearing_a_queue_forgets_nothing(said: Any, silent: Any, java: Java) -> None:
+    await said("dLc0").offer("one", 1)
+    await silent.clear()
+    await silent.offer("two", 1)
+    assert java.last() == OLD
+
+
+# ── lost answers, newer versions, other types ────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_sent_again_is_there_once_though_the_format_was_set_anew_meanwhile(
+    valkey_url: str, clock: Any, name: str
+) -> None:
+    with TestClient(valkey_url, clock) as client:
+        queue = client.delayed_queue(name, codec="string", format="dLc0")
+        desk = replace(queue.verbs.desk, marks=lambda _: b"12345678", format=None)
+        queue.offer("one", 1)
+        first = client.engine.run(offering.offer(desk, "tea", 1))
+        queue.set_format("Bc0Lc0")
+        assert client.engine.run(offering.offer(desk, "tea", 1)) == first
+        assert queue.read_all() == ["one", "tea"]
+
+
+async def test_what_a_newer_version_remembers_is_left_alone(silent: Any, said: Any, java: Java, server: Any) -> None:
+    server.set(java.keys.format, "Zc0Zc0 seen")
+    for queue in (silent, said("dLc0")):
+        with pytest.raises(tarry.ServerUnfit, match="newer version"):
+            await queue.offer("tea", 1)
+    java.offer(OLD)
+    assert await silent.poll() == "theirs"
+    assert java.remembered() == b"Zc0Zc0 seen"
+
+
+async def test_a_key_of_another_type_stops_no_reading(silent: Any, java: Java, server: Any) -> None:
+    server.rpush(java.keys.format, "nonsense")
+    java.offer(OLD)
+    assert await silent.read_all() == ["theirs"]
+    assert await silent.poll() == "theirs"
+    with pytest.raises(tarry.TarryError):
+        await silent.offer("tea", 1)
+    assert await silent.size() == 0
