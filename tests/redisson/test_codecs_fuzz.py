@@ -68,6 +68,9 @@ def same(one: Any, other: Any) -> bool:
     """Equal, and of the same Java types all the way down."""
     if java_type(one) != java_type(other) or one != other:
         return False
+    if java_type(one) == "HashMap":  # read in Java's order
+        ours = {key: key for key in one}
+        return all(same(key, ours[key]) and same(one[ours[key]], item) for key, item in other.items())
     if isinstance(one, dict):
         return all(same(key, ours) and same(one[key], other[ours]) for key, ours in zip(one, other, strict=True))
     return not isinstance(one, list) or all(map(same, one, other))

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from tarry.verbs.redisson.codecs import codec_for
-from tarry.verbs.redisson.hashing import java_hash, java_order
+from tarry.verbs.redisson.hashing import java_hash, set_order
 from tarry.verbs.redisson.values import Char, Float, Long
 
 
 def test_a_set_is_written_in_the_order_of_a_java_hash_set() -> None:
     assert json.loads(codec_for("json").encode({"b", "a", "c"})) == ["java.util.HashSet", ["a", "b", "c"]]
-    assert java_order({33, 1, 17, 2, 16}) == [16, 1, 17, 33, 2]
-    assert java_order(set(range(100, 90, -1)) | {-2}) == [96, -2, 97, 98, 99, 100, 91, 92, 93, 94, 95]
-    assert java_order({12, *range(16, 28)}) == [*range(12, 13), *range(16, 28)]  # thirteen are too many for 16 buckets
+    assert set_order({33, 1, 17, 2, 16}) == [16, 1, 17, 33, 2]
+    assert set_order(set(range(100, 90, -1)) | {-2}) == [96, -2, 97, 98, 99, 100, 91, 92, 93, 94, 95]
+    assert set_order({12, *range(16, 28)}) == [*range(12, 13), *range(16, 28)]  # thirteen are too many for 16 buckets
     assert codec_for("kryo5").encode({2**40, Long(0)}) == codec_for("kryo5").encode({Long(2**40), Long(0)})
     assert codec_for("kryo5").encode({"b", "a"}) == codec_for("kryo5").encode(frozenset(["a", "b"]))
 

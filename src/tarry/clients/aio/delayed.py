@@ -94,7 +94,7 @@ class AsyncDelayedQueue(Generic[T]):
         return await self.engine.run(self.verbs.retain_all(values))
 
     async def contains(self, value: T) -> bool:
-        """Whether an element is equal, as bytes."""
+        """Whether an element is equal, as bytes. A dict or set is in the order of Java's HashMap or HashSet; what came from Java as it came."""
         return await self.engine.run(self.verbs.contains_all([value]))
 
     async def contains_all(self, values: Iterable[T]) -> bool:

@@ -98,7 +98,7 @@ class DelayedQueue(Generic[T]):
         return self.engine.run(self.verbs.retain_all(values))
 
     def contains(self, value: T) -> bool:
-        """Whether an element is equal, as bytes."""
+        """Whether an element is equal, as bytes. A dict or set is in the order of Java's HashMap or HashSet; what came from Java as it came."""
         return self.engine.run(self.verbs.contains_all([value]))
 
     def contains_all(self, values: Iterable[T]) -> bool:

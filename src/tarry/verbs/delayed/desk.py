@@ -10,6 +10,7 @@ from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.elements import Format
+from tarry.verbs.redisson.missed import found_or_told
 from tarry.verbs.redisson.values import Opaque
 from tarry.words.keys import QueueKeys, queue_keys
 
@@ -53,6 +54,10 @@ class QueueDesk(Generic[T]):
             if isinstance(fault, BadInput):
                 raise
             raise BadInput(f"value: {fault}.") from fault
+
+    def found(self, found: bool, values: Iterable[T]) -> bool:
+        """Whether it was found; if not, the log says of which values Java may have other bytes."""
+        return found_or_told(found, self.codec, values, f"queue {self.name}")
 
     def seen(self, payload: bytes) -> Any:
         """The value of a payload that stays where it is; ``Opaque`` if the codec cannot read it."""

@@ -104,7 +104,11 @@ def _drop(keys: QueueKeys, elements: Sequence[bytes]) -> Flow[int]:
 def remove(desk: QueueDesk[T], value: T) -> Flow[bool]:
     """The first that is equal."""
     payload = desk.encode(value)
-    return _remove_first(desk.keys, payload)
+    return _told(desk, [value], _remove_first(desk.keys, payload))
+
+
+def _told(desk: QueueDesk[T], values: Sequence[T], search: Flow[bool]) -> Flow[bool]:
+    return desk.found((yield from search), values)
 
 
 def _remove_first(keys: QueueKeys, payload: bytes) -> Flow[bool]:
@@ -115,7 +119,8 @@ def _remove_first(keys: QueueKeys, payload: bytes) -> Flow[bool]:
 
 
 def remove_all(desk: QueueDesk[T], values: Iterable[T]) -> Flow[bool]:
-    return _remove_found(desk.keys, [desk.encode(value) for value in values], inverse=False)
+    values = list(values)
+    return _told(desk, values, _remove_found(desk.keys, [desk.encode(value) for value in values], inverse=False))
 
 
 def retain_all(desk: QueueDesk[T], values: Iterable[T]) -> Flow[bool]:
@@ -130,7 +135,8 @@ def _remove_found(keys: QueueKeys, payloads: list[bytes], *, inverse: bool) -> F
 
 
 def contains_all(desk: QueueDesk[T], values: Iterable[T]) -> Flow[bool]:
-    return _contains_all(desk.keys, {desk.encode(value) for value in values})
+    values = list(values)
+    return _told(desk, values, _contains_all(desk.keys, {desk.encode(value) for value in values}))
 
 
 def _contains_all(keys: QueueKeys, payloads: set[bytes]) -> Flow[bool]:

@@ -153,4 +153,5 @@ def size_ready(keys: QueueKeys) -> Command[int]:
 
 
 def contains_ready(desk: QueueDesk[T], value: T) -> Command[bool]:
-    return Command((b"LPOS", desk.keys.ready, desk.encode(value)), lambda reply: reply is not None)
+    words = (b"LPOS", desk.keys.ready, desk.encode(value))
+    return Command(words, lambda reply: desk.found(reply is not None, [value]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -12,6 +12,7 @@ from tarry.verbs.mapcache.shapes import KINDS, EventKind, MapEvent
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.elements import Poison
 from tarry.verbs.redisson.entries import unpack_event
+from tarry.verbs.redisson.missed import found_or_told
 from tarry.verbs.redisson.values import Opaque
 from tarry.words.keys import MapKeys, answer_key, map_keys
 
@@ -41,6 +42,12 @@ class MapDesk(Generic[K, V]):
 
     def value(self, value: V) -> bytes:
         return _encoded(self.codec, value, "value")
+
+    def found(self, found: bool, *, keys: Sequence[K] = (), values: Sequence[V] = ()) -> bool:
+        """Whether it was found; if not, the log says of which of them Java may have other bytes."""
+        where = f"map {self.name}"
+        found_or_told(found, self.key_codec, keys, where)
+        return found_or_told(found, self.codec, values, where)
 
     def read(self, raw: bytes) -> V:
         """The value; ``BodyError`` if the codec cannot read it."""

@@ -107,7 +107,7 @@ class MapVerbs(Generic[K, V]):
 
     def replace_if(self, key: K, old: V, value: V) -> Call[bool]:
         request = self._put(key, value, KEEPING, EQUAL, proof=self.desk.value(old))
-        return then(request, lambda written: written.did != REFUSED)
+        return then(request, lambda written: self.desk.found(written.did != REFUSED, keys=[key], values=[old]))
 
     def add_and_get(self, key: K, delta: float) -> Call[float]:
         if isinstance(delta, bool) or not isinstance(delta, (int, float)):
@@ -136,7 +136,7 @@ class MapVerbs(Generic[K, V]):
 
     def contains(self, key: K) -> Call[bool]:
         request: Call[bool] = self._get(key, HAS)
-        return request
+        return then(request, lambda there: self.desk.found(there, keys=[key]))
 
     def get_all(self, keys: Iterable[K]) -> Flow[dict[K, V]]:
         named = {self.desk.key(key): key for key in keys}
@@ -171,16 +171,16 @@ class MapVerbs(Generic[K, V]):
         return request
 
     def contains_value(self, value: V) -> Flow[bool]:
-        return self._contains_value(self.desk.value(value))
+        return self._contains_value(value, self.desk.value(value))
 
-    def _contains_value(self, wanted: bytes) -> Flow[bool]:
+    def _contains_value(self, sought: V, wanted: bytes) -> Flow[bool]:
         cursor = b"0"
         while True:
             cursor, pairs = yield from ask(self.page(cursor))
             if any(value == wanted for _, value in pairs):
                 return True
             if cursor == b"0":
-                return False
+                return self.desk.found(False, values=[sought])
 
     def size(self) -> Flow[int]:
         flow: Flow[int] = self._layout.size()
@@ -199,7 +199,7 @@ class MapVerbs(Generic[K, V]):
 
     def remove_if(self, key: K, value: V) -> Call[bool]:
         request = self._layout.remove((self.desk.key(key),), EQUAL, proof=self.desk.value(value))
-        return then(request, lambda taken: taken[0][0])
+        return then(request, lambda taken: self.desk.found(taken[0][0], keys=[key], values=[value]))
 
     def fast_remove(self, keys: Iterable[K]) -> Flow[int]:
         return self._fast_remove({self.desk.key(key): None for key in keys})

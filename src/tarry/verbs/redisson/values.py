@@ -10,14 +10,16 @@
     str; Char("c")                    String, Character  str, Char
     bytes, bytearray                  byte[]             bytes
     list, tuple                       ArrayList          list
-    dict; LinkedHashMap(…)            HashMap, …         dict, LinkedHashMap
-    set, frozenset                    HashSet            set
+    dict; LinkedHashMap(…)            HashMap, …         HashMap, a dict; LinkedHashMap
+    set, frozenset                    HashSet            HashSet, a set
     Bean("com.shop.Order", {…})       a bean             Bean                      (JSON only)
     Opaque(b"…")                      anything else      Opaque, the same bytes
 
 Rules
 - What comes back goes out again as the same bytes, because what differs in Java differs here: a Long comes back as
-  ``Long``, which is an ``int`` and equal to it. ``plain`` takes these names off again.
+  ``Long``, which is an ``int`` and equal to it, and a ``HashSet`` is a ``set`` that remembers the order in which it came.
+  ``plain`` takes these names off again.
+- A dict or set of Python's own is written in the order in which Java's HashMap or HashSet would have it (``hashing``).
 - What Java cannot hold (an int of 65 bits) is ``BadInput``, before anything is written.
 - ``Bean`` is explicit because Java creates an object of the class that it names. A plain dict with the key ``@class`` is
   refused: it may have come from a stranger.
@@ -92,6 +94,48 @@ class Char(str):
         return f"Char({super().__repr__()})"
 
 
+class HashMap(dict[Any, Any]):
+    """A ``java.util.HashMap`` that came from Java: a dict that remembers its order, to be written as the same bytes."""
+
+    read: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, pairs: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> HashMap:
+        """As it came."""
+        made = cls(pairs)
+        made.read = tuple(made)
+        return made
+
+    def is_as_read(self) -> bool:
+        """Whether its keys are those that came, or some of them, in their order."""
+        left = iter(self.read)
+        return all(any(_is(key, other) for other in left) for key in self)
+
+
+class HashSet(set[Any]):
+    """A ``java.util.HashSet`` that came from Java: a set that remembers its order, to be written as the same bytes."""
+
+    read: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, items: Iterable[Any]) -> HashSet:
+        """As it came."""
+        read = tuple(items)
+        made = cls(read)
+        made.read = read
+        return made
+
+    def in_order(self) -> list[Any]:
+        """Those of its members that came, in their order."""
+        here = {item: item for item in self}
+        return [item for item in self.read if item in here and _is(item, here[item])]
+
+
+def _is(one: Any, other: Any) -> bool:
+    """Equal, and of the same type, as Java sees it."""
+    return one is other or (type(one) is type(other) and bool(one == other))
+
+
 class LinkedHashMap(dict[Any, Any]):
     """A ``java.util.LinkedHashMap``: what Java uses where the order of keys counts."""
 
@@ -146,9 +190,11 @@ _EXACT: dict[type, str] = {
     Opaque: "Opaque",
     Bean: "Bean",
     LinkedHashMap: "LinkedHashMap",
+    HashMap: "HashMap",
     dict: "HashMap",
     list: "ArrayList",
     tuple: "ArrayList",
+    HashSet: "HashSet",
     set: "HashSet",
     frozenset: "HashSet",
 }
@@ -174,7 +220,7 @@ def plain(value: Any) -> Any:
         named = {CLASS: value.java_class} if isinstance(value, Bean) else {}
         return named | {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, set)):
-        return type(value)(plain(item) for item in value)
+        return (list if isinstance(value, list) else set)(plain(item) for item in value)
     if isinstance(value, _Whole):
         return int(value)
     if isinstance(value, Float):

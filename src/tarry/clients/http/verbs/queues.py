@@ -64,8 +64,13 @@ class QueueVerbs(Generic[T]):
                 return values
 
     def _contains(self, values: Iterable[T], *, ready: bool) -> Asking[bool]:
+        values = list(values)
         wanted = {self.desk.encode(value) for value in values}
-        return self._each(wanted, lambda part: queue_models.Contains(values=part, ready=ready, **BYTES))
+        search = self._each(wanted, lambda part: queue_models.Contains(values=part, ready=ready, **BYTES))
+        return self._told(values, search)
+
+    def _told(self, values: Sequence[T], search: Asking[bool]) -> Asking[bool]:
+        return self.desk.found((yield from search), values)
 
     def _each(self, wanted: Iterable[bytes], said: Callable[[list[str]], Any]) -> Asking[bool]:
         for part in cut([base64(payload) for payload in wanted], MOST):
@@ -125,11 +130,13 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
     def _first(self, found: queue_answers.Elements) -> Any:
         return self.desk.seen(payloads(found.values)[0]) if found.values else None
 
-    def remove(self, value: T) -> Ask[bool]:
-        return self._removed("/remove", queue_models.Remove(values=[base64(self.desk.encode(value))], **BYTES))
+    def remove(self, value: T) -> Asking[bool]:
+        said = queue_models.Remove(values=[base64(self.desk.encode(value))], **BYTES)
+        return self._told([value], ask(self._removed("/remove", said)))
 
     def remove_all(self, values: Iterable[T]) -> Asking[bool]:
-        return self._all_removed(list(dict.fromkeys(self.desk.encode(value) for value in values)))
+        values = list(values)
+        return self._told(values, self._all_removed(list(dict.fromkeys(map(self.desk.encode, values)))))
 
     def _all_removed(self, encoded: list[bytes]) -> Asking[bool]:
         gone = False

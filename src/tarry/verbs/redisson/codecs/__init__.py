@@ -15,9 +15,8 @@ Rules
   ``BodyError`` for bytes that no Java would have written: truncated, garbage, something after the end.
 - Nothing is looked up, imported or executed by what foreign bytes say. Lengths are believed only as far as there are
   bytes; deeper than ``DEPTH`` is Opaque.
-- Redisson compares encoded bytes. ``remove`` and ``contains`` find what Java offered if Python encodes the same bytes:
-  always for scalars and lists, for maps if the keys are in Java's order (as in a map that came from there), for sets
-  nearly always.
+- Redisson compares encoded bytes. ``remove`` and ``contains`` find what Java offered if Python encodes the same bytes: always for
+  scalars, lists, and what came from Java; for other maps and sets unless ``hashing.doubt`` says why not.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from tarry.verbs.redisson.codecs.decimal import java_decimal
 from tarry.verbs.redisson.codecs.jackson_reading import read_json
 from tarry.verbs.redisson.codecs.jackson_words import MAPS, SEQUENCES, WRAPPED, is_class_name, quoted
 from tarry.verbs.redisson.codecs.reading import DEPTH, Unknown
-from tarry.verbs.redisson.hashing import java_order
+from tarry.verbs.redisson.hashing import map_order, set_order
 from tarry.verbs.redisson.values import CLASS, Opaque, fits, java_type
 
 
@@ -86,7 +86,7 @@ def _inside(value: Opaque) -> str:
 
 
 def _sequence(kind: str, value: Any, depth: int) -> str:
-    items = java_order(value) if kind == "HashSet" else value
+    items = set_order(value) if kind == "HashSet" else value
     return f'["{SEQUENCES[kind]}",[{",".join(_text(item, depth, bare=False) for item in items)}]]'
 
 
@@ -95,7 +95,8 @@ def _object(kind: str, value: Any, depth: int) -> str:
     if not is_class_name(name):
         raise BadInput(f"bean: {name!r} is no name of a Java class.")
     parts = [f'"{CLASS}":{quoted(name)}']
-    for key, item in value.items():
+    for key in map_order(value) if kind == "HashMap" else value:
+        item = value[key]
         if not isinstance(key, str):
             raise BadInput(f"value: the key {key!r} is no str; JSON has no other keys.")
         if key == CLASS:

@@ -12,7 +12,19 @@ from typing import Any
 from tarry.errors import BadInput, BodyError
 from tarry.verbs.redisson.codecs.jackson_words import MAPS, SEQUENCES, WRAPPED, is_class_name, quoted
 from tarry.verbs.redisson.codecs.reading import DEPTH, Unknown, as_set
-from tarry.verbs.redisson.values import CLASS, Bean, Byte, Char, Float, LinkedHashMap, Long, Opaque, Short, fits
+from tarry.verbs.redisson.values import (
+    CLASS,
+    Bean,
+    Byte,
+    Char,
+    Float,
+    HashMap,
+    LinkedHashMap,
+    Long,
+    Opaque,
+    Short,
+    fits,
+)
 
 OURS_NOT = "org.redisson."
 """Classes that stand for something else: a RedissonReference is a Redisson object, not a bean."""
@@ -83,7 +95,7 @@ def _mapping(node: dict[str, Any], depth: int) -> Any:
         raise Unknown
     items = {key: _inside(item, depth + 1) for key, item in node.items() if key != CLASS}
     if name == MAPS["HashMap"]:
-        return items
+        return HashMap.of(items)
     return LinkedHashMap(items) if name == MAPS["LinkedHashMap"] else Bean(name, items)
 
 

@@ -32,7 +32,7 @@ from tarry.verbs.redisson.codecs import utf16
 from tarry.verbs.redisson.codecs.kryo_reading import read_value
 from tarry.verbs.redisson.codecs.kryo_words import CLASSES, LAYOUTS, NULLABLE, TAGS, flagged, varint, zigzag
 from tarry.verbs.redisson.codecs.reading import DEPTH, Reader, Unknown
-from tarry.verbs.redisson.hashing import java_order
+from tarry.verbs.redisson.hashing import map_order, set_order
 from tarry.verbs.redisson.values import Opaque, java_type
 
 
@@ -106,11 +106,11 @@ class _Writer:
             raise BadInput(f"value: collections nested deeper than {DEPTH}.")
         elif kind in ("HashMap", "LinkedHashMap"):
             self.out += varint(len(value) + 1)
-            for key, item in value.items():
+            for key in map_order(value) if kind == "HashMap" else value:
                 self.value(key, depth + 1)
-                self.value(item, depth + 1)
+                self.value(value[key], depth + 1)
         else:
-            self.items(java_order(value) if kind == "HashSet" else value, depth)
+            self.items(set_order(value) if kind == "HashSet" else value, depth)
 
     def items(self, items: Any, depth: int) -> None:
         """The items of a list or set: the class once if it is the same for all."""

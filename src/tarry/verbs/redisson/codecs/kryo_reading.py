@@ -16,7 +16,7 @@ from tarry.verbs.redisson.codecs.kryo_words import (
     unzigzag,
 )
 from tarry.verbs.redisson.codecs.reading import DEPTH, Reader, Unknown, as_pairs, as_set, garbage, truncated
-from tarry.verbs.redisson.values import Byte, Char, Float, LinkedHashMap, Long, Short
+from tarry.verbs.redisson.values import Byte, Char, Float, HashMap, LinkedHashMap, Long, Short
 
 NULLS = 1000
 """How many nulls there may be in lists that have nothing else: they need no bytes, so a length could say anything."""
@@ -96,7 +96,7 @@ class _Kryo:
         if size == 0:
             return None
         pairs = as_pairs((self.value(depth + 1), self.value(depth + 1)) for _ in self.reader.items(size - 1))
-        return LinkedHashMap(pairs) if kind == "LinkedHashMap" else dict(pairs)
+        return LinkedHashMap(pairs) if kind == "LinkedHashMap" else HashMap.of(pairs)
 
     def items(self, depth: int) -> list[Any] | None:
         """The items of a list or set."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tarry.errors import BodyError
+from tarry.verbs.redisson.values import HashSet
 
 DEPTH = 100
 """How deep collections may be nested. Deeper ones are not read and not written."""
@@ -64,10 +65,10 @@ def garbage(at: int, what: str) -> BodyError:
     return BodyError(f"At byte {at}: {what}. Was another codec used to write them?")
 
 
-def as_set(items: list[Any]) -> set[Any]:
-    """The items as a set; ``Unknown`` if Python would make fewer of them or cannot hold them."""
+def as_set(items: list[Any]) -> HashSet:
+    """The items as a set that knows their order; ``Unknown`` if Python would make fewer of them or cannot hold them."""
     try:
-        made = set(items)
+        made = HashSet.of(items)
     except TypeError:
         raise Unknown from None
     if len(made) != len(items):

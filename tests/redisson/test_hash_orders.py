@@ -1,0 +1,305 @@
+"""Maps and sets have the bytes that Java gives them: a dict and a set of Python's own, and what was read, however Java made it.
+
+What Java says is recorded in ``data/hash_orders.txt``, and asked anew of a JDK where there is one (``java/Orders.java``).
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import pickle
+import random
+import shutil
+import struct
+import subprocess
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarry.verbs.redisson.codecs import codec_for
+from tarry.verbs.redisson.hashing import doubt
+from tarry.verbs.redisson.values import (
+    Byte,
+    Char,
+    Float,
+    HashMap,
+    HashSet,
+    LinkedHashMap,
+    Long,
+    Short,
+    java_type,
+    plain,
+)
+
+HERE = Path(__file__).parent
+RECORDED = HERE / "data" / "hash_orders.txt"
+SPELLED = {
+    "Integer": "i", "Long": "l", "Short": "h", "Byte": "b", "String": "s", "Character": "c", "Boolean": "z", "Double": "d", "Float": "f",
+}  # fmt: skip
+BINARY = ["kryo5", "json"]
+
+
+# ── the oracle ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def word_of(key: Any) -> str:
+    kind = java_type(key)
+    if kind == "String":
+        told: Any = b64encode(key.encode("utf-16-le", "surrogatepass")).decode()
+    elif kind == "Character":
+        told = ord(key)
+    elif kind == "Double":
+        (told,) = struct.unpack("<q", struct.pack("<d", key))
+    elif kind == "Float":
+        (told,) = struct.unpack("<i", struct.pack("<f", key))
+    else:
+        told = int(key)
+    return f"{SPELLED[kind]}:{told}"
+
+
+def key_of(word: str) -> Any:
+    kind, said = word[0], word[2:]
+    if kind == "s":
+        return b64decode(said).decode("utf-16-le", "surrogatepass")
+    if kind == "c":
+        return Char(chr(int(said)))
+    if kind in "df":
+        return (
+            struct.unpack("<d", struct.pack("<q", int(said)))[0]
+            if kind == "d"
+            else Float(struct.unpack("<f", struct.pack("<i", int(said)))[0])
+        )
+    return {"i": int, "l": Long, "h": Short, "b": Byte, "z": lambda text: text == "1"}[kind](
+        int(said) if kind != "z" else said
+    )
+
+
+def questions(seed: int, n: int) -> Iterator[tuple[str, list[Any]]]:
+    """How Java makes it, and of what; all keys are different in Python, too."""
+    luck = random.Random(seed)
+    pools = [
+        lambda: luck.randrange(-40, 40),
+        lambda: luck.randrange(-(2**31), 2**31),
+        lambda: 16 * luck.randrange(40),
+        lambda: 64 * luck.randrange(40),
+        lambda: Long(luck.randrange(-(2**63), 2**63)),
+        lambda: "".join(luck.choice("abcdeé😀\ud83d") for _ in range(luck.randrange(6))),
+        lambda: "".join(luck.choice(("Aa", "BB")) for _ in range(5)),
+        lambda: (
+            luck.choice(("orderId", "userId", "amount", "id", "name", "k", "v", "z", "price", "sku", "at", "lines"))
+            + str(luck.randrange(3))
+        ),
+        lambda: luck.choice(
+            [
+                True,
+                False,
+                1.5,
+                -0.5,
+                luck.random() * 1e9,
+                Float(luck.random()),
+                Char(chr(luck.randrange(0xD000))),
+                Short(luck.randrange(500)),
+                Byte(luck.randrange(100)),
+            ]
+        ),
+    ]
+    ways = ("put", "put", "add", "copied-map", "copied-set", "roomy", "larger-once")
+    for _ in range(n):
+        size, some = (
+            luck.choice((2, 3, 5, 8, 11, 12, 13, 20, 24, 25, 60)),
+            luck.sample(pools, luck.choice((1, 1, 2, 3))),
+        )
+        keys = list(dict.fromkeys(luck.choice(some)() for _ in range(size)))
+        yield luck.choice(ways), keys
+
+
+def line_of(how: str, keys: list[Any]) -> str:
+    return " ".join([how, *map(word_of, keys)])
+
+
+@pytest.fixture(scope="session")
+def java() -> Any:
+    """Asks a real Java."""
+    if shutil.which("javac") is None:
+        pytest.skip("needs openjdk-17-jdk-headless (apt install openjdk-17-jdk-headless)")
+
+    def ask(lines: list[str]) -> list[str]:
+        words = ["java", str(HERE / "java" / "Orders.java")]
+        told = subprocess.run(
+            words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=True, timeout=120
+        )
+        return told.stdout.splitlines()
+
+    return ask
+
+
+def recorded() -> list[tuple[str, str]]:
+    lines = RECORDED.read_text().splitlines()
+    return list(zip(lines[::2], lines[1::2], strict=True))
+
+
+# ── what it says holds ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def holds(asked: str, answered: str) -> bool:
+    """Checks one; answers whether a value of Python's own has the same bytes. Where it has not, that is known."""
+    how, *words = asked.split(" ")
+    given, order = [key_of(word) for word in words], [key_of(word) for word in answered.split(" ")]
+    came = HashSet.of(order) if how in ("add", "copied-set") else HashMap.of((key, 1) for key in order)
+    own: Any = set(given) if isinstance(came, HashSet) else dict.fromkeys(given, 1)
+    assert came == own
+    for name in (
+        ("kryo5", "json") if isinstance(came, HashSet) or all(type(key) is str for key in given) else ("kryo5",)
+    ):
+        codec = codec_for(name)
+        foreign = codec.encode(came)
+        assert isinstance(came, HashSet) or list(codec.decode(foreign)) == list(came)
+        again = codec.decode(foreign)
+        assert codec.encode(again) == foreign, "what came goes back as the same bytes"
+        assert codec.encode([{"in": again}]) == codec.encode([{"in": came}])
+        assert doubt(again) is None
+        if how in ("roomy", "larger-once"):
+            continue
+        assert codec.encode(own) == foreign or doubt(own) is not None, (asked, answered, doubt(own))
+    return codec_for("kryo5").encode(own) == codec_for("kryo5").encode(came)
+
+
+def test_what_a_java_said_once_holds() -> None:
+    told = recorded()
+    same = {asked: holds(asked, answered) for asked, answered in told}
+    assert (len(told), sum(same.values())) == (400, 176)
+    put = [asked for asked in same if asked.startswith("put ")]
+    assert len(put) > 100
+    assert all(
+        same[asked] or "tree" in (doubt(dict.fromkeys(map(key_of, asked.split(" ")[1:]))) or "") for asked in put
+    )
+
+
+def test_what_the_java_here_says_holds(java: Any) -> None:
+    lines = [line_of(*one) for one in questions(random.randrange(2**32), 3000)]
+    told = java(lines)
+    for asked, answered in zip(lines, told, strict=True):
+        holds(asked, answered)
+    assert java([asked for asked, _ in recorded()]) == [answered for _, answered in recorded()]
+
+
+def test_a_doubt_is_told_only_where_there_is_one(java: Any) -> None:
+    """A dict that was put together one by one is always found, but for trees."""
+    lines = [line_of("put", keys) for _, keys in questions(7, 1000)]
+    for asked, answered in zip(lines, java(lines), strict=True):
+        keys, order = (list(map(key_of, text.split(" "))) for text in (asked.removeprefix("put "), answered))
+        own = dict.fromkeys(keys, 1)
+        if "tree" not in (doubt(own) or ""):
+            assert codec_for("kryo5").encode(own) == codec_for("kryo5").encode(HashMap.of((key, 1) for key in order)), (
+                asked
+            )
+
+
+# ── the cases that were found live ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        b'["java.util.HashSet",[17,1]]',
+        b'["java.util.HashSet",["BB","Aa"]]',
+        b'["java.util.ArrayList",[["java.util.HashSet",[33,17,1]],{"@class":"java.util.HashMap","s":["java.util.HashSet",[17,1]]}]]',
+        b'{"@class":"java.util.HashMap","BB":1,"Aa":2}',
+        b'{"@class":"java.util.HashMap","z":1,"a":2}',
+        b'{"@class":"java.util.LinkedHashMap","userId":1,"orderId":2}',
+        b'{"@class":"com.shop.Order","ids":["java.util.HashSet",[17,1]]}',
+    ],
+)
+def test_what_java_wrote_and_tarry_read_goes_out_as_the_same_bytes(foreign: bytes) -> None:
+    codec = codec_for("json")
+    assert codec.encode(codec.decode(foreign)) == foreign
+
+
+@pytest.mark.parametrize(
+    ("literal", "order"),
+    [
+        ({"k": "v", "z": 2}, ["z", "k"]),
+        ({"orderId": 7, "userId": 8, "amount": 9}, None),
+        ({"a": 1, "b": 2, "c": 3}, ["a", "b", "c"]),
+    ],
+)
+def test_a_literal_is_the_same_bytes_however_it_is_written_down(
+    literal: dict[str, Any], order: list[str] | None
+) -> None:
+    for name in BINARY:
+        codec = codec_for(name)
+        made = {codec.encode(dict(pairs)) for pairs in itertools.permutations(literal.items())}
+        assert len(made) == 1
+        assert order is None or list(codec.decode(made.pop())) == order
+    linked = codec_for("json").encode(LinkedHashMap(literal))
+    assert list(json.loads(linked))[1:] == list(literal)
+
+
+def test_what_was_read_is_an_ordinary_set_and_dict() -> None:
+    codec = codec_for("json")
+    found = codec.decode(
+        b'["java.util.ArrayList",[["java.util.HashSet",[17,1]],{"@class":"java.util.HashMap","BB":1,"Aa":2}]]'
+    )
+    assert found == [{1, 17}, {"Aa": 2, "BB": 1}]
+    assert found[0] == frozenset((1, 17))
+    for back in (copy.deepcopy(found), pickle.loads(pickle.dumps(found)), copy.copy(found)):
+        assert back == found
+        assert codec.encode(back) == codec.encode(found)
+    assert [type(one) for one in plain(found)] == [set, dict]
+
+
+def test_what_was_read_and_changed_is_written_as_it_is_now() -> None:
+    codec = codec_for("json")
+    members = codec.decode(b'["java.util.HashSet",[17,1]]')
+    members.discard(1)
+    assert json.loads(codec.encode(members))[1] == [17]
+    members |= {33, 2}
+    assert json.loads(codec.encode(members))[1] == [17, 33, 2]
+    members.discard(17)
+    members.add(Long(17))
+    assert ["java.lang.Long", 17] in json.loads(codec.encode(members))[1]
+    assert json.loads(codec.encode(members | {1}))[1][0] in (1, 33)
+    assert json.loads(codec.encode(members.copy())) == json.loads(codec.encode(members))
+    entries = codec.decode(b'{"@class":"java.util.HashMap","z":1,"a":2}')
+    del entries["z"]
+    entries["k"] = 3
+    assert list(json.loads(codec.encode(entries)))[1:] == ["a", "k"]
+    entries["a"] = {"z": 1, "k": 2}
+    assert codec.encode(entries) == codec.encode({"k": 3, "a": {"k": 2, "z": 1}})
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({1, 17}, "share a bucket"),
+        ({1, 2}, None),
+        (dict.fromkeys(range(11)), None),
+        (dict.fromkeys(range(5, 17)), "32 buckets, not 16, if Java copied it"),
+        (set(range(24)), None),
+        (set(range(10, 34)), "64 buckets, not 32"),
+        (dict.fromkeys(range(13)), None),
+        ({1: 1, 17: 1}, "share a bucket"),
+        ({2: 1, 5: 1}, "4 buckets, not 16"),
+        ({2, 5}, None),
+        (LinkedHashMap.fromkeys(range(12)), None),
+        ([{"a": {"b": {1, 17}}}], "share a bucket"),
+        (dict.fromkeys(range(0, 64 * 20, 64)), "tree"),
+        (dict.fromkeys([*range(0, 64 * 12, 64), *range(1, 60)]), "tree"),
+        ({b"a": 1, b"b": 2}, "another hash"),
+        (7, None),
+    ],
+    ids=repr,
+)
+def test_what_java_may_have_written_otherwise_is_known(value: Any, why: str | None) -> None:
+    assert (doubt(value) is None) if why is None else (why in (doubt(value) or ""))
+
+
+if __name__ == "__main__":
+    asked = [line_of(*one) for one in questions(1, 400)]
+    words = ["java", str(HERE / "java" / "Orders.java")]
+    told = subprocess.run(words, input="\n".join(asked) + "\n", capture_output=True, text=True, check=True).stdout
+    RECORDED.write_text("".join(f"{one}\n{other}\n" for one, other in zip(asked, told.splitlines(), strict=True)))
