@@ -36,11 +36,13 @@ SECRET = "a secret that nobody may log"
 class Process:
     """A service of its own."""
 
-    def __init__(self, url: str, log: Path, words: tuple[str, ...]) -> None:
+    def __init__(self, url: str, log: Path, words: tuple[str, ...], files: int | None = None) -> None:
         self.log = log
         environment = {**os.environ, "TARRY_URL": url, "TARRY_LOG": "DEBUG", "PYTHONUNBUFFERED": "1"}
         with log.open("wb") as out:
             command = [sys.executable, "-m", "tarry", "serve", "--port", "0", *words]
+            if files is not None:
+                command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
             self.child = subprocess.Popen(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
 
     @property
@@ -64,8 +66,8 @@ class Process:
 
 
 @contextmanager
-def process(url: str, folder: Path, *words: str) -> Iterator[Process]:
-    made = Process(url, folder / f"log-{'-'.join(words)}"[:80].replace("/", "_"), words)
+def process(url: str, folder: Path, *words: str, files: int | None = None) -> Iterator[Process]:
+    made = Process(url, folder / f"log-{'-'.join(words)}"[:80].replace("/", "_"), words, files)
     try:
         yield made
     finally:
@@ -75,7 +77,7 @@ def process(url: str, folder: Path, *words: str) -> Iterator[Process]:
 @pytest.fixture
 def start(valkey_url: str, tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as stack:
-        yield lambda *words, url=valkey_url: stack.enter_context(process(url, tmp_path, *words))
+        yield lambda *words, url=valkey_url, **more: stack.enter_context(process(url, tmp_path, *words, **more))
 
 
 def test_sigterm_answers_who_waits_and_refuses_who_comes(start: Start) -> None:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tarry.errors import BadInput, ServerUnfit, StaleReceipt, Unavailable
-from tarry.programs.dashboard.asking import Missing, Visit, way_back
+from tarry.programs.dashboard.asking import Missing, TooLong, Visit, sent, way_back
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
@@ -53,15 +53,11 @@ class Form:
 
     @classmethod
     async def of(cls, request: Request) -> Form:
-        """Raises ``BadInput`` for what is no form, or too long."""
+        """Raises ``BadInput`` for what is no form, and as ``sent`` does."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
             raise BadInput(f"form: {kind or 'nothing'} given; send application/x-www-form-urlencoded.")
-        raw = b""
-        async for part in request.stream():
-            raw += part
-            if len(raw) > LONGEST_FORM:
-                raise BadInput(f"form: more than {LONGEST_FORM} bytes.")
+        raw = await sent(request, LONGEST_FORM)
         try:
             return cls(parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
         except ValueError as fault:
@@ -89,6 +85,8 @@ async def act(dashboard: Dashboard, request: Request, visit: Visit) -> Response:
         return dashboard.trouble(request, 404, "That is not there any more", str(fault), visit)
     except (BadInput, StaleReceipt) as fault:
         return dashboard.trouble(request, 400, "That was not done", str(fault), visit)
+    except TooLong as fault:
+        return dashboard.trouble(request, 400, "That was not done", fault.detail, visit)
     except (Unavailable, ServerUnfit, TimeoutError) as fault:
         why = f"{dashboard.lost(fault)} Some of it may have been done: look before you do it again."
         return dashboard.trouble(request, 503, "The server did not answer", why, visit)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
@@ -32,6 +32,15 @@ logger = logging.getLogger("tarry")
 ANSWER_S = 3.0
 """A page does not wait longer for the server: it says that there is none, and looks again."""
 NOTES = 1000
+WRONG = {
+    404: "There is no such page",
+    405: "That cannot be done here",
+    408: "That came too slowly",
+    413: "That is too long",
+    415: "That cannot be read",
+}
+TOLD = (408, 413, 415)
+"""Said by ``asking``, in words for people."""
 P = TypeVar("P")
 LOST = (Unavailable, ServerUnfit, TimeoutError)
 
@@ -133,9 +142,12 @@ class Dashboard:
             try:
                 await self._router(scope, receive, send)
                 return
+            except ClientDisconnect:  # nobody is told: there is nobody
+                return
             except HTTPException as fault:
-                what = {404: "There is no such page", 405: "That cannot be done here"}.get(fault.status_code, "No")
-                response = self.trouble(request, fault.status_code, what, "")
+                what, why = WRONG.get(fault.status_code, "No"), fault.detail if fault.status_code in TOLD else ""
+                response = self.trouble(request, fault.status_code, what, why)
+                response.headers.update(fault.headers or {})
             except Exception as fault:
                 logger.exception("The dashboard failed.")
                 response = self.trouble(request, 500, "The dashboard failed", f"{type(fault).__name__}; see its log.")

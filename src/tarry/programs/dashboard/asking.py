@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlencode
 
+from starlette.exceptions import HTTPException
+
 from tarry.errors import BadInput
 from tarry.verbs.jobs.shapes import State
 from tarry.words.durations import microseconds
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+
     from tarry.clients.aio.client import AsyncClient
     from tarry.clients.aio.topic import AsyncTopic
     from tarry.programs.dashboard.app import Dashboard
     from tarry.programs.dashboard.gate import Role
     from tarry.programs.dashboard.spaces import Neighbour
 
+FORM_S = 30.0
+"""In this time a form must come."""
 STATES: tuple[State, ...] = get_args(State)
 _STATES: dict[str, State] = {state: state for state in STATES}
 _RELATIVE = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
@@ -68,6 +75,26 @@ class Visit:
         """This page with other words in its query."""
         kept: dict[str, object] = {name: value for name, value in self.asked.items() if name != "said"}
         return self.url(path, **{**kept, **changes})
+
+
+class TooLong(HTTPException):  # it is answered by where it is raised
+    """A form is longer than any that the dashboard sends."""
+
+
+async def sent(request: Request, longest: int) -> bytes:
+    """The body of a form. Raises ``TooLong``, and ``HTTPException`` for one that is too slow or coded."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise HTTPException(415, "Send it as it is, without Content-Encoding.")
+    raw = bytearray()
+    try:
+        async with asyncio.timeout(FORM_S):
+            async for part in request.stream():
+                raw += part
+                if len(raw) > longest:
+                    raise TooLong(413, f"form: more than {longest} bytes.")
+    except TimeoutError:
+        raise HTTPException(408, f"It was not all here within {FORM_S:g} s.", {"connection": "close"}) from None
+    return bytes(raw)
 
 
 def state_of(word: str) -> State | None:

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tarry.programs.dashboard.asking import sent
 from tarry.programs.dashboard.gate import LONGEST_TOKEN, SIGNED_IN_S, same_origin
 from tarry.programs.dashboard.spaces import base_of
 
@@ -26,11 +27,7 @@ async def sign_in(dashboard: Dashboard, request: Request) -> Response:
         return _page(dashboard, root, "", 200)
     if not same_origin(request.headers):
         return dashboard.trouble(request, 403, "Another site sent this", "Sign in from the dashboard only.")
-    raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > LONGEST_FORM:
-            return dashboard.trouble(request, 413, "That is too long", "A token is shorter.")
+    raw = await sent(request, LONGEST_FORM)
     token = parse_qs(raw.decode("utf-8", "replace")).get("token", [""])[0].strip()
     opened = await _opened(dashboard, request, token) if token.isascii() else None
     if opened is None:

@@ -128,6 +128,12 @@ class Door:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return None
+        began, name, status, row = time.perf_counter(), "none", GONE, None
+        try:
+            headers = headers_of(scope)
+        except BadInput as fault:
+            status = await self._refuse(fault, None, send)
+            return self.measures.request(name, status, time.perf_counter() - began)
         if self.board is not None:
             with suppress(Unavailable, TimeoutError):  # the page says so itself
                 async with asyncio.timeout(NOTICE_S):
@@ -135,13 +141,12 @@ class Door:
         if self.board is not None and (page := self.board.spaces.find(scope)) is not None:
             show, inner = page
             return await show(inner, receive, send)
-        began, name, status, row = time.perf_counter(), "none", GONE, None
         try:
             row, found = self._find(scope)
             name = row.name
             if self.draining and not row.while_draining:
                 raise Draining
-            status = await self._exchange(Exchange(self, row, scope, receive, found), send)
+            status = await self._exchange(Exchange(self, row, scope, receive, found, headers), send)
         except Gone:
             pass
         except Exception as fault:  # noqa: BLE001  # whatever it is, the client is told
@@ -230,6 +235,24 @@ class Door:
 
 
 NONE: Pairs = ()
+ONCE = frozenset(
+    {b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"idempotency-key", b"tarry-repeated"}
+)
+"""Fields that decide something. Of two of them others may have looked at the one that is not meant here."""
+
+
+def headers_of(scope: Any) -> dict[bytes, bytes]:
+    """The fields of a request's head. Raises ``BadInput`` for two of what there is one of, and for no host (RFC 9112, 3.2)."""
+    pairs = scope["headers"]
+    found: dict[bytes, bytes] = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        for name in ONCE:
+            if names.count(name) > 1:
+                raise BadInput(f"request: {name.decode().title()} is given twice.")
+    if b"host" not in found and scope.get("http_version") == "1.1":
+        raise BadInput("request: it has no Host, which HTTP/1.1 asks for.")
+    return found
 
 
 async def _send(send: Send, status: int, media: bytes, body: bytes, headers: Pairs) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.errors import BadInput
 from tarry.programs.service import again
-from tarry.programs.service.problems import Draining, TooLarge, TooSlow
+from tarry.programs.service.problems import Draining, TooLarge, TooSlow, WrongCoding
 from tarry.words.durations import moment
 
 if TYPE_CHECKING:
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from tarry.programs.service.gate import Pass
     from tarry.programs.service.table import Row
 
-BODY_S = 30.0
-"""In this time the next piece of a body must come."""
+BODY_S = 60.0
+"""In this time a body must come."""
+PIECE_S = 30.0
+"""In this time its next piece must come."""
+PLAIN = (b"", b"identity")
+"""Content codings that change nothing."""
 R = TypeVar("R")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -46,12 +50,14 @@ class Exchange:
     passed: Pass | None
     """The token that was shown, where tokens are asked for."""
 
-    def __init__(self, door: Door, row: Row, scope: Any, receive: Receive, found: Sequence[str]) -> None:
+    def __init__(
+        self, door: Door, row: Row, scope: Any, receive: Receive, found: Sequence[str], headers: dict[bytes, bytes]
+    ) -> None:
         self.door = door
         self.row = row
         self.scope = scope
         self._receive = receive
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.headers = headers
         self.path: dict[str, str] = dict(zip(row.places, found, strict=True)) if found else {}
         self.namespace = ""
         self.passed = self.asked = self.said = None
@@ -102,15 +108,22 @@ class Exchange:
         return self.headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
-        """The body. Raises ``TooLarge``, ``TooSlow``, ``Draining`` where it is not there yet, ``Gone`` when the client goes
-        before it has said all."""
+        """The body. Raises ``WrongCoding``, ``TooLarge``, ``TooSlow``, ``Draining`` where it is not there yet, ``Gone`` when
+        the client goes before it has said all."""
+        if b"content-encoding" in self.headers and any(
+            value.strip().lower() not in PLAIN for name, value in self.scope["headers"] if name == b"content-encoding"
+        ):
+            raise WrongCoding
         most = self.door.settings.max_request
         length = self.headers.get(b"content-length")
         if length is not None and length.isdigit() and int(length) > most:
             raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
-        parts, size = list[bytes](), 0
+        parts, size, until = list[bytes](), 0, 0.0
         while True:
-            message = self._heard() or await self._next()
+            message = self._heard()
+            if message is None:
+                until = until or asyncio.get_running_loop().time() + BODY_S
+                message = await self._next(until)
             if message["type"] == "http.disconnect":
                 raise Gone
             part = message.get("body", b"")
@@ -178,12 +191,12 @@ class Exchange:
         hearing.close()
         return None
 
-    async def _next(self) -> Message:
+    async def _next(self, until: float) -> Message:
         """What the server hears next, if that is soon, and while the service does not drain."""
         task: Any = asyncio.current_task()
         with self.door.holding(task):
             try:
-                async with asyncio.timeout(BODY_S):
+                async with asyncio.timeout_at(min(until, asyncio.get_running_loop().time() + PIECE_S)):
                     return await self._receive()
             except TimeoutError:
                 raise TooSlow from None

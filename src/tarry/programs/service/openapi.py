@@ -17,7 +17,7 @@ from tarry.programs.service import problems
 from tarry.programs.service.problems import Problem
 from tarry.programs.service.table import Row
 
-ALWAYS = ("bad_input", "internal", "unavailable", "draining")
+ALWAYS = ("bad_input", "internal", "unavailable", "draining", "too_many_connections")
 GUARDED = ("not_allowed", "too_many")
 PROBLEM = "application/problem+json"
 _INTRODUCTION = """Delayed jobs on Redis and Valkey over HTTP: put a job in now, get it out when it is due.
@@ -162,7 +162,7 @@ def codes_of(row: Row) -> list[str]:
     """The codes of every problem that a row can answer."""
     if row.refused is not None:
         return []
-    limits = ("too_large", "too_slow") if row.takes is not None else ()
+    limits = ("too_large", "too_slow", "wrong_coding") if row.takes is not None else ()
     return list(dict.fromkeys((*ALWAYS, *(GUARDED if row.may else ("not_allowed",)), *limits, *row.refuses)))
 
 

@@ -69,7 +69,7 @@ class TooLarge(Refusal):
 
 
 class TooSlow(Refusal):
-    """The request's body stopped in the middle: for half a minute nothing came."""
+    """The request came too slowly. Its line and headers have 10 s; its body has a minute, half a minute for each piece."""
 
     code, status = "too_slow", 408
 
@@ -87,6 +87,15 @@ class WrongMedia(Refusal):
     """The body is of a kind that cannot be meant here. Send application/json, or bytes with a type of their own."""
 
     code, status = "wrong_media", 415
+
+
+class WrongCoding(Refusal):
+    """The body is compressed, or coded otherwise (Content-Encoding), which this service does not understand. Send it as it is."""
+
+    code, status = "wrong_coding", 415
+
+    def __init__(self) -> None:
+        super().__init__(accept_encoding="identity")
 
 
 class NoToken(Refusal):
@@ -114,6 +123,15 @@ class Draining(Refusal):
 
     def __init__(self) -> None:
         super().__init__(retry_after=str(SOON_S))
+
+
+class TooManyConnections(Refusal):
+    """This service has as many connections as it may have files. Close those that you do not use, and ask again."""
+
+    code, status = "too_many_connections", 503
+
+    def __init__(self) -> None:
+        super().__init__(retry_after=str(SOON_S), connection="close")
 
 
 class Fault(Refusal):

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import socket
 import ssl
 import sys
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from tarry.programs.service.settings import Settings
 
 MISSING = "The service needs more than the library: pip install 'tarry[http]'."
+KEPT_S = 75
+"""How long a connection is kept between two requests."""
+SPARE_FILES = 128
+"""So many are kept for connections to servers, and for what is accepted before it is counted; at most a quarter."""
 GRACE_S = 10.0
 """How long requests may still run when the port is closed."""
 YOUNG = 10_000
@@ -90,7 +96,7 @@ def server_of(door: Door, *, tls: Tls | None = None) -> uvicorn.Server:
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=round(GRACE_S),
-        timeout_keep_alive=75,
+        timeout_keep_alive=KEPT_S,
         proxy_headers=False,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
@@ -115,10 +121,20 @@ def _refused(tls: Tls | None, fault: OSError) -> str:
 
 def _protocol() -> Any:
     try:
-        from tarry.programs.service.protocol import Protocol
-    except ImportError:  # no httptools here: h11, which is slower
+        from tarry.programs.service.protocol import Protocol, Surplus
+    except ImportError:  # no httptools here: h11, which is slower, and has no limits of time for a head
         return "auto"
-    return Protocol
+    return partial(Protocol, surplus=Surplus(most_files()))
+
+
+def most_files() -> float:
+    """How many files may be open when another connection is accepted and served."""
+    try:
+        import resource
+    except ImportError:  # Windows, where there is no such limit
+        return math.inf
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return math.inf if limit == resource.RLIM_INFINITY else limit - min(SPARE_FILES, limit // 4)
 
 
 async def serve(door: Door, listener: socket.socket, server: uvicorn.Server, *, say: Callable[[str], None]) -> None:

@@ -1,0 +1,314 @@
+"""HTTP by the book, in raw bytes: what a head may say and how often, how long each part may take, how many connections."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+
+import tarry
+from service.served import Api, Served, serve
+from service.test_process import Start, start  # noqa: F401  # a fixture
+from service.test_tokens import Make, make  # noqa: F401  # a fixture
+from tarry.programs.dashboard import asking
+from tarry.programs.service import exchange, protocol, serving
+from tarry.programs.service.settings import NO_DIALECTS, Settings
+from until import until
+
+JOBS = "/v1/topics/orders/jobs"
+GET = b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def line_to(url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=30)
+
+
+class Answer:
+    """What came back, until the connection was closed."""
+
+    def __init__(self, said: bytes) -> None:
+        self.head, _, self.body = said.partition(b"\r\n\r\n")
+        self.status = int(self.head.split(b" ", 2)[1]) if said else 0
+
+    @property
+    def code(self) -> Any:
+        return json.loads(self.body)["code"]
+
+
+def rest_of(line: socket.socket) -> bytes:
+    """Everything until the service closes."""
+    with closing(line):
+        said = b""
+        try:
+            while some := line.recv(65536):
+                said += some
+        except ConnectionResetError:
+            pass
+        return said
+
+
+def asked(url: str, said: bytes) -> Answer:
+    """The answer to a request that says to close the connection."""
+    line = line_to(url)
+    line.sendall(said)
+    return Answer(rest_of(line))
+
+
+def chunked(api: Api, head: bytes = b"", trailer: bytes = b"") -> bytes:
+    place = f"POST {JOBS}?namespace={api.namespace} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n".encode()
+    kind = b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+    return place + kind + head + b"\r\n" + b'b\r\n{"body": 7}\r\n0\r\n' + trailer + b"\r\n"
+
+
+# ── what a head says ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "field", [b"origin: http://evil.example", b"host: evil.example", b"sec-fetch-site: cross-site"]
+)
+def test_what_comes_after_a_body_is_no_header(real: Api, field: bytes) -> None:
+    assert asked(real.url, chunked(real, trailer=field + b"\r\n")).status == 201
+    assert asked(real.url, chunked(real, head=field + b"\r\n")).status in (400, 403)
+
+
+@pytest.fixture(scope="module")
+def guarded(valkey_url: str) -> Iterator[Served]:
+    settings = Settings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
+    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as running:
+        running.call(running.door.show_dashboard)
+        yield running
+
+
+def test_a_token_after_the_body_opens_nothing_and_closes_nothing(guarded: Served, make: Make) -> None:  # noqa: F811
+    api = Api(guarded.url, "guarded")
+    good = b"authorization: Bearer " + make("produce").encode() + b"\r\n"
+    until(lambda: asked(api.url, chunked(api, head=good)).status == 201)
+    assert asked(api.url, chunked(api, trailer=good)).status == 401
+    assert asked(api.url, chunked(api, head=good, trailer=b"authorization: Bearer no\r\n")).status == 201
+
+
+@pytest.mark.parametrize("field", [b"Authorization: Bearer x", b"Origin: http://localhost", b"Idempotency-Key: k"])
+def test_two_of_what_there_is_one_of_are_refused(real: Api, field: bytes) -> None:
+    for other in (field, field[:-1] + b"y", field.lower(), field.upper()):
+        answer = asked(real.url, GET + field + b"\r\n" + other + b"\r\nConnection: close\r\n\r\n")
+        assert (answer.status, answer.code) == (400, "bad_input"), other
+
+
+def test_one_host_and_no_other_number(real: Api) -> None:
+    for hosts, status in ((b"Host: localhost\r\n", 200), (b"Host: localhost\r\n" * 2, 400), (b"", 400)):
+        said = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + hosts + b"\r\n"
+        assert asked(real.url, said).status == status, hosts
+    assert asked(real.url, b"GET /healthz HTTP/1.0\r\n\r\n").status == 200
+    for path in ("/sign-in", "/"):
+        doubled = f"GET {path} HTTP/1.1\r\nConnection: close\r\n" + "Host: localhost\r\n" * 2 + "\r\n"
+        assert asked(real.url, doubled.encode()).status == 400
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "identity, gzip", "GZIP", "x"])
+def test_a_body_that_is_coded_is_refused(real: Api, coding: str) -> None:
+    for media in ("application/json", "text/plain"):
+        headers = {"content-encoding": coding, "content-type": media}
+        answer = real("POST", JOBS, content=b'{"body": 7}', headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (415, "wrong_coding")
+        assert answer.headers["accept-encoding"] == "identity"
+    two = b"Content-Encoding: gzip\r\nContent-Encoding: identity\r\n"
+    assert asked(real.url, chunked(real, head=two)).status == 415
+    plain = {"content-encoding": "Identity", "content-type": "application/json"}
+    assert real("POST", JOBS, content=b'{"body": 7}', headers=plain).status_code == 201
+
+
+def test_what_follows_a_body_has_an_end(real: Api) -> None:
+    line = line_to(real.url)
+    head, _, _ = chunked(real).partition(b"0\r\n\r\n")
+    line.sendall(head + b"0\r\nx: ")
+    try:
+        for _ in range(1000):
+            line.sendall(b"x" * 65536)
+    except OSError:
+        pass
+    else:
+        pytest.fail("64 MB of one field were read")
+    line.close()
+
+
+# ── how long it takes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Limits that a test can wait for."""
+
+    def limit(**limits: float) -> None:
+        for name, seconds in limits.items():
+            place = next(one for one in (protocol, exchange, asking, serving) if hasattr(one, name))
+            monkeypatch.setattr(place, name, seconds)
+
+    return limit
+
+
+def drip(line: socket.socket, piece: bytes) -> Answer:
+    """The answer to somebody who never stops, and never says all."""
+    line.settimeout(0.05)
+    said = b""
+    while True:
+        try:
+            line.sendall(piece)
+            some = line.recv(65536)
+        except TimeoutError:
+            continue
+        except OSError:
+            some = b""
+        said += some
+        if not some:
+            line.close()
+            return Answer(said)
+
+
+def test_a_head_that_grows_byte_by_byte_is_given_up(real: Api, soon: Callable[..., None]) -> None:
+    soon(HEAD_S=0.3)
+    line = line_to(real.url)
+    line.sendall(GET + b"x: ")
+    answer = drip(line, b"x")
+    assert (answer.status, answer.code) == (408, "too_slow")
+
+
+def test_who_never_says_anything_is_closed(real: Api, soon: Callable[..., None]) -> None:
+    soon(HEAD_S=0.1)
+    assert rest_of(line_to(real.url)) == b""
+
+
+def test_line_ends_between_two_requests_keep_no_connection(real: Api, soon: Callable[..., None]) -> None:
+    soon(HEAD_S=0.3)
+    line = line_to(real.url)
+    line.sendall(GET + b"\r\n")
+    assert line.recv(65536).startswith(b"HTTP/1.1 200")
+    drip(line, b"\r\n")
+
+
+def test_a_second_head_has_its_time_too(real: Api, soon: Callable[..., None]) -> None:
+    """It began in the packet in which the first request ended."""
+    soon(HEAD_S=0.3)
+    line = line_to(real.url)
+    line.sendall(GET + b"\r\n" + GET)
+    assert [part[:4] for part in rest_of(line).split(b"HTTP/1.1 ")] == [b"", b"200 ", b"408 "]
+
+
+def test_a_connection_is_kept_for_its_time_between_two_requests(valkey_url: str, soon: Callable[..., None]) -> None:
+    soon(KEPT_S=0.2)
+    with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as running:
+        line = line_to(running.url)
+        for _ in range(2):
+            line.sendall(GET + b"\r\n")
+            assert line.recv(65536).startswith(b"HTTP/1.1 200")
+        assert rest_of(line) == b""
+
+
+def test_whoever_waits_for_a_job_has_all_the_time(served: Served, real: Api, soon: Callable[..., None]) -> None:
+    """Also when the next request has begun meanwhile."""
+    soon(HEAD_S=0.1, REST_S=0.1)
+    body = b'{"wait": 30}'
+    place = f"POST /v1/topics/orders/pop?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n"
+    with line_to(real.url) as line, line_to(real.url) as stream:
+        stream.sendall(f"GET /v1/events?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert b"200" in stream.recv(65536)
+        line.sendall(f"{place}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"GET /heal")
+        until(lambda: served.door.held >= 2)
+        assert rest_of(line_to(real.url)) == b""  # as long as a head has
+        assert rest_of(line_to(real.url)) == b""
+        real.post(JOBS, {"body": "tea"}, 201)
+        assert [part[:4] for part in rest_of(line).split(b"HTTP/1.1 ")] == [b"", b"200 ", b"408 "]
+        assert b"event: stats" in stream.recv(65536)
+
+
+@pytest.mark.parametrize("field", [b"Content-Length: 1000000\r\n", b"Transfer-Encoding: chunked\r\n"])
+def test_a_body_that_drips_is_given_up(real: Api, soon: Callable[..., None], field: bytes) -> None:
+    soon(BODY_S=0.4)
+    line = line_to(real.url)
+    place = f"POST {JOBS}?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+    line.sendall(place.encode() + field + b"\r\n")
+    answer = drip(line, b"1\r\nx\r\n" if b"chunked" in field else b"x")
+    assert (answer.status, answer.code) == (408, "too_slow")
+
+
+def test_what_is_left_of_a_refused_body_has_its_time(real: Api, soon: Callable[..., None]) -> None:
+    soon(REST_S=0.3)
+    line = line_to(real.url)
+    line.sendall(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
+    assert drip(line, b"x").status == 404
+
+
+def test_what_is_left_may_come_and_the_next_request_is_answered(real: Api) -> None:
+    with line_to(real.url) as line:
+        line.sendall(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+        assert line.recv(65536).startswith(b"HTTP/1.1 404")
+        line.sendall(b"x" * 1000 + GET + b"\r\n")
+        assert line.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+# ── the page that asks for a token ───────────────────────────────────────────────────────────────────────────────────
+
+FORM = (
+    b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\nConnection: close\r\n"
+    b"Content-Type: application/x-www-form-urlencoded\r\n"
+)
+
+
+def test_a_form_that_drips_is_given_up(guarded: Served, soon: Callable[..., None]) -> None:
+    soon(FORM_S=0.4)
+    line = line_to(guarded.url)
+    line.sendall(FORM + b"Content-Length: 1000\r\n\r\n")
+    assert drip(line, b"x").status == 408
+
+
+def test_a_form_is_no_longer_than_a_token_and_not_coded(guarded: Served) -> None:
+    long = b"token=" + b"x" * 5000
+    assert asked(guarded.url, FORM + b"Content-Length: %d\r\n\r\n" % len(long) + long).status == 413
+    coded = b"Content-Encoding: gzip\r\nContent-Length: 7\r\n\r\ntoken=x"
+    assert asked(guarded.url, FORM + coded).status == 415
+    assert asked(guarded.url, FORM + b"Content-Length: 7\r\n\r\ntoken=x").status == 403
+
+
+def test_who_goes_in_the_middle_of_a_form_leaves_no_trace(guarded: Served, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(5):
+        line = line_to(guarded.url)
+        line.sendall(FORM + b"Content-Length: 1000\r\n\r\ntoken=")
+        until(lambda: guarded.call(requests, guarded))
+        line.close()
+        until(lambda: not guarded.call(requests, guarded))
+    assert caplog.records == []
+
+
+def requests(served: Served) -> int:
+    """How many requests are being answered."""
+    import asyncio
+
+    return sum("run_asgi" in repr(task) for task in asyncio.all_tasks(served.loop))
+
+
+# ── how many there are ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.slow
+def test_more_connections_than_files_are_told_so_and_health_is_answered(start: Start) -> None:  # noqa: F811
+    running = start("--namespace", "crowd", files=200)
+    url = running.url
+    with ExitStack() as stack:
+        silent = [stack.enter_context(line_to(url)) for _ in range(300)]
+        for _ in range(3):
+            answer = asked(url, GET + b"\r\n")
+            assert (answer.status, answer.code) == (503, "too_many_connections")
+            assert b"retry-after: 1" in answer.head
+            assert b"connection: close" in answer.head
+            assert asked(url, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200
+            assert asked(url, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200
+        for line in silent:
+            line.settimeout(60)
+            while line.recv(65536):
+                pass
+    assert asked(url, GET + b"Connection: close\r\n\r\n").status == 200
+    assert "Traceback" not in running.said
+    assert "Too many open files" not in running.said
