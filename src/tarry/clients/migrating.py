@@ -15,6 +15,7 @@ from tarry.verbs.jobs.face import TOPICS_OWN
 from tarry.verbs.jobs.leaving import Migrated, migrate, refuse_itself
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.shapes import NewJob
+from tarry.words import names
 from tarry.words.durations import MILLISECOND, as_datetime
 
 
@@ -54,6 +55,7 @@ def move_to_topic(
 
 def rehearse(desk: QueueDesk[Any], topic: RoutedVerbs[Any]) -> Flow[MovedOver]:
     """What ``move_to_topic`` would do now; changes nothing."""
+    names.refuse_dots(topic.desk.name, "topic")
     moved = aside = 0
     for claimed in (True, False):
         at, size = 0, 1

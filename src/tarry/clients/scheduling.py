@@ -20,7 +20,7 @@ from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import keeping, rhythms
 from tarry.verbs.schedules.keeping import Said
-from tarry.verbs.schedules.plans import Kept, Missed, Plan, id_of, missed_of
+from tarry.verbs.schedules.plans import Kept, Missed, Plan, id_of, missed_of, new_id_of
 from tarry.words.durations import Duration, as_datetime, as_timedelta, moment
 from tarry.words.keys import TopicKeys
 
@@ -110,7 +110,7 @@ def said(
     opts: options.Options,
 ) -> Said:
     """A schedule, checked. Raises ``BadInput``."""
-    id_of(id)
+    new_id_of(id)
     rhythm = rhythms.rhythm(every, cron, tz)
     if first is not None and cron is not None:
         raise BadInput("first: for every=; a cron expression says itself when it begins.")

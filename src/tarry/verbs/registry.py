@@ -8,6 +8,14 @@ from tarry.words.keys import topics_key
 
 
 def introduce(namespace: str, topic: str) -> Command[None]:
+    """Before anything new is put into a topic. Raises ``BadInput`` for names that nothing new has."""
+    names.refuse_dots(namespace, "namespace")
+    names.refuse_dots(topic, "topic")
+    return note(namespace, topic)
+
+
+def note(namespace: str, topic: str) -> Command[None]:
+    """A topic that is there."""
     return Command((b"SADD", topics_key(namespace), names.name(topic, "topic")), lambda _: None)
 
 

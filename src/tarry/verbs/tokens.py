@@ -22,6 +22,7 @@ import msgspec
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Command, Reply
 from tarry.idea.scripts import Script
+from tarry.words import names
 from tarry.words.durations import as_datetime
 from tarry.words.keys import tokens_key
 
@@ -91,6 +92,7 @@ def parts_of(text: str) -> tuple[str, str] | None:
 
 
 def keep(namespace: str, id: str, record: Record) -> Call[bool]:
+    names.refuse_dots(namespace, "namespace")
     return _keep(namespace, id, msgspec.json.encode(record))
 
 

@@ -3,6 +3,10 @@
 1–200 bytes of UTF-8 (article 001's topic is ``测试``) without control characters, ``{``, ``}`` or blanks
 at the ends: a name stands inside the hash tag of its keys, ``tarry:{namespace/topic}:due``.
 
+Nothing new is called ``.`` or ``..``: in a URL these mean a folder, and browsers resolve them, percent-encoded or not, before
+anything is sent, so that ``…/topics/orders/schedules/../pause`` would pause the topic. What has such a name from before can be
+named as ever.
+
 A default id is 19 characters: 7 that sort by the millisecond it was made (until 2109), then 72 random bits.
 """
 
@@ -16,6 +20,7 @@ from os import getpid
 from tarry.errors import BadInput
 
 LONGEST = 200
+DOTS = (".", "..")
 _NAME = re.compile(r"(?!\s)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
 _SORTED64 = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _RANDOM_BYTES = 9
@@ -32,6 +37,18 @@ def name(value: str, what: str) -> bytes:
         if _NAME.fullmatch(value) and len(raw) <= LONGEST:
             return raw
     raise BadInput(f"{what}: {_fault(value, what)}")
+
+
+def new(value: str, what: str) -> bytes:
+    """The same for something that may not be there yet."""
+    refuse_dots(value, what)
+    return name(value, what)
+
+
+def refuse_dots(value: str, what: str) -> None:
+    """Raises ``BadInput`` for what a URL takes for a folder."""
+    if value in DOTS:
+        raise BadInput(f"{what}: {value!r} means a folder in a URL; give another name.")
 
 
 def namespace(value: str) -> bytes:

@@ -13,6 +13,7 @@ from tarry.programs.cli.choosing import DryRun
 from tarry.programs.cli.register import verb
 from tarry.programs.cli.session import Session
 from tarry.programs.cli.topics import go_on, looked_through
+from tarry.verbs import registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +48,7 @@ def doctor(session: Session, dry_run: DryRun = False, most_jobs: Large = MOST_JO
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
-            client.engine.introduce(name)
+            client.engine.run(registry.note(client.namespace, name))
     well = True
     shown = client.engine.origin.address.shown
     servers = _servers(client)

@@ -11,8 +11,8 @@ import msgspec
 
 from tarry import __version__
 from tarry.clients.http.wire.lock_models import LockName
-from tarry.clients.http.wire.schedule_models import ScheduleName
-from tarry.clients.http.wire.words import Name
+from tarry.clients.http.wire.schedule_models import NewScheduleName, ScheduleName
+from tarry.clients.http.wire.words import Name, NewName
 from tarry.programs.service import problems
 from tarry.programs.service.problems import Problem
 from tarry.programs.service.table import Row
@@ -33,6 +33,9 @@ _KINDS: dict[str, Any] = {
     "schedule": ScheduleName,
     "lock": LockName,
 }
+
+
+_NEW: dict[str, Any] = {"topic": NewName, "queue": NewName, "schedule": NewScheduleName}
 
 
 def encoded(rows: Sequence[Row]) -> bytes:
@@ -86,7 +89,8 @@ def _operation(row: Row, schemas: dict[str, Any]) -> dict[str, Any]:
 def _places(row: Row) -> list[dict[str, Any]]:
     found = []
     for place in row.places:
-        schema = msgspec.json.schema(_KINDS.get(place, str))
+        kind = (_NEW if place in row.makes else _KINDS).get(place, str)
+        schema = msgspec.json.schema(kind)
         parameter = {"name": place, "in": "path", "required": True, "schema": schema}
         if place in row.example.path:
             parameter["example"] = row.example.path[place]

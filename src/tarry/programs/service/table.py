@@ -87,6 +87,8 @@ class Row:
     """It is asked by whatever method; the documents show this one."""
     refused: Callable[[Problem], Any] | None = None
     """What is answered, with 200, in the place of a problem: for clients that know no other status."""
+    makes: tuple[str, ...] = ()
+    """Which of the names in its path may be new, and so are neither ``.`` nor ``..``."""
     head: bool = True
     """A GET that changes nothing, and so answers HEAD too."""
     namespaced: bool = True

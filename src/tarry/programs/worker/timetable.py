@@ -25,7 +25,7 @@ from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import Task
 from tarry.verbs.jobs.options import TOPICS_OWN, Options, options
 from tarry.verbs.schedules import keeping, rhythms
-from tarry.verbs.schedules.plans import Missed, id_of, missed_of
+from tarry.verbs.schedules.plans import Missed, missed_of, new_id_of
 from tarry.words.durations import Duration
 
 P = ParamSpec("P")
@@ -114,7 +114,7 @@ class Timetable:
             if topic is not None and topic != task.topic_name:
                 raise BadInput(f"topic: the task {task.name} has {task.topic_name!r}; say it there.")
             planned = make(task, id or task.name, task.checked(args or {}))
-            id_of(planned.id)
+            new_id_of(planned.id)
             rhythms.rhythm(planned.every, planned.cron, planned.tz)
             if (task.topic_name, planned.id) in self.all_planned():
                 raise BadInput(f"schedule: {task.topic_name} has one named {planned.id!r} already; give id=.")

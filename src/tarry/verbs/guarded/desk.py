@@ -86,6 +86,9 @@ class GuardedDesk(Generic[T]):
 
     def encoded(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int, int]]:
         """Bodies, their flags and delays in µs. Raises ``BadInput``."""
+        if not self.article:
+            names.refuse_dots(self.name, "queue")
+            names.refuse_dots(self.keys.items.decode().removeprefix("tarry:{").partition("/")[0], "namespace")
         return [self._encoded(pair) for pair in (items.items() if isinstance(items, Mapping) else items)]
 
     def _encoded(self, pair: Any) -> tuple[bytes, int, int]:

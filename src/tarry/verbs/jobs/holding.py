@@ -9,6 +9,7 @@ from __future__ import annotations
 from tarry.errors import BadInput
 from tarry.idea.calls import Call, Flow, Reply, ask
 from tarry.idea.scripts import Script
+from tarry.words import names
 from tarry.words.durations import MILLISECOND, Duration, microseconds
 from tarry.words.keys import TopicKeys
 
@@ -45,6 +46,12 @@ def _walk(script: Script, keys: TopicKeys, args: tuple[bytes, ...], limit: int |
 
 def _step(reply: Reply) -> tuple[bytes, int]:
     return reply[0], reply[1]
+
+
+def new_holder_of(value: str) -> bytes:
+    """The same for who begins to take jobs."""
+    names.refuse_dots(value, "holder")
+    return holder_of(value)
 
 
 def holder_of(value: str) -> bytes:

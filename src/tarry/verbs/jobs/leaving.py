@@ -22,6 +22,7 @@ from tarry.verbs.jobs.parting import grouped, home_of
 from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import leaving as planning
+from tarry.words import names
 from tarry.words.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, with_arriving, with_departing
 
 DEPART = Script("leaving/depart", args=("limit", "word", "overtaken", "above"), keys=DEPARTING_PARTS)
@@ -174,5 +175,7 @@ def _schedules(
 
 
 def refuse_itself(same_server: bool, here: TopicDesk[Any], there: TopicDesk[Any]) -> None:
+    """Raises ``BadInput`` where nothing can move to."""
+    names.refuse_dots(there.name, "to")
     if same_server and here.keys == there.keys:
         raise BadInput("migrate: a topic cannot move into itself.")

@@ -24,6 +24,7 @@ from tarry.verbs.jobs import merging
 from tarry.verbs.jobs.face import TopicVerbs, refuse_one
 from tarry.verbs.jobs.shapes import Holding
 from tarry.verbs.jobs.topic import TopicDesk
+from tarry.words import names
 from tarry.words.keys import TopicKeys
 
 T = TypeVar("T")
@@ -110,6 +111,8 @@ class Partitions(Generic[T]):
     def _ask(self, *, stale: bool = False) -> Flow[int]:
         keys = self.desk.keys
         said = self._wanted or self._known.said.get(self.desk.name, 0)
+        if self.desk.name in names.DOTS:  # what is there is found, and nothing is made
+            said = 0
         args = b"%d" % said, b"%d" % stale
         answer = yield from ask(Call(FIND, (keys.meta, keys.jobs, keys.wake), args, int))
         found, name, wanted = abs(answer), self.desk.name, self._wanted

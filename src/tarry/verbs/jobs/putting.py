@@ -33,7 +33,7 @@ def add(
     if id is None:
         key, when, head = fresh or desk.ids.new(), NEW + opts.when, opts.head(flags, stored.NO_NONCE)
     else:
-        key, when, head = names.name(id, "id"), opts.mark + opts.when, opts.head(flags, desk.ids.nonce())
+        key, when, head = names.new(id, "id"), opts.mark + opts.when, opts.head(flags, desk.ids.nonce())
 
     def decode(reply: Reply) -> Added:
         return _added(key, reply[0], reply[1])
@@ -149,5 +149,5 @@ def _item(desk: TopicDesk[T], job: NewJob[T], opts: Options, fresh: bytes) -> tu
     latest = opts.latest if job.max_lateness is None else latest_of(job.max_lateness)
     id, mark, nonce = fresh, NEW, stored.NO_NONCE
     if job.id is not None:
-        id, mark, nonce = names.name(job.id, "id"), opts.mark, desk.ids.nonce()
+        id, mark, nonce = names.new(job.id, "id"), opts.mark, desk.ids.nonce()
     return id, mark + when, stored.pack_head(flags, ttr_ms, limit, nonce, headers, latest) + raw

@@ -242,6 +242,7 @@ class RoutedVerbs(Partitions[T]):
         max_lateness: Duration | None = AS_IT_IS,
     ) -> Operation[Defaults]:
         """Each partition keeps its share of the limits; what is said, and answered, is of the whole."""
+        names.refuse_dots(self.desk.name, "topic")
         given = ttr, max_attempts, keep, rate, burst, concurrency, max_lateness
         return self._way(lambda only: only.configure(*given), lambda parts: self._rule(parts, given))
 

@@ -16,6 +16,7 @@ from tarry.clients.http.wire.words import (
     Limit,
     Moment,
     Name,
+    NewName,
     Receipt,
     Span,
     Strict,
@@ -50,7 +51,7 @@ class OneOfMany(Options):
     body: AnyJson | UnsetType = UNSET
     body_base64: Base64 | None = None
     coded: bool = False
-    id: Name | None = None
+    id: NewName | None = None
 
 
 class Add(OneOfMany):
@@ -77,7 +78,7 @@ class AddQuery(Strict):
     ttr: Words | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
     max_lateness: Words | None = None
-    id: Name | None = None
+    id: NewName | None = None
     if_exists: IfExists = "error"
     durability: Durable = None
 

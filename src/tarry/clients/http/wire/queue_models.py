@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from tarry.clients.http.wire.words import Base64, Limit, Name, Span, Strict, Wait
+from tarry.clients.http.wire.words import Base64, Limit, Name, NewName, Span, Strict, Wait
 
 CodecName = Literal["kryo5", "river", "json", "string", "long", "bytes"]
 FormatName = Annotated[
@@ -112,6 +112,6 @@ class Aside(Strict):
 class MoveToTopic(QueueQuery, kw_only=True):
     """``limit``: about so many in one request; ``dry_run``: only how many would move."""
 
-    topic: Name
+    topic: NewName
     dry_run: bool = False
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

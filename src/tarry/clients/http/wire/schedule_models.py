@@ -6,14 +6,13 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.words import AnyJson, Attempts, Base64, Headers, Moment, Span, Strict, shaped
+from tarry.clients.http.wire.words import NO_DOTS, AnyJson, Attempts, Base64, Headers, Moment, Span, Strict, shaped
 from tarry.verbs.schedules.plans import Missed
 
-ScheduleName = Annotated[
-    str,
-    shaped(r"^[^\s\x00-\x1f\x7f-\x9f{}]+$", minLength=1, maxLength=160),
-    Meta(description="1 to 160 bytes of UTF-8"),
-]
+_NAME = r"[^\s\x00-\x1f\x7f-\x9f{}]+$"
+_BYTES = Meta(description="1 to 160 bytes of UTF-8")
+ScheduleName = Annotated[str, shaped("^" + _NAME, minLength=1, maxLength=160), _BYTES]
+NewScheduleName = Annotated[str, shaped(NO_DOTS + _NAME, minLength=1, maxLength=160), _BYTES]
 
 
 class PutSchedule(Strict):

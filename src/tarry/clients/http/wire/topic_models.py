@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.words import Attempts, Limit, Moment, Name, RateText, Span, Strict, WholeRate, Words
+from tarry.clients.http.wire.words import Attempts, Limit, Moment, NewName, RateText, Span, Strict, WholeRate, Words
 from tarry.verbs.jobs.shapes import State
 
 
@@ -65,6 +65,6 @@ class PutPartitions(Strict):
 class Migrate(Strict):
     """``to``: another topic of the namespace; ``limit``: about so many in one request; ``dry_run``: only how many would move."""
 
-    to: Name
+    to: NewName
     dry_run: bool = False
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

@@ -18,10 +18,14 @@ def shaped(pattern: str, **more: Any) -> Meta:
     return Meta(extra_json_schema={"pattern": pattern, **more})
 
 
+NO_DOTS = r"^(?!\.{1,2}$)"
 _NAME = r"^[^\s\x00-\x1f\x7f-\x9f{}]([^\x00-\x1f\x7f-\x9f{}\u2028\u2029]*[^\s\x00-\x1f\x7f-\x9f{}])?$"
 _NUMBER = r"\d{1,9}(\.\d{1,6})?"
 _WORDS = rf"^({_NUMBER}|({_NUMBER}(us|ms|s|m|h|d|w))+|PT{_NUMBER}S|P\d{{1,4}}D)$"
-Name = Annotated[str, shaped(_NAME, minLength=1, maxLength=200), Meta(description="1 to 200 bytes of UTF-8")]
+_BYTES = Meta(description="1 to 200 bytes of UTF-8")
+Name = Annotated[str, shaped(_NAME, minLength=1, maxLength=200), _BYTES]
+NewName = Annotated[str, shaped(NO_DOTS + _NAME[1:], minLength=1, maxLength=200), _BYTES]
+"""Of something that may not be there yet."""
 Seconds = Annotated[float, Meta(ge=0)]
 Words = Annotated[str, shaped(_WORDS), Meta(max_length=100)]
 Span = Annotated[

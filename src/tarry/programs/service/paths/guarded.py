@@ -48,6 +48,7 @@ def count_of(said: Any) -> int:
 @table.row(
     "POST",
     QUEUE + "/push",
+    makes=("queue",),
     may=PRODUCE,
     takes=guarded_models.PushItems,
     gives=queue_answers.Offered,

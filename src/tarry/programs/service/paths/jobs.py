@@ -17,7 +17,7 @@ from tarry.programs.service.replies import Answered, Plain
 from tarry.programs.service.sharing import waiting
 from tarry.programs.service.table import ANY, CONSUME, PRODUCE, Example, Table, one
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.holding import holder_of
+from tarry.verbs.jobs.holding import new_holder_of
 from tarry.verbs.jobs.shapes import Reservation
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ PATH = {"topic": "orders", "id": "7"}
 @table.row(
     "POST",
     JOBS,
+    makes=("topic",),
     may=PRODUCE,
     takes=models.Add,
     by_hand=True,
@@ -106,7 +107,7 @@ def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopi
     """The same topic in the name of whoever takes."""
     if holder is None:
         return topic
-    return AsyncTopic(topic.engine, topic.verbs.like(holder=holder_of(holder)))
+    return AsyncTopic(topic.engine, topic.verbs.like(holder=new_holder_of(holder)))
 
 
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ _HELD = [models.OneHeld(1800000000000000, "7")]
 @table.row(
     "POST",
     MANY + "/add",
+    makes=("topic",),
     may=PRODUCE,
     takes=models.AddMany,
     gives=answers.AddedJobs,

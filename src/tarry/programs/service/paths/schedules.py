@@ -63,6 +63,10 @@ async def get(x: Exchange) -> schedule_answers.ScheduleShown:
 @table.row(
     "PUT",
     SCHEDULE,
+    makes=(
+        "topic",
+        "schedule",
+    ),
     may=ADMIN,
     takes=schedule_models.PutSchedule,
     gives=schedule_answers.ScheduleShown,

@@ -166,6 +166,7 @@ async def defaults(x: Exchange) -> topic_answers.TopicDefaults:
 @table.row(
     "PATCH",
     TOPIC + "/defaults",
+    makes=("topic",),
     may=ADMIN,
     takes=topic_models.Configure,
     gives=topic_answers.TopicDefaults,
@@ -193,6 +194,7 @@ async def partitions(x: Exchange) -> topic_answers.PartitionsShown:
 @table.row(
     "PUT",
     TOPIC + "/partitions",
+    makes=("topic",),
     may=PRODUCE | CONSUME,
     takes=topic_models.PutPartitions,
     gives=topic_answers.PartitionsShown,
