@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from typing import Any
 
 import pytest
@@ -18,7 +20,11 @@ DAMAGED = {
     "the format only": lambda value: value[:1],
     "half a head": lambda value: value[: HEAD // 2],
     "all but a byte of the head": lambda value: value[: HEAD - 1],
+    "headers beyond its end": lambda value: value[: HEAD - 2] + b"\xff\xff" + value[HEAD:],
+    "a moment, and headers beyond its end": lambda value: value[:9] + b"@" + value[10 : HEAD + 4],
 }
+BAD_HEADERS = [b"?" * 12, b'{"trace":1}', b'["a", "b"]', b'{"a": "\xff"}', b"\xff" * 12, b"[" * 4000, b'{"a": "']
+BAD_MOMENTS = [struct.pack("<d", number) for number in (math.nan, math.inf, -math.inf, -1e300, 1e300, -1.0)]
 
 
 def counts(topic: Any) -> dict[str, int]:
@@ -40,6 +46,53 @@ def test_a_job_of_an_unknown_format_is_set_aside_and_the_rest_moves_on(topic: An
         with pytest.raises(BodyError):
             read()
     assert topic.delete("a") == "dead"
+
+
+def with_headers(value: bytes, headers: bytes) -> bytes:
+    """A record whose headers are others, which end where its body begins."""
+    (size,) = struct.unpack_from("<H", value, HEAD - 2)
+    return value[: HEAD - 2] + struct.pack("<H", len(headers)) + headers + value[HEAD + size :]
+
+
+@pytest.mark.parametrize("headers", BAD_HEADERS, ids=lambda raw: repr(raw[:12]))
+def test_damaged_headers_spoil_nothing_else(topic: Any, server: Any, headers: bytes) -> None:
+    topic.add_many([NewJob(n, id=n, headers={"trace": n}) for n in "abc"])
+    keys = topic.verbs.keys
+    server.hset(keys.jobs, "b", with_headers(server.hget(keys.jobs, "b"), headers))
+    assert [fault.partition(":")[0] for fault in topic.check().faults] == ["b"]
+    assert [job.id for job in topic.list()] == ["a", "b", "c"]
+    for jobs in (topic.get_many(list("abc")), topic.pop_many(3)):
+        assert [job.body for job in jobs] == ["a", "b", "c"], "bodies can be read"
+        assert [jobs[0].headers, jobs[2].headers] == [{"trace": "a"}, {"trace": "c"}]
+        with pytest.raises(BodyError, match="damaged"):
+            _ = jobs[1].headers
+    topic.finish_many(jobs)
+    assert topic.check().ok
+
+
+@pytest.mark.parametrize("moment", BAD_MOMENTS, ids=lambda raw: str(struct.unpack("<d", raw)[0]))
+def test_moments_that_are_none_raise_nowhere(topic: Any, server: Any, moment: bytes) -> None:
+    topic.add("tea", id="a", max_lateness="1h")
+    keys = topic.verbs.keys
+    value = server.hget(keys.jobs, "a")
+    server.hset(keys.jobs, "a", value[:1] + moment + value[9:HEAD] + moment + value[HEAD + 8 :])
+    assert topic.get("a").created is not None
+    assert topic.get("a").head.latest is not None
+    assert [job.body for job in topic.list()] == ["tea"]
+    topic.pop_many(10)
+    server.hset(keys.runs, "a", struct.pack("<II", 1, 0) + moment + moment + b"\0")
+    now = topic.get("a")
+    assert now.receipt is None or now.receipt > 0
+    assert now.first_failure is None or now.first_failure.year >= 1970
+
+
+def test_an_id_that_is_no_text_spoils_nothing_else(topic: Any, server: Any) -> None:
+    topic.add_many([NewJob(n, id=n) for n in "ab"])
+    keys = topic.verbs.keys
+    server.hset(keys.jobs, b"\xff\xfe", server.hget(keys.jobs, "a"))
+    server.zadd(keys.due, {b"\xff\xfe": 1})
+    assert len(topic.list()) == 3
+    assert {job.body for job in topic.pop_many(10)} == {"a", "b"}
 
 
 def test_a_pop_that_found_nothing_but_unknown_formats_looks_again(topic: Any, server: Any) -> None:

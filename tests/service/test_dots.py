@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import pytest
 
 import tarry
 from service.faces import Face
-from service.served import Api, Served
+from service.served import Api
 from service.speaking import Speaks
 from service.test_connections import asked
 from tarry.words import names
@@ -152,6 +151,7 @@ def test_what_is_there_is_taken_and_deleted_by_the_library(left: tarry.Client) -
         assert left.schedules.pause(topic, "..")
         assert left.schedules.delete(topic, "..")
     assert [item.value for item in left.guarded_queue("..").poll()] == ["tea"]
+    assert left.topic("..").configure().max_attempts
     left.topic("..").pause()
     left.topic("..").resume()
 

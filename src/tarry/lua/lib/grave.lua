@@ -12,7 +12,7 @@ end
 -- Why a record cannot be read: its format, or a flag in it, is a newer version's; or it is damaged.
 local function unreadable(value, flags)
   local format = string.byte(value) or FORMAT
-  if format == FORMAT and not flags then return 'damaged\nof its head ' .. #value .. ' bytes are left' end
+  if format == FORMAT and not flags then return 'damaged\nof its head and headers ' .. #value .. ' bytes are left' end
   local what = flags and format .. ' with flags ' .. flags or format
   return 'unknown format ' .. what .. '\nwritten by a newer version of tarry'
 end

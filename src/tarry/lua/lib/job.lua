@@ -14,6 +14,12 @@ local UNCONFIRMED = 4294967295  -- a run's limit: its last attempt, of which nob
 -- A flag that this version does not know is a newer version's: what follows may be something else.
 local function is_known(flags) return flags % HAS_LATEST <= RAW and flags < 2 * HAS_LATEST end
 
+-- Where the headers end and the body begins; beyond the record's end when it is damaged.
+local function headers_end(value, flags)
+  local low, high = string.byte(value, HEAD_SIZE - 1, HEAD_SIZE)
+  return HEAD_SIZE + (flags >= HAS_LATEST and 8 or 0) + low + 256 * high
+end
+
 local function nonce_of(value) return string.sub(value, NONCE_AT, NONCE_TO) end
 
 local function pack_run(attempt, limit, receipt, first, holder, fault)

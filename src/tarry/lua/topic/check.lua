@@ -2,15 +2,30 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, part, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through one part (jobs, runs, due, reserved, dead): is every job in exactly one place?
--- Answers the next cursor, how many were looked at, then a fault and an id for whatever is wrong.
+-- Answers the next cursor, how many were looked at, the headers of the jobs that have any, each with its id, and a fault and an
+-- id for whatever is wrong.
 -- include clock job
 
 local parts = {jobs = jobs, runs = runs, due = due, reserved = reserved, dead = dead}
 local step = redis.call((part == 'jobs' or part == 'runs') and 'HSCAN' or 'ZSCAN', parts[part], cursor, 'COUNT', limit)
-local answers = {step[1], #step[2] / 2}
+local faults, headers = {}, {}
 local function fault(what, id)
-  answers[#answers + 1] = what
-  answers[#answers + 1] = id
+  faults[#faults + 1] = what
+  faults[#faults + 1] = id
+end
+
+-- What can be seen of a record from here; whether headers can be read is seen by whoever asks.
+local function read(id, value)
+  if #value < HEAD_SIZE then return fault('no readable head', id) end
+  local _, _, flags = struct.unpack(HEAD, value)
+  if string.byte(value) ~= FORMAT or not is_known(flags) then return end  -- a newer version's: well, for those who know it
+  local last = headers_end(value, flags)
+  if last > #value then return fault('its headers do not end', id) end
+  local first = HEAD_SIZE + (flags >= HAS_LATEST and 8 or 0)
+  if last > first then
+    headers[#headers + 1] = id
+    headers[#headers + 1] = string.sub(value, first + 1, last)
+  end
 end
 
 for i = 1, #step[2], 2 do
@@ -22,11 +37,11 @@ for i = 1, #step[2], 2 do
     end
     if places == 0 then fault('in no place', id) end
     if places > 1 then fault('in more than one place', id) end
-    if #value < 28 then fault('no readable head', id) end
+    read(id, value)
   elseif redis.call('HEXISTS', jobs, id) == 0 then
     fault(part == 'runs' and 'handed out, but there is no job' or part .. ', but there is no job', id)
   elseif part == 'reserved' and redis.call('HEXISTS', runs, id) == 0 then
     fault('reserved, but nobody knows by whom', id)
   end
 end
-return answers
+return {step[1], #step[2] / 2, headers, unpack(faults)}

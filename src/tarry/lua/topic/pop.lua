@@ -71,6 +71,7 @@ local function hand(id, at, value, run, ends, notes)
   if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return set_aside(id, value) end
   local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
   if flags > RAW and not is_known(flags) then return set_aside(id, value, flags) end
+  if headers_end(value, flags) > #value then return set_aside(id, value) end
   if (limits or flags >= HAS_LATEST) and is_stale(id, at, flags, value, run) then return end
   local attempt, first, fault = 0, 0, ''
   if run then attempt, _, _, first, _, fault = unpack_run(run) end

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tarry.errors import BodyError
 from tarry.programs.dashboard import saying
 from tarry.verbs.jobs.pictures import Defaults, Stats
 from tarry.verbs.jobs.shapes import JobInfo
@@ -31,8 +33,11 @@ class Known:
 
     @property
     def limit(self) -> int | None:
-        """How many attempts it has."""
-        return self.job.max_attempts or self.defaults.max_attempts
+        """How many attempts it has, as far as it can be read."""
+        own = None
+        with suppress(BodyError):
+            own = self.job.max_attempts
+        return own or self.defaults.max_attempts
 
     @property
     def of(self) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from tarry.errors import BadInput
+from tarry.errors import BadInput, BodyError
 from tarry.idea.calls import Call, Command, Flow, Reply, ask
 from tarry.idea.scripts import Script
 from tarry.idea.together import together
+from tarry.verbs.jobs import stored
 from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Limited, Stats, Why
 from tarry.verbs.jobs.places import places_of
 from tarry.verbs.jobs.shapes import JobInfo, Page, State
@@ -28,7 +29,7 @@ STATS = Script("topic/stats", looks=True)
 HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), looks=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
-IN_NO_PLACE = b"in no place"
+IN_NO_PLACE, NO_HEADERS = b"in no place", b"headers that cannot be read"
 
 
 def get(desk: TopicDesk[T], ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:
@@ -190,15 +191,27 @@ def check(keys: TopicKeys) -> Flow[Check]:
         cursor = b"0"
         while True:
             args = (part.encode(), cursor, b"%d" % _STEP)
-            cursor, seen, *found = yield from ask(Call(CHECK, keys, args, list))
+            cursor, seen, headers, *found = yield from ask(Call(CHECK, keys, args, list))
             looked += seen
-            wrong = list(zip(*[iter(found)] * 2, strict=True))
+            wrong = [*_pairs(found), *((NO_HEADERS, id) for id, packed in _pairs(headers) if not _can_be_read(packed))]
             gone = yield from _leaving(keys, [id for what, id in wrong if what == IN_NO_PLACE])
             faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in gone]
             if cursor == b"0":
                 break
     away = yield from together(map(ask, on_the_way(keys)))
     return Check(looked, tuple(faults), *away)
+
+
+def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    return list(zip(*[iter(flat)] * 2, strict=True))
+
+
+def _can_be_read(headers: bytes) -> bool:
+    try:
+        stored.unpack_headers(headers)
+    except BodyError:
+        return False
+    return True
 
 
 def on_the_way(keys: TopicKeys) -> tuple[Command[int], Command[int]]:

@@ -242,8 +242,9 @@ class RoutedVerbs(Partitions[T]):
         max_lateness: Duration | None = AS_IT_IS,
     ) -> Operation[Defaults]:
         """Each partition keeps its share of the limits; what is said, and answered, is of the whole."""
-        names.refuse_dots(self.desk.name, "topic")
         given = ttr, max_attempts, keep, rate, burst, concurrency, max_lateness
+        if any(one != AS_IT_IS for one in given):  # else it only looks
+            names.refuse_dots(self.desk.name, "topic")
         return self._way(lambda only: only.configure(*given), lambda parts: self._rule(parts, given))
 
     def _rule(self, parts: Sequence[TopicVerbs[T]], given: tuple[Any, ...]) -> Flow[Defaults]:

@@ -98,7 +98,7 @@ class Stored(Generic[T]):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The small string map given to ``add``."""
+        """The small string map given to ``add``. Raises ``BodyError`` when it is damaged; the body may be well all the same."""
         return stored.unpack_headers(self.head.headers)
 
     @property
@@ -118,7 +118,7 @@ class HandedOut(Stored[T]):
 
     def __init__(self, topic: str, bodies: Bodies[T], receipt: int, now: int, raw: tuple[bytes, bytes, int, int, int]):
         id, value, self.attempt, self._due, self._ttr = raw
-        super().__init__(topic, bodies, id.decode(), value)
+        super().__init__(topic, bodies, id.decode("utf-8", "replace"), value)
         self.receipt = receipt
         self.settled = self.lost = False
         self._now = now
@@ -149,7 +149,7 @@ class JobInfo(Stored[T]):
 
     def __init__(self, topic: str, bodies: Bodies[T], raw: list[Any]) -> None:
         id, state, self._since, value, run = raw
-        super().__init__(topic, bodies, id.decode(), value)
+        super().__init__(topic, bodies, id.decode("utf-8", "replace"), value)
         self.state: State = state.decode()
         self._run = stored.unpack_run(run)
 

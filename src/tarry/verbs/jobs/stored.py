@@ -11,7 +11,6 @@ version does not know, or with a flag that it does not know, is set aside by it,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
 from struct import Struct
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ import msgspec
 
 from tarry.errors import BadInput, BodyError
 from tarry.verbs.codecs import JSON, RAW
+from tarry.words.durations import LAST_MOMENT_US
 
 FORMAT = 1
 NO_LIMIT = 2**32 - 1
@@ -38,6 +38,9 @@ _KNOWN_FLAGS = HAS_LATEST | JSON | RAW
 _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
+_NO_HEADERS = "headers: they are damaged. The body can be read without them; or delete the job."
+DAMAGED_HEADERS = b"\xff"
+"""What no reader takes for headers: of a job that came from a service, which could not read them."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -92,7 +95,11 @@ def pack_headers(headers: Mapping[str, str] | None) -> bytes:
 
 
 def unpack_headers(packed: bytes) -> dict[str, str]:
-    return _HEADERS.decode(packed) if packed else {}
+    """The headers; ``BodyError`` when they are damaged."""
+    try:
+        return _HEADERS.decode(packed) if packed else {}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BodyError(_NO_HEADERS) from None
 
 
 def unpack_head(value: bytes) -> Head:
@@ -104,7 +111,9 @@ def unpack_head(value: bytes) -> Head:
         raise BodyError(_UNREADABLE)
     latest, at = _latest(value, flags)
     body = at + size
-    return Head(int(created), flags & ~HAS_LATEST, ttr_ms, max_attempts, nonce, latest, value[at:body], value[body:])
+    if body > len(value):
+        raise BodyError(_UNREADABLE)
+    return Head(_whole(created), flags & ~HAS_LATEST, ttr_ms, max_attempts, nonce, latest, value[at:body], value[body:])
 
 
 def body_of(value: bytes) -> tuple[bytes, int]:
@@ -112,11 +121,14 @@ def body_of(value: bytes) -> tuple[bytes, int]:
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     flags, size = _BODY.unpack_from(value, _FLAGS_AT)
-    if flags <= RAW:
-        return value[_HEAD.size + size :], flags
-    if flags & ~_KNOWN_FLAGS:
+    body = _HEAD.size + size
+    if flags > RAW:
+        if flags & ~_KNOWN_FLAGS:
+            raise BodyError(_UNREADABLE)
+        body = _latest(value, flags)[1] + size
+    if body > len(value):
         raise BodyError(_UNREADABLE)
-    return value[_latest(value, flags)[1] + size :], flags & ~HAS_LATEST
+    return value[body:], flags & ~HAS_LATEST
 
 
 def _latest(value: bytes, flags: int) -> tuple[int | None, int]:
@@ -145,14 +157,12 @@ def unpack_run(run: bytes | None) -> Run:
 
 
 def _whole(number: float) -> int:
-    return int(number) if isfinite(number) else 0
+    """A number that can be a moment, a span or a receipt; of anything else 0."""
+    return int(number) if 0 <= number <= LAST_MOMENT_US else 0
 
 
-def record(
-    created: int, flags: int, ttr_ms: int, max_attempts: int, headers: Mapping[str, str] | None, body: bytes
-) -> bytes:
-    """A job's whole record, as a script would have written it: for jobs that come another way."""
-    packed = pack_headers(headers)
+def record(created: int, flags: int, ttr_ms: int, max_attempts: int, packed: bytes, body: bytes) -> bytes:
+    """A job's whole record, as a script would have written it: for jobs that come another way. ``packed``: its headers."""
     return _HEAD.pack(FORMAT, created, flags, ttr_ms, max_attempts, NO_NONCE, len(packed)) + packed + body
 
 

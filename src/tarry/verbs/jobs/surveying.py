@@ -82,7 +82,7 @@ def _causes(keys: TopicKeys, limit: int) -> Flow[Causes]:
 
 
 def _cause(reason: bytes, error: bytes, count: int, id: bytes, last: int, first: int) -> Cause:
-    return Cause(_text(reason), _text(error), count, id.decode(), as_datetime(last), as_datetime(first))
+    return Cause(_text(reason), _text(error), count, _text(id), as_datetime(last), as_datetime(first))
 
 
 def _text(said: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType, field
@@ -42,7 +43,7 @@ class Carried(Answer, kw_only=True):
     coded: bool = False
     content_type: str | None = None
     unreadable: str | None = None
-    """Why there is no body: the record is damaged, or of a newer tarry."""
+    """Why there is no body, or, where there is one, why there are no headers: the record is damaged, or of a newer tarry."""
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -134,7 +135,7 @@ def popped(job: HandedOut[Any]) -> PoppedJob:
 
 def shown(job: JobInfo[Any]) -> JobShown:
     said = _stored(job)
-    if "unreadable" not in said:
+    if "created" in said:  # else nothing can be read
         said |= {"max_attempts": job.max_attempts, "ttr_ms": None if job.ttr is None else ms(job.ttr)}
     return JobShown(
         **said,
@@ -157,7 +158,7 @@ def page(found: Page[Any]) -> JobPage:
 
 def _stored(job: Stored[Any]) -> dict[str, Any]:
     said = carried(job)
-    if "unreadable" not in said:
+    with suppress(BodyError):
         said["created"] = job.created
     return said
 

@@ -64,7 +64,11 @@ def _record(job: answers.Job, ttr_ms: float | None = None, max_attempts: int | N
     if job.created is None:
         return b""
     body, flag = _body(job)
-    return stored.record(moment(job.created), flag, round(ttr_ms or 0), max_attempts or 0, job.headers, body)
+    return stored.record(moment(job.created), flag, round(ttr_ms or 0), max_attempts or 0, _headers(job), body)
+
+
+def _headers(job: answers.Carried) -> bytes:
+    return stored.pack_headers(job.headers) if job.unreadable is None else stored.DAMAGED_HEADERS
 
 
 def _body(job: answers.Carried | guarded_answers.GuardedItem) -> tuple[bytes, int]:
@@ -175,10 +179,9 @@ def schedule(now: schedule_answers.ScheduleShown, bodies: Bodies[Any]) -> Schedu
 
 def _head_and_body(now: schedule_answers.ScheduleShown) -> bytes:
     """As they are stored; nothing, where the service could not read them."""
-    if now.unreadable is not None:
+    if now.body is UNSET and now.body_base64 is None:
         return b""
     body, flag = _body(now)
     latest = None if now.max_lateness_ms is None else round(now.max_lateness_ms * MILLISECOND)
     attempts = 0 if now.max_attempts is UNSET else stored.NO_LIMIT if now.max_attempts is None else now.max_attempts
-    headers = stored.pack_headers(now.headers)
-    return stored.pack_head(flag, round(now.ttr_ms or 0), attempts, stored.NO_NONCE, headers, latest) + body
+    return stored.pack_head(flag, round(now.ttr_ms or 0), attempts, stored.NO_NONCE, _headers(now), latest) + body

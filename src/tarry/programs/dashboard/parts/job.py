@@ -128,14 +128,14 @@ def dump(raw: bytes) -> str:
 def headers(job: JobInfo[Any] | Schedule) -> dict[str, str]:
     try:
         return job.headers
-    except (BodyError, msgspec.MsgspecError, UnicodeDecodeError):
+    except BodyError:
         return {}
 
 
 def _created(job: JobInfo[Any]) -> datetime | None:
     try:
         return job.created
-    except (BodyError, OverflowError):
+    except BodyError:
         return None
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tarry.clients.http.wire.bodies import Body
+from tarry.errors import BodyError
 from tarry.verbs.codecs import JSON
 
 if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
     from tarry.programs.service.exchange import Exchange
-    from tarry.verbs.jobs.shapes import JobInfo
+    from tarry.verbs.jobs.shapes import JobInfo, Stored
 
 
 async def topics(x: Exchange) -> list[AsyncTopic[Body]]:
@@ -52,7 +52,10 @@ def text_of(body: Body) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def header_number(headers: Mapping[str, str], name: str) -> int:
-    """A number that an add of the same dialect kept with the job; 0 for a job of another origin."""
-    text = headers.get(name, "")
+def header_number(job: Stored[Body], name: str) -> int:
+    """A number that an add of the same dialect kept with the job; 0 for a job of another origin, or with damaged headers."""
+    try:
+        text = job.headers.get(name, "")
+    except BodyError:
+        return 0
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0

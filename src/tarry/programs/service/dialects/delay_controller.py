@@ -127,7 +127,7 @@ def table_of(namespace: str) -> Table:
             return Plain(b"null", "application/json")
         job = jobs[0]
         message = None if job.body[0] == b"null" else by_id.text_of(job.body)
-        delay = by_id.header_number(job.headers, "delayTime")
+        delay = by_id.header_number(job, "delayTime")
         return ReservedJob(
             delay, _number(job.id), message, job.attempt - 1, "RESERVED", job.topic, round(job.ttr / _MS)
         )

@@ -101,7 +101,7 @@ async def get(x: Exchange, said: JobId) -> Reply:
     job = await by_id.get(x, _trimmed(said.id, NO_ID))
     if job is None:
         return Reply(0, DONE)
-    due = int(job.created.timestamp()) + by_id.header_number(job.headers, "delay")
+    due = int(job.created.timestamp()) + by_id.header_number(job, "delay")
     ttr = round(job.ttr.total_seconds()) if job.ttr is not None else 0
     data = {"topic": job.topic, "id": job.id, "delay": due, "ttr": ttr, "body": by_id.text_of(job.body)}
     return Reply(0, DONE, data)

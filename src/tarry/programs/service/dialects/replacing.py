@@ -108,6 +108,6 @@ async def _look(x: Exchange, id: str) -> list[Seen]:
 
 def _seen(topic: AsyncTopic[Body], job: JobInfo[Body]) -> Seen:
     try:
-        return Seen(topic, by_id.header_number(job.headers, TURN), job.head.nonce)
-    except (BodyError, msgspec.MsgspecError):
+        return Seen(topic, by_id.header_number(job, TURN), job.head.nonce)
+    except BodyError:
         return Seen(topic, -1, ANY_NONCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import msgspec
 
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.http.wire import answers, bodies, models
-from tarry.errors import BadInput
+from tarry.errors import BadInput, BodyError
 from tarry.programs.service import adding, keyed
 from tarry.programs.service.problems import UnknownJob, WrongMedia
 from tarry.programs.service.replies import Answered, Plain
@@ -22,6 +23,7 @@ from tarry.verbs.jobs.shapes import Reservation
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
+    from tarry.verbs.jobs.shapes import JobInfo
 
 table = Table("jobs")
 JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
@@ -29,6 +31,7 @@ _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)
 _JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"order": 7}'), "created": _DUE}
 _POPPED = answers.PoppedJob(**_JOB, receipt=1800000000000000, attempt=1, due=_DUE, lateness_ms=0.31, ttr_ms=60000)
+_FIELD = re.compile(r"[!-~\xa1-\xff]([\t -~\xa0-\xff]*[!-~\xa1-\xff])?")
 FOREIGN = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
 """A body is somebody else's: no browser may run it as if it came from here."""
 PATH = {"topic": "orders", "id": "7"}
@@ -193,8 +196,16 @@ async def body(x: Exchange) -> Answered:
     if job is None:
         raise UnknownJob
     raw, flag = job.body
-    media = "application/json" if flag == JSON else job.headers.get(bodies.MEDIA, "application/octet-stream")
-    return Answered(Plain(raw, media), headers=FOREIGN)
+    return Answered(Plain(raw, "application/json" if flag == JSON else _media_of(job)), headers=FOREIGN)
+
+
+def _media_of(job: JobInfo[bodies.Body]) -> str:
+    """The type that its header says, where that can be a header of HTTP."""
+    try:
+        said = job.headers.get(bodies.MEDIA, "")
+    except BodyError:
+        said = ""
+    return said if _FIELD.fullmatch(said) else "application/octet-stream"
 
 
 def was(state: Any) -> answers.Was:
