@@ -1,6 +1,6 @@
 """Several servers that belong together, for the tests: real ones, private, gone when the test is over.
 
-    sentinels()     a master, a replica and three Sentinels that fail over within two seconds
+    sentinels()     a master, a replica or more, and three Sentinels that fail over within two seconds
     big_cluster()   three masters, each with a replica
 
 The rules of ``servers.py`` hold: own folders, free ports, stopped by pid, and all data servers carry the mark of the
@@ -9,12 +9,16 @@ imaginary clock.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 import trustme
 
 import servers
@@ -93,7 +97,7 @@ def told(running: Running, *words: str) -> dict[str, str]:
 
 @dataclass
 class Sentinels:
-    """A master, a replica, and who watches them."""
+    """A master, its replicas, and who watches them."""
 
     data: list[Running]
     watchers: list[Running]
@@ -115,41 +119,92 @@ class Sentinels:
         return next(one for one in self.data if self.ways.port_of(one) == int(found[1]))  # type: ignore[arg-type]
 
     def until_replicated(self) -> None:
-        """The replica has what the master has."""
-        until("a replica that has everything", lambda: replicated(told(self.master(), "INFO", "replication")))
+        """The replicas have what the master has."""
+        others = len(self.data) - 1
+        until("replicas that have everything", lambda: replicated(told(self.master(), "INFO", "replication"), others))
+
+    @contextmanager
+    def switching(self, how: str = "") -> Iterator[Switch]:
+        """From the order to switch in good order until the last Sentinel has announced it."""
+        with ExitStack() as stack:
+            ears = [stack.enter_context(_ear(self.ways.port_of(one))) for one in self.watchers]
+            threads = ThreadPoolExecutor(len(ears))
+            stack.callback(threads.shutdown)
+            switch = Switch(self.master(), [threads.submit(_announced, ear) for ear in ears])
+            order = f"SENTINEL FAILOVER {MASTER} {how}".split()
+            until("a Sentinel that may switch", lambda: self.watchers[0].ask(*order) == b"OK")
+            yield switch
+            switch.until_announced()
+
+
+@dataclass
+class Switch:
+    """Who was master before, and when each of the Sentinels announced another, by ``time.monotonic``."""
+
+    old: Running
+    heard: list[Future[float]]
+
+    def until_announced(self) -> float:
+        """When the first of them did."""
+        return min(one.result() for one in self.heard)
+
+    @property
+    def announced(self) -> bool:
+        return all(one.done() for one in self.heard)
 
 
 @contextmanager
-def sentinels(binary: Path | None = None, options: tuple[str, ...] = (), ways: Plain = PLAIN) -> Iterator[Sentinels]:
+def _ear(port: int) -> Iterator[Any]:
+    with redis.Redis(port=port) as asked, asked.pubsub(ignore_subscribe_messages=True) as ear:
+        ear.subscribe("+switch-master")
+        ear.get_message(timeout=FORM_S)  # it is subscribed
+        yield ear
+
+
+def _announced(ear: Any) -> float:
+    for _ in wire.pauses(FORM_S):
+        if ear.get_message(timeout=0.05) is not None:
+            return time.monotonic()
+    pytest.fail(f"no Sentinel announced another master within {FORM_S:.0f} s")
+
+
+@contextmanager
+def sentinels(
+    binary: Path | None = None, options: tuple[str, ...] = (), ways: Plain = PLAIN, replicas: int = 1
+) -> Iterator[Sentinels]:
     binary = binary or servers.valkey_binary()
     with ExitStack() as stack:
-        ports = servers.free_ports(2)
+        ports = servers.free_ports(1 + replicas)
         mine = (*options, *AT_ONCE, *ways.options(ports[0]))
         master = stack.enter_context(servers.server(binary, port=ports[0], options=mine))
-        follow = ("--replicaof", f"127.0.0.1 {ways.port_of(master)}")
-        its = (*options, *AT_ONCE, *ways.options(ports[1]), *follow)
-        replica = stack.enter_context(servers.server(binary, port=ports[1], options=its))
+        data = [master]
+        for port in ports[1:]:
+            its = (*options, *AT_ONCE, *ways.options(port), "--replicaof", f"127.0.0.1 {ways.port_of(master)}")
+            data.append(stack.enter_context(servers.server(binary, port=port, options=its)))
         watchers = [
             stack.enter_context(_watcher(binary, port, ways.port_of(master), ways)) for port in servers.free_ports(3)
         ]
-        made = Sentinels([master, replica], watchers, ways)
+        made = Sentinels(data, watchers, ways)
         made.until_replicated()
         for watcher in watchers:
-            until("Sentinels that know each other", lambda watcher=watcher: _knows(watcher))  # type: ignore[misc]
+            until("Sentinels that know each other", lambda watcher=watcher: _knows(watcher, replicas))  # type: ignore[misc]
         yield made
 
 
-def replicated(row: dict[str, str]) -> bool:
-    words = dict(word.split("=", 1) for word in row.get("slave0", "").split(",") if "=" in word)
-    return words.get("state") == "online" and words.get("offset") == row["master_repl_offset"]
+def replicated(row: dict[str, str], by: int = 1) -> bool:
+    """Whether so many replicas have all that a master has, as it says."""
+    said = [
+        dict(word.split("=", 1) for word in row.get(f"slave{at}", "").split(",") if "=" in word) for at in range(by)
+    ]
+    return all(one.get("state") == "online" and one.get("offset") == row["master_repl_offset"] for one in said)
 
 
-def _knows(watcher: Running) -> bool:
+def _knows(watcher: Running, replicas: int) -> bool:
     row = watcher.ask("SENTINEL", "MASTER", MASTER)
     assert isinstance(row, list)
     words = [word.decode() for word in row if isinstance(word, bytes)]
     found = dict(zip(words[::2], words[1::2], strict=False))
-    return found.get("num-other-sentinels") == "2" and found.get("num-slaves") == "1"
+    return found.get("num-other-sentinels") == "2" and found.get("num-slaves") == str(replicas)
 
 
 @contextmanager

@@ -283,7 +283,8 @@ def test_who_finds_a_replica_in_the_place_of_its_master_looks_for_the_master(
     async def story(world: World) -> None:
         await world.client.topic("orders").add(1)
         runner: Any = world.client.plain.engine.runner
-        runner._topology._master = runner._topology._master.replace(str(port_of(master)), str(port_of(replica)))
+        heard = runner._topology._sentinels
+        heard.master = heard.master.replace(str(port_of(master)), str(port_of(replica)))
         asked: Command[int] = Command((b"SADD", f"tarry:{name}:seen".encode(), b"1"), int)
 
         async def mastered() -> bool:

@@ -12,13 +12,27 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import redis.exceptions as driver
 
 from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
-from tarry.links.blocking import ARRIVED_S, READ_ONLY, Replies, T, Words, closing, pack, sound
+from tarry.links.blocking import (
+    ARRIVED_S,
+    READ_ONLY,
+    ROLE,
+    Alive,
+    Guard,
+    Replies,
+    T,
+    Words,
+    closing,
+    judge_role,
+    pack,
+    sound,
+)
 from tarry.links.budget import Permit
 from tarry.links.faults import CLOSED, TROUBLES, Fault, Lost, meaning
 from tarry.links.waiting import WAIT_S
@@ -27,9 +41,11 @@ from tarry.links.waiting import WAIT_S
 class Server:
     """One server, by its URL, in one event loop."""
 
-    def __init__(self, url: str, longest_s: float = math.inf, *, of_a_replica: bool = False) -> None:
+    def __init__(
+        self, url: str, longest_s: float = math.inf, *, of_a_replica: bool = False, guard: Guard | None = None
+    ) -> None:
         """``longest_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
-        that he only reads."""
+        that he only reads. ``guard`` is asked about each connection."""
         self.forbidden: frozenset[bytes] = frozenset()
         """Commands that the user of the URL may not run, as far as anybody told."""
         self.confirms: set[bytes] = set()
@@ -39,6 +55,13 @@ class Server:
         self._connection: Any = None
         self._sending = asyncio.Lock()
         self._reading = asyncio.Lock()
+        self._all: Alive[Any] = Alive()
+        self._loop = asyncio.get_running_loop()
+        self._dropping: asyncio.Task[None] | None = None
+        self._guard = guard
+        self.url = url
+        if guard is not None:
+            guard.watch(self)
 
     async def exchange(self, commands: Sequence[Words]) -> Replies:
         """Sends commands and reads their replies. Raises a ``Fault`` when there is no answer at all; where an answer
@@ -94,16 +117,25 @@ class Server:
             raise self._meaning(error) from error
 
     async def _talk(self, connection: Any, commands: Sequence[Words]) -> Replies:
+        return sound(await self._asked(connection, commands))
+
+    async def _asked(self, connection: Any, commands: Sequence[Words]) -> Replies:
         async with asyncio.timeout(self.answer_s):
             await send(connection, commands)
-            return sound([await _read(connection) for _ in commands])
+            return [await _read(connection) for _ in commands]
 
     async def connect(self, *, told: bool = False) -> Any:
         """A connection of one's own; ``told``: on which the server says something by itself, as lists."""
         connection = self._class(**(self._arguments | {"protocol": 3} if told else self._arguments))
         try:
+            if self._guard is not None:
+                await asyncio.to_thread(self._guard.confirm, self.url, self.answer_s)
             async with asyncio.timeout(self.answer_s):
                 await connection.connect()
+                if self._guard is not None:
+                    self._all.add(connection)
+                    judge_role(await self._asked(connection, ROLE))
+                    self._guard.keep(self.url)
                 if self._only_reads:
                     await self._talk(connection, [READ_ONLY])
             if told:
@@ -114,6 +146,19 @@ class Server:
                 raise
             raise self._meaning(error) from error
         return connection
+
+    def drop_all(self) -> None:
+        """From any thread: whoever waits for an answer is told that there will be none."""
+        with suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._abort)
+
+    def _abort(self) -> None:
+        for connection in self._all.all():
+            if connection._writer is not None:
+                connection._writer.transport.abort()
+        if self._connection is not None:
+            self._dropping = asyncio.ensure_future(self._drop(self._connection))
+            self._connection = None  # nobody sends on it from now on
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -7,18 +7,20 @@ takes all the free ones with it: after a restart they are as dead as it is.
 from __future__ import annotations
 
 import math
+import socket
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+from weakref import ref
 
 import redis.exceptions as driver
 from hiredis import pack_command as _pack
 
 from tarry.idea.calls import Transaction
 from tarry.links.address import connection_class
-from tarry.links.faults import TROUBLES, Fault, Lost, meaning
+from tarry.links.faults import TROUBLES, Fault, Later, Lost, Replica, meaning
 
 T = TypeVar("T")
 Words = tuple[bytes, ...]
@@ -38,14 +40,69 @@ def pack(words: Words) -> bytes:
     return packed
 
 
+class Drops(Protocol):
+    """A server whose connections can all be dropped."""
+
+    url: str
+
+    def drop_all(self) -> None:
+        """From any thread: whoever waits for an answer is told that there will be none."""
+
+
+class Guard(Protocol):
+    """Knows whether a server is the master. Both raise a ``Fault`` if it is not."""
+
+    def watch(self, server: Drops) -> None: ...
+
+    def confirm(self, url: str, within_s: float) -> None:
+        """Before a connection is made; blocks."""
+
+    def keep(self, url: str) -> None:
+        """When it is made."""
+
+
+class Alive(Generic[T]):
+    """Those that are still there, of all that were added. Thread-safe, also where the collector takes one away."""
+
+    def __init__(self) -> None:
+        self._refs: dict[int, ref[T]] = {}
+
+    def add(self, one: T) -> None:
+        refs, key = self._refs, id(one)
+        refs[key] = ref(one, lambda _: refs.pop(key, None))
+
+    def all(self) -> list[T]:
+        return [one for each in self._refs.copy().values() if (one := each()) is not None]
+
+
+ROLE = ((b"ROLE",), (b"INFO", b"replication"))
+"""The latter for users who may not ask the first."""
+
+
+def judge_role(replies: Replies) -> None:
+    """Raises a ``Fault`` unless the server calls itself a master; who may not ask takes it as it is."""
+    role, info = replies
+    for reply in replies:
+        if isinstance(reply, (Lost, Later)):
+            raise reply
+    if (isinstance(role, list) and role[0] != b"master") or (isinstance(info, bytes) and b"role:master" not in info):
+        raise Replica("it is a replica; its master is awaited")
+
+
 class Server:
     """One server, by its URL."""
 
     def __init__(
-        self, url: str, longest_s: float = math.inf, *, of_a_replica: bool = False, named: bool = True
+        self,
+        url: str,
+        longest_s: float = math.inf,
+        *,
+        of_a_replica: bool = False,
+        named: bool = True,
+        guard: Guard | None = None,
     ) -> None:
         """``longest_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
-        that he only reads. ``named``: it is told whose connections they are."""
+        that he only reads. ``named``: it is told whose connections they are. ``guard`` is asked about each connection."""
         self.forbidden: frozenset[bytes] = frozenset()
         """Commands that the user of the URL may not run, as far as anybody told."""
         self.confirms: set[bytes] = set()
@@ -55,12 +112,16 @@ class Server:
         )
         self._only_reads = of_a_replica
         self._free: deque[Any] = deque()
-        self._url = url
+        self._all: Alive[Any] = Alive()
+        self._guard = guard
+        self.url = url
+        if guard is not None:
+            guard.watch(self)
 
     @cached_property
     def unhurried(self) -> Server:
         """The same for what blocks its connection for a while: with all the time that an answer may take."""
-        return Server(self._url)
+        return Server(self.url, guard=self._guard)
 
     def exchange(
         self,
@@ -143,17 +204,33 @@ class Server:
             other |= {"socket_timeout": within_s, "socket_connect_timeout": within_s}
         connection = self._class(**self._arguments | other)
         try:
+            if self._guard is not None:
+                self._guard.confirm(self.url, self.answer_s if within_s is None else within_s)
             connection.connect()
+            if self._guard is not None:
+                self._all.add(connection)
+                judge_role(_asked(connection, ROLE))
+                self._guard.keep(self.url)
             if self._only_reads:
                 _talk(connection, [READ_ONLY])
             if told:
                 connection._parser.set_invalidation_push_handler(_as_it_is)
         except (*TROUBLES, UnicodeError) as error:  # UnicodeError: a host that cannot be one
+            connection.disconnect()
             raise meaning(error, database=self._arguments.get("db", 0)) from error
         except BaseException:
             connection.disconnect()
             raise
         return connection
+
+    def drop_all(self) -> None:
+        """From any thread: whoever waits for an answer is told that there will be none."""
+        for connection in self._all.all():
+            its = connection._sock
+            if its is not None:
+                with suppress(OSError):
+                    socket.socket.shutdown(its, socket.SHUT_RDWR)  # not TLS's own, which others use at the moment
+        self.close()
 
     def close(self) -> None:
         with suppress(IndexError):  # other threads take from it too
@@ -164,7 +241,7 @@ class Server:
 
     def forget(self) -> None:
         """After a fork: the connections are the parent's; leave them alone."""
-        self._free = deque()
+        self._free, self._all = deque(), Alive()
         vars(self).pop("unhurried", None)
 
     def _take(self) -> Any:
@@ -191,9 +268,12 @@ def closing(words: Sequence[Words]) -> Sequence[Words]:
 
 def _talk(connection: Any, commands: Sequence[Words]) -> Replies:
     """Raises whatever is no answer, and an answer that is an error."""
+    return sound(_asked(connection, commands))
+
+
+def _asked(connection: Any, commands: Sequence[Words]) -> Replies:
     connection.send_packed_command(list(map(pack, commands)), check_health=False)
-    replies = [_read(connection) for _ in commands]
-    return sound(replies)
+    return [_read(connection) for _ in commands]
 
 
 def sound(replies: Replies) -> Replies:

@@ -19,7 +19,7 @@ from redis.crc import key_slot
 from tarry.errors import TarryError
 from tarry.links.address import Address
 from tarry.links.faults import Fault, Later
-from tarry.links.topology import all_of, by_sentinels, replicas, slots
+from tarry.links.topology import all_of, replicas, slots
 
 AGAIN_S = 5.0
 """How long it is believed which replicas there are, and that one of them follows its master."""
@@ -50,7 +50,7 @@ class Replicas:
             if self._address.kind == "cluster":
                 self._slots = slots(self._address.url, within_s, all_of(self._slots))
             else:
-                self._all = tuple(by_sentinels(self._address.url, replicas, within_s))
+                self._all = tuple(replicas(self._address.url, within_s))
         except (Fault, TarryError):  # the master is asked, and says what is wrong
             self._slots, self._all = [], ()
 

@@ -8,23 +8,28 @@ names, and then those that are known from the last map. Everything here blocks; 
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+from weakref import WeakValueDictionary
 
 from redis.crc import key_slot
 
-from tarry.errors import BadInput, ServerUnfit
+from tarry.errors import BadInput, ServerUnfit, TarryError
 from tarry.idea.patience import FIRST
 from tarry.links.address import FOR_SENTINELS, SENTINEL_PORT, Address
-from tarry.links.blocking import Server, sound
+from tarry.links.blocking import Alive, Drops, Server, sound
 from tarry.links.embedded.share import Share, join
 from tarry.links.faults import (
     ONE_DATABASE,
     WRONG_USER,
+    Elsewhere,
     Fault,
     Later,
     Lost,
@@ -34,13 +39,11 @@ from tarry.links.faults import (
     Unnamed,
     of_tls,
 )
+from tarry.links.sentinels import LOOK_S, Named, Sentinels
 
 T = TypeVar("T")
 DEFAULT_PORT = 6379
 SLOTS = 16384
-LOOK_S = 2.0
-"""How long one Sentinel, or one node, may take to say where the others are; then the next is asked."""
-
 slot_of = lru_cache(maxsize=4096)(key_slot)
 """A topic's calls all name the same key: its slot is found once."""
 
@@ -57,7 +60,8 @@ class Topology:
         self._share: Share | None = None
         self._nodes: list[str] = []
         self._known: list[str] = []
-        self._master = ""
+        self._sentinels: Sentinels | None = None
+        self._servers: Alive[Drops] = Alive()
 
     def open(self, within_s: float) -> None:
         """Finds the servers within a time, or starts the embedded one. Raises a ``Fault`` while there is nobody to ask."""
@@ -82,6 +86,10 @@ class Topology:
         if self._nodes:
             return self._nodes[slot_of(key)]
         return self._master or self.address.url
+
+    @property
+    def _master(self) -> str:
+        return "" if self._sentinels is None else self._sentinels.master
 
     def shown_of(self, url: str) -> str:
         """One of the servers, as it may be shown."""
@@ -108,7 +116,9 @@ class Topology:
                 self._nodes = [nodes[0] for nodes in found]
                 self._known = all_of(found)
             elif self.address.kind == "sentinel":
-                self._master = by_sentinels(self.address.url, _master, within_s)[0]
+                self._sentinels = self._sentinels or _sentinels_of(self.address.url)
+                self._sentinels.join(self)
+                self._sentinels.look(within_s)
         except Lost as fault:
             if self._nodes or self._master:
                 raise
@@ -117,6 +127,83 @@ class Topology:
     def close(self) -> None:
         if self._share is not None:
             self._share.close()
+        if self._sentinels is not None:
+            self._sentinels.leave(self)
+
+    # ── behind Sentinels: who is still the master ────────────────────────────────────────────────────────────────────
+
+    @property
+    def sure(self) -> bool:
+        """Whether verbs may use the connections that there are: it was heard a moment ago who is master."""
+        return self._sentinels is None or self._sentinels.sure
+
+    def make_sure(self, within_s: float) -> None:
+        """Hears it, in this process, if there is anybody to say it; blocks for a time at most."""
+        if self._sentinels is not None:
+            self._sentinels.join(self)
+            if not self._sentinels.sure:
+                with suppress(Fault, TarryError):  # connections that there are stay in use; no new one is made
+                    self._sentinels.look(within_s)
+
+    @property
+    def guard(self) -> Topology | None:
+        """Who is asked about every connection to a server."""
+        return None if self._sentinels is None else self
+
+    def watch(self, server: Drops) -> None:
+        """From now on the server drops its connections as soon as it is no longer the master."""
+        self._servers.add(server)
+
+    def confirm(self, url: str, within_s: float) -> None:
+        """Before a connection is made: raises a ``Fault`` unless the Sentinels say that this is the master. Blocks."""
+        assert self._sentinels is not None
+        self._sentinels.join(self)
+        self._sentinels.look(min(within_s, LOOK_S + FIRST))
+        self.keep(url)
+
+    def keep(self, url: str) -> None:
+        """Raises a ``Fault`` when another has been named meanwhile."""
+        if self._master != url:
+            raise Elsewhere(f"the Sentinels name {self.shown_of(self._master)} as the master now")
+
+    def switched(self) -> None:
+        """Another is the master: nobody has a connection to the old one any more."""
+        for server in self._servers.all():
+            if server.url != self._master:
+                server.drop_all()
+
+
+_watched: WeakValueDictionary[str, Sentinels] = WeakValueDictionary()
+_watching = threading.Lock()
+
+
+def _sentinels_of(url: str) -> Sentinels:
+    """Those that a URL names, once in a process."""
+    with _watching:
+        found = _watched.get(url)
+        if found is None:
+            urls, name, master = _told_by(url)
+            found = _watched[url] = Sentinels(
+                name, urls, lambda rows: _master(rows, name, master), _judged_of_sentinels
+            )
+        return found
+
+
+def _begin_anew() -> None:
+    """In a forked process."""
+    global _watching
+    _watching = threading.Lock()
+    for sentinels in list(_watched.values()):
+        sentinels.begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)
+
+
+def _judged_of_sentinels(faults: Sequence[Fault]) -> Exception:
+    found = _judged(faults)
+    return ServerUnfit(REFUSED_BY_SENTINELS) if str(found) == WRONG_USER else found
 
 
 def slots(url: str, within_s: float, known: Sequence[str] = ()) -> list[tuple[str, ...]]:
@@ -150,59 +237,41 @@ Place = tuple[str, int]
 Rows = list[dict[str, str]]
 
 
-def by_sentinels(
-    url: str, ask: Callable[[str], tuple[tuple[bytes, ...], Callable[[Rows], list[Place]]]], within_s: float
-) -> list[str]:
-    """The URLs of the servers that are asked for, of the name in the URL. ``ask``: what a Sentinel is asked, and how its
-    answer is read."""
+def _told_by(url: str) -> tuple[list[str], str, Callable[[Place], str]]:
+    """The URLs of the Sentinels, the name of their master, and the URL of a server that they tell of."""
     parts = urlsplit(url)
     name, _, database = parts.path.strip("/").partition("/")
     given = parse_qsl(parts.query, keep_blank_values=True)
     plain = [(key, value) for key, value in given if not key.startswith(FOR_SENTINELS)]
     theirs = [(key.removeprefix(FOR_SENTINELS), value) for key, value in given if key.startswith(FOR_SENTINELS)]
     place = parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query=urlencode(dict(plain + theirs)))
-    words, read = ask(name)
-    try:
-        found = _first(
-            [_at(place, *one) for one in _hosts(parts, SENTINEL_PORT)],
-            words,
-            lambda rows, _: read(_told(rows)),
-            within_s,
-            named=False,
-        )
-    except ServerUnfit as refusal:
-        if str(refusal) == WRONG_USER:
-            raise ServerUnfit(REFUSED_BY_SENTINELS) from refusal
-        raise
     master = parts._replace(path=f"/{database}" if database else "", query=urlencode(plain))
-    return [_at(master, *one) for one in found]
+    return [_at(place, *one) for one in _hosts(parts, SENTINEL_PORT)], name, lambda there: _at(master, *there)
 
 
-def _master(name: str) -> tuple[tuple[bytes, ...], Callable[[Rows], list[Place]]]:
-    """The master of the name."""
+def replicas(url: str, within_s: float) -> list[str]:
+    """The URLs of the replicas that follow the master of the name in the URL, as one of the Sentinels says."""
+    urls, name, replica = _told_by(url)
 
-    def read(rows: Rows) -> list[Place]:
-        found = [place for place in _that_are_up(rows, "master") if place[0] == name]
-        watched = {row["name"] for row in rows}
-        if watched and name not in watched:
-            raise Unnamed(name, watched)
-        if not found:  # it is down; or a Sentinel knows none at all, as when it has just begun
-            raise Later(f"no Sentinel names a master {name!r} that answers")
-        return [found[0][1]]
-
-    return (b"SENTINEL", b"MASTERS"), read
-
-
-def replicas(name: str) -> tuple[tuple[bytes, ...], Callable[[Rows], list[Place]]]:
-    """The replicas of the master of the name."""
-
-    def read(rows: Rows) -> list[Place]:
-        found = [place for _, place in _that_are_up(rows, "slave")]
+    def read(rows: Any, _: str) -> list[str]:
+        found = [replica(place) for _, place in _that_are_up(_told(rows), "slave")]
         if not found:
             raise Later("no Sentinel names a replica that answers")
         return found
 
-    return (b"SENTINEL", b"SLAVES", name.encode()), read
+    return _first(urls, (b"SENTINEL", b"SLAVES", name.encode()), read, within_s, named=False)
+
+
+def _master(rows: Any, name: str, url: Callable[[Place], str]) -> Named:
+    """What a Sentinel says of the master of the name."""
+    found = {row["name"]: row for row in _told(rows)}
+    if found and name not in found:
+        raise Unnamed(name, found)
+    if not found:  # as when it has just begun
+        raise Later(f"no Sentinel names a master {name!r} that answers")
+    row = found[name]
+    up = bool(_that_are_up([row], "master"))
+    return Named(url((row["ip"], int(row["port"]))), int(row["config-epoch"]), up)
 
 
 def _that_are_up(rows: Rows, role: str) -> list[tuple[str, Place]]:
@@ -216,7 +285,8 @@ def _that_are_up(rows: Rows, role: str) -> list[tuple[str, Place]]:
 
 def _told(rows: Any) -> Rows:
     """What a Sentinel says of servers: names and values in turn, for each of them."""
-    return [dict(zip(map(_name, row[::2]), map(_name, row[1::2]), strict=True)) for row in rows]
+    pairs = [row.items() if isinstance(row, dict) else zip(row[::2], row[1::2], strict=True) for row in rows]
+    return [{_name(key): _name(value) for key, value in one} for one in pairs]
 
 
 def _first(
@@ -240,19 +310,24 @@ def _first(
             faults.append(fault)
         finally:
             server.close()
+    raise _judged(faults)
+
+
+def _judged(faults: Sequence[Fault]) -> Exception:
+    """What it means that nobody could say where the servers are."""
     spoken = [fault for fault in faults if not isinstance(fault, Lost)]
     kin = [fault for fault in spoken if not isinstance(fault, Stranger)] or spoken
     if any(isinstance(fault, NoDatabase) for fault in kin):  # Sentinels are asked without one
-        raise ServerUnfit(f"{ONE_DATABASE}.")
+        return ServerUnfit(f"{ONE_DATABASE}.")
     if refused := [fault.error for fault in kin if isinstance(fault, Refused)]:
-        raise refused[0]
+        return refused[0]
     others = [fault for fault in faults if isinstance(fault, Unnamed)]
     if others and len(others) == len(faults):
         watched = ", ".join(sorted(frozenset().union(*[fault.watched for fault in others])))
-        raise ServerUnfit(f"The Sentinels watch no master {others[0].wanted!r}, but {watched}. Correct the URL.")
+        return ServerUnfit(f"The Sentinels watch no master {others[0].wanted!r}, but {watched}. Correct the URL.")
     if kin:
-        raise kin[0]
-    raise Lost(f"none of {len(faults)} that were asked where the servers are answered: {faults[-1]}")
+        return kin[0]
+    return Lost(f"none of {len(faults)} that were asked where the servers are answered: {faults[-1]}")
 
 
 def _hosts(parts: SplitResult, port: int) -> list[Place]:

@@ -151,9 +151,10 @@ class Runner(Way):
                 continue
             then = getattr(errand.request, "then", None)
             # It is met first. A confirmation has a time of its own; what failed before is bounded already, and tells why.
-            if url not in self._servers and then is None and not errand.begun.tries:
-                met = Lost("it was not met in time")
-                self._bound(errand, met if self._servers else of_tls(met, url))
+            met = url in self._servers and self._topology.sure
+            if not met and then is None and not errand.begun.tries:
+                late = Lost("it was not met in time")
+                self._bound(errand, late if self._servers else of_tls(late, url))
             by_server.setdefault((url, then), []).append(errand)
         for (url, then), group in by_server.items():
             self._spawn(self._deliver(url, packed(group), then))
@@ -162,7 +163,7 @@ class Runner(Way):
         more: Replies = []
         confirms: set[bytes] = set()
         try:
-            server = self._servers.get(url) or await self._server(url, key_of(parcels[0].request))
+            server = await self._surely(url, key_of(parcels[0].request))
             if server.forbidden and not (parcels := allowed(server.forbidden, parcels)):
                 return
             commands = [(spelled_out if p.spelled else words_of)(p.request, self.clock) for p in parcels]

@@ -38,6 +38,7 @@ class Way:
         self._waiting: dict[str, Server] = {}
         self._meetings: dict[str, asyncio.Task[Server]] = {}
         self._refreshing: asyncio.Task[None] | None = None
+        self._making_sure: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def _at_home(self) -> None:
@@ -60,7 +61,7 @@ class Way:
             loop, pid = self._home
             if loop is not None and loop.is_running() and pid == home[1]:
                 raise BadInput("client: another event loop uses it, and runs; make one AsyncClient for each loop.")
-            self._home, self._opening, self._refreshing = home, None, None
+            self._home, self._opening, self._refreshing, self._making_sure = home, None, None, None
             self._servers, self._waiting, self._meetings, self._tasks = {}, {}, {}, set()
             self._at_home()
         if not self._opened:
@@ -86,6 +87,12 @@ class Way:
         self._opened = True
         announce(self._topology)
 
+    async def _surely(self, url: str, key: bytes) -> Server:
+        """A server that is known already; which it is, was heard a moment ago, or is heard now."""
+        if not self._topology.sure:
+            await self.make_sure()
+        return self._servers.get(url) or await self._server(url, key)
+
     async def _server(self, url: str, key: bytes = b"") -> Server:
         """A server that may have to be met first: once, for all who ask, in a task that none of them can cancel."""
         server = self._servers.get(url)
@@ -97,7 +104,7 @@ class Way:
         return server
 
     async def _meet(self, url: str, key: bytes = b"", *, scripts: bool = True) -> Server:
-        server = Server(url, self._patience.longest_s)
+        server = Server(url, self._patience.longest_s, guard=self._topology.guard)
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = await server.exchange(fitness.probe(key))
@@ -115,11 +122,12 @@ class Way:
     def _apart(self, url: str) -> Server:
         """A connection of its own for what waits for replicas or disks."""
         if url not in self._waiting:
-            self._waiting[url] = Server(url)
+            self._waiting[url] = Server(url, guard=self._topology.guard)
         return self._waiting[url]
 
     async def server_of(self, key: bytes) -> Server:
         await self.ready()
+        await self.make_sure()
         return await self._server(self._topology.url_of(key), key)
 
     @property
@@ -137,6 +145,15 @@ class Way:
         await asyncio.wait({task}, timeout=within_s)
         if task.done():
             task.result()
+
+    async def make_sure(self) -> None:
+        """Hears who is master, if that is a while ago: once, for all who ask."""
+        if self._topology.sure:
+            return
+        if self._making_sure is None or self._making_sure.done():
+            within_s = self._patience.longest_s
+            self._making_sure = self._spawn(asyncio.to_thread(self._topology.make_sure, within_s))
+        await asyncio.shield(self._making_sure)
 
     def _look_for_servers(self) -> asyncio.Task[None]:
         if self._refreshing is None or self._refreshing.done():
@@ -178,6 +195,7 @@ class Way:
         await self.ready(begun)
         while True:
             try:
+                await self.make_sure()
                 return await once(begun)
             except Fault as fault:
                 pause = begun.pause(random.random()) if isinstance(fault, (Lost, Later)) else None

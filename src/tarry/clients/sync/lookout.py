@@ -14,8 +14,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.sync.bell import SocketBell
 from tarry.links import budget
+from tarry.links.bell import SocketBell
 from tarry.links.blocking import Server, pack, read_any
 from tarry.links.faults import TROUBLES, Fault, Lost, meaning
 from tarry.links.lookout import LINGER_S, LOOK_AROUND_S, Orders, Wish, Words
@@ -24,8 +24,8 @@ from tarry.links.waiting import WaitingLine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tarry.clients.sync.bell import Bell
     from tarry.clients.sync.engine import Engine
+    from tarry.links.bell import Bell
 
 logger = logging.getLogger("tarry")
 CLOSING_S = 5.0

@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 
-from tarry.clients.sync.bell import SocketBell
 from tarry.clients.sync.runner import Runner
 from tarry.clients.sync.waiter import Waiter, give_back
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call
 from tarry.idea.watch import Caller
+from tarry.links.bell import SocketBell
 from tarry.links.faults import Fault
 from tarry.verbs.jobs.waiting import PostAddress
 

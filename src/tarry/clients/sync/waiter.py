@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from tarry.clients.sync.bell import Bell, SocketBell
 from tarry.clients.sync.lookout import HeardLine, Lines
 from tarry.clients.sync.runner import Runner
 from tarry.errors import TarryError, Unavailable
 from tarry.idea.calls import Call
 from tarry.idea.patience import FIRST, LONGEST
 from tarry.idea.watch import Block, Caller, Leave, Watch
+from tarry.links.bell import Bell, SocketBell
 from tarry.links.blocking import Server
 from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.links.waiting import WaitingLine

@@ -79,25 +79,27 @@ class Way:
             lock.release()
 
     def _begin(self, begun: Begun) -> None:
-        if self._open and self._pid == os.getpid():
+        if self._open and self._pid == os.getpid() and self._topology.sure:
             return
         if self._pid != os.getpid():
             self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
         embedded = self._topology.address.kind == "embedded"
-        with self._in_turn(UNLIMITED if embedded else begun.left):
-            if self._pid != os.getpid():
-                self._pid = os.getpid()
-                for server in self._servers.values():
-                    server.forget()
-            if not self._open:
-                self._topology.open(begun.left)
-                self._open = True
-                announce(self._topology)
+        if self._pid != os.getpid() or not self._open:
+            with self._in_turn(UNLIMITED if embedded else begun.left):
+                if self._pid != os.getpid():
+                    self._pid = os.getpid()
+                    for server in self._servers.values():
+                        server.forget()
+                if not self._open:
+                    self._topology.open(begun.left)
+                    self._open = True
+                    announce(self._topology)
+        self._topology.make_sure(begun.left)
         if embedded:
             begun.anew()  # it was started, which has limits of its own
 
     def _meet(self, url: str, begun: Begun, key: bytes = b"", *, scripts: bool = True) -> Server:
-        server = Server(url, self._patience.longest_s)
+        server = Server(url, self._patience.longest_s, guard=self._topology.guard)
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = server.exchange(fitness.probe(key), within_s=begun.hurry)

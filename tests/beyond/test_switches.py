@@ -1,0 +1,185 @@
+"""Sentinels switch: what was acknowledged is there, and nobody stays with who is no longer the master.
+
+The old master takes part on purpose: it calls itself a master, and takes whatever it is given, until it is demoted some ten
+seconds after the switch.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import tarry
+from constellations import Sentinels, sentinels, told
+from faults.ways import KINDS, Way
+from tarry.links.embedded.launch import Running
+from tarry.words.keys import topic_keys
+from until import until
+
+pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
+BOTH = pytest.mark.parametrize("kind", KINDS)
+SAFE = ("--min-replicas-max-lag", "2", "--min-replicas-to-write")
+HERE = Path(__file__).parent
+LATE_S = 1.0
+"""What was acknowledged later than that after the first announcement must be there: what the issue and the page promise."""
+
+
+@pytest.fixture
+def trio() -> Iterator[Sentinels]:
+    with sentinels() as made:
+        yield made
+
+
+def ids_at(server: Running, topic: str = "orders") -> set[str]:
+    """The jobs of a topic, as this server has them."""
+    found = server.ask("HKEYS", topic_keys("default", topic).jobs.decode())
+    assert isinstance(found, list)
+    return {one.decode() for one in found if isinstance(one, bytes)}
+
+
+def is_demoted(old: Running) -> bool:
+    try:
+        return told(old, "INFO", "replication")["role"] == "slave"
+    except OSError:  # it drops its clients in that very moment
+        return False
+
+
+class Producer(threading.Thread):
+    """Adds all the time, and remembers when each was acknowledged."""
+
+    def __init__(self, kind: str, url: str, name: str = "", pause: float = 0.003) -> None:
+        super().__init__()
+        self.acknowledged: dict[str, float] = {}
+        self.refused: list[tarry.TarryError] = []
+        self._kind, self._url, self._name, self._pause = kind, url, name, pause
+        self._ended = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        way = Way(self._kind, self._url, None, patience=30)
+        topic = way.topic("orders")
+        number = 0
+        while not self._ended.wait(self._pause):
+            number += 1
+            try:
+                job = way.do(topic, "add", number, id=f"{self._kind}{self._name}-{number}", delay="1h")
+            except tarry.TarryError as fault:
+                self.refused.append(fault)
+            else:
+                self.acknowledged[job.id] = time.monotonic()
+        way.close()
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+@contextmanager
+def producers(*made: Producer) -> Iterator[tuple[Producer, ...]]:
+    try:
+        yield made
+    finally:
+        for one in made:
+            one.end()
+
+
+def test_nothing_acknowledged_later_than_a_second_after_the_announcement_is_lost(trio: Sentinels) -> None:
+    with producers(*[Producer(kind, trio.url) for kind in KINDS]) as both:
+        until(lambda: all(len(one.acknowledged) > 100 for one in both))
+        with trio.switching() as switch:
+            announced = switch.until_announced()
+        until(lambda: is_demoted(switch.old), "the old master's demotion")
+    there = ids_at(trio.master())
+    for one in both:
+        assert not one.refused
+        late = {id: at - announced for id, at in one.acknowledged.items() if at > announced + LATE_S}
+        assert len(late) > 100
+        assert late.keys() <= there
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_with_enough_replicas_to_write_nothing_is_lost(replicas: int) -> None:
+    """Ten thousand, and a planned switch in their midst."""
+    with sentinels(options=(*SAFE, str(replicas)), replicas=replicas) as own:
+        with producers(
+            *[Producer(kind, own.url, str(at), pause=0) for kind in KINDS for at in range(2)]
+        ) as all_of_them:
+            until(lambda: all(len(one.acknowledged) > 500 for one in all_of_them))
+            with own.switching() as switch:
+                pass
+            until(lambda: is_demoted(switch.old), "the old master's demotion")
+            until(lambda: sum(len(one.acknowledged) for one in all_of_them) >= 10_000)
+        there = ids_at(own.master())
+        for one in all_of_them:
+            assert not one.refused
+            assert one.acknowledged.keys() <= there
+
+
+@BOTH
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_an_idle_client_never_adds_to_an_old_master_that_is_back(trio: Sentinels, kind: str, how: str) -> None:
+    way = Way(kind, trio.url, None, patience=30)
+    topic = way.topic("orders")
+    way.do(topic, "add", "before")
+    trio.until_replicated()
+    old = trio.master()
+    (old.kill if how == "killed" else old.freeze)()
+    until(lambda: trio.master() is not old, "another master")
+    (old.restart if how == "killed" else old.thaw)()
+    added = {way.do(topic, "add", "after").id for _ in range(3)}
+    way.close()
+    assert added <= ids_at(trio.master())
+
+
+@contextmanager
+def running(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A program beside this file."""
+    command = [sys.executable, str(HERE / words[0]), *words[1:]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+@BOTH
+def test_every_connection_to_the_old_master_is_dropped(trio: Sentinels, kind: str) -> None:
+    """Of those who wait for jobs and for elements, who listen, and who are idle; long before the old master is demoted."""
+    with running("staying.py", kind, trio.url) as program:
+        assert program.stdout is not None
+        assert program.stdin is not None
+        assert program.stdout.readline() == "ready\n"
+        until(lambda: {"blpop", "subscribe", "llen"} <= last_words(trio.master()))  # they wait, listen and are idle
+        assert len(last_words(trio.master())) > 3
+        with trio.switching() as switch:
+            pass
+        until(lambda: not last_words(switch.old))
+        assert not is_demoted(switch.old)
+        with tarry.Client(trio.url) as client:
+            until(lambda: "subscribe" in last_words(trio.master()))
+            for topic in ("blocked", "heard"):
+                client.topic(topic).add("tea")
+            client.blocking_queue("elements").put("milk")
+            client.map_cache("things").put("cup", 1)
+        said = {program.stdout.readline() for _ in range(4)}
+        assert said == {"blocked tea\n", "heard tea\n", "taken milk\n", "told cup\n"}
+        program.stdin.close()
+        assert program.wait(30) == 0
+
+
+def last_words(server: Running) -> set[str]:
+    """The last command of each of its clients that is tarry's."""
+    try:
+        rows = server.ask("CLIENT", "LIST")
+    except OSError:  # it drops its clients in that very moment
+        return {"?"}
+    assert isinstance(rows, bytes)
+    fields = [dict(word.partition("=")[::2] for word in row.split()) for row in rows.decode().splitlines()]
+    return {row["cmd"] for row in fields if row.get("name") == "tarry"}
