@@ -1,11 +1,12 @@
 """The Sentinels of a URL: who is master, heard all the time, for all clients of this process together.
 
-    client ── sure? ──▶ Sentinels ◀── one thread each ──▶ Sentinel        SENTINEL MASTERS twice a second,
-       ▲                    │                                             and +switch-master, which asks at once
+    client ── sure? ──▶ Sentinels ◀── one thread each ──▶ Sentinel        SENTINEL MASTERS twice a second, and at once
+       ▲                    │                                             when it says +try-failover or +switch-master
        └── drops every connection to who is no longer master
 
 A verb goes to a master that was named within the last second, or its name is asked first: so it does after an hour, and in a
-process that was stopped meanwhile. A connection is made to whom the Sentinels name *now*. What they name is what most of them
+process that was stopped meanwhile. While one of them makes another server the master, verbs wait: the old one would take what
+the new one never hears of. A connection is made to whom the Sentinels name *now*. What they name is what most of them
 say who have the newest configuration; one that is behind is not believed. Where none of them answers, connections that there
 are stay in use, and no new one is made (docs/decisions/0038-sentinels-are-asked-all-the-time.md).
 """
@@ -35,8 +36,7 @@ LOOK_S = 2.0
 AGAIN_S = 1.0
 NEWEST_S = 30.0
 """How long those are not believed who are behind, after those were heard last who are not."""
-SWITCHED = b"+switch-master"
-_HEAR = (b"SUBSCRIBE", SWITCHED)
+_HEAR = (b"SUBSCRIBE", b"+try-failover", b"+switch-master")
 _ASK = (b"SENTINEL", b"MASTERS")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
@@ -48,11 +48,13 @@ def now() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What one Sentinel says: the URL of the master, the number of that configuration, and whether it sees the master up."""
+    """What one Sentinel says: the URL of the master, the number of that configuration, whether it sees the master up, and
+    whether it is making another server the master."""
 
     url: str
     epoch: int
-    up: bool
+    up: bool = True
+    switching: bool = False
 
 
 class Client(Protocol):
@@ -106,6 +108,8 @@ class Sentinels:
         self._lookers: set[Bell] = set()
         self._ones = [_Sentinel(self, url) for url in self._urls]
         self.sure_until = 0.0
+        self.switching = False
+        """Whether one of them is making another server the master: what the old one is given now may be lost."""
 
     @property
     def sure(self) -> bool:
@@ -132,20 +136,15 @@ class Sentinels:
     def look(self, within_s: float) -> None:
         """Asks all of them, and waits until enough have answered. Raises a ``Fault``, unless they name a master that is up."""
         since = now()
-        until, silent = since + within_s, since + min(LOOK_S, within_s / 2)
-        bell = Bell()
-        with self._lock:
-            self._lookers.add(bell)
-        try:
-            for one in self._ones:
-                one.ask()
-            while not self._is_told(since) and (left := until - now()) > 0:
-                if now() >= silent and any(one.asked_at >= since for one in self._ones):
-                    break
-                bell.wait(min(left, silent - now()) if now() < silent else left)
-        finally:
-            with self._lock:
-                self._lookers.discard(bell)
+        silent = since + min(LOOK_S, within_s / 2)
+
+        def is_told() -> bool:
+            some = now() >= silent and any(one.asked_at >= since for one in self._ones)
+            return some or self._is_told(since)
+
+        for one in self._ones:
+            one.ask()
+        self._wait(is_told, silent) or self._wait(is_told, since + within_s)
         with self._lock:
             faults = [one.fault for one in self._ones if one.fault is not None]
             answered = any(one.asked_at >= since and one.named is not None for one in self._ones)
@@ -165,6 +164,26 @@ class Sentinels:
         if self.master != url:
             raise Elsewhere("the Sentinels name another master now")
 
+    def settle(self, within_s: float) -> None:
+        """Waits while they make another server the master. Raises a ``Fault`` when that takes longer."""
+        if not self._wait(lambda: not self.switching, now() + within_s):
+            raise Later("the Sentinels are making another server the master")
+
+    def _wait(self, is_so: Callable[[], bool], until: float) -> bool:
+        """Until something is so, which is looked at whenever one of them has answered or failed."""
+        bell = Bell()
+        with self._lock:
+            self._lookers.add(bell)
+        try:
+            while not is_so():
+                if (left := until - now()) <= 0:
+                    return False
+                bell.wait(left)
+            return True
+        finally:
+            with self._lock:
+                self._lookers.discard(bell)
+
     def _is_told(self, since: float) -> bool:
         """Whether enough have answered: most of them, or all that do answer at all; or none can be reached."""
         if 2 * sum(one.asked_at >= since and one.named is not None for one in self._ones) > len(self._ones):
@@ -183,7 +202,8 @@ class Sentinels:
                 if choice.url != self.master:
                     left = list(self._clients)
                 self._named, self._named_at, self.master = choice, now(), choice.url
-            self.sure_until = self._until()
+            self.switching = any(one.named is not None and one.named.switching for one in self._ones)
+            self.sure_until = 0.0 if self.switching else self._until()
             lookers = list(self._lookers)
         for client in left:
             client.switched()

@@ -138,12 +138,14 @@ class Topology:
         return self._sentinels is None or self._sentinels.sure
 
     def make_sure(self, within_s: float) -> None:
-        """Hears it, in this process, if there is anybody to say it; blocks for a time at most."""
+        """Hears it, in this process, if there is anybody to say it; blocks for a time at most. Raises a ``Fault`` while the
+        master changes."""
         if self._sentinels is not None:
             self._sentinels.join(self)
             if not self._sentinels.sure:
                 with suppress(Fault, TarryError):  # connections that there are stay in use; no new one is made
                     self._sentinels.look(within_s)
+                self._sentinels.settle(within_s)
 
     @property
     def guard(self) -> Topology | None:
@@ -271,7 +273,8 @@ def _master(rows: Any, name: str, url: Callable[[Place], str]) -> Named:
         raise Later(f"no Sentinel names a master {name!r} that answers")
     row = found[name]
     up = bool(_that_are_up([row], "master"))
-    return Named(url((row["ip"], int(row["port"]))), int(row["config-epoch"]), up)
+    switching = "failover_in_progress" in row["flags"]
+    return Named(url((row["ip"], int(row["port"]))), int(row["config-epoch"]), up, switching)
 
 
 def _that_are_up(rows: Rows, role: str) -> list[tuple[str, Place]]:

@@ -19,6 +19,7 @@ from tarry.links.address import Address
 from tarry.links.awaiting import Server
 from tarry.links.blocking import sound
 from tarry.links.faults import Fault, Later, Lost, of_tls
+from tarry.links.sentinels import LOOK_S
 from tarry.links.topology import Topology
 
 R = TypeVar("R")
@@ -147,12 +148,13 @@ class Way:
             task.result()
 
     async def make_sure(self) -> None:
-        """Hears who is master, if that is a while ago: once, for all who ask."""
+        """Hears who is master, if that is a while ago: once, for all who ask. Raises a ``Fault`` while that changes."""
         if self._topology.sure:
             return
         if self._making_sure is None or self._making_sure.done():
-            within_s = self._patience.longest_s
+            within_s = min(self._patience.longest_s, LOOK_S)
             self._making_sure = self._spawn(asyncio.to_thread(self._topology.make_sure, within_s))
+            self._making_sure.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(self._making_sure)
 
     def _look_for_servers(self) -> asyncio.Task[None]:
