@@ -6,6 +6,9 @@ seconds after the switch.
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,11 +16,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tarry
-from constellations import Sentinels, sentinels, told
+from constellations import MASTER, Sentinels, port_of, sentinels, told
 from faults.ways import KINDS, Way
 from tarry.links.embedded.launch import Running
 from tarry.words.keys import topic_keys
@@ -54,8 +58,9 @@ def is_demoted(old: Running) -> bool:
 class Producer(threading.Thread):
     """Adds all the time, and remembers when each was acknowledged."""
 
-    def __init__(self, kind: str, url: str, name: str = "", pause: float = 0.003) -> None:
+    def __init__(self, kind: str, url: str, name: str = "", pause: float = 0.003, **options: Any) -> None:
         super().__init__()
+        self._options = {"delay": "1h", **options}
         self.acknowledged: dict[str, float] = {}
         self.refused: list[tarry.TarryError] = []
         self._kind, self._url, self._name, self._pause = kind, url, name, pause
@@ -69,7 +74,7 @@ class Producer(threading.Thread):
         while not self._ended.wait(self._pause):
             number += 1
             try:
-                job = way.do(topic, "add", number, id=f"{self._kind}{self._name}-{number}", delay="1h")
+                job = way.do(topic, "add", number, id=f"{self._kind}{self._name}-{number}", **self._options)
             except tarry.TarryError as fault:
                 self.refused.append(fault)
             else:
@@ -138,11 +143,143 @@ def test_an_idle_client_never_adds_to_an_old_master_that_is_back(trio: Sentinels
     assert added <= ids_at(trio.master())
 
 
+@pytest.mark.parametrize("how", ["", "COORDINATED"])
+def test_a_planned_switch_loses_nothing_where_the_sentinels_are_heard(trio: Sentinels, how: str) -> None:
+    """Verbs wait while one of them makes another the master; at a COORDINATED one the old master waits, too."""
+    with producers(*[Producer(kind, trio.url, pause=0) for kind in KINDS]) as both:
+        until(lambda: all(len(one.acknowledged) > 100 for one in both))
+        with trio.switching(how):
+            pass
+        many = sum(len(one.acknowledged) for one in both)
+        until(lambda: sum(len(one.acknowledged) for one in both) > many + 1000)
+    there = ids_at(trio.master())
+    for one in both:
+        assert not one.refused
+        assert one.acknowledged.keys() <= there
+
+
+@BOTH
+def test_what_was_confirmed_survives_a_master_that_is_killed(trio: Sentinels, kind: str) -> None:
+    with producers(Producer(kind, trio.url, pause=0, durability="replicated")) as (one,):
+        until(lambda: len(one.acknowledged) > 100)
+        trio.master().kill()
+        old = trio.master()
+        until(lambda: trio.master() is not old, "another master")
+    assert one.acknowledged.keys() <= ids_at(trio.master())
+
+
+@BOTH
+def test_a_process_that_was_stopped_meanwhile_asks_first(trio: Sentinels, kind: str) -> None:
+    """Its connection is open, and the old master would take what it sends."""
+    with running("adding.py", kind, trio.url) as program:
+        assert program.stdout is not None
+        assert program.stdin is not None
+        assert program.stdout.readline().strip() in ids_at(trio.master())
+        program.send_signal(signal.SIGSTOP)
+        with trio.switching() as switch:
+            pass
+        program.send_signal(signal.SIGCONT)
+        print(file=program.stdin, flush=True)
+        assert program.stdout.readline().strip() in ids_at(trio.master())
+        assert not is_demoted(switch.old)
+
+
+@BOTH
+def test_a_forked_process_hears_of_a_switch_by_itself(trio: Sentinels, kind: str) -> None:
+    with running("adding.py", kind, trio.url, "fork") as program:
+        assert program.stdout is not None
+        assert program.stdin is not None
+        assert program.stdout.readline().strip() in ids_at(trio.master())
+        with trio.switching() as switch:
+            pass
+        print(file=program.stdin, flush=True)
+        assert program.stdout.readline().strip() in ids_at(trio.master())
+        assert not is_demoted(switch.old)
+
+
+@BOTH
+def test_without_sentinels_connections_stay_in_use_and_no_new_one_is_made(trio: Sentinels, kind: str) -> None:
+    way = Way(kind, trio.url, None, patience=2)
+    topic = way.topic("orders")
+    way.do(topic, "add", "before")
+    for one in trio.watchers:
+        one.freeze()
+    try:
+        way.do(topic, "add", "meanwhile")
+        trio.data[0].ask("CLIENT", "KILL", "TYPE", "normal")
+        with pytest.raises(tarry.Unavailable, match="did not answer"):
+            way.do(topic, "add", "lost")
+    finally:
+        for one in trio.watchers:
+            one.thaw()
+        until(lambda: is_added(way, topic))
+        way.close()
+
+
+def is_added(way: Way, topic: Any) -> bool:
+    try:
+        way.do(topic, "add", "after")
+    except tarry.Unavailable:
+        return False
+    return True
+
+
+@BOTH
+def test_a_server_that_calls_itself_a_replica_is_given_nothing(trio: Sentinels, kind: str) -> None:
+    """Somebody has made it one by hand, and the Sentinels still name it."""
+    master, replica = trio.data
+    way = Way(kind, trio.url, None, patience=0.5)
+    for one in trio.watchers:  # they would turn it back
+        one.ask("SENTINEL", "SET", MASTER, "down-after-milliseconds", "600000")
+    master.ask("REPLICAOF", "127.0.0.1", str(port_of(replica)))
+    try:
+        with pytest.raises(tarry.Unavailable, match="it is a replica; its master is awaited"):
+            way.do(way.topic("orders"), "add", "tea")
+        assert not ids_at(master)
+    finally:
+        way.close()
+
+
+@BOTH
+def test_a_client_that_is_closed_leaves_no_thread(trio: Sentinels, kind: str) -> None:
+    before = hearing_threads()
+    way = Way(kind, trio.url, None)
+    way.do(way.topic("orders"), "add", "tea")
+    assert len(hearing_threads() - before) == 3
+    way.close()
+    until(lambda: hearing_threads() <= before)
+
+
+def hearing_threads() -> set[threading.Thread]:
+    return {one for one in threading.enumerate() if one.name == "tarry-sentinel"}
+
+
+def test_a_client_goes_from_loop_to_loop_across_a_switch(trio: Sentinels) -> None:
+    client = tarry.AsyncClient(trio.url)
+
+    async def add() -> str:
+        return (await client.topic("orders").add("tea")).id
+
+    async def end() -> str:
+        async with client:
+            return await add()
+
+    assert asyncio.run(add()) in ids_at(trio.master())
+    with trio.switching() as switch:
+        pass
+    assert asyncio.run(add()) in ids_at(trio.master())
+    assert asyncio.run(end()) in ids_at(trio.master())
+    assert not is_demoted(switch.old)
+
+
 @contextmanager
 def running(*words: str) -> Iterator[subprocess.Popen[str]]:
     """A program beside this file."""
     command = [sys.executable, str(HERE / words[0]), *words[1:]]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as program:
+    paths = os.pathsep.join([str(HERE.parent), *sys.path])
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+    ) as program:
         try:
             yield program
         finally:

@@ -11,6 +11,7 @@ import pytest
 import redis
 
 import tarry
+from constellations import sentinels
 from servers import free_ports
 from tarry.idea.calls import Command
 from tarry.links.embedded.launch import Running
@@ -147,6 +148,28 @@ def test_the_doctor_looks_at_every_node_of_a_cluster(
         assert all(node["version"].startswith("Valkey ") and node["answer_ms"] > 0 for node in server["nodes"])
         assert [topic["topic"] for topic in topics] == sorted(names)
         assert client.topics() == sorted(names)
+
+
+@pytest.mark.otherserver
+@pytest.mark.slow
+def test_the_doctor_tells_of_a_master_that_goes_on_without_its_replicas(answers: Answers) -> None:
+    def notes(url: str = "") -> str:
+        [server] = answers("doctor", url=url or own.url)
+        return " ".join(server["nodes"][0]["notes"])
+
+    with sentinels(replicas=2) as own:
+        master = own.master()
+        assert "it has no min-replicas-to-write" in notes()
+        assert "set it to 2 " in notes()
+        master.ask("CONFIG", "SET", "min-replicas-to-write", "1")
+        assert "its min-replicas-to-write is 1, and it has 2 replicas" in notes()
+        assert "its min-replicas-max-lag is 10" in notes()
+        master.ask("CONFIG", "SET", "min-replicas-to-write", "2")
+        master.ask("CONFIG", "SET", "min-replicas-max-lag", "2")
+        assert "min-replicas" not in notes()
+        for one in own.data:
+            one.ask("ACL", "SETUSER", "blind", "on", ">secret", "~*", "&*", "+@all", "-config")
+        assert "only who has +config|get" in notes(own.url.replace("://", "://blind:secret@"))
 
 
 @pytest.mark.otherserver

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from tarry.links import fitness
 
-SLOW_MS, SKEWED_MS, FULL = 20.0, 1000.0, 0.9
-"""Worth a word: an answer that takes so long, a clock so far from this machine's, so much of the memory that it may have."""
+SLOW_MS, SKEWED_MS, FULL, LAG_S = 20.0, 1000.0, 0.9, 5
+"""Worth a word: an answer that takes so long, a clock so far from this machine's, so much of the memory that it may have, a
+master that goes on alone for so long."""
+PAGE = "docs/how-to/choose-a-server.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,31 @@ def judged(
         clock_ms=clock_ms,
         notes=tuple(notes),
     )
+
+
+def alone(info: dict[str, str], settings: dict[str, str] | None) -> list[str]:
+    """What is to be said of a master behind Sentinels: whether it goes on without its replicas. ``settings``: its
+    ``min-replicas-…``, if it may be asked."""
+    if info.get("role") != "master":
+        return []
+    replicas = _number(info, "connected_slaves") or 0
+    if settings is None and "min_slaves_good_slaves" in info:
+        return ["whether its min-replicas-to-write is as many as it has replicas it tells only who has +config|get"]
+    wanted = int((settings or {}).get("min-replicas-to-write", "0"))
+    if not wanted or (settings is None and "min_slaves_good_slaves" not in info):
+        lost = "cut off from its replicas it goes on taking jobs, which are lost when another becomes the master"
+        return [f"it has no min-replicas-to-write: {lost}; set it to {max(replicas, 1)} ({PAGE})"]
+    notes = list[str]()
+    if wanted < replicas:
+        notes.append(
+            f"its min-replicas-to-write is {wanted}, and it has {replicas} replicas: what it takes while one of them becomes the master "
+            f"is lost; set it to {replicas} ({PAGE})"
+        )
+    if (lag := int((settings or {}).get("min-replicas-max-lag", "0"))) > LAG_S:
+        notes.append(
+            f"its min-replicas-max-lag is {lag}: so many seconds it goes on when its replicas are silent; set it to 2"
+        )
+    return notes
 
 
 def _version(info: dict[str, str]) -> str:

@@ -36,7 +36,7 @@ def doctor(session: Session, dry_run: DryRun = False, most_jobs: Large = MOST_JO
     """Looks at the server and checks every topic; writes topics into the list of known ones that are missing there.
 
     Of each server, on a Cluster of each node: version, memory and what becomes of it when it is full, persistence, how soon
-    it answers, how far its clock is from this machine's. Exits with 1 when a job is not in its place; a server that cannot
+    it answers, how far its clock is from this machine's; of a master behind Sentinels, whether it goes on without its replicas. Exits with 1 when a job is not in its place; a server that cannot
     be used ends it with 3.
     """
     from tarry.programs.cli.nodes import in_words
@@ -174,5 +174,5 @@ def _topics_there(client: Client) -> dict[str, int]:
 def _servers(client: Client) -> dict[str, Node]:
     from tarry.programs.cli.nodes import look
 
-    cluster = client.engine.origin.address.kind == "cluster"
-    return client.engine.runner.each(lambda server: look(server, cluster=cluster))
+    kind = client.engine.origin.address.kind
+    return client.engine.runner.each(lambda server: look(server, cluster=kind == "cluster", watched=kind == "sentinel"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tarry.links import fitness
 from tarry.links.faults import Fault
-from tarry.programs.nodes import Node, judged
+from tarry.programs.nodes import Node, alone, judged
 
 if TYPE_CHECKING:
     from tarry.links.blocking import Server
@@ -16,15 +17,25 @@ if TYPE_CHECKING:
 PINGS = 5
 
 
-def look(server: Server, *, cluster: bool) -> Node:
-    """Asks one server. Raises a ``Fault`` when it does not answer."""
+def look(server: Server, *, cluster: bool, watched: bool = False) -> Node:
+    """Asks one server; ``watched``: by Sentinels. Raises a ``Fault`` when it does not answer."""
     info, save, scripting = fitness.read(server.exchange(fitness.probe()))
     spans: list[float] = []
     for _ in range(PINGS):
         began = time.perf_counter()
         server.exchange(((b"PING",),))
         spans.append((time.perf_counter() - began) * 1000)
-    return judged(info, save, scripting, cluster=cluster, answer_ms=median(spans), clock_ms=_clock(server))
+    node = judged(info, save, scripting, cluster=cluster, answer_ms=median(spans), clock_ms=_clock(server))
+    return replace(node, notes=(*node.notes, *alone(info, _settings(server)))) if watched else node
+
+
+def _settings(server: Server) -> dict[str, str] | None:
+    """What it says of its replicas, if this user may ask."""
+    [reply] = server.exchange(((b"CONFIG", b"GET", b"min-replicas-*"),))
+    if not isinstance(reply, list):
+        return None
+    words = [word.decode() for word in reply]
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def in_words(node: Node) -> str:
