@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import tarry
-from constellations import MASTER, Sentinels, port_of, sentinels, told
+from constellations import MASTER, Sentinels, big_cluster, port_of, sentinels, told
 from faults.ways import KINDS, Way
 from tarry.links.embedded.launch import Running
 from tarry.words.keys import topic_keys
@@ -166,6 +166,17 @@ def test_what_was_confirmed_survives_a_master_that_is_killed(trio: Sentinels, ki
         old = trio.master()
         until(lambda: trio.master() is not old, "another master")
     assert one.acknowledged.keys() <= ids_at(trio.master())
+
+
+@BOTH
+def test_what_was_confirmed_survives_a_clusters_master_that_is_killed(kind: str) -> None:
+    with big_cluster() as six:
+        old = six.owner_of(topic_keys("default", "orders").jobs)
+        with producers(Producer(kind, six.url, pause=0, durability="replicated")) as (one,):
+            until(lambda: len(one.acknowledged) > 100)
+            old.kill()
+            until(lambda: six.owner_of(topic_keys("default", "orders").jobs) is not old, "another master")
+        assert one.acknowledged.keys() <= ids_at(six.owner_of(topic_keys("default", "orders").jobs))
 
 
 @BOTH

@@ -183,7 +183,8 @@ def test_who_is_not_restricted_by_keys_is_asked_as_well(own_server: Callable[...
 
 
 @pytest.mark.otherserver
-def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("hears", ["", "+subscribe &+try-failover &+switch-master"])
+def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest, hears: str) -> None:
     trio = request.getfixturevalue("constellation")("sentinels of valkey")
     line = rules()["all"]
     told = "-@all +sentinel|masters +auth +hello".split()
@@ -191,7 +192,7 @@ def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest) -> No
         for server in trio.data:
             assert server.ask("ACL", "SETUSER", "shop-s", "reset", *line) == b"OK"
         for watcher in trio.watchers:
-            assert watcher.ask("ACL", "SETUSER", "looker", "reset", "on", ">seen", *told) == b"OK"
+            assert watcher.ask("ACL", "SETUSER", "looker", "reset", "on", ">seen", *told, *hears.split()) == b"OK"
         url = trio.url.replace("://", "://shop-s:secret@") + "?sentinel_username=looker&sentinel_password=seen"
 
         async def story() -> Any:
@@ -201,6 +202,9 @@ def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest) -> No
 
         with tarry.Client(url, namespace="shop-s") as client:
             assert client.topics() == []
+            for watcher in trio.watchers:
+                [row] = [row for row in watcher.ask("CLIENT", "LIST").decode().splitlines() if "user=looker" in row]
+                assert f" sub={2 if hears else 0} " in row
         assert asyncio.run(story()).body == "tea"
     finally:
         for server in (*trio.data, *trio.watchers):

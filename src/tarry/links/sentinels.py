@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -39,11 +40,8 @@ NEWEST_S = 30.0
 _HEAR = (b"SUBSCRIBE", b"+try-failover", b"+switch-master")
 _ASK = (b"SENTINEL", b"MASTERS")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-
-
-def now() -> float:
-    """Seconds that go on while the machine sleeps, where the system can count them."""
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
+now: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
+"""Seconds that go on while the machine sleeps, where the system can count them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +106,9 @@ class Sentinels:
         self._lookers: set[Bell] = set()
         self._ones = [_Sentinel(self, url) for url in self._urls]
         self.sure_until = 0.0
+        """Until then their word holds, or that none of them says anything."""
         self.switching = False
         """Whether one of them is making another server the master: what the old one is given now may be lost."""
-
-    @property
-    def sure(self) -> bool:
-        """Whether it was heard a moment ago who is master; or that nobody can say."""
-        return now() < self.sure_until
 
     @property
     def wanted(self) -> bool:

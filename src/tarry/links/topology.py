@@ -39,7 +39,7 @@ from tarry.links.faults import (
     Unnamed,
     of_tls,
 )
-from tarry.links.sentinels import LOOK_S, Named, Sentinels
+from tarry.links.sentinels import LOOK_S, Named, Sentinels, now
 
 T = TypeVar("T")
 DEFAULT_PORT = 6379
@@ -135,14 +135,15 @@ class Topology:
     @property
     def sure(self) -> bool:
         """Whether verbs may use the connections that there are: it was heard a moment ago who is master."""
-        return self._sentinels is None or self._sentinels.sure
+        sentinels = self._sentinels
+        return sentinels is None or now() < sentinels.sure_until
 
     def make_sure(self, within_s: float) -> None:
         """Hears it, in this process, if there is anybody to say it; blocks for a time at most. Raises a ``Fault`` while the
         master changes."""
         if self._sentinels is not None:
             self._sentinels.join(self)
-            if not self._sentinels.sure:
+            if not self.sure:
                 with suppress(Fault, TarryError):  # connections that there are stay in use; no new one is made
                     self._sentinels.look(within_s)
                 self._sentinels.settle(within_s)

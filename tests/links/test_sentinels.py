@@ -1,0 +1,92 @@
+"""Whom to believe of Sentinels that disagree; and how few of them are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from constellations import MASTER, Sentinels, sentinels
+from faults.ways import KINDS, Way
+from tarry.links.sentinels import Named, chosen
+
+OLD, NEW = Named("redis://old", 3), Named("redis://new", 4)
+
+
+def test_the_newest_is_believed_however_few_say_it() -> None:
+    assert chosen([OLD, OLD, NEW], OLD, of=3) == NEW
+    assert chosen([OLD, NEW], None, of=3) == NEW
+
+
+def test_those_who_are_behind_are_not_believed_again() -> None:
+    assert chosen([OLD], NEW, of=3) is None
+    assert chosen([OLD, OLD], NEW, of=3) is None
+
+
+def test_all_of_them_are_believed_where_the_master_was_named_to_them_anew() -> None:
+    assert chosen([OLD, OLD, OLD], NEW, of=3) == OLD
+
+
+def test_of_the_newest_most_are_believed_and_the_one_before_if_they_are_as_many() -> None:
+    other = Named("redis://other", 4)
+    assert chosen([other, NEW, NEW], None, of=3) == NEW
+    assert chosen([other, NEW], NEW, of=3) == NEW
+    assert chosen([NEW, other], other, of=3) == other
+
+
+def test_nobody_is_believed_where_nobody_answers() -> None:
+    assert chosen([], NEW, of=3) is None
+
+
+def test_it_is_up_if_one_of_those_who_are_believed_sees_it() -> None:
+    down = Named(NEW.url, NEW.epoch, up=False)
+    seen = chosen([down, NEW, OLD], None, of=3)
+    assert seen is not None
+    assert seen.up
+    unseen = chosen([down, down, OLD], None, of=3)
+    assert unseen is not None
+    assert not unseen.up
+
+
+@pytest.fixture
+def trio() -> Iterator[Sentinels]:
+    with sentinels() as made:
+        yield made
+
+
+@pytest.mark.otherserver
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_of_three_is_enough_if_the_others_are_dead_or_frozen(trio: Sentinels, kind: str) -> None:
+    before = Way(kind, trio.url, None)
+    before.do(before.topic("orders"), "add", "tea")
+    dead, frozen, _ = trio.watchers
+    dead.kill()
+    frozen.freeze()
+    after = Way(kind, trio.url, None)
+    try:
+        for way in (before, after):
+            assert way.do(way.topic("orders"), "add", "tea").created
+    finally:
+        frozen.thaw()
+        before.close()
+        after.close()
+
+
+@pytest.mark.otherserver
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_master_that_was_named_anew_with_an_older_number_is_found(trio: Sentinels, kind: str) -> None:
+    """As after an operator has taken it away from the Sentinels, and given it to them again."""
+    with trio.switching():
+        pass
+    way = Way(kind, trio.url, None, patience=30)
+    way.do(way.topic("orders"), "add", "tea")
+    port = trio.ways.port_of(trio.master())
+    for one in trio.watchers:
+        one.ask("SENTINEL", "REMOVE", MASTER)
+    for one in trio.watchers:
+        one.ask("SENTINEL", "MONITOR", MASTER, "127.0.0.1", str(port), "2")
+    trio.master().ask("CLIENT", "KILL", "TYPE", "normal")
+    way.do(way.topic("orders"), "add", "tea")
+    way.close()
