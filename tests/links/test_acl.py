@@ -186,7 +186,7 @@ def test_who_is_not_restricted_by_keys_is_asked_as_well(own_server: Callable[...
 @pytest.mark.parametrize("hears", ["", "+subscribe &+try-failover &+switch-master"])
 def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest, hears: str) -> None:
     trio = request.getfixturevalue("constellation")("sentinels of valkey")
-    line = rules()["all"]
+    line, name = rules()["all"], f"shop-s{len(hears)}"
     told = "-@all +sentinel|masters +auth +hello".split()
     try:
         for server in trio.data:
@@ -196,11 +196,11 @@ def test_sentinels_with_users_of_their_own(request: pytest.FixtureRequest, hears
         url = trio.url.replace("://", "://shop-s:secret@") + "?sentinel_username=looker&sentinel_password=seen"
 
         async def story() -> Any:
-            async with tarry.AsyncClient(url, namespace="shop-s") as client:
+            async with tarry.AsyncClient(url, namespace=name) as client:
                 await client.topic("orders").add("tea")
                 return await client.pop("orders", wait=30)
 
-        with tarry.Client(url, namespace="shop-s") as client:
+        with tarry.Client(url, namespace=name) as client:
             assert client.topics() == []
             for watcher in trio.watchers:
                 [row] = [row for row in watcher.ask("CLIENT", "LIST").decode().splitlines() if "user=looker" in row]
