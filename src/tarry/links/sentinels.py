@@ -138,7 +138,8 @@ class Sentinels:
 
         for one in self._ones:
             one.ask()
-        self._wait(is_told, silent) or self._wait(is_told, since + within_s)
+        if not self._wait(is_told, silent):
+            self._wait(is_told, since + within_s)
         with self._lock:
             faults = [one.fault for one in self._ones if one.fault is not None]
             answered = any(one.asked_at >= since and one.named is not None for one in self._ones)
