@@ -54,7 +54,7 @@ def test_stories_go_over_tls(secure: Made, feature: str, face: str) -> None:
 def test_a_user_speaks_tls(secure: Made) -> None:
     data = secure.nodes if isinstance(secure, BigCluster) else secure.data
     for server in data:
-        assert server.ask("ACL", "SETUSER", "shop-tls", "reset", *rules()["all"]) == b"OK"
+        assert server.ask("ACL", "SETUSER", "shop-tls", "reset", *rules("all", "shop-tls")) == b"OK"
     url = secure.url.replace("://", "://shop-tls:secret@")
     perform(World("sync", url, "shop-tls").tell(TABLE["locks"][0]))
     with (

@@ -68,6 +68,10 @@ class Stranger(Refused):
     """It is of another kind than the URL says."""
 
 
+class NotPermitted(ServerUnfit):
+    """The server's ACL forbids it."""
+
+
 class NoDatabase(Refused):
     """It has not the database that the URL names."""
 
@@ -190,7 +194,7 @@ def _no(error: BaseException, text: str) -> TarryError | None:
     if isinstance(error, driver.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
         return ServerUnfit(WRONG_USER)
     if isinstance(error, driver.NoPermissionError) or text.startswith("NOPERM"):
-        return ServerUnfit(
+        return NotPermitted(
             f"The server's ACL forbids something that tarry needs: {text.rstrip('.')}. The rules that each role needs are in "
             "docs/how-to/secure-the-server.md."
         )

@@ -1,12 +1,13 @@
 """Is a server fit to keep jobs? Judged from its own words, once for each connection to a new server.
 
 Refused: older than Redis 6.2 or Valkey 7.2; no scripting; an eviction policy that may drop any key.
-Warned of: a policy that drops keys with an expiry; no persistence.
+Warned of: a policy that drops keys with an expiry; no persistence, if its user may ask.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tarry.errors import ServerUnfit
@@ -26,6 +27,7 @@ MAY = b"""
 local no = {}
 if not redis.acl_check_cmd then return no end  -- Redis 6.2 cannot tell
 local function may(command, ...) return select(2, pcall(redis.acl_check_cmd, command, ...)) ~= false end
+if not may('CONFIG', 'GET', 'save') then no[1] = 'CONFIG' end
 if not may('EXISTS', ARGV[1]) and not may('ZADD', ARGV[1], '0', '0') then return no end  -- of this key nothing can be said
 for i = 2, #ARGV do
   local command, words = ARGV[i]:match('(%a+)/?(%d*)')
@@ -40,7 +42,18 @@ def probe(key: bytes = b"") -> tuple[tuple[bytes, ...], ...]:
     """What is asked. A script that nobody knows answers NOSCRIPT where scripting works; the last answers what the user may
     not do with a key. What is not a whole command must not be asked for: servers fall over it."""
     may = (b"EVAL", MAY, b"0", key or SOME_KEY, *COMMANDS)
-    return (b"INFO",), (b"CONFIG", b"GET", b"save"), (b"EVALSHA", b"0" * 40, b"0"), may
+    return (b"INFO",), (b"EVALSHA", b"0" * 40, b"0"), may
+
+
+SAVE = (b"CONFIG", b"GET", b"save")
+"""With it go all other settings, passwords among them, so it is in no role's line."""
+
+
+def wants_save(replies: Sequence[object]) -> bool:
+    """Whether ``SAVE`` is to be asked, too, and its answer put behind these: without an append-only file only it tells whether
+    the server keeps anything. Not where the user may not: each refusal stands in the server's ACL log."""
+    info, _, may = replies
+    return isinstance(info, bytes) and b"aof_enabled:0" in info and not (isinstance(may, list) and b"CONFIG" in may)
 
 
 SOME_KEY = b"tarry:"
@@ -61,7 +74,7 @@ def judge(info: dict[str, str], save: str | None, scripting: str | None, *, clus
     name, version, oldest = "Redis", info.get("redis_version", ""), OLDEST_REDIS
     if "valkey_version" in info:
         name, version, oldest = "Valkey", info["valkey_version"], OLDEST_VALKEY
-    if version and _numbers(version) < oldest:
+    if version and numbers(version) < oldest:
         refuse(f"it is {name} {version}; tarry needs Redis 6.2 or Valkey 7.2 at least")
     if scripting is not None:
         refuse(f"it runs no scripts ({scripting}); allow EVALSHA, EVAL and SCRIPT LOAD")
@@ -88,18 +101,19 @@ def check(replies: list[object], shown: str, *, cluster: bool = False, scripts: 
         raise ServerUnfit(f"The server at {shown} cannot be used: {'; '.join(verdict.refusals)}.")
     for warning in verdict.warnings:
         logger.warning("The server at %s: %s.", shown, warning)
-    forbidden = replies[-1]
+    forbidden = replies[2]
     return frozenset(forbidden) if isinstance(forbidden, list) else frozenset()
 
 
-def read(replies: list[object]) -> tuple[dict[str, str], str | None, str | None]:
-    """The answers to ``probe`` as what ``judge`` wants. Raises a ``Fault`` that tells nothing of the server."""
-    info, save, scripting, may = replies
+def read(replies: Sequence[object]) -> tuple[dict[str, str], str | None, str | None]:
+    """The answers to ``probe``, and to ``SAVE`` if that was asked, as what ``judge`` wants. Raises a ``Fault`` that tells nothing of
+    the server."""
+    info, scripting, may, *save = replies
     for reply in replies:
         if isinstance(reply, (Later, Lost)):  # it loads, or a script holds it up
             raise reply
     told = _parse(info) if isinstance(info, bytes) else {}
-    saves = save[1].decode() if isinstance(save, list) and len(save) == 2 else None
+    saves = save[0][1].decode() if save and isinstance(save[0], list) and len(save[0]) == 2 else None
     answered = may if isinstance(scripting, NoScript) else scripting
     return told, saves, str(answered) if isinstance(answered, Fault) else None
 
@@ -109,5 +123,6 @@ def _parse(info: bytes) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
+    """Of a version, the first two: what came when is told by them."""
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

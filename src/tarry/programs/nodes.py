@@ -35,10 +35,15 @@ def judged(
     answer_ms: float,
     clock_ms: float | None,
 ) -> Node:
-    """From the answers to ``fitness.probe()``, and two measurements."""
+    """From the answers to ``fitness.probe()``, the ``save`` setting (``None``: not told), and two measurements."""
     verdict = fitness.judge(info, save, scripting, cluster=cluster)
     memory, most = _number(info, "used_memory"), _number(info, "maxmemory")
     notes = [*verdict.refusals, *verdict.warnings]
+    if info.get("aof_enabled") == "0" and save is None:
+        notes.append(
+            "it has no append-only file, and whether it keeps snapshots is not told, for this user may not CONFIG GET; the "
+            "server's administrator may"
+        )
     if info.get("role") == "slave":
         notes.append("it is a replica, and takes no jobs")
     if "err" in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status")):

@@ -109,6 +109,8 @@ class Way:
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = await server.exchange(fitness.probe(key))
+            if fitness.wants_save(replies):
+                replies += await server.exchange((fitness.SAVE,))
             server.forbidden = fitness.check(replies, self._topology.shown_of(url), cluster=cluster, scripts=scripts)
         except BaseException as fault:
             await server.close()

@@ -103,6 +103,8 @@ class Way:
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = server.exchange(fitness.probe(key), within_s=begun.hurry)
+            if fitness.wants_save(replies):
+                replies += server.exchange((fitness.SAVE,), within_s=begun.hurry)
             server.forbidden = fitness.check(replies, self._topology.shown_of(url), cluster=cluster, scripts=scripts)
             met = self._servers.setdefault(url if scripts else PLAIN + url, server)
         except BaseException as fault:

@@ -31,19 +31,43 @@ Large = Annotated[int, typer.Option(min=1, help="Warn of a topic, or a partition
 LargeMB = Annotated[int, typer.Option(min=0, help="The same for megabytes of jobs.")]
 
 
+Roles = Annotated[bool, typer.Option("--acl", help="Only print the users that the server is to have, a line each.")]
+Objects = Annotated[
+    str, typer.Option(help="With --acl: how the names of queues, maps and locks begin that are shared with Java.")
+]
+
+
 @verb()
-def doctor(session: Session, dry_run: DryRun = False, most_jobs: Large = MOST_JOBS, most_mb: LargeMB = MOST_MB) -> None:
+def doctor(
+    session: Session,
+    dry_run: DryRun = False,
+    most_jobs: Large = MOST_JOBS,
+    most_mb: LargeMB = MOST_MB,
+    acl: Roles = False,
+    objects: Objects = "",
+) -> None:
     """Looks at the server and checks every topic; writes topics into the list of known ones that are missing there.
 
     Of each server, on a Cluster of each node: version, memory and what becomes of it when it is full, persistence, how soon
-    it answers, how far its clock is from this machine's; of a master behind Sentinels, whether it goes on without its replicas. Exits with 1 when a job is not in its place; a server that cannot
-    be used ends it with 3.
+    it answers, how far its clock is from this machine's; of a master behind Sentinels, whether it goes on without its
+    replicas. Exits with 1 when a job is not in its place; a server that cannot be used ends it with 3. The server's
+    administrator is told more than a user with a role of tarry's, who may not CONFIG GET and SCAN; it says what it could not ask.
     """
+    from tarry.links.faults import NotPermitted
     from tarry.programs.cli.nodes import in_words
 
+    if acl:
+        _tell_users(session, objects)
+        return
     client = session.client
     known = set(client.topics())  # the server is judged when it is first met
-    there = _topics_there(client)
+    try:
+        there = _topics_there(client)
+    except NotPermitted:
+        there = dict[str, int]()
+        session.note(
+            "Topics that are missing in the list were not looked for, as this user may not SCAN; the server's administrator may."
+        )
     found = set(there)
     missing = sorted(found - known)
     if missing and not dry_run:
@@ -145,7 +169,7 @@ def _too_large(
 
 def _topics_there(client: Client) -> dict[str, int]:
     """The topics that have jobs, by their keys, and the last partition that has any, or -1; on a Cluster those of all nodes."""
-    from tarry.links.faults import Fault
+    from tarry.links.blocking import sound
     from tarry.words.keys import partition_of, topic_keys
 
     begin, end = topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
@@ -154,10 +178,9 @@ def _topics_there(client: Client) -> dict[str, int]:
         found: set[tuple[str, int]] = set()
         cursor = b"0"
         while True:
-            [reply] = server.exchange(((b"SCAN", cursor, b"MATCH", b"tarry:{*}:jobs", b"COUNT", b"1000"),))
-            if isinstance(reply, Fault):
-                raise reply
-            cursor, keys = reply
+            [(cursor, keys)] = sound(
+                server.exchange(((b"SCAN", cursor, b"MATCH", b"tarry:{*}:jobs", b"COUNT", b"1000"),))
+            )
             for key in keys:
                 if key.startswith(begin) and key.endswith(end):
                     name, number = partition_of(key[len(begin) : -len(end)])
@@ -169,6 +192,25 @@ def _topics_there(client: Client) -> dict[str, int]:
     for name, number in set[tuple[str, int]]().union(*client.engine.runner.each(scan).values()):
         found[name] = max(number, found.get(name, -1))
     return found
+
+
+def _tell_users(session: Session, objects: str) -> None:
+    """As the server can read them: an old one refuses a line that names a command which it does not know."""
+    from tarry.links import fitness
+    from tarry.programs import acl
+
+    def version(server: Server) -> tuple[int, ...]:
+        info, *_ = fitness.read(server.exchange(fitness.probe()))
+        return () if "valkey_version" in info else fitness.numbers(info.get("redis_version", ""))
+
+    oldest = min((found for found in session.client.engine.runner.each(version).values() if found), default=())
+    for role in acl.ROLES:
+        line = f"user {acl.line(role, session.namespace, objects, oldest)}"
+        session.tell({"role": role, "line": line}, line)
+    session.note(
+        f"For the namespace {session.namespace}, and what is shared with Java and begins with {objects or session.namespace}; write "
+        "your own passwords. What each role is for, and what to add: docs/how-to/secure-the-server.md."
+    )
 
 
 def _servers(client: Client) -> dict[str, Node]:

@@ -61,7 +61,9 @@ def _list(
 
 
 def _known(session: Session) -> list[str]:
+    from tarry.errors import ServerUnfit
     from tarry.links.blocking import sound
+    from tarry.links.faults import NotPermitted
     from tarry.verbs.locks import asking
 
     def names(server: Server) -> set[str]:
@@ -73,7 +75,10 @@ def _known(session: Session) -> list[str]:
             if cursor == b"0":
                 return found
 
-    return sorted(set().union(*session.client.engine.runner.each(names).values()))
+    try:
+        return sorted(set().union(*session.client.engine.runner.each(names).values()))
+    except NotPermitted as fault:
+        raise ServerUnfit(asking.NO_SCAN) from fault
 
 
 @verb(within=LOCKS)

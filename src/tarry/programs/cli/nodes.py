@@ -19,7 +19,10 @@ PINGS = 5
 
 def look(server: Server, *, cluster: bool, watched: bool = False) -> Node:
     """Asks one server; ``watched``: by Sentinels. Raises a ``Fault`` when it does not answer."""
-    info, save, scripting = fitness.read(server.exchange(fitness.probe()))
+    replies = server.exchange(fitness.probe())
+    if fitness.wants_save(replies):
+        replies += server.exchange((fitness.SAVE,))
+    info, save, scripting = fitness.read(replies)
     spans: list[float] = []
     for _ in range(PINGS):
         began = time.perf_counter()

@@ -105,6 +105,12 @@ def scan(cursor: bytes) -> tuple[bytes, ...]:
     return (b"SCAN", cursor, b"MATCH", b"redisson_lock_token:*", b"COUNT", PAGE)
 
 
+NO_SCAN = (
+    "Locks are found by SCAN, which shows the names of all keys of the server, so the user of a role may not do it. Ask for a "
+    "lock by its name, or ask as the server's administrator."
+)
+
+
 def name_of(token: bytes) -> str:
     """The lock that a token's key belongs to."""
     name = token.decode("utf-8", "replace").partition(":")[2]

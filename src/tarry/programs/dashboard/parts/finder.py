@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tarry.idea.calls import Command
+from tarry.links.faults import NotPermitted
 from tarry.programs.dashboard.app import Dashboard
 
 STEP, STEPS = 1000, 10
@@ -23,11 +24,19 @@ class Finder:
         self._found: set[str] = set()
         self.known: set[str] = set()
         self.walked = False
+        self._forbidden = False
 
     @property
-    def possible(self) -> bool:
-        """A Cluster's nodes would all have to be walked."""
-        return self._engine.origin.address.kind != "cluster"
+    def says(self) -> str:
+        """Why not all are shown: a Cluster's nodes would all have to be walked, and a user may not SCAN who may see his own keys
+        only."""
+        if self._engine.origin.address.kind == "cluster":
+            return "On a Cluster they are not looked for: ask for one by its name."
+        if self._forbidden:
+            return (
+                "They are not looked for, as the server's user of this dashboard may not SCAN: ask for one by its name."
+            )
+        return "" if self.walked else "The server's keys are still being looked through."
 
     @property
     def shown(self) -> list[str]:
@@ -35,11 +44,15 @@ class Finder:
 
     async def walk(self) -> None:
         """Some steps further."""
-        if not self.possible:
+        if self._forbidden or self._engine.origin.address.kind == "cluster":
             return
         for _ in range(STEPS):
             words = (b"SCAN", self._cursor, b"MATCH", self.prefix.encode() + b"*", b"COUNT", b"%d" % STEP)
-            self._cursor, keys = await self._engine.run(Command(words, tuple))
+            try:
+                self._cursor, keys = await self._engine.run(Command(words, tuple))
+            except NotPermitted:
+                self._forbidden = True
+                return
             self._found.update(self._name_of(key) for key in keys)
             self.known |= self._found
             if self._cursor == b"0":

@@ -103,7 +103,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     names = finder.shown
     found = await asyncio.gather(*[_queue(visit, name, now) for name in names], return_exceptions=True)
     queues = [queue for queue in found if isinstance(queue, Queue)]
-    return {"queues": queues, "walked": finder.walked, "possible": finder.possible, "known": len(finder.known)}
+    return {"queues": queues, "known": len(finder.known), "finder": finder}
 
 
 async def one(visit: Visit) -> dict[str, Any]:

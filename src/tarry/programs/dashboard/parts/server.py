@@ -89,8 +89,11 @@ async def health(visit: Visit) -> Whole:
 
 async def _look(server: Server, *, cluster: bool) -> Health:
     began = time.perf_counter()
-    told, save, scripting = fitness.read(await server.exchange(fitness.probe()))
+    replies = await server.exchange(fitness.probe())
     answer_ms = (time.perf_counter() - began) * 1000
+    if fitness.wants_save(replies):
+        replies += await server.exchange((fitness.SAVE,))
+    told, save, scripting = fitness.read(replies)
     before = time.time()
     [reply] = await server.exchange(((b"TIME",),))
     after = time.time()

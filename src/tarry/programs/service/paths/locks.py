@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tarry.clients.http.wire import lock_answers, lock_models
 from tarry.errors import BadInput
+from tarry.links.faults import NotPermitted
 from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.sharing import OURS
 from tarry.programs.service.table import ADMIN, ANY, Example, Table
@@ -57,14 +58,17 @@ async def list_held(x: Exchange) -> lock_answers.LockPage:
     """One page of the locks that are held, of those that were had through tarry in the last week; with `all` the free ones, too.
 
     It walks through the server's keys, of a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
-    a page may be empty, and a lock may come twice.
+    a page may be empty, and a lock may come twice. 403 where the service's own user may not SCAN.
     """
     _own(x)
     place, at = _read(x.asked.cursor)
     names: set[str] = set()
     servers, step = place + 1, 0
     while place < servers and step < STEPS and len(names) < ENOUGH:
-        servers, reply = await x.client.engine.runner.at(place, asking.scan(at))
+        try:
+            servers, reply = await x.client.engine.runner.at(place, asking.scan(at))
+        except NotPermitted as fault:
+            raise Forbidden(asking.NO_SCAN) from fault
         if reply is None:
             break
         at, keys = reply

@@ -1,0 +1,234 @@
+"""What runs under the user of its role: the service with its dashboard, a worker, the command line; and what they say that they
+may not do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import tarry
+from dashboard.conftest import Site
+from links.roles import rules
+from links.test_acl import user, version_of
+from programs import forked
+from service.served import serve
+from tarry.clients.aio.client import AsyncClient
+from tarry.links.embedded import wire
+from tarry.programs import acl
+from tarry.programs.dashboard import sections
+from tarry.programs.service.settings import NO_DIALECTS, Settings
+from tarry.programs.worker import Worker
+from tarry.verbs import tokens
+
+PLACES = ["valkey", *(pytest.param(kind, marks=pytest.mark.otherserver) for kind in ("redis6", "redis7", "redis8"))]
+STREAMS = ("text/event-stream",)
+HAS_NO_NAMESPACE = ("queue", "map", "lock", "queues", "to")
+SHOP = "shop-roles"
+Opened = Callable[..., str]
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def server(place: str, request: pytest.FixtureRequest) -> str:
+    """Its path."""
+    url: str = request.getfixturevalue(f"{place}_url")
+    return url.removeprefix("unix://")
+
+
+@pytest.fixture
+def url_of(place: str, server: str, request: pytest.FixtureRequest) -> Iterator[Opened]:
+    """Of a user who has a role in the namespace; afterwards the server has refused him nothing but what is said."""
+    from contextlib import ExitStack
+
+    wire.ask(server, "ACL", "LOG", "RESET")
+    with ExitStack() as stack:
+
+        def opened(role: acl.Role) -> str:
+            words = rules(role, SHOP, version=version_of(place))
+            return stack.enter_context(user(place, request, f"{SHOP}-{role}", *words))
+
+        yield opened
+
+
+def refused(server: str) -> set[str]:
+    """What the server has refused since: commands, keys, channels."""
+    found: Any = wire.ask(server, "ACL", "LOG", "100")
+    entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in found]
+    objects = {entry[b"object"].decode() for entry in entries if entry[b"username"].startswith(SHOP.encode())}
+    # the driver names itself, and does without
+    return objects - {"client|setinfo", *["client", "config|get", "config"][: 3 * six(server)]}
+
+
+def six(server: str) -> bool:
+    """Redis 6.2 cannot tell what a user may, so he tries; and it names commands without what follows."""
+    return b"redis_version:6.2" in bytes(wire.ask(server, "INFO", "server"))  # type: ignore[arg-type]
+
+
+def shop(value: Any, name: str = "") -> Any:
+    """An example whose objects are the shop's."""
+    if isinstance(value, dict):
+        return {key: shop(one, key) for key, one in value.items()}
+    if name in HAS_NO_NAMESPACE and isinstance(value, str):
+        return f"{SHOP}-{value}"
+    return [shop(one, name) for one in value] if isinstance(value, list) else value
+
+
+def test_the_service(url_of: Opened, server: str) -> None:
+    import msgspec
+
+    url = url_of("all")
+    settings = Settings(namespaces=(SHOP,), tokens=True, dialects=NO_DIALECTS)
+    with tarry.Client(url, namespace=SHOP) as client:
+        text, id, record = tokens.make(os.urandom, ["admin"])
+        client.engine.run(tokens.keep(SHOP, id, record))
+        client.topic("orders").add(1, id="7")
+    with (
+        serve(lambda name: AsyncClient(url, namespace=name), settings) as running,
+        httpx.Client(base_url=running.url, timeout=30, headers={"authorization": f"Bearer {text}"}) as http,
+    ):
+        for row in running.door.rows:
+            if row.media in STREAMS or "wait" in row.name or row.name.startswith("signing"):
+                continue
+            path = row.path.format(**{name: shop(row.example.path.get(name, "orders"), name) for name in row.places})
+            said = None if row.example.request is None else shop(json.loads(msgspec.json.encode(row.example.request)))
+            for never in ("wait", "lease"):
+                if isinstance(said, dict) and never in said:
+                    said[never] = 0
+            with http.stream(row.method, path, json=said) as answer:
+                if answer.headers.get("content-type", "").startswith(STREAMS):
+                    continue
+                told = answer.read().decode()
+            if row.name == "locks_list_held":
+                assert (answer.status_code, json.loads(told)["code"]) == (403, "not_allowed")
+                assert "by its name" in told
+            else:
+                assert answer.status_code < 500, (row.name, told)
+                assert not re.search("permission|ACL", told), (row.name, told)
+        with tarry.Client(url, namespace=SHOP) as client:
+            client.engine.run(tokens.drop(SHOP, id))
+    assert refused(server) == {"scan"}
+
+
+def test_the_dashboard(url_of: Opened, server: str) -> None:
+    url = url_of("all")
+    with tarry.Client(url, namespace=SHOP) as client:
+        client.topic("orders").add(1, id="7", if_exists="keep")
+    site = Site(url, SHOP, {}, "").start()
+    try:
+        with httpx.Client(base_url=site.at, timeout=30) as http:
+            for section in sections.sections():
+                query = {"topic": "orders", "id": "7", "name": f"{SHOP}-q", "lock": f"{SHOP}-q"}
+                answer = http.get(section.path, params=query, follow_redirects=True)
+                assert answer.status_code in (200, 404), (section.path, answer.text)  # no such schedule
+                assert "ACL" not in answer.text, section.path
+                if section.path in ("/queues", "/maps", "/locks"):
+                    assert "may not SCAN: ask for one by its name" in answer.text, section.path
+            assert "whether it keeps snapshots is not told" in http.get("/server").text
+    finally:
+        site.stop()
+    assert refused(server) == {"scan"}
+
+
+def test_a_worker(url_of: Opened, server: str) -> None:
+    """With schedules of its own, a limit, a job that fails, and one whose time it renews."""
+    url, seen = url_of("consumer"), list[Any]()
+
+    async def story() -> None:
+        worker = Worker(AsyncClient(url, namespace=SHOP), ttr="1s")
+
+        @worker.on("orders", concurrency=4, retry=lambda job, fault: 0)
+        async def handle(job: tarry.AsyncJob[Any]) -> None:
+            seen.append(job.body)
+            if job.body == 1 and job.attempt == 1:
+                raise RuntimeError("once more")
+            if job.body == 2:
+                await asyncio.sleep(1.2)
+
+        @worker.every("200ms", id="often")
+        async def often() -> None:
+            seen.append("often")
+
+        async with AsyncClient(url, namespace=SHOP) as client:
+            await client.topic("orders").purge()
+            await client.topic("orders").configure(rate="1000/1s", concurrency=3)
+            await client.topic("orders").add_many(range(5))
+            running = asyncio.ensure_future(worker.run())
+            while "often" not in seen or (await client.topic("orders").stats()).finished < 5:
+                assert not running.done()
+                await asyncio.sleep(0.01)
+            assert len(await client.workers()) == 1
+            worker.stop()
+            await running
+            await client.topic("orders").purge()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+    assert seen.count(1) == 2
+    assert refused(server) == set()
+
+
+def test_the_command_line(url_of: Opened, server: str, tmp_path: Path) -> None:
+    """The doctor looks at what he may, and says what he may not; so does who looks for locks."""
+    place = {"TARRY_URL": url_of("all"), "TARRY_NAMESPACE": SHOP, "TARRY_LOG": "ERROR"}
+
+    def cli(*words: str) -> Any:
+        return forked.tarry(words, None, place, tmp_path)
+
+    doctor = cli("doctor")
+    assert doctor.returncode == 0, doctor.stderr
+    assert "were not looked for, as this user may not SCAN" in doctor.stderr
+    assert "whether it keeps snapshots is not told, for this user may not CONFIG GET" in doctor.stdout
+    locks = cli("lock", "list")
+    assert locks.returncode == 3
+    assert "by its name, or ask as the server's administrator" in locks.stderr
+    name = f"{SHOP}-stock"
+    assert cli("lock", "show", name).stdout == f"{name}  free\n"
+    made = json.loads(cli("token", "create", "--scope", "view", "--json").stdout)
+    assert made["id"] in cli("token", "list").stdout
+    assert cli("token", "revoke", made["id"]).returncode == 0
+    assert refused(server) == {"scan"}
+
+
+@pytest.mark.parametrize("role", ["producer", "consumer"])
+def test_no_token_is_made_listed_or_revoked_by_others(url_of: Opened, role: acl.Role) -> None:
+    with tarry.Client(url_of(role), namespace=SHOP) as client:
+        _, id, record = tokens.make(os.urandom, ["admin"])
+        for request in (tokens.keep(SHOP, id, record), tokens.table(SHOP), tokens.version(SHOP), tokens.drop(SHOP, id)):
+            with pytest.raises(tarry.ServerUnfit, match="ACL"):
+                client.engine.run(request)
+
+
+def test_the_doctor_prints_the_users_that_this_server_can_have(
+    server: str, place: str, valkey_url: str, tmp_path: Path
+) -> None:
+    """Each line is taken as it stands, and its user works."""
+    called = {"TARRY_URL": f"unix://{server}", "TARRY_NAMESPACE": SHOP, "TARRY_LOG": "ERROR"}
+    words = forked.tarry(("doctor", "--acl", "--objects", "shop:"), None, called, tmp_path).stdout.splitlines()
+    said = forked.tarry(("doctor", "--acl", "--objects", "shop:", "--json"), None, called, tmp_path).stdout.splitlines()
+    assert words == [json.loads(line)["line"] for line in said]
+    assert words == [f"user {acl.line(role, SHOP, 'shop:', version_of(place))}" for role in acl.ROLES]
+    for line in words:
+        _, name, *line_of = line.split()
+        assert wire.ask(server, "ACL", "SETUSER", name, "reset", *line_of) == b"OK"
+        try:
+            with tarry.Client(f"unix://{name}:secret@{server}", namespace=SHOP) as client:
+                client.topic("orders").add(1, id="7", if_exists="keep")
+                if name == "all":
+                    assert client.map_cache("shop:prices").get("tea") is None
+                    with pytest.raises(tarry.ServerUnfit, match="ACL"):
+                        client.map_cache("other:prices").get("tea")
+                    client.topic("orders").purge()
+        finally:
+            wire.ask(server, "ACL", "DELUSER", name)

@@ -1,0 +1,71 @@
+"""Tokens while two versions are at work, under the users of today: made, used and revoked by either."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from links.roles import rules
+from service.served import serve
+from tarry.clients.aio.client import AsyncClient
+from tarry.links.embedded import wire
+from tarry.programs.service.settings import NO_DIALECTS, Settings
+from until import until
+from upgrade.conftest import Hand, hiring
+
+pytestmark = pytest.mark.slow
+MAKES = """
+import os
+from tarry.verbs import tokens
+text, made, record = tokens.make(os.urandom, ["consume"], "by one of two")
+real.engine.run(tokens.keep(real.namespace, made, record))
+"""
+LISTS = "[(one.id, one.record.note) for one in real.engine.run(tokens.table(real.namespace))[1]]"
+
+
+@pytest.fixture
+def url(valkey_url: str, namespace: str) -> Iterator[str]:
+    """Of the user that the page says, in this namespace."""
+    path = valkey_url.removeprefix("unix://")
+    assert wire.ask(path, "ACL", "SETUSER", namespace, "reset", *rules("all", namespace)) == b"OK"
+    yield f"unix://{namespace}:secret@{path}"
+    wire.ask(path, "ACL", "DELUSER", namespace)
+
+
+@pytest.fixture
+def two(url: str, older_place: Path, namespace: str, versions: tuple[str, str]) -> Iterator[tuple[Hand, Hand]]:
+    with hiring(url, older_place) as start:
+        one, other = (start(version) for version in versions)
+        for hand in (one, other):
+            hand(f"begin({namespace!r})")
+        yield one, other
+
+
+def test_tokens_are_made_used_and_revoked_by_either(two: tuple[Hand, Hand], url: str, namespace: str) -> None:
+    one, other = two
+    one(MAKES)
+    other("from tarry.verbs import tokens")
+    text, made = one("[text, made]")
+    assert one(LISTS) == other(LISTS) == [[made, "by one of two"]]
+    settings = Settings(namespaces=(namespace,), tokens=True, dialects=NO_DIALECTS)
+    with serve(lambda name: AsyncClient(url, namespace=name), settings) as running:
+
+        def status() -> Any:
+            return httpx.get(f"{running.url}/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code
+
+        until(lambda: status() == 200)
+        assert other(f"real.engine.run(tokens.drop(real.namespace, {json.dumps(made)}))") is True
+        until(lambda: status() == 401)
+    assert one(LISTS) == other(LISTS) == []
+
+
+def test_the_older_one_works_under_the_users_of_today(two: tuple[Hand, Hand]) -> None:
+    one, other = two
+    one("real.topic('orders').add('tea', id='7')")
+    assert other("real.topic('orders').pop(wait=10).finish()") is None
+    assert one("real.topics()") == other("real.topics()") == ["orders"]
