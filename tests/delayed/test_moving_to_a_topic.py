@@ -10,7 +10,9 @@ import tarry
 from tarry.clients.migrating import move_to_topic
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.jobs.leaving import Overtaken
 from tarry.verbs.redisson.elements import Format, pack
+from tarry.words.keys import departed_key, leaving_key
 
 
 @pytest.fixture
@@ -53,18 +55,116 @@ def test_both_formats_move_and_what_cannot_is_set_aside(client: Any, server: Any
     assert [aside.raw for aside in queue.poison()] == [b"short"]
 
 
-@pytest.mark.parametrize("steps", range(1, 6))
-def test_broken_off_anywhere_it_goes_on(client: Any, name: str, server: Any, steps: int) -> None:
-    queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
-    queue.offer_many([str(i) for i in range(700)], 60)
+def broken_off(client: Any, queue: Any, topic: Any, steps: int) -> bool:
+    """After so many calls; answers whether it had come to its end before."""
     flow, answer = move_to_topic(queue.verbs.desk, topic.verbs), None
     for _ in range(steps):
-        answer = client.engine.runner.perform(flow.send(answer))
+        try:
+            answer = client.engine.runner.perform(flow.send(answer))
+        except StopIteration:
+            return True
     flow.close()
+    return False
+
+
+def finished(topic: Any) -> list[Any]:
+    return [job.body for job in topic.pop_many(1000) if topic.finish(job) is None]
+
+
+@pytest.mark.parametrize("partitions", [None, 3], ids=["plain", "parted"])
+@pytest.mark.parametrize("steps", range(1, 14))
+def test_broken_off_anywhere_it_goes_on(
+    client: Any, clock: Clock, name: str, server: Any, steps: int, partitions: int | None
+) -> None:
+    """Also where what had arrived was finished meanwhile: nothing is done twice."""
+    queue, topic = client.delayed_queue(name, codec="string"), client.topic("t", partitions=partitions)
+    topic.stats()
+    expected = sorted(str(i) for i in range(700))
+    queue.offer_many(expected, 60)
+    broken_off(client, queue, topic, steps)
+    clock.advance(61)
+    done = finished(topic)
     client.move_to_topic(queue, topic)
-    assert topic.stats().delayed == 700
+    assert sorted(done + finished(topic)) == expected
     assert queue.size() == 0
-    assert not server.exists(keys_of(name).movers.replace(b"movers", b"leaving"))
+    assert topic.check().ok
+    keys = keys_of(name)
+    assert not server.exists(leaving_key(keys))
+    assert 0 < server.ttl(departed_key(keys)) <= 31 * 86400
+
+
+@pytest.mark.parametrize("steps", range(1, 14))
+def test_broken_off_anywhere_it_goes_on_to_no_other_topic(client: Any, clock: Clock, name: str, steps: int) -> None:
+    queue, first, second = client.delayed_queue(name, codec="string"), client.topic("t"), client.topic("other")
+    expected = sorted(str(i) for i in range(700))
+    queue.offer_many(expected, 60)
+    ended = broken_off(client, queue, first, steps)
+    clock.advance(61)
+    done = finished(first)
+    if queue.stats().leaving:
+        with pytest.raises(tarry.BadInput, match=r"on their way to another topic \(.*/t\)"):
+            client.move_to_topic(queue, second)
+        assert second.stats().ready == 0
+        client.move_to_topic(queue, first)
+    assert client.move_to_topic(queue, second).moved == 0 or not ended
+    assert sorted(done + finished(first) + finished(second)) == expected
+
+
+def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is_said(
+    client: Any, clock: Clock, name: str
+) -> None:
+    queue, first, second = client.delayed_queue(name, codec="string"), client.topic("t"), client.topic("other")
+    queue.offer_many(["a", "b"], 60)
+    broken_off(client, queue, first, 5)
+    assert queue.stats().leaving == 2
+    assert client.move_to_topic(queue, second, anew=True).moved == 2
+    clock.advance(61)
+    assert sorted(finished(second)) == ["a", "b"]
+
+
+def test_who_is_late_brings_nothing_back(client: Any, clock: Clock, name: str) -> None:
+    """One who moves has slept since he took them out; another has gone on, and all has been done."""
+    queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
+    queue.offer_many(["a", "b"], 60)
+    flow, request, answer = move_to_topic(queue.verbs.desk, topic.verbs), None, None
+    while getattr(getattr(request, "script", None), "name", "") != "leaving/arrive":
+        request = flow.send(answer)
+        if getattr(getattr(request, "script", None), "name", "") != "leaving/arrive":
+            answer = client.engine.runner.perform(request)
+    client.move_to_topic(queue, topic)
+    clock.advance(61)
+    assert sorted(finished(topic)) == ["a", "b"]
+    for more in range(2):
+        answer = client.engine.runner.perform(request)
+        assert isinstance(answer, Overtaken) is (more == 1)
+        assert topic.stats().ready == 0
+        queue.offer("c", 60)
+        client.move_to_topic(queue, topic)
+    while True:
+        try:
+            answer = client.engine.runner.perform(flow.send(answer))
+        except StopIteration as end:
+            assert end.value.moved == 0
+            break
+    clock.advance(61)
+    assert finished(topic) == ["c", "c"]
+
+
+def test_what_0_1_0_left_on_its_way_arrives(client: Any, server: Any, name: str) -> None:
+    queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
+    queue.offer_many(["a", "b"], 60)
+    broken_off(client, queue, topic, 4)
+    server.delete(departed_key(keys_of(name)))
+    assert client.move_to_topic(queue, topic).moved == 2
+
+
+def test_what_would_be_due_beyond_all_years_is_set_aside(client: Any, server: Any, name: str) -> None:
+    queue = client.delayed_queue(name, codec="string")
+    element = pack(b"tea", b"12345678")
+    server.rpush(keys_of(name).order, element)
+    server.zadd(keys_of(name).timeouts, {element: 10**15})
+    assert client.move_to_topic(queue, "t") == tarry.MovedOver(0, 1)
+    assert queue.size() == 0
 
 
 def test_bytes_without_a_meaning_here_stay_bytes(client: Any, name: str) -> None:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tarry.clients.origin import Origin
 from tarry.errors import BadInput
-from tarry.idea.calls import Flow, ask
+from tarry.idea.calls import Flow, Request, ask
 from tarry.verbs.delayed import leaving, moving
 from tarry.verbs.delayed.desk import QueueDesk
-from tarry.verbs.jobs.face import TOPICS_OWN
-from tarry.verbs.jobs.leaving import Migrated, migrate, refuse_itself
+from tarry.verbs.jobs.leaving import (
+    ON_TIME,
+    Goal,
+    Migrated,
+    Overtaken,
+    Row,
+    arrive_each,
+    goal_of,
+    migrate,
+    refuse_itself,
+)
 from tarry.verbs.jobs.routing import RoutedVerbs
-from tarry.verbs.jobs.shapes import NewJob
+from tarry.verbs.jobs.stored import record
 from tarry.words import names
-from tarry.words.durations import MILLISECOND, as_datetime
+from tarry.words.durations import MILLISECOND
+
+T = TypeVar("T")
+LAST_MOMENT = 253402300799999999
+"""The end of the year 9999, in µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +46,31 @@ def move_to_topic(
     topic: RoutedVerbs[Any],
     progress: Callable[[int], object] | None = None,
     most: int | None = None,
+    *,
+    anew: bool = False,
 ) -> Flow[MovedOver]:
-    """Everything that is not due yet, or ``most`` of it, rounded up to a step. Broken off anywhere, it goes on where it was."""
+    """Everything that is not due yet, or ``most`` of it, rounded up to a step. Broken off anywhere, it goes on where it was.
+    Raises ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``anew``."""
+    parts = yield from topic.parts()
+    goal: Goal = yield from at_one_server(goal_of(parts))
     moved = aside = 0
+    late = ON_TIME
     while most is None or moved + aside < most:
-        claimed = yield from ask(leaving.claim(desk))
+        departure, now, claimed = yield from ask(leaving.claim(desk, goal.word(topic.desk.ids.new()), late))
         if not claimed:
             break
-        fit, unfit = _sorted(claimed, topic)
+        if not anew:
+            goal.refuse("move_to_topic", departure)
+        elif goal.word(b"") not in departure:
+            late = Overtaken(departure)
+            continue
+        fit, unfit = _sorted(claimed, topic, now)
         if unfit:
             yield from ask(moving.aside(desk.keys, [(one.payload, reason) for one, reason in unfit]))
-        jobs = [NewJob(one.body, at=as_datetime(one.due_ms * MILLISECOND), id=one.id) for one in fit]
-        yield from topic.add_many(jobs, 0, None, "keep", None, TOPICS_OWN, None, False)
+        arrived = yield from at_one_server(arrive_each(parts, departure, fit))
+        if isinstance(arrived, Overtaken):
+            late = arrived
+            continue
         yield from ask(leaving.let_go(desk, claimed))
         moved += len(fit)
         aside += len(unfit)
@@ -61,7 +87,7 @@ def rehearse(desk: QueueDesk[Any], topic: RoutedVerbs[Any]) -> Flow[MovedOver]:
         at, size = 0, 1
         while size:
             page, size = yield from ask(leaving.look_at(desk, at, claimed=claimed))
-            fit, unfit = _sorted(page, topic)
+            fit, unfit = _sorted(page, topic, 0)
             moved += len(fit)
             aside += len(unfit) + size - len(page)
             at += size
@@ -69,38 +95,50 @@ def rehearse(desk: QueueDesk[Any], topic: RoutedVerbs[Any]) -> Flow[MovedOver]:
 
 
 def _sorted(
-    claimed: list[leaving.Leaving], topic: RoutedVerbs[Any]
-) -> tuple[list[leaving.Leaving], list[tuple[leaving.Leaving, str]]]:
-    fit: list[leaving.Leaving] = []
+    claimed: list[leaving.Leaving], topic: RoutedVerbs[Any], now: int
+) -> tuple[list[Row], list[tuple[leaving.Leaving, str]]]:
+    """As jobs, which have the topic's defaults; and those that cannot be jobs, with the reason."""
+    fit: list[Row] = []
     unfit: list[tuple[leaving.Leaving, str]] = []
     for one in claimed:
         try:
-            topic.desk.bodies.encode(one.body)
+            raw, flags = topic.desk.bodies.encode(one.body)
+            due = max(one.due_ms, 0) * MILLISECOND
+            if due > LAST_MOMENT:
+                raise BadInput("due: it would be due beyond the year 9999.")
         except BadInput as fault:
             unfit.append((one, str(fault)))
         else:
-            fit.append(one)
+            fit.append((one.id.encode(), b"due %d" % due, record(now, flags, 0, 0, b"", raw), None))
     return fit, unfit
 
 
-def migrate_some(here: RoutedVerbs[Any], there: RoutedVerbs[Any], *, dry_run: bool, most: int) -> Flow[Migrated]:
-    """About ``most`` jobs, into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
-    refuse_itself(True, here.desk, there.desk)
-    return _migrate_some(here, there, dry_run=dry_run, most=most)
-
-
-def _migrate_some(here: RoutedVerbs[Any], there: RoutedVerbs[Any], *, dry_run: bool, most: int) -> Flow[Migrated]:
-    from_parts = yield from here.parts()
-    to_parts = yield from there.parts()
-    journey = migrate(from_parts, to_parts, dry_run=dry_run, most=most)
+def at_one_server(journey: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
+    """Both topics are there."""
     answer: Any = None
     while True:
         try:
             _, request = journey.send(answer)
         except StopIteration as end:
-            done: Migrated = end.value
+            done: T = end.value
             return done
         answer = yield request
+
+
+def migrate_some(
+    here: RoutedVerbs[Any], there: RoutedVerbs[Any], *, dry_run: bool, most: int, anew: bool = False
+) -> Flow[Migrated]:
+    """About ``most`` jobs, into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
+    refuse_itself(True, here.desk, there.desk)
+    return _migrate_some(here, there, dry_run=dry_run, most=most, anew=anew)
+
+
+def _migrate_some(
+    here: RoutedVerbs[Any], there: RoutedVerbs[Any], *, dry_run: bool, most: int, anew: bool
+) -> Flow[Migrated]:
+    from_parts = yield from here.parts()
+    to_parts = yield from there.parts()
+    return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, most=most, anew=anew)))
 
 
 def refuse_services(what: str, *handles: Any) -> None:

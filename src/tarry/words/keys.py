@@ -38,6 +38,7 @@ A queue that is shared with Java applications has Redisson's keys (tarry.verbs.r
     tarry:{QUEUE}:movers                   sorted set   mover → when it promised to look              ours
     tarry:{QUEUE}:format                   string       format of its elements, how it is known       ours
     tarry:{QUEUE}:leaving                  sorted set   packed element → when it is due, server ms    ours
+    tarry:{QUEUE}:departed                 string       the last departure of `leaving`, for a month  ours
 
 A lock that is shared with Java applications has Redisson's keys too:
 
@@ -276,6 +277,11 @@ def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged: str)
 def leaving_key(keys: QueueKeys) -> bytes:
     """Where elements are that leave the queue for somewhere else."""
     return keys.movers.removesuffix(b"movers") + b"leaving"
+
+
+def departed_key(keys: QueueKeys) -> bytes:
+    """Which departure they belong to, or the last one did."""
+    return keys.movers.removesuffix(b"movers") + b"departed"
 
 
 def lock_keys(lock: str, token: str, channel: str) -> LockKeys:

@@ -151,13 +151,14 @@ class AsyncHTTPClient:
         topic: AsyncTopic[Any] | str,
         *,
         dry_run: bool = False,
+        anew: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic of the same service, with its due times; ``dry_run`` only says
         what would be. ``codec`` of the queue must have a name. ``progress`` is told how many have moved."""
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         place = self.engine.origin.place
-        return await self.engine.run(moving.move_to_topic(place, source, chosen, dry_run=dry_run, progress=progress))
+        return await self.engine.run(moving.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress))
 
     async def migrate(
         self,
@@ -165,6 +166,7 @@ class AsyncHTTPClient:
         to: AsyncTopic[T],
         *,
         dry_run: bool = False,
+        anew: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves what waits, what is dead and the schedules into another topic of the same service and namespace; ``dry_run`` only
@@ -174,7 +176,7 @@ class AsyncHTTPClient:
         """
         mine, there = handle_of("topic", AsyncTopic, topic, self.topic), handle_of("to", AsyncTopic, to)
         place = self.engine.origin.place
-        return await self.engine.run(moving.migrate(place, mine, there, dry_run=dry_run, progress=progress))
+        return await self.engine.run(moving.migrate(place, mine, there, dry_run=dry_run, anew=anew, progress=progress))
 
     def map_cache(
         self,

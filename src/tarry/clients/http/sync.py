@@ -155,13 +155,14 @@ class HTTPClient:
         topic: Topic[Any] | str,
         *,
         dry_run: bool = False,
+        anew: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic of the same service, with its due times; ``dry_run`` only says
         what would be. ``codec`` of the queue must have a name. ``progress`` is told how many have moved."""
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         place = self.engine.origin.place
-        return self.engine.run(moving.move_to_topic(place, source, chosen, dry_run=dry_run, progress=progress))
+        return self.engine.run(moving.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress))
 
     def migrate(
         self,
@@ -169,6 +170,7 @@ class HTTPClient:
         to: Topic[T],
         *,
         dry_run: bool = False,
+        anew: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves what waits, what is dead and the schedules into another topic of the same service and namespace; ``dry_run`` only
@@ -178,7 +180,7 @@ class HTTPClient:
         """
         mine, there = handle_of("topic", Topic, topic, self.topic), handle_of("to", Topic, to)
         place = self.engine.origin.place
-        return self.engine.run(moving.migrate(place, mine, there, dry_run=dry_run, progress=progress))
+        return self.engine.run(moving.migrate(place, mine, there, dry_run=dry_run, anew=anew, progress=progress))
 
     def map_cache(
         self,

@@ -183,19 +183,21 @@ class Client:
         topic: Topic[Any] | str,
         *,
         dry_run: bool = False,
+        anew: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
 
         Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
-        ``progress`` is told how many have moved.
+        ``progress`` is told how many have moved. Raises ``BadInput`` where elements are still on their way to another topic: run
+        that move to its end first, or say ``anew`` if that topic is gone for good.
         """
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
         if dry_run:
             return self.engine.run(rehearse(source.verbs.desk, chosen.verbs))
         self.engine.introduce(chosen.name)
-        return self.engine.run(move_to_topic(source.verbs.desk, chosen.verbs, progress))
+        return self.engine.run(move_to_topic(source.verbs.desk, chosen.verbs, progress, anew=anew))
 
     def migrate(
         self,
@@ -203,6 +205,7 @@ class Client:
         to: Topic[T],
         *,
         dry_run: bool = False,
+        anew: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves what waits, what is dead and the schedules into another topic, perhaps of another server; ``dry_run`` only
@@ -211,7 +214,8 @@ class Client:
         Due times, attempts, headers and errors are kept; ids and names that are taken over there are refused and stay. What
         ``configure`` has set here and not over there holds there, too. Safe to break off and to call again, under load. Let
         producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is told how many jobs have
-        moved. Raises ``BadInput`` for a topic into itself, and for limits that its partitions cannot have.
+        moved. Raises ``BadInput`` for a topic into itself, for limits that its partitions cannot have, and where jobs are still on
+        their way to another topic: run that move to its end first, or say ``anew`` if that topic is gone for good.
         """
         mine: Any = handle_of("topic", Topic, topic, self.topic)
         to = handle_of("to", Topic, to)
@@ -222,7 +226,7 @@ class Client:
         if not dry_run:
             to.engine.introduce(to.name)
         journey, engines = (
-            leaving.migrate(here, there, dry_run=dry_run, progress=progress),
+            leaving.migrate(here, there, dry_run=dry_run, progress=progress, anew=anew),
             (mine.engine, to.engine),
         )
         try:

@@ -1,13 +1,18 @@
-local ready, order, timeouts, channel, poison, movers, format, leaving = unpack(KEYS)
-local clock, limit = unpack(ARGV)
+local ready, order, timeouts, channel, poison, movers, format, leaving, departed = unpack(KEYS)
+local clock, limit, word, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` elements out, those due first, and keeps them in `leaving` with their due times until somebody says
--- that they have arrived where they go. What was left there is first. Answers all of it: element, due ms, …
--- include clock element unlist
+-- that they have arrived where they go. What was left there is first. They are a departure, as those of a topic are, and keep
+-- its word however often they are claimed; `word` is a new one. One that was `overtaken` where it goes, by number `above`,
+-- gets another number.
+-- Answers the departure and now, then all of it: element, due ms, …
+-- include clock element unlist departure
 
-local WORK, MOST_BYTES = 400000, 1000000
+local WORK, MOST_BYTES, MONTH = 400000, 1000000, 2592000
 local length = see_types()
-if redis.call('ZCARD', leaving) == 0 then
+local departure = redis.call('GET', departed)
+local fresh = redis.call('ZCARD', leaving) == 0
+if fresh then
   local elements = redis.call('ZRANGE', timeouts, 0, limit - 1, 'WITHSCORES')
   local work, bytes = 0, 0
   for i = 1, #elements, 2 do
@@ -24,4 +29,9 @@ if redis.call('ZCARD', leaving) == 0 then
   end
 end
 learn()
-return redis.call('ZRANGE', leaving, 0, -1, 'WITHSCORES')
+local claimed = redis.call('ZRANGE', leaving, 0, -1, 'WITHSCORES')
+if #claimed > 0 and (fresh or not departure or departure == overtaken) then  -- or left by 0.1.0, which knows no departures
+  departure = next_departure(departure, word, tonumber(above))
+  redis.call('SET', departed, departure, 'EX', MONTH)
+end
+return {departure or '', text(now), unpack(claimed)}

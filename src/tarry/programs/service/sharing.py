@@ -142,12 +142,12 @@ async def _payloads(
 
 
 async def move_to_topic(
-    client: AsyncClient, queue: AsyncDelayedQueue[Any], topic: str, *, dry_run: bool, limit: int
+    client: AsyncClient, queue: AsyncDelayedQueue[Any], topic: str, *, dry_run: bool, anew: bool, limit: int
 ) -> tuple[MovedOver, bool]:
     """Some of what is not due yet, and whether that was all."""
     chosen = client.topic(topic)
     if dry_run:
         return await client.engine.run(rehearse(queue.verbs.desk, chosen.verbs)), True
     await client.engine.introduce(topic)
-    found = await client.engine.run(moving_to(queue.verbs.desk, chosen.verbs, most=limit))
+    found = await client.engine.run(moving_to(queue.verbs.desk, chosen.verbs, most=limit, anew=anew))
     return found, found.moved + found.aside < limit

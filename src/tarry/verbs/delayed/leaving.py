@@ -3,7 +3,8 @@
     timeouts, order ──claim──▶ leaving ──(added elsewhere, by an id made of the element)──▶ let_go
 
 Whoever breaks off, and whoever else goes on: an element is in the queue, in ``leaving`` or gone, and nobody moves it while
-it leaves. What is claimed again is known where it goes by its id.
+it leaves. Those that leave together are a departure (tarry.verbs.jobs.leaving): what is claimed again is known where it goes,
+whatever has become of it there.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from tarry.idea.scripts import Script
 from tarry.verbs.delayed.desk import QueueDesk
 from tarry.verbs.redisson.elements import Element, unpack
 from tarry.verbs.redisson.values import Opaque, plain
-from tarry.words.keys import QUEUE_PARTS, leaving_key
+from tarry.words.keys import QUEUE_PARTS, departed_key, leaving_key
 
-CLAIM = Script("delayed/claim", args=("limit",), keys=(*QUEUE_PARTS, "leaving"))
+CLAIM = Script(
+    "delayed/claim", args=("limit", "word", "overtaken", "above"), keys=(*QUEUE_PARTS, "leaving", "departed")
+)
 LOOK = Script("delayed/look", args=("from", "limit"), keys=(*QUEUE_PARTS, "elements"))
 CLAIMED = 500
 
@@ -41,13 +44,18 @@ class Leaving:
         return "redisson-" + sha1(self.element, usedforsecurity=False).hexdigest()
 
 
-def claim(desk: QueueDesk[Any], limit: int = CLAIMED) -> Call[list[Leaving]]:
-    """Those that leave now: what somebody left there, or the next."""
+def claim(
+    desk: QueueDesk[Any], word: bytes, overtaken: tuple[bytes, int], limit: int = CLAIMED
+) -> Call[tuple[bytes, int, list[Leaving]]]:
+    """A departure, the server's time, and those that leave now: what somebody left there, or the next."""
 
-    def decode(reply: Reply) -> list[Leaving]:
-        return leaving_of(desk, reply)
+    def decode(reply: Reply) -> tuple[bytes, int, list[Leaving]]:
+        departure, now, *flat = reply
+        return departure, int(now), leaving_of(desk, flat)
 
-    return Call(CLAIM, (*desk.keys, leaving_key(desk.keys)), (b"%d" % limit,), decode)
+    late, by = overtaken
+    args = b"%d" % limit, word, late, b"%d" % by
+    return Call(CLAIM, (*desk.keys, leaving_key(desk.keys), departed_key(desk.keys)), args, decode)
 
 
 def let_go(desk: QueueDesk[Any], gone: Iterable[Leaving]) -> Command[int]:

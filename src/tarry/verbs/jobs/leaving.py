@@ -5,6 +5,8 @@
 Wherever it is broken off, each job is in its place, leaving, or over there: whoever begins again goes on with those that
 were leaving. Nobody is handed a job that leaves. Each step is a departure with a word of its own, and the topic over there
 keeps what it has told the last one of each place: one that arrives again is told the same, whatever has become of its jobs.
+A departure knows where it goes, by the ``identity`` that a topic has in its ``meta``: going on to another topic, where nothing is
+known of it, would double what had arrived.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Reply, Request
+from tarry.idea.calls import Call, Command, Reply, Request
 from tarry.idea.scripts import Script
 from tarry.verbs.jobs import looking, ruling
 from tarry.verbs.jobs.face import TopicVerbs
@@ -23,7 +25,7 @@ from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import leaving as planning
 from tarry.words import names
-from tarry.words.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, with_arriving, with_departing
+from tarry.words.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, departing_key, with_arriving, with_departing
 
 DEPART = Script("leaving/depart", args=("limit", "word", "overtaken", "above"), keys=DEPARTING_PARTS)
 DEPART_END = Script("leaving/depart_end", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)
@@ -61,6 +63,38 @@ class Migrated:
     """What ``configure`` had set here and not over there, where it holds now, too."""
 
 
+class Goal(NamedTuple):
+    """The topic that a departure goes to."""
+
+    identity: bytes
+    """Its own, whatever URL or name it is reached by; empty: it has none yet."""
+    name: bytes
+
+    def word(self, word: bytes) -> bytes:
+        """A new word of a departure, which says where it goes."""
+        return b"%b@%b %b" % (word, self.identity, self.name)
+
+    def refuse(self, what: str, departure: bytes) -> None:
+        """Raises ``BadInput`` for a departure that goes somewhere else. One of 0.1.0 does not say where."""
+        identity, _, name = departure.partition(b"@")[2].partition(b" ")
+        if identity and identity != self.identity:
+            raise BadInput(
+                f"{what}: some are on their way to another topic ({name.decode('utf-8', 'replace')}), by a move that was broken off or is "
+                f"running, and may be there already. Run that one to its end first. If that topic is gone for good, say anew=True "
+                f"(--anew), and they go to this one instead."
+            )
+
+
+def goal_of(there: Sequence[TopicVerbs[Any]], *, dry_run: bool = False) -> Generator[tuple[int, Request], Any, Goal]:
+    """What a departure says of the topic that it goes to, which is given an identity if it has none."""
+    first = there[0]
+    name = first.keys.due.removeprefix(b"tarry:{").partition(b"}")[0].partition(b"{")[0]
+    if not dry_run:
+        yield THERE, Command((b"HSETNX", first.keys.meta, b"identity", first.desk.ids.new()), int)
+    identity: bytes | None = yield THERE, Command((b"HGET", first.keys.meta, b"identity"), lambda reply: reply)
+    return Goal(identity or b"-", name)
+
+
 def depart(keys: TopicKeys, word: bytes, late: Overtaken = ON_TIME) -> Call[tuple[bytes, list[Row]]]:
     """A departure, and those that leave now: what somebody left there, or the next. ``word`` is one that no other has."""
     args = b"%d" % STEP, word, late.departure, b"%d" % late.by
@@ -90,19 +124,29 @@ def migrate(
     dry_run: bool,
     progress: Callable[[int], object] | None = None,
     most: int | None = None,
+    anew: bool = False,
 ) -> Journey:
     """What was configured, the schedules, everything that waits and the dead, of each partition; of jobs no more than
-    ``most``, rounded up to a step. A job refused over there ends the journey after its step: it would leave again."""
+    ``most``, rounded up to a step. A job refused over there ends the journey after its step: it would leave again. Raises
+    ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``anew``."""
+    goal = yield from goal_of(there, dry_run=dry_run)
+    if not anew:
+        yield from _refuse_others(here, goal)
     options = yield from _rules(here, there, dry_run=dry_run)
-    schedules, stay = yield from _schedules(here, there, dry_run=dry_run)
+    schedules, stay = yield from _schedules(here, there, goal, dry_run=dry_run, anew=anew)
     moved = refused = 0
     for one in here:
         late = ON_TIME
         while not dry_run and not refused and (most is None or moved < most):
-            departure, rows = yield HERE, depart(one.keys, one.desk.ids.new(), late)
+            departure, rows = yield HERE, depart(one.keys, goal.word(one.desk.ids.new()), late)
             if not rows:
                 break
-            arrived = yield from _arrive(there, departure, rows)
+            if not anew:
+                goal.refuse("migrate", departure)
+            elif goal.word(b"") not in departure:
+                late = Overtaken(departure)
+                continue
+            arrived = yield from arrive_each(there, departure, rows)
             if isinstance(arrived, Overtaken):
                 late = arrived
                 continue
@@ -121,7 +165,16 @@ def migrate(
     return Migrated(moved, refused, reserved, schedules, stay, options)
 
 
-def _arrive(
+def _refuse_others(here: Sequence[TopicVerbs[Any]], goal: Goal) -> Generator[tuple[int, Request], Any, None]:
+    """Before anything is changed anywhere."""
+    for one in here:
+        departure: bytes | None = yield HERE, Command((b"HGET", departing_key(one.keys), b""), lambda reply: reply)
+        schedules: list[bytes] = yield HERE, planning.on_the_way(one.keys)
+        for each in (departure or b"", *schedules):
+            goal.refuse("migrate", each)
+
+
+def arrive_each(
     there: Sequence[TopicVerbs[Any]], departure: bytes, rows: Sequence[Row]
 ) -> Generator[tuple[int, Request], Any, list[bool] | Overtaken]:
     """Each in the partition that its id says. What was told when they arrived before is told again."""
@@ -148,7 +201,7 @@ def _rules(
 
 
 def _schedules(
-    here: Sequence[TopicVerbs[Any]], there: Sequence[TopicVerbs[Any]], *, dry_run: bool
+    here: Sequence[TopicVerbs[Any]], there: Sequence[TopicVerbs[Any]], goal: Goal, *, dry_run: bool, anew: bool
 ) -> Generator[tuple[int, Request], Any, tuple[int, int]]:
     """How many moved, and how many stay."""
     moved, stay = 0, set[bytes]()
@@ -159,7 +212,10 @@ def _schedules(
             continue
         cursor, more = b"0", True
         while more:
-            cursor, more, damaged, rows = yield HERE, planning.depart(one.keys, cursor, one.desk.ids.new())
+            cursor, more, damaged, rows = yield HERE, planning.depart(one.keys, cursor, goal.word(one.desk.ids.new()))
+            if not anew:
+                for _, kept in rows:
+                    goal.refuse("migrate", kept.partition(b"\n")[0])
             arrived = dict.fromkeys((row[0] for row in rows), False)
             for index, other in enumerate(there):
                 mine = [row for row in rows if home_of(row[0], len(there)) == index]

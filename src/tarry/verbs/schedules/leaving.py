@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tarry.idea.calls import Call, Command, Reply
 from tarry.idea.scripts import Script
-from tarry.words.keys import MOVING_PARTS, TopicKeys, moving_keys
+from tarry.words.keys import MOVING_PARTS, TopicKeys, moving_key, moving_keys
 
 DEPART = Script("leaving/plan_depart", args=("cursor", "limit", "word"), keys=MOVING_PARTS)
 ARRIVE = Script("leaving/plan_arrive", item=("id", "kept"), keys=MOVING_PARTS)
@@ -43,6 +43,11 @@ def depart_end(keys: TopicKeys, rows: Sequence[Row], arrived: Mapping[bytes, boo
     """Those that arrived are gone here, the others go on."""
     items = [word for id, kept in rows for word in (id, kept.partition(b"\n")[0], b"%d" % arrived[id])]
     return Call(DEPART_END, moving_keys(keys), (), int, items=items, alone=True)
+
+
+def on_the_way(keys: TopicKeys) -> Command[list[bytes]]:
+    """The departures of those on their way."""
+    return Command((b"HGETALL", moving_key(keys)), lambda reply: [kept.partition(b"\n")[0] for kept in reply[1::2]])
 
 
 def counts(keys: TopicKeys) -> list[Command[int]]:

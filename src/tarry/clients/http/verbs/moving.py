@@ -24,22 +24,22 @@ STEP, STEP_S = 2000, 50.0
 Progress = Callable[[int], object] | None
 
 
-def move_to_topic(place: Any, queue: Any, topic: Any, *, dry_run: bool, progress: Progress) -> Asking[MovedOver]:
+def move_to_topic(place: Any, queue: Any, topic: Any, *, dry_run: bool, anew: bool, progress: Progress) -> Asking[MovedOver]:
     """What is not due yet, out of a queue into a topic. ``place`` is where both must be."""
     of_queue, of_topic = _here(place, queue, "move_to_topic"), _here(place, topic, "move_to_topic")
     if of_topic.desk.bodies.own:
         raise BadInput(
             "move_to_topic: a service writes JSON and bytes; give the topic by its name, without your codec."
         )
-    return _move(of_queue, of_topic, _codec(of_queue), dry_run=dry_run, progress=progress)
+    return _move(of_queue, of_topic, _codec(of_queue), dry_run=dry_run, anew=anew, progress=progress)
 
 
 def _move(
-    queue: HTTPDelayedVerbs[Any], topic: HTTPVerbs[Any], codec: Any, *, dry_run: bool, progress: Progress
+    queue: HTTPDelayedVerbs[Any], topic: HTTPVerbs[Any], codec: Any, *, dry_run: bool, anew: bool, progress: Progress
 ) -> Asking[MovedOver]:
     if topic.first is not None:
         yield from ask(topic.first)
-    said = queue_models.MoveToTopic(topic=topic.desk.name, codec=codec, dry_run=dry_run, limit=STEP)
+    said = queue_models.MoveToTopic(topic=topic.desk.name, codec=codec, dry_run=dry_run, anew=anew, limit=STEP)
     request = queue.request(
         "POST", "/move-to-topic", reader(queue_answers.MovedShown, lambda found: found), said, wait=STEP_S
     )
@@ -61,17 +61,17 @@ def _codec(queue: HTTPDelayedVerbs[Any]) -> str:
     raise BadInput("move_to_topic: a service reads elements by a codec that has a name, and this one is your own.")
 
 
-def migrate(place: Any, topic: Any, to: Any, *, dry_run: bool, progress: Progress) -> Asking[Migrated]:
+def migrate(place: Any, topic: Any, to: Any, *, dry_run: bool, anew: bool, progress: Progress) -> Asking[Migrated]:
     """What waits and what is dead, into another topic. ``place`` is where both must be."""
     here, there = _here(place, topic, "migrate"), _here(place, to, "migrate")
     refuse_itself(True, here.desk, there.desk)
-    return _migrate(here, there, dry_run=dry_run, progress=progress)
+    return _migrate(here, there, dry_run=dry_run, anew=anew, progress=progress)
 
 
-def _migrate(here: HTTPVerbs[Any], there: HTTPVerbs[Any], *, dry_run: bool, progress: Progress) -> Asking[Migrated]:
+def _migrate(here: HTTPVerbs[Any], there: HTTPVerbs[Any], *, dry_run: bool, anew: bool, progress: Progress) -> Asking[Migrated]:
     if there.first is not None:
         yield from ask(there.first)
-    said = topic_models.Migrate(to=there.desk.name, dry_run=dry_run, limit=STEP)
+    said = topic_models.Migrate(to=there.desk.name, dry_run=dry_run, anew=anew, limit=STEP)
     request = here.request(
         "POST", "/migrate", reader(topic_answers.MigratedShown, lambda found: found), said, wait=STEP_S
     )

@@ -206,7 +206,9 @@ async def to_topic(x: Exchange) -> queue_answers.MovedShown:
     Safe to break off and to repeat, while others offer and take.
     """
     said, queue = x.said, queue_of(x, x.said.codec)
-    found, done = await sharing.move_to_topic(x.client, queue, said.topic, dry_run=said.dry_run, limit=said.limit)
+    found, done = await sharing.move_to_topic(
+        x.client, queue, said.topic, dry_run=said.dry_run, anew=said.anew, limit=said.limit
+    )
     return queue_answers.MovedShown(found.moved, found.aside, done)
 
 

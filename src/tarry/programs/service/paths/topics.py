@@ -226,7 +226,7 @@ async def migrate(x: Exchange) -> topic_answers.MigratedShown:
     Safe to break off and to repeat, under load. Reserved jobs stay until they are settled.
     """
     said, to = x.said, x.another(x.said.to)
-    flow = migrate_some(x.topic.verbs, to.verbs, dry_run=said.dry_run, most=said.limit)
+    flow = migrate_some(x.topic.verbs, to.verbs, dry_run=said.dry_run, most=said.limit, anew=said.anew)
     if not said.dry_run:
         await x.client.engine.introduce(to.name)
     found = await x.client.engine.run(flow)
