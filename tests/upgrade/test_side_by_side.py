@@ -158,6 +158,43 @@ def test_a_move_that_one_began_is_finished_by_the_other(pair: Pair) -> None:
     assert both(pair, "[topic.check().ok, client.topic('orders-2').check().ok]") == [True, True]
 
 
+def test_a_move_out_of_a_queue_that_one_began_is_finished_by_the_other(pair: Pair, namespace: str) -> None:
+    """Wherever it was broken off, and two such moves after one another."""
+    giver, taker = pair
+    for steps in range(1, 9):
+        name = f"moved {namespace} {steps}"
+        both(pair, f"queue = client.delayed_queue({name!r}, codec='string'); into = client.topic('into-{steps}')")
+        giver("queue.offer_many([str(i) for i in range(600)], '1h')")
+        giver(
+            "from tarry.clients.migrating import move_to_topic; flow = move_to_topic(queue.verbs.desk, into.verbs); answer = None"
+        )
+        giver(
+            f"for _ in range({steps}):\n    try: answer = client.engine.runner.perform(flow.send(answer))\n"
+            "    except StopIteration: break"
+        )
+        taker("client.move_to_topic(queue, into)")
+        assert both(pair, "into.stats().delayed") == 600
+        assert both(pair, "queue.size()") == 0
+        giver("queue.offer('one more', '1h')")
+        assert giver("client.move_to_topic(queue, into).moved") == 1
+        assert both(pair, "[into.stats().delayed, into.check().ok]") == [601, True]
+
+
+def test_a_move_to_elsewhere_that_one_began_is_refused_by_the_newer_one(hands: dict[str, Hand], namespace: str) -> None:
+    """0.1.0 does not say where its own goes, and goes on with a newer one's to wherever it is told."""
+    older, newer = hands["older"], hands["newer"]
+    both((older, newer), f"begin({namespace!r})")
+    for name in ("orders", "orders-2", "orders-3"):
+        newer(f"client.topic({name!r}).add(1, id={name!r}, delay='1h')")
+    newer("from tarry.verbs.jobs import leaving; plain = client.topic('orders').verbs._plain")
+    newer("goal = leaving.Goal(b'elsewhere', b'shop/orders-9')")
+    newer("client.engine.run(leaving.depart(plain.keys, goal.word(b'word'), leaving.ON_TIME))")
+    assert newer.refused("client.migrate('orders', client.topic('orders-2'))") == "BadInput"
+    assert both((older, newer), "client.topic('orders').check().ok") is True
+    assert older("client.migrate('orders', client.topic('orders-3')).moved") == 1
+    assert both((older, newer), "client.topic('orders-3').stats().delayed") == 2
+
+
 def test_queues_and_maps_and_locks_that_java_shares_are_shared_by_both(pair: Pair, namespace: str) -> None:
     giver, taker = pair
     name = f"shared {namespace}"

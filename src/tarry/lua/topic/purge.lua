@@ -2,8 +2,9 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, stale 
 local clock, place, side, limit = unpack(ARGV)
 --
 -- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). What the topic has learned stays:
--- its receipts go on rising. Answers how many went.
--- include clock plain job window
+-- its receipts go on rising. Whoever waits is called for what is left. Where nothing is left, no seat and no token stays: those
+-- who had taken them may be dead. Answers how many went.
+-- include clock plain job window limits gates watch places
 
 local gone, ended = 0, 0
 if place == 'all' then
@@ -21,8 +22,6 @@ else
   end
 end
 count('deleted', gone)
-if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
--- include limits gates watch places
-  if note_places(ended) then settle('', false, read_gates()) end
-end
+note_places(ended)
+settle('', false, read_gates())
 return gone

@@ -1,0 +1,75 @@
+"""A topic that is purged while others wait for its jobs, or are killed while they wait, leaves no key of theirs behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import redis
+
+import tarry
+from tarry.links.embedded.launch import Running
+from tarry.words.keys import topic_keys
+from until import until
+
+WAITS = "import sys, tarry; client = tarry.Client(sys.argv[1]); client.topic('orders').pop(wait='1h')"
+KEYS = topic_keys("default", "orders")
+
+
+@pytest.fixture
+def running(own_server: Callable[..., Running]) -> Running:
+    return own_server()
+
+
+@pytest.fixture
+def server(running: Running) -> Iterator[Any]:
+    with redis.Redis.from_url(running.url) as raw:
+        yield raw
+
+
+def left(server: Any) -> set[bytes]:
+    return set(server.keys("*orders*"))
+
+
+@pytest.mark.parametrize("delay", ["9s", "1h"])
+def test_a_purge_takes_the_seats_of_killed_consumers_away(running: Running, server: Any, delay: str) -> None:
+    with ExitStack() as stack, tarry.Client(running.url) as client:
+        topic = client.topic("orders")
+        waiting = [
+            stack.enter_context(subprocess.Popen([sys.executable, "-c", WAITS, running.url])) for _ in range(3)
+        ]
+        for one in waiting:
+            stack.callback(one.kill)
+        until(lambda: server.info("clients")["blocked_clients"] == 3)
+        topic.add("tea", delay="9s")
+        until(lambda: server.exists(KEYS.watch))
+        for one in waiting:
+            one.kill()
+            one.wait()
+        assert server.exists(KEYS.watch)
+        topic.reschedule(topic.list().jobs[0].id, delay=delay)
+        topic.purge()
+        assert left(server) == {KEYS.meta}
+
+
+@pytest.mark.parametrize("state", ["delayed", None])
+def test_who_waits_while_it_is_purged_is_handed_what_comes_later(
+    running: Running, server: Any, state: tarry.State | None
+) -> None:
+    with tarry.Client(running.url) as client, ThreadPoolExecutor(3) as pool:
+        topic = client.topic("orders")
+        topic.add("tea", delay="9s")
+        waiting = [pool.submit(topic.pop, wait=60) for _ in range(3)]
+        until(lambda: server.exists(KEYS.watch))
+        topic.purge(state)
+        assert not server.exists(KEYS.watch, KEYS.wake, KEYS.relay)
+        for number in range(3):
+            topic.add(number)
+        assert sorted(job.body for job in (one.result() for one in waiting) if job and job.finish() is None) == [0, 1, 2]
+        topic.purge()
+        assert left(server) <= {KEYS.meta}
