@@ -40,9 +40,7 @@ def left(server: Any) -> set[bytes]:
 def test_a_purge_takes_the_seats_of_killed_consumers_away(running: Running, server: Any, delay: str) -> None:
     with ExitStack() as stack, tarry.Client(running.url) as client:
         topic = client.topic("orders")
-        waiting = [
-            stack.enter_context(subprocess.Popen([sys.executable, "-c", WAITS, running.url])) for _ in range(3)
-        ]
+        waiting = [stack.enter_context(subprocess.Popen([sys.executable, "-c", WAITS, running.url])) for _ in range(3)]
         for one in waiting:
             stack.callback(one.kill)
         until(lambda: server.info("clients")["blocked_clients"] == 3)
@@ -70,6 +68,10 @@ def test_who_waits_while_it_is_purged_is_handed_what_comes_later(
         assert not server.exists(KEYS.watch, KEYS.wake, KEYS.relay)
         for number in range(3):
             topic.add(number)
-        assert sorted(job.body for job in (one.result() for one in waiting) if job and job.finish() is None) == [0, 1, 2]
+        assert sorted(job.body for job in (one.result() for one in waiting) if job and job.finish() is None) == [
+            0,
+            1,
+            2,
+        ]
         topic.purge()
         assert left(server) <= {KEYS.meta}

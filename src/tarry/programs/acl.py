@@ -110,7 +110,9 @@ def _shared_keys(objects: str) -> list[str]:
         ours, article = names.prefix_name("tarry", name), names.prefix_name("tarry", keys.ARTICLE + name)
         found += [queue.order, queue.due, lock.token]
         found += [map.timeouts, map.idles, map.accesses, map.options, map.latch, map.leases + _ANY]
-        found += [f"{ours}:{part}" for part in ("poison", "movers", "leaving", "departed", "evictors", f"answer:{_ANY}")]
+        found += [
+            f"{ours}:{part}" for part in ("poison", "movers", "leaving", "departed", "evictors", f"answer:{_ANY}")
+        ]
         found += [f"{article}:{part}" for part in ("fence", "polled")]
     return found
 

@@ -158,7 +158,9 @@ class AsyncHTTPClient:
         what would be. ``codec`` of the queue must have a name. ``progress`` is told how many have moved."""
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         place = self.engine.origin.place
-        return await self.engine.run(moving.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress))
+        return await self.engine.run(
+            moving.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress)
+        )
 
     async def migrate(
         self,

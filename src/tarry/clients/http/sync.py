@@ -162,7 +162,9 @@ class HTTPClient:
         what would be. ``codec`` of the queue must have a name. ``progress`` is told how many have moved."""
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         place = self.engine.origin.place
-        return self.engine.run(moving.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress))
+        return self.engine.run(
+            moving.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress)
+        )
 
     def migrate(
         self,

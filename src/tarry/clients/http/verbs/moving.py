@@ -24,7 +24,9 @@ STEP, STEP_S = 2000, 50.0
 Progress = Callable[[int], object] | None
 
 
-def move_to_topic(place: Any, queue: Any, topic: Any, *, dry_run: bool, anew: bool, progress: Progress) -> Asking[MovedOver]:
+def move_to_topic(
+    place: Any, queue: Any, topic: Any, *, dry_run: bool, anew: bool, progress: Progress
+) -> Asking[MovedOver]:
     """What is not due yet, out of a queue into a topic. ``place`` is where both must be."""
     of_queue, of_topic = _here(place, queue, "move_to_topic"), _here(place, topic, "move_to_topic")
     if of_topic.desk.bodies.own:
@@ -68,7 +70,9 @@ def migrate(place: Any, topic: Any, to: Any, *, dry_run: bool, anew: bool, progr
     return _migrate(here, there, dry_run=dry_run, anew=anew, progress=progress)
 
 
-def _migrate(here: HTTPVerbs[Any], there: HTTPVerbs[Any], *, dry_run: bool, anew: bool, progress: Progress) -> Asking[Migrated]:
+def _migrate(
+    here: HTTPVerbs[Any], there: HTTPVerbs[Any], *, dry_run: bool, anew: bool, progress: Progress
+) -> Asking[Migrated]:
     if there.first is not None:
         yield from ask(there.first)
     said = topic_models.Migrate(to=there.desk.name, dry_run=dry_run, anew=anew, limit=STEP)
