@@ -51,6 +51,7 @@ def move_to_topic(
 ) -> Flow[MovedOver]:
     """Everything that is not due yet, or ``most`` of it, rounded up to a step. Broken off anywhere, it goes on where it was.
     Raises ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``anew``."""
+    names.refuse_dots(topic.desk.name, "topic")
     parts = yield from topic.parts()
     goal: Goal = yield from at_one_server(goal_of(parts))
     moved = aside = 0
