@@ -26,11 +26,14 @@ def settle(
     Answers the new seats, the tokens that `wake` and `relay` shall hold (0 or 1), the caller's alarm (None: it does not
     stay) and the seat that it took: 1, 2, or 0 for none. The old tokens do not matter: a list is set, not counted.
     """
-    # 1. Drop promises overdue by more than G, and the caller's own.
+    # 1. Drop promises overdue by more than G, the caller's own, and what nobody promises: the clock was set back since.
+    horizon = now + (R if H is None else H)
     seats = {who: at for who, at in seats.items() if at >= now - G and who != me}
+    if any(at > horizon for at in sorted(seats.values())[:2]):
+        seats = {who: at for who, at in seats.items() if at <= horizon}
 
     # 2. Nothing within the longest look-around, R or a little more: no seats are needed; everything is emptied.
-    if next is None or next > now + (R if H is None else H):
+    if next is None or next > horizon:
         return {}, 0, 0, now + R if stays else None, 0
 
     in_time = max(next, now)
