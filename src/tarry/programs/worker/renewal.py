@@ -122,9 +122,10 @@ class Renewal:
                 if now - since >= ttr / RENEW_AT and not job.settled:
                     old.append(job)
             old = [job for job in old if job in lane.running and not job.lost]
-            if old and (touched := self._touch(lane, old)):
+            if old and self._touch(lane, old):
                 seen.update(dict.fromkeys(old, time.monotonic()))
-            well = well and (not old or touched)
+            elif old:
+                well = False
         if well:
             self._server.rested()
         self._renewed = seen
