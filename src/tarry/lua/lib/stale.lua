@@ -3,7 +3,7 @@
 --
 --   stale   id → created, the highest of its receipts that are too late; for a minute after the last one
 
-local KEPT, MOST = 60000, 1000
+local KEPT, MOST = 60, 1000  -- seconds, jobs
 local noted = 0
 
 -- Its receipts up to this one are too late. A receipt runs ahead of the clock only where that was set back: then it says nothing.
@@ -11,13 +11,13 @@ local function note_stale(id, highest)
   local head = redis.call('HGET', jobs, id)
   if not head or #head < HEAD_SIZE or highest > now then return end
   local _, created = struct.unpack('<Bd', head)
-  if noted == 0 and redis.call('HLEN', stale) >= MOST then redis.call('UNLINK', stale) end
+  if noted == 0 and redis.call('HLEN', stale) >= MOST then redis.call('DEL', stale) end
   if noted < MOST then redis.call('HSET', stale, id, struct.pack('<dd', created, highest)) end
   noted = noted + 1
 end
 
 local function keep_stale()
-  if noted > 0 then redis.call('PEXPIRE', stale, KEPT) end
+  if noted > 0 then redis.call('EXPIRE', stale, KEPT) end
 end
 
 local function is_stale(id, receipt)
