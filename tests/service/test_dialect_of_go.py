@@ -146,3 +146,11 @@ def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkey
 @pytest.mark.parametrize(("delay", "ttr"), [(1, 1), (2**31, 86400)])
 def test_go_the_limits_are_within(go: Any, delay: int, ttr: int) -> None:
     assert go("/push", {**PUSH, "delay": delay, "ttr": ttr})["code"] == 0
+
+
+@pytest.mark.parametrize("method", ["TRACE", "CONNECT", "BREW"])
+def test_a_row_of_any_method_answers_those_that_ask_something(say: Speaks, method: str) -> None:
+    answer = say(method, "/push", json={})
+    assert answer.status_code in (400, 405)
+    if answer.status_code == 405:
+        assert answer.headers["allow"] == "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,21 +65,37 @@ def fuzzed(valkey_url: str) -> Iterator[Served]:
         yield running
 
 
-EXCLUDED = [
-    check
-    for check in schemathesis.checks.CHECKS.get_all()
-    if check.__name__
-    in {
-        # lengths are counted in bytes of UTF-8, sums of durations end with the year 9999: no schema says so
-        "positive_data_acceptance",
-        # no token is asked for here; tests/service/test_tokens.py
-        "ignored_auth",
-    }
-]
+CHECKS = {check.__name__: check for check in schemathesis.checks.CHECKS.get_all()}
+NO_TOKENS = [CHECKS["ignored_auth"]]
+"""No token is asked for here; tests/service/test_tokens.py."""
+ALWAYS_200 = [CHECKS["negative_data_rejection"]]
+"""The dialect of the Go implementation refuses with a code in the body; tests/service/test_dialect_of_go.py. What the body of
+/delay/add lacks may stand in its query."""
+UNSAID = {
+    r"it has \d+ bytes of UTF-8": "a schema counts letters, and names are counted in bytes",
+    r"\(a lone surrogate\)": "half of a surrogate pair is a letter to a schema",
+    r"begins or ends with a blank": "blanks beyond ASCII are one thing in Python, and another in ECMAScript's patterns",
+    r"holds a control character": "as those are",
+    r"^headers: \d+ bytes": "what all headers have together",
+    r"is no time zone": "which there are is known to the machine",
+    r"^cron: ": "what a calendar has: 31 February, the order of a range",
+    r"beyond the year 9999|never comes": "sums with the present",
+    r"lies before 1970": "what a moment is in UTC",
+    r"^due_after, due_before: reserved and dead": "what two parameters of a query have to do with each other",
+    r"^query: the options of a JSON body": "what a query and a body have to do with each other",
+    r"^delay and at: give one": "as these are, in the query of an add",
+    r"missing required field `(delay|value|id|topic)`": "what may stand in the query or in the body",
+    r"is given twice": "which elements of a list have an id in common",
+    r"^atomic: too much": "a sum of bytes",
+    r"is a plain topic that has been used|^partitions: ": "what has happened before",
+    r"declares it; change it there": "as that is",
+    r"^migrate: a topic cannot move into itself": "a path and a body that say the same",
+    r"^(values?|keys?|element|codec|long|string|json|kryo5|river)\b.*": "what a codec of Java takes",
+    r"the inside of something else": "the path of a queue, told by its beginning",
+}
+"""Refusals of what the document allows: what no schema can say, each with the reason."""
 
 
-ALWAYS_200 = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == "negative_data_rejection"]
-"""The dialect of the Go implementation refuses with a code in the body; tests/service/test_dialect_of_go.py."""
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
 
@@ -99,9 +116,14 @@ def test_whatever_the_document_says_is_answered_as_it_says(operation: Any, mode:
     def hold(case: Any) -> None:
         if isinstance(case.body, dict) and "wait" in case.body and mode is GenerationMode.POSITIVE:
             case.body["wait"] = 0
-        case.call_and_validate(
-            base_url=fuzzed.url, excluded_checks=EXCLUDED + ALWAYS_200 * name_of(operation).startswith("delay_queue")
-        )
+        answer = case.call(base_url=fuzzed.url)
+        excluded = NO_TOKENS + ALWAYS_200 * name_of(operation).startswith(("delay_queue", "delay_add"))
+        if answer.status_code == 503 and "WRONGTYPE" in answer.json()["detail"]:
+            return  # names of Java's objects have no namespace: what is a map here was made a queue before
+        if answer.status_code == 400:
+            detail = answer.json()["detail"]
+            excluded += [CHECKS["positive_data_acceptance"]] * any(re.search(words, detail) for words in UNSAID)
+        case.validate_response(answer, excluded_checks=excluded)
 
     try:
         hold()

@@ -165,11 +165,13 @@ class Door:
         rows, found = place
         method = scope["method"]
         row = rows.get(method)
-        if row is None:
+        if row is None and method in ANY_METHOD:
             row = next((one for one in rows.values() if one.any_method), None)
         if row is None:
             row = rows.get("GET")
             allowed = {*rows, "HEAD"} if row is not None and row.head else {*rows}
+            if any(one.any_method for one in rows.values()):
+                allowed |= ANY_METHOD
             if row is None or method != "HEAD" or not row.head:
                 raise WrongMethod(allow=", ".join(sorted(allowed)))
         return row, found
@@ -235,6 +237,8 @@ class Door:
 
 
 NONE: Pairs = ()
+ANY_METHOD = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+"""Those that a row of any method answers; not TRACE, which is never more than an echo."""
 ONCE = frozenset(
     {b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"idempotency-key", b"tarry-repeated"}
 )

@@ -12,8 +12,8 @@ import msgspec
 from tarry import __version__
 from tarry.clients.http.wire.lock_models import LockName
 from tarry.clients.http.wire.schedule_models import NewScheduleName, ScheduleName
-from tarry.clients.http.wire.words import Name, NewName
-from tarry.programs.service import problems
+from tarry.clients.http.wire.words import JavaName, Name, NewName
+from tarry.programs.service import problems, rules
 from tarry.programs.service.problems import Problem
 from tarry.programs.service.table import Row
 
@@ -27,14 +27,15 @@ Durations are seconds, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. A path's s
 _KINDS: dict[str, Any] = {
     "topic": Name,
     "id": Name,
-    "queue": Name,
-    "map": Name,
+    "queue": JavaName,
+    "map": JavaName,
     "holder": Name,
     "schedule": ScheduleName,
     "lock": LockName,
 }
 
 
+_OURS: dict[str, Any] = {"queue": Name}
 _NEW: dict[str, Any] = {"topic": NewName, "queue": NewName, "schedule": NewScheduleName}
 
 
@@ -51,6 +52,9 @@ def document(rows: Iterable[Row]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for row in chosen:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, schemas)
+    for name, rule in rules.RULES.items():
+        if name in schemas:
+            schemas[name] |= rule
     asked = {model.__name__ for row in chosen if (model := row.asks) is not None}
     return {
         "openapi": "3.1.0",
@@ -89,7 +93,7 @@ def _operation(row: Row, schemas: dict[str, Any]) -> dict[str, Any]:
 def _places(row: Row) -> list[dict[str, Any]]:
     found = []
     for place in row.places:
-        kind = (_NEW if place in row.makes else _KINDS).get(place, str)
+        kind = (_NEW if place in row.makes else _OURS if row.tag == "guarded" else _KINDS).get(place, str)
         schema = msgspec.json.schema(kind)
         parameter = {"name": place, "in": "path", "required": True, "schema": schema}
         if place in row.example.path:
@@ -127,12 +131,16 @@ def _shared(row: Row) -> list[dict[str, Any]]:
 
 def _body(row: Row) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": _media(_ref(row.takes), row.example.request)}
-    if row.by_hand and row.asks is not None:
+    if row.forms:
+        content["application/x-www-form-urlencoded"] = {"schema": _ref(row.takes)}
+    elif row.by_hand and row.asks is not None:
         content["application/octet-stream"] = {"schema": {}}
     return {"content": content, "required": _must_be_given(row.takes)}
 
 
 def _must_be_given(model: Any) -> bool:
+    if model.__name__ in rules.RULES:
+        return True
     try:
         msgspec.json.decode(b"{}", type=model)
     except msgspec.ValidationError:

@@ -50,6 +50,12 @@ class UnknownJob(Refusal):
     code, status = "unknown_job", 404
 
 
+class UnknownCursor(Refusal):
+    """No page ends here: give the cursor that a page answered, to the same question."""
+
+    code, status = "unknown_cursor", 404
+
+
 class UnknownSchedule(Refusal):
     """No schedule has this name in this topic: it was deleted, or never put."""
 
@@ -146,7 +152,7 @@ STATUS: dict[type[errors.TarryError], int] = {
     errors.StaleReceipt: 409,
     errors.BodyError: 422,
     errors.Unavailable: 503,
-    errors.Unconfirmed: 500,
+    errors.Unconfirmed: 409,
     errors.ServerUnfit: 503,
     errors.NotAcquired: 409,
     errors.FallenBehind: 409,

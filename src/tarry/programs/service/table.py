@@ -17,12 +17,13 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 from urllib.parse import unquote
 
 import msgspec
 
 from tarry.errors import BadInput
+from tarry.programs.service import wholes
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -39,6 +40,7 @@ ANY: frozenset[Scope] = frozenset({"view", "produce", "consume", "admin"})
 OPEN: frozenset[Scope] = frozenset()
 """No token is asked for."""
 
+NOT_WHOLE = "got `float`"
 Handler = Callable[["Exchange"], Awaitable[Any]]
 Decode = Callable[[bytes], Any]
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -67,6 +69,8 @@ class Row:
     """The model of the JSON body."""
     by_hand: bool = False
     """The handler reads the body itself: it may be something else than JSON."""
+    forms: bool = False
+    """What it takes may be a form as well."""
     asks: Any = None
     """The model of the query."""
     gives: Any = None
@@ -125,13 +129,35 @@ class Table:
             takes, asks = said.get("takes"), said.get("asks")
             decoders: dict[str, Any] = {}
             if takes is not None:
-                decoders["decode"] = msgspec.json.Decoder(takes).decode
+                decoders["decode"] = partial(_of_json, msgspec.json.Decoder(takes).decode, takes)
             if asks is not None:
-                decoders["decode_query"] = partial(msgspec.convert, type=asks, strict=False)
+                decoders["decode_query"] = partial(_of_query, asks, _texts_of(asks))
             self.rows.append(Row(self.tag, method, path, handler, may, **said, **decoders))
             return handler
 
         return register
+
+
+def _texts_of(model: Any) -> frozenset[str]:
+    """The fields that may be any text."""
+    hints = get_type_hints(model)  # without what is annotated
+    return frozenset(name for name, kind in hints.items() if str in (kind, *get_args(kind)))
+
+
+def _of_query(model: Any, texts: frozenset[str], query: Mapping[str, str]) -> Any:
+    for name, text in query.items():
+        if name not in texts and text.lower() == "null":  # which would pass for nothing
+            raise BadInput(f"query: {name} is null; leave it out.")
+    return msgspec.convert(query, type=model, strict=False)
+
+
+def _of_json(decode: Decode, model: Any, raw: bytes) -> Any:
+    try:
+        return decode(raw)
+    except msgspec.ValidationError as fault:
+        if NOT_WHOLE not in str(fault):
+            raise
+        return decode(wholes.written(raw, model))  # 7.0 is a whole number in JSON
 
 
 def one(_: Any) -> int:

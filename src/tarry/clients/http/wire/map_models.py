@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -15,6 +15,12 @@ class MapQuery(Strict):
     """``native``: the map that Redisson calls ``getMapCacheNative``."""
 
     backend: Backend = "redisson"
+
+
+class SizeQuery(Strict):
+    """A map of Redisson's scripts; one with ``native`` keeps no numbers."""
+
+    backend: Literal["redisson"] = "redisson"
 
 
 class EntriesQuery(MapQuery):

@@ -18,9 +18,13 @@ from tarry.clients.http.wire.words import (
     Name,
     NewName,
     Receipt,
+    SomeSpan,
+    SomeWords,
     Span,
     Strict,
     Topics,
+    Ttr,
+    TtrWords,
     Wait,
     Words,
 )
@@ -39,9 +43,9 @@ class Options(Strict):
 
     delay: Span | None = None
     at: Moment | None = None
-    ttr: Span | None = None
+    ttr: Ttr | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
-    max_lateness: Span | None = None
+    max_lateness: SomeSpan | None = None
     headers: Headers | None = None
 
 
@@ -75,9 +79,9 @@ class AddQuery(Strict):
 
     delay: Words | None = None
     at: Moment | None = None
-    ttr: Words | None = None
+    ttr: TtrWords | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
-    max_lateness: Words | None = None
+    max_lateness: SomeWords | None = None
     id: NewName | None = None
     if_exists: IfExists = "error"
     durability: Durable = None
@@ -90,7 +94,7 @@ class Pop(Strict):
     """``ttr`` holds for jobs that have none of their own."""
 
     wait: Wait = 0
-    ttr: Span | None = None
+    ttr: SomeSpan | None = None
     holder: Annotated[str, Meta(max_length=100, description="who takes them, as `get` shows it")] | None = None
 
 
@@ -118,7 +122,7 @@ class Held(Strict):
 class Touch(Held):
     """The reservation lasts so long from now."""
 
-    ttr: Span
+    ttr: SomeSpan
 
 
 class Release(Held):
@@ -155,7 +159,7 @@ class FinishMany(Strict):
 class TouchMany(FinishMany):
     """All of them last ``ttr`` from now."""
 
-    ttr: Span
+    ttr: SomeSpan
 
 
 class ReleaseMany(FinishMany):
@@ -175,7 +179,7 @@ class BuryMany(FinishMany):
 class HolderTouch(Strict):
     """What a dead or silent process held."""
 
-    ttr: Span
+    ttr: SomeSpan
 
 
 class HolderRelease(Strict):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from tarry.clients.http.wire.words import Base64, Limit, Name, NewName, Span, Strict, Wait
+from tarry.clients.http.wire.words import Base64, JavaName, Limit, NewName, Span, Strict, Wait
 
 CodecName = Literal["kryo5", "river", "json", "string", "long", "bytes"]
 FormatName = Annotated[
@@ -81,7 +81,7 @@ class PollQueue(QueueQuery):
 class PassOn(QueueQuery, kw_only=True):
     """``to``: the queue into whose list it goes."""
 
-    to: Annotated[str, Meta(min_length=1)]
+    to: JavaName
 
 
 class Take(PollQueue):
@@ -93,7 +93,7 @@ class Take(PollQueue):
 class TakeFromAny(Take, kw_only=True):
     """The first of the queues, in this order, that has anything."""
 
-    queues: Annotated[list[Name], Meta(min_length=1, max_length=100)]
+    queues: Annotated[list[JavaName], Meta(min_length=1, max_length=100)]
 
 
 class Unread(Strict):

@@ -6,7 +6,19 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.words import NO_DOTS, AnyJson, Attempts, Base64, Headers, Moment, Span, Strict, shaped
+from tarry.clients.http.wire.words import (
+    NO_DOTS,
+    AnyJson,
+    Attempts,
+    Base64,
+    Headers,
+    Moment,
+    Period,
+    SomeSpan,
+    Strict,
+    Ttr,
+    shaped,
+)
 from tarry.verbs.schedules.plans import Missed
 
 _NAME = r"[^\s\x00-\x1f\x7f-\x9f{}]+$"
@@ -21,14 +33,14 @@ class PutSchedule(Strict):
     ``missed``: what becomes of occurrences that nobody was there for. The rest is as for a job.
     """
 
-    every: Span | None = None
+    every: Period | None = None
     cron: Annotated[str, Meta(max_length=200)] | None = None
     tz: Annotated[str, Meta(max_length=100)] = "UTC"
     first: Moment | None = None
     missed: Missed = "once"
     body: AnyJson | UnsetType = UNSET
     body_base64: Base64 | None = None
-    ttr: Span | None = None
+    ttr: Ttr | None = None
     max_attempts: Attempts | UnsetType | None = UNSET
-    max_lateness: Span | None = None
+    max_lateness: SomeSpan | None = None
     headers: Headers | None = None

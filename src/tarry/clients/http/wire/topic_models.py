@@ -6,8 +6,25 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.words import Attempts, Limit, Moment, NewName, RateText, Span, Strict, WholeRate, Words
+from tarry.clients.http.wire.words import (
+    Attempts,
+    Limit,
+    LongSpan,
+    Moment,
+    NewName,
+    RateText,
+    SomeSpan,
+    SomeWords,
+    Start,
+    Strict,
+    Ttr,
+    WholeRate,
+    Words,
+    shaped,
+)
 from tarry.verbs.jobs.shapes import State
+
+CURSOR = "^[A-Za-z0-9_-]+={0,2}$"
 
 
 class ListQuery(Strict):
@@ -17,14 +34,14 @@ class ListQuery(Strict):
     due_after: Moment | None = None
     due_before: Moment | None = None
     limit: Limit = 100
-    cursor: str | None = None
+    cursor: Annotated[str, shaped(CURSOR)] | None = None
 
 
 class HistogramQuery(Strict):
     """``buckets`` over ``span``, from ``start`` (after now, or a moment), or ``past`` before now."""
 
-    start: str = "0"
-    span: Words = "1h"
+    start: Start = "0"
+    span: SomeWords = "1h"
     buckets: Limit = 60
     past: Words = "0"
 
@@ -32,7 +49,7 @@ class HistogramQuery(Strict):
 class Pause(Strict, rename={"for_": "for"}):
     """``for``: how long; without it until ``resume``."""
 
-    for_: Span | None = None
+    for_: SomeSpan | None = None
 
 
 class Purge(Strict):
@@ -47,13 +64,13 @@ class Configure(Strict):
     ``rate``: jobs a second, or text such as ``"100/m"``.
     """
 
-    ttr: Span | UnsetType | None = UNSET
+    ttr: Ttr | UnsetType | None = UNSET
     max_attempts: Attempts | UnsetType | None = UNSET
-    keep: Span | UnsetType | None = UNSET
+    keep: LongSpan | UnsetType | None = UNSET
     rate: WholeRate | RateText | UnsetType | None = UNSET
     burst: WholeRate | UnsetType | None = UNSET
     concurrency: WholeRate | UnsetType | None = UNSET
-    max_lateness: Span | UnsetType | None = UNSET
+    max_lateness: SomeSpan | UnsetType | None = UNSET
 
 
 class PutPartitions(Strict):

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from tarry.clients.http.wire.words import Name
 from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, forms, replacing
 from tarry.programs.service.replies import Plain
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+from tarry.verbs.jobs.stored import LONGEST_TTR_MS
 from tarry.words.durations import microseconds
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+TtrMillis = Annotated[int, Meta(ge=0, le=2**63 - 1, extra_json_schema={"allOf": [{"maximum": LONGEST_TTR_MS}]})]
 TEXTS = ("topic", "message")
 SUCCESS = Plain(b"success", "text/plain;charset=UTF-8")
 _MS = timedelta(milliseconds=1)
@@ -30,9 +33,9 @@ class DelayAdd(Struct):
     """A job: what else the article's class has is read over."""
 
     id: Long
-    topic: str
+    topic: Name
     delayTime: Millis = 0  # noqa: N815  # the article's
-    ttrTime: Millis = 0  # noqa: N815
+    ttrTime: TtrMillis = 0  # noqa: N815
     message: str | None = None
 
 
@@ -48,16 +51,16 @@ class DelayAddQuery(Struct):
     """The same, in the query."""
 
     id: Long | None = None
-    topic: str | None = None
+    topic: Name | None = None
     delayTime: Millis = 0  # noqa: N815
-    ttrTime: Millis = 0  # noqa: N815
+    ttrTime: TtrMillis = 0  # noqa: N815
     message: str | None = None
 
 
 class DelayPop(Struct):
     """Of which topic."""
 
-    topic: str
+    topic: Name
 
 
 class DelayId(Struct):
@@ -88,6 +91,7 @@ def table_of(namespace: str) -> Table:
         may=PRODUCE,
         takes=DelayAdd,
         by_hand=True,
+        forms=True,
         asks=DelayAddQuery,
         gives=DelayJob,
         namespace=namespace,

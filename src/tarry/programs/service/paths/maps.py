@@ -46,7 +46,7 @@ def map_of(x: Exchange, backend: Any, codec: str = "bytes", key_codec: str | Non
     "GET",
     MAP,
     may=ANY,
-    asks=map_models.MapQuery,
+    asks=map_models.SizeQuery,
     gives=map_answers.MapSize,
     example=Example(answer=_SIZE, path=_PATH),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ from msgspec import UNSET
 
 from tarry.clients.http.wire import answers, topic_answers, topic_models
 from tarry.clients.migrating import migrate_some
+from tarry.errors import BadInput
+from tarry.programs.service.problems import UnknownCursor
 from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table
 from tarry.words.durations import microseconds
 
@@ -83,6 +86,7 @@ def start_of(text: str) -> str | datetime:
     TOPIC + "/jobs",
     may=SEE,
     asks=topic_models.ListQuery,
+    refuses=("unknown_cursor",),
     gives=answers.JobPage,
     example=Example(answer=answers.JobPage([]), path=_PATH),
 )
@@ -92,13 +96,18 @@ async def list_jobs(x: Exchange) -> answers.JobPage:
     Give the page's `cursor` for the next one. `due_before` itself is not in it.
     """
     asked = x.asked
-    found = await x.topic.list(
-        asked.state,
-        due_after=asked.due_after,
-        due_before=asked.due_before,
-        limit=asked.limit,
-        cursor=asked.cursor,
-    )
+    try:
+        found = await x.topic.list(
+            asked.state,
+            due_after=asked.due_after,
+            due_before=asked.due_before,
+            limit=asked.limit,
+            cursor=asked.cursor,
+        )
+    except BadInput as fault:
+        if str(fault).startswith("cursor:") and re.fullmatch(topic_models.CURSOR, asked.cursor or ""):
+            raise UnknownCursor from None
+        raise
     return answers.page(found)
 
 

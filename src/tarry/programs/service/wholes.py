@@ -1,0 +1,48 @@
+"""Whole numbers that are written with a point: ``7.0`` is an integer to JSON Schema, and to clients that know only doubles.
+
+A body that is refused for one is read once more by a looser model, and written anew; JSON that passes through stays as it is.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+
+def written(raw: bytes, model: Any) -> bytes:
+    """The same JSON, its whole numbers without a point."""
+    return msgspec.json.encode(_whole(msgspec.json.decode(raw, type=_loose(model))))
+
+
+@lru_cache
+def _loose(kind: Any) -> Any:
+    """A model of the same, in which a number may be where an integer is; of a text, or anything else, it is what it was."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        hints = get_type_hints(kind, include_extras=True)
+        names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
+        fields = [(name, Union[_loose(hints[name]), msgspec.UnsetType], msgspec.UNSET) for name, _ in names]  # noqa: UP007
+        rename = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+        return msgspec.defstruct(kind.__name__, fields, rename=rename, forbid_unknown_fields=True)
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        loose = _loose(parts[0])
+        return kind if loose is parts[0] else loose
+    if origin in (Union, UnionType):
+        return Union[tuple(map(_loose, parts))]  # noqa: UP007
+    if origin is list:
+        return list[_loose(parts[0])]  # type: ignore[misc]
+    return Union[int, float] if kind is int else kind  # noqa: UP007
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            setattr(value, name, _whole(getattr(value, name)))
+    elif isinstance(value, list):
+        return [_whole(one) for one in value]
+    elif isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
