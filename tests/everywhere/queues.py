@@ -37,6 +37,8 @@ async def delayed_queues(world: World) -> None:
     assert await client.move_to_topic(delayed, "taken over", dry_run=True) is not None
     assert (await client.move_to_topic(delayed, "taken over")).moved == 1
     assert [job.body for job in await client.topic("taken over").list()] == ["far 4"]
+    assert (await delayed.stats()).format == "Bc0Lc0"
+    await delayed.set_format("Bc0Lc0")
     await delayed.offer("last", "1h")
     assert await delayed.clear()
     await delayed.destroy()

@@ -67,6 +67,7 @@ def shared_by_hand(cli: Cli) -> None:
     java = ("--codec", "string")
     cli("delayed-queue", "offer", name, '"tea"', *java)
     cli("delayed-queue", "offer", name, '"jam"', "--delay", "1h", *java)
+    assert cli("delayed-queue", "format", name)[0]["format"] == "Bc0Lc0"
     assert cli("delayed-queue", "move", name)[0]["moved"] == 1
     assert [row["value"] for row in cli("delayed-queue", "list", name, *java)] == ["jam"]
     assert cli("delayed-queue", "size", name)[0]["ready"] == 1
