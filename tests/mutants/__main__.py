@@ -1,0 +1,239 @@
+"""Does the suite notice a fault? ``make mutants``: each fault of planted.toml and drawn.toml is made in a copy of the tree,
+and the tests that reach it run, those that are most likely to notice first, until one fails.
+
+    python -m mutants                        all that have no result yet, for the tests as they are: column `new`
+    python -m mutants --column old --tree 81baef6      for a suite of the past
+    python -m mutants --again planted-name …           anew
+
+Results are written after each, so that a run can be ended and begun again. `make mutants` records first which test reaches
+what (.mutants, some minutes; `rm -r .mutants` for anew).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import zip_longest
+from pathlib import Path
+from queue import Queue
+from threading import Lock
+from typing import Any
+
+from mutants import reach
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+RESULTS = HERE / "results.json"
+LISTS = ("planted.toml", "drawn.toml")
+ROUNDS = ((0, 60), (60, 300), (300, 750))
+"""Of the tests that reach a fault: those from here to there run together."""
+LONGEST_S = 900
+WAITING = tuple(
+    f"tests/{folder}/" for folder in ("faults", "beyond", "programs", "locks", "dashboard", "everywhere", "links")
+)
+"""Here a test that fails is asked once more, alone."""
+NOT_LONG = "not at_large and not many_more_orders and not one_for_longer and not in_new_games"
+"""What had no mark of its own once."""
+BESIDE = {
+    "lua/leaving": "beyond/test_migrating.py beyond/test_migrating_again.py beyond/test_migrating_killed.py",
+    "lua/delayed": "delayed", "verbs/delayed": "delayed", "clients/aio/mover": "delayed", "clients/sync/mover": "delayed",
+    "lua/mapcache": "mapcache", "verbs/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
+    "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua": "story scripts model beyond",
+    "verbs": "story scripts", "verbs/redisson": "redisson", "words": "words story",
+    "links/embedded": "embedded programs/test_cli_endings.py", "links": "links faults beyond",
+    "clients/http": "clients service", "clients": "faults locks beyond", "idea": "faults watch",
+    "programs/worker": "programs", "programs/cli": "programs everywhere/test_command_line.py", "programs/service": "service clients",
+    "programs/dashboard": "dashboard", "programs/demo": "programs/test_demo.py", "programs": "programs", "django": "frameworks",
+    "otel": "programs/test_otel.py",
+}  # fmt: skip
+"""Where tests lie that reach a file in another process, or on another server: the longest beginning counts."""
+
+
+class Tree:
+    """A copy of the repository in which one fault at a time is made."""
+
+    def __init__(self, folder: Path, revision: str) -> None:
+        self.folder = folder
+        if revision:
+            packed = subprocess.run(["git", "archive", revision], cwd=ROOT, check=True, capture_output=True).stdout
+            subprocess.run(["tar", "x"], cwd=folder, input=packed, check=True)
+        else:
+            kept = subprocess.run(
+                ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True
+            )
+            subprocess.run(["tar", "c", "--ignore-failed-read", "-T", "-", "-f", "tree.tar", "-C", str(ROOT)],
+                           cwd=folder, input=kept.stdout, check=True)  # fmt: skip
+            subprocess.run(["tar", "xf", "tree.tar"], cwd=folder, check=True)
+        (folder / ".venv").symlink_to(ROOT / ".venv")
+        knows = "long:" in (folder / "pyproject.toml").read_text("utf-8")
+        self.without = ("-m", "not long") if knows else ("-k", NOT_LONG)
+        self.collected = set(self.pytest("--collect-only", "tests").stdout.split("\n"))
+
+    def pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
+        around = os.environ | {"PYTHONPATH": str(self.folder / "src"), "CI": "", "PYTHONDONTWRITEBYTECODE": ""}
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:schemathesis",
+            *self.without,
+            "--tb=line",
+            *words,
+        ]
+        try:
+            return subprocess.run(
+                command, cwd=self.folder, env=around, capture_output=True, text=True, errors="replace", timeout=LONGEST_S,
+                check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, 1, f"FAILED no end within {LONGEST_S} s", "")
+
+    def write(self, file: str, text: str) -> None:
+        path = self.folder / "src" / "tarry" / file
+        path.write_text(text, encoding="utf-8")
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+            compiled.unlink()
+
+    def fails(self, tests: list[str]) -> str:
+        """The first test that fails, twice; nothing when none does."""
+        listed = self.folder / "chosen.txt"
+        listed.write_text("\n".join(tests), encoding="utf-8")
+        told = self.pytest("-x", "-rfE", f"@{listed}")
+        if told.returncode in (0, 5):
+            return ""
+        found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", told.stdout, re.M)
+        if found is None:
+            return f"tarry cannot be imported: {(told.stdout + told.stderr).strip().splitlines()[-1][:200]}"
+        name = found[1]
+        if name.startswith(WAITING) and self.pytest("-x", name).returncode == 0:  # a busy machine did it
+            return self.fails(tests[tests.index(name) + 1 :]) if name in tests else ""
+        return name
+
+    def judge(self, fault: dict[str, str]) -> dict[str, Any]:
+        began, path = time.monotonic(), self.folder / "src" / "tarry" / fault["file"]
+        raw = path.read_text(encoding="utf-8")
+        if raw.count(fault["old"]) != 1:
+            return {"by": None, "why": "the text is not there any more; adapt the fault"}
+        tests = self.chosen(fault, raw)
+        self.write(fault["file"], raw.replace(fault["old"], fault["new"]))
+        try:
+            ran, by = 0, ""
+            for part in [tests[begin:end] for begin, end in ROUNDS]:
+                ran += len(part)
+                if part and (by := self.fails(part)):
+                    break
+            else:
+                where = max((at for at in BESIDE if fault["file"].startswith(at)), key=len, default="")
+                beside = [
+                    f"tests/{at}" for at in BESIDE.get(where, "story").split() if (self.folder / "tests" / at).exists()
+                ]
+                by = self.fails(beside)
+                ran += sum(test.startswith(tuple(beside)) for test in self.collected)
+        finally:
+            self.write(fault["file"], raw)
+        return {"by": by or None, "ran": ran, "seconds": round(time.monotonic() - began)}
+
+    def chosen(self, fault: dict[str, str], raw: str) -> list[str]:
+        """Those that reach it: one of each file, then another of each, and so on."""
+        file, first = fault["file"], raw[: raw.index(fault["old"])].count("\n") + 1
+        if file.endswith(".lua"):
+            found = reach.tests_of_scripts(self._including(file))
+        else:
+            found = reach.tests_of_lines(file, first, first + fault["old"].rstrip("\n").count("\n"))
+        by_file: dict[str, list[str]] = defaultdict(list)
+        for test in sorted(found & self.collected, key=lambda test: ("http" in test, "async" in test, len(test))):
+            by_file[test.partition("::")[0]].append(test)
+        turns = zip_longest(*sorted(by_file.values(), key=len, reverse=True))
+        return [test for turn in turns for test in turn if test]
+
+    def _including(self, file: str) -> set[str]:
+        """The scripts that a file of Lua is part of."""
+        lua = self.folder / "src" / "tarry" / "lua"
+        name = file.removeprefix("lua/").removesuffix(".lua")
+        if not name.startswith("lib/"):
+            return {name}
+        include = re.compile(rf"^-- include .*\b{name.removeprefix('lib/')}\b", re.M)
+        return {
+            str(path.relative_to(lua).with_suffix(""))
+            for path in lua.rglob("*.lua")
+            if include.search(path.read_text("utf-8"))
+        }
+
+
+def record() -> None:
+    """Which test reaches what."""
+    if reach.KEPT.exists():
+        return
+    reach.KEPT.mkdir()
+    for folder in reach.FOLDERS:
+        if not (kept := reach.KEPT / folder).exists():
+            print(f"recording what tests/{folder} reaches", flush=True)
+            around = os.environ | {"REACH": str(kept)}
+            words = ["-p", "mutants.reach", f"tests/{folder}", "-m", "not otherserver and not model"]
+            subprocess.run(
+                [sys.executable, "-m", "pytest", *words], cwd=ROOT, env=around, stdout=subprocess.DEVNULL, check=False
+            )
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(prog="make mutants")
+    asked.add_argument("names", nargs="*")
+    asked.add_argument("--column", default="new")
+    asked.add_argument("--tree", default="", help="the revision whose code and tests are taken; the working tree else")
+    asked.add_argument("--again", action="store_true", help="those, too, that have a result")
+    asked.add_argument("--jobs", type=int, default=1)
+    given = asked.parse_args()
+    faults = {name: fault for file in LISTS for name, fault in tomllib.loads((HERE / file).read_text("utf-8")).items()}
+    record()
+    lock = Lock()
+    results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    wanted = [
+        name for name in given.names or faults if given.again or given.column not in results.get(name, {})
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="tarry-mutants-", dir="/tmp", ignore_cleanup_errors=True) as made:
+        trees: Queue[Tree] = Queue()
+        for number in range(given.jobs):
+            (folder := Path(made) / str(number)).mkdir()
+            trees.put(Tree(folder, given.tree))
+
+        def judge(name: str) -> None:
+            tree = trees.get()
+            try:
+                verdict = tree.judge(faults[name])
+            finally:
+                trees.put(tree)
+            with lock:
+                results.setdefault(name, {})[given.column] = verdict
+                lines = [f" {json.dumps(key)}: {json.dumps(results[key])}" for key in sorted(results)]
+                RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+                print(f"{'noticed ' if verdict['by'] else 'SURVIVED'} {name}: {verdict}", flush=True)
+
+        with ThreadPoolExecutor(given.jobs) as pool, suppress(KeyboardInterrupt):
+            list(pool.map(judge, wanted))
+    tell(results, faults)
+
+
+def tell(results: dict[str, Any], faults: dict[str, Any]) -> None:
+    for column in sorted({column for row in results.values() for column in row}):
+        verdicts = {name: row[column] for name, row in results.items() if column in row and name in faults}
+        noticed = sum(bool(verdict["by"]) for verdict in verdicts.values())
+        print(
+            f"{column}: {noticed} noticed, {len(verdicts) - noticed} survived, {len(faults) - len(verdicts)} not tried yet"
+        )
+
+
+if __name__ == "__main__":
+    main()
