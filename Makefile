@@ -4,17 +4,22 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/installed
+# Tests in several processes, each with servers of its own: two a core, for many tests wait. A file stays in one process.
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
+SIDE_BY_SIDE = --numprocesses $$((2 * $(CORES))) --dist loadfile --no-loadscope-reorder
+# Started beside the tests; what it says stands at the end.
+STATIC = --beside "$(MAKE) --no-print-directory lint types"
 # What runs on the embedded server, in seconds.
-QUICK := not slow and not otherserver and not model
-# Half of the suite, mostly waiting for processes, runs beside the other half.
-BESIDE := tests/programs tests/embedded tests/bench tests/watch tests/docs tests/dashboard tests/frameworks tests/testing tests/locks tests/guarded tests/everywhere
+QUICK := not slow and not otherserver and not model and not long
+# Python keeps what it compiled: most of the time of a process that starts is that, and hundreds start.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check bench lint types suite quick coverage format docs packages clean
+.PHONY: help venv demo serve test check test-long mutants bench lint types coverage format docs packages clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 $(STAMP): pyproject.toml .ci/venv.py
 	@"$(PYTHON)" .ci/venv.py
@@ -27,9 +32,17 @@ demo: venv ## a thousand unpaid orders, two workers, one of them killed, on the 
 serve: venv ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
 	@$(BIN)/tarry serve
 
-test: packages lint types suite ## everything: lint, types, the whole suite on every server
+test: packages venv ## everything: lint, types, the whole suite on every server
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(STATIC) -m "not long"
 
-check: lint types quick ## the inner loop: lint, types, the suite on the embedded server
+check: venv ## the inner loop: lint, types, the suite on the embedded server
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(STATIC) -m "$(QUICK)"
+
+test-long: packages venv ## more of what the suite has a little of: the whole model of the watch, long games with the server
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m long
+
+mutants: venv ## faults that were planted or drawn: does the suite notice each? Goes on where it ended; hours
+	@cd tests && ../$(BIN)/python -m mutants
 
 bench: venv ## measure the speed and print the table
 	@$(BIN)/python -m bench
@@ -45,27 +58,11 @@ types: venv ## mypy strict and basedpyright strict
 	@$(BIN)/mypy
 	@$(BIN)/basedpyright
 
-suite: venv
-	@echo "== tests"
-	@$(BIN)/python -m pytest -m model > .model.log 2>&1 & model=$$!; \
-	 $(BIN)/python -m pytest -m "not model" $(BESIDE) > .beside.log 2>&1 & beside=$$!; \
-	 $(BIN)/python -m pytest -m "not model" $(BESIDE:%=--ignore=%); rest=$$?; \
-	 wait $$beside; beside=$$?; echo "== $(BESIDE), run beside them"; cat .beside.log; \
-	 wait $$model; model=$$?; echo "== the watch's model, run beside them"; cat .model.log; \
-	 test $$rest = 0 -a $$beside = 0 -a $$model = 0
-
 coverage: venv ## what the suite does not reach; twice as long as the suite alone
 	@$(BIN)/coverage erase
-	@$(BIN)/coverage run -m pytest -m "not model"
+	@$(BIN)/coverage run -m pytest -m "not model and not long"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
-
-quick: venv
-	@echo "== tests, embedded server only"
-	@$(BIN)/python -m pytest -m "$(QUICK)" $(BESIDE) > .beside.log 2>&1 & beside=$$!; \
-	 $(BIN)/python -m pytest -m "$(QUICK)" $(BESIDE:%=--ignore=%); rest=$$?; \
-	 wait $$beside; beside=$$?; echo "== $(BESIDE), run beside them"; cat .beside.log; \
-	 test $$rest = 0 -a $$beside = 0
 
 format: venv ## let ruff format and mend what it can
 	@$(BIN)/ruff check --fix .
@@ -78,4 +75,4 @@ packages:
 	@if [ "$${CI:-}" = true ]; then sh .ci/packages; fi
 
 clean: ## remove .venv and everything that was built
-	rm -rf .venv dist build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .mutants dist build .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -20,17 +19,27 @@ pytest.register_assert_rewrite("everywhere.jobs", "everywhere.queues", "everywhe
 # What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/delayed/test_formats.py.
 os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
 
-# Half of the suite runs in the background of a shell, which switches Ctrl-C off, for its children too.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
 pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
 
+LONGEST_FILES = (
+    "docs/test_blocks dashboard/test_browser everywhere/test_going_on bench locks/test_zookeeper_faults watch faults/test_watch "
+    "service/test_openapi everywhere frameworks programs locks dashboard beyond faults links"
+).split()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that needs a ZooKeeper needs another server."""
+    """A test that needs a ZooKeeper needs another server. Where several processes share the files, the longest come first:
+    else the last one would be waited for."""
     for item in items:
         if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
             item.add_marker(pytest.mark.otherserver)
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    place = item.nodeid.removeprefix("tests/")
+    return next((turn for turn, begin in enumerate(LONGEST_FILES) if place.startswith(begin)), len(LONGEST_FILES))
 
 
 @pytest.fixture(scope="session")

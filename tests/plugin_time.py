@@ -5,12 +5,15 @@ lived through 31 years 12 days of imaginary time
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tarry.clients import testing
 from tarry.words.durations import DAY, as_text
 
 _clocks: list[testing.Clock] = []
+_elsewhere: list[int] = []
 YEAR = 365 * DAY
 
 
@@ -31,7 +34,22 @@ def said(us: int) -> str:
     return " ".join([f"{years} years"] * bool(years) + [as_text(rest)])
 
 
+def lived_us() -> int:
+    return sum(clock.lived_us for clock in _clocks)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """One of several processes that tests run in has ended, and told how much it lived through."""
+    _elsewhere.append(getattr(node, "workeroutput", {}).get("lived_us", 0))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["lived_us"] = lived_us()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    lived = sum(clock.lived_us for clock in _clocks)
+    lived = lived_us() + sum(_elsewhere)
     if lived:
         terminalreporter.write_line(f"lived through {said(lived)} of imaginary time")

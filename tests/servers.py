@@ -15,12 +15,15 @@ package makes impossible is skipped, and the reason names the package.
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from importlib.util import find_spec
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -132,22 +135,35 @@ def cluster_addresses(nodes: list[Running]) -> list[tuple[str, int]]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that were free a moment ago, each with the Cluster bus above it."""
-    found: list[int] = []
-    with ExitStack() as held:
-        while len(found) < count:
-            listener = held.enter_context(closing(socket.socket()))
-            listener.bind((LOOPBACK, 0))
-            port = listener.getsockname()[1]
-            port = port if port + BUS < 65_535 else port - BUS
-            if all(_is_free(p) for p in (port, port + BUS) if p != listener.getsockname()[1]) and port not in found:
-                found.append(port)
-    return found
+    """Loopback ports that were free a moment ago, each with the Cluster bus above it.
+
+    They lie below those that the system gives to outgoing connections, and each process of a run has a band of its own.
+    """
+    free = (port for port in _ports if _is_free(port) and _is_free(port + BUS))
+    return list(islice(free, count))
+
+
+def _band() -> Iterator[int]:
+    which = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % BANDS
+    mine = range(PORTS.start + which, PORTS.stop, BANDS)
+    begin = random.randrange(len(mine))  # who runs another suite on this machine begins somewhere else
+    return cycle([*mine[begin:], *mine[:begin]])
+
+
+PORTS, BANDS = range(11_000, 21_000), 16
+_ports = _band()
 
 
 def _is_free(port: int) -> bool:
     with closing(socket.socket()) as probe:
-        return probe.connect_ex((LOOPBACK, port)) != 0
+        probe.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # as servers do: a port whose connections have ended is free
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
 
 
 def _port(node: Running) -> int:

@@ -134,7 +134,7 @@ def test_anything_worse_makes_a_job_at_most_r_late(world_client: TestClient, dat
     with_anything(world_client, data)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("story", [without_faults, with_one_killed, with_anything])
 def test_the_same_in_many_more_orders(world_client: TestClient, story: Any) -> None:
     @examples(1500)

@@ -262,7 +262,7 @@ def test_a_map_cache_is_a_dictionary_with_expiry(valkey_url: str) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_is_one_for_longer(valkey_url: str) -> None:
     Machine.url = valkey_url
     run_state_machine_as_test(  # type: ignore[no-untyped-call]

@@ -284,6 +284,6 @@ def test_a_topic_is_what_the_model_believes(valkey_url: str) -> None:
     play(valkey_url, 250, 40, derandomize=True, database=None)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_topic_is_what_the_model_believes_in_new_games(valkey_url: str) -> None:
     play(valkey_url, PLENTY, 50)

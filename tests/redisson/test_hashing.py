@@ -13,6 +13,7 @@ from tarry.verbs.redisson.values import Char, Float, Long
 
 
 def test_a_set_is_written_in_the_order_of_a_java_hash_set() -> None:
+    assert java_hash(frozenset("ab")) == 195
     assert json.loads(codec_for("json").encode({"b", "a", "c"})) == ["java.util.HashSet", ["a", "b", "c"]]
     assert set_order({33, 1, 17, 2, 16}) == [16, 1, 17, 33, 2]
     assert set_order(set(range(100, 90, -1)) | {-2}) == [96, -2, 97, 98, 99, 100, 91, 92, 93, 94, 95]
@@ -38,7 +39,6 @@ def test_a_set_is_written_in_the_order_of_a_java_hash_set() -> None:
         (Float(1.0), 1065353216),
         (Char("a"), 97),
         (("a", "b"), 4066),
-        (frozenset("ab"), 195),
         (None, 0),
         (b"abc", 0),
     ],

@@ -88,7 +88,7 @@ def test_one_of_those_who_hear_killed_costs_the_grace_at_most(kind: type[Hears])
     assert_kept(everything(watch, 2, adds=1, faults=1, late=watch.G))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_at_large_among_those_who_hear() -> None:
     watch = SomeHear(delays=(0, 3), fault_kinds=("kill", "ghost", "freeze", "lost"))
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))

@@ -80,33 +80,33 @@ def test_anything_worse_costs_the_look_around_at_most() -> None:
     assert_kept(everything(watch, 2, adds=1, faults=2, late=watch.R))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["kill", "ghost", "freeze"])
 def test_at_large_one_fault_among_three(fault: str) -> None:
     watch = Watch(delays=(0, 8), fault_kinds=(fault,))  # now, and beyond R: it comes into sight by itself
     assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["kill", "ghost", "freeze"])
 def test_at_large_one_fault_in_a_changing_world(fault: str) -> None:
     watch = Watch(delays=(0, 3, 8), fault_kinds=(fault,))
     assert_kept(everything(watch, 2, adds=2, changes=1, faults=1, late=watch.G))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_at_large_two_changes_without_faults() -> None:
     assert_kept(everything(Watch(delays=(0, 3, 8)), 2, adds=1, changes=2, late=0))
     assert_kept(everything(Watch(delays=(0, 3)), 3, adds=1, changes=1, late=0))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_at_large_anything_worse() -> None:
     watch = Watch(delays=(0, 3, 8), fault_kinds=("kill", "ghost", "freeze", "lose"))
     assert_kept(everything(watch, 2, adds=2, faults=2, late=watch.R))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_at_large_five_consumers_cause_no_more_looks_than_three() -> None:
     assert_kept(everything(Watch(delays=(0, 3)), 5, adds=1, late=0, looks=3))
 
@@ -131,7 +131,7 @@ def test_an_add_behind_the_head_or_out_of_sight_and_a_finish_need_not_settle() -
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_at_large_skips() -> None:
     watch = AddsAndFinishesThatSettleRarely(delays=(0, 3, 8))
     assert_kept(everything(watch, 2, adds=2, changes=1, late=0))
@@ -165,7 +165,7 @@ def test_a_look_without_a_name_may_leave_the_blpop_open() -> None:
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_at_large_looks_without_a_name() -> None:
     watch = NamelessLooks(delays=(0, 8), fault_kinds=("kill", "ghost"))
     assert_kept(everything(watch, 3, adds=2, faults=1, late=watch.G))
@@ -191,7 +191,7 @@ def test_a_place_under_a_cap_is_taken_as_soon_as_it_is_free() -> None:
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
 
 
-@pytest.mark.parametrize("every", [2, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [2, pytest.param(7, marks=pytest.mark.long)])
 def test_a_rate_lets_the_next_job_go_when_it_is_time(every: int) -> None:
     assert_kept(everything(Watch(every=every, delays=(0, 3)), 2, adds=2, changes=1, late=0))
     assert_kept(everything(Watch(every=every, delays=(0,)), 3, adds=2, late=0, looks=3))
@@ -199,7 +199,7 @@ def test_a_rate_lets_the_next_job_go_when_it_is_time(every: int) -> None:
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
 
 
-@pytest.mark.parametrize("period", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("period", [2, pytest.param(8, marks=pytest.mark.long)])
 def test_a_schedule_fires_on_time_whoever_dies(period: int) -> None:
     assert_kept(everything(Watch(period=period, delays=(0, 3)), 2, adds=1, changes=1, fires=3, late=0))
     watch = Watch(period=period, delays=(0, 3), fault_kinds=("kill",))
@@ -212,7 +212,7 @@ def test_a_schedule_causes_few_looks_however_many_wait() -> None:
     assert_kept(report)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_at_large_limits_and_schedules_with_a_fault() -> None:
     watch = SettlesWhenPlacesAreScarce(cap=1, every=2, ttr=3, delays=(0, 3), fault_kinds=("kill", "ghost", "freeze"))
     assert_kept(everything(watch, 2, adds=2, faults=1, fires=3, late=watch.G))

@@ -1,0 +1,30 @@
+"""A run says at its end what took how long; what runs beside the tests must end well, too."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = str(Path(__file__).parents[1])
+TESTS = """
+    import pytest
+
+    @pytest.mark.parametrize("number", range(11))
+    def test_it(number):
+        assert number < 11
+"""
+
+
+@pytest.mark.parametrize(("code", "said"), [(0, "passed"), (3, "failed with 3")])
+@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["one", "two"])
+def test_parts_are_told_and_what_runs_beside_them_counts(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, code: int, said: str, processes: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", HERE)
+    pytester.makepyfile(TESTS)
+    beside = f"{sys.executable} -c 'print(\"looked\"); raise SystemExit({code})'"
+    ran = pytester.runpytest_subprocess("-p", "plugin_parts", "--beside", beside, *processes)
+    assert ran.ret == bool(code)
+    ran.stdout.fnmatch_lines(["looked", f"*{said}", "*: 11 tests", "the 10 slowest:", "*11 passed in*"])
