@@ -8,15 +8,18 @@ STAMP := .venv/installed
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 SIDE_BY_SIDE = --numprocesses $$((2 * $(CORES))) --dist loadfile --no-loadscope-reorder
 # Started beside the tests; what it says stands at the end.
-STATIC = --beside "$(MAKE) --no-print-directory lint types"
-# What runs on the embedded server, in seconds.
-QUICK := not slow and not otherserver and not model and not long
+BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
+# What runs on the embedded server, in a moment: of the programs a few files only. basedpyright, which remembers nothing, takes half a minute.
+PROGRAMS := bench dashboard everywhere frameworks plugins programs service testing
+INNER := $(sort $(filter-out $(PROGRAMS:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) \
+	tests/programs/test_worker.py tests/programs/test_cli.py tests/service/test_api.py
+QUICK := not slow and not otherserver and not model and not long and not twin
 # Python keeps what it compiled: most of the time of a process that starts is that, and hundreds start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check test-long mutants bench lint types coverage format docs packages clean
+.PHONY: help venv demo serve test check test-long mutants bench lint types mypy coverage format docs packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -33,10 +36,10 @@ serve: venv ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
 	@$(BIN)/tarry serve
 
 test: packages venv ## everything: lint, types, the whole suite on every server
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(STATIC) -m "not long"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(call BESIDE,lint types) -m "not long"
 
-check: venv ## the inner loop: lint, types, the suite on the embedded server
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(STATIC) -m "$(QUICK)"
+check: venv ## the inner loop: lint, mypy, the library on the embedded server
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
 
 test-long: packages venv ## more of what the suite has a little of: the whole model of the watch, long games with the server
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m long
@@ -53,10 +56,12 @@ lint: venv ## ruff, the formatter and the import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
 
-types: venv ## mypy strict and basedpyright strict
+types: mypy ## mypy strict and basedpyright strict
+	@$(BIN)/basedpyright
+
+mypy: venv
 	@echo "== types"
 	@$(BIN)/mypy
-	@$(BIN)/basedpyright
 
 coverage: venv ## what the suite does not reach; twice as long as the suite alone
 	@$(BIN)/coverage erase

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import constellations
 import servers
@@ -19,6 +21,13 @@ pytest.register_assert_rewrite("everywhere.jobs", "everywhere.queues", "everywhe
 # What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/delayed/test_formats.py.
 os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
 
+# How fast examples are drawn says how busy the machine is.
+settings.register_profile("tarry", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tarry")
+
+# A shell that runs this in its background switches Ctrl-C off, for all that is started here, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
 
@@ -29,11 +38,16 @@ LONGEST_FILES = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that needs a ZooKeeper needs another server. Where several processes share the files, the longest come first:
-    else the last one would be waited for."""
+    """A test that needs a ZooKeeper needs another server; an awaiting one has a blocking twin. Where several processes share the
+    files, the longest come first: else the last one would be waited for."""
     for item in items:
         if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
             item.add_marker(pytest.mark.otherserver)
+        if (
+            isinstance(item, pytest.Function)
+            and "async" in getattr(getattr(item, "callspec", None), "params", {}).values()
+        ):
+            item.add_marker(pytest.mark.twin)
     items.sort(key=_turn)
 
 

@@ -118,7 +118,7 @@ def test_a_line_cut_while_waiting_is_made_anew(line: Proxy, party: Party, name: 
 
 def test_a_holder_that_is_cut_off_keeps_the_lock_while_its_lease_lasts(party: Party, line: Proxy, name: str) -> None:
     hand = party.hand()
-    client = party.client(line.url(), patience=0.01)
+    client = party.client(line.url(), patience=1)
     grant = hand.do(client.lock(name).acquire)
     line.cut_all()
     hand.do(grant.check)

@@ -35,7 +35,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RESULTS = HERE / "results.json"
 LISTS = ("planted.toml", "drawn.toml")
-ROUNDS = ((0, 60), (60, 300), (300, 750))
+FILES, EACH = 6, 12
+ROUNDS = ((0, FILES * EACH), (FILES * EACH, 600))
 """Of the tests that reach a fault: those from here to there run together."""
 LONGEST_S = 900
 WAITING = tuple(
@@ -48,8 +49,8 @@ BESIDE = {
     "lua/leaving": "beyond/test_migrating.py beyond/test_migrating_again.py beyond/test_migrating_killed.py",
     "lua/delayed": "delayed", "verbs/delayed": "delayed", "clients/aio/mover": "delayed", "clients/sync/mover": "delayed",
     "lua/mapcache": "mapcache", "verbs/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
-    "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua": "story scripts model beyond",
-    "verbs": "story scripts", "verbs/redisson": "redisson", "words": "words story",
+    "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/parts": "beyond/test_partitions.py",
+    "verbs/redisson": "redisson", "words": "words",
     "links/embedded": "embedded programs/test_cli_endings.py", "links": "links faults beyond",
     "clients/http": "clients service", "clients": "faults locks beyond", "idea": "faults watch",
     "programs/worker": "programs", "programs/cli": "programs everywhere/test_command_line.py", "programs/service": "service clients",
@@ -138,16 +139,16 @@ class Tree:
             else:
                 where = max((at for at in BESIDE if fault["file"].startswith(at)), key=len, default="")
                 beside = [
-                    f"tests/{at}" for at in BESIDE.get(where, "story").split() if (self.folder / "tests" / at).exists()
+                    f"tests/{at}" for at in BESIDE.get(where, "").split() if (self.folder / "tests" / at).exists()
                 ]
-                by = self.fails(beside)
-                ran += sum(test.startswith(tuple(beside)) for test in self.collected)
+                by = self.fails(beside) if beside else ""
+                ran += sum(test.startswith(tuple(beside)) for test in self.collected) if beside else 0
         finally:
             self.write(fault["file"], raw)
         return {"by": by or None, "ran": ran, "seconds": round(time.monotonic() - began)}
 
     def chosen(self, fault: dict[str, str], raw: str) -> list[str]:
-        """Those that reach it: one of each file, then another of each, and so on."""
+        """Those that reach it: some of the files that do most; then one of each file, another of each, and so on."""
         file, first = fault["file"], raw[: raw.index(fault["old"])].count("\n") + 1
         if file.endswith(".lua"):
             found = reach.tests_of_scripts(self._including(file))
@@ -156,8 +157,10 @@ class Tree:
         by_file: dict[str, list[str]] = defaultdict(list)
         for test in sorted(found & self.collected, key=lambda test: ("http" in test, "async" in test, len(test))):
             by_file[test.partition("::")[0]].append(test)
-        turns = zip_longest(*sorted(by_file.values(), key=len, reverse=True))
-        return [test for turn in turns for test in turn if test]
+        files = sorted(by_file.values(), key=len, reverse=True)
+        first = [test for tests in files[:FILES] for test in tests[:EACH]]
+        turns = [test for turn in zip_longest(*files) for test in turn if test]
+        return [*first, *(test for test in turns if test not in first)]
 
     def _including(self, file: str) -> set[str]:
         """The scripts that a file of Lua is part of."""

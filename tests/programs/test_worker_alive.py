@@ -127,7 +127,7 @@ def test_young_jobs_are_not_touched(valkey_url: str, namespace: str, monkeypatch
 
     with tarry.Client(valkey_url, namespace=namespace) as client:
         client.topic("n").add_many([tarry.NewJob(n, ttr="10h") for n in range(50)])
-        client.topic("n").add("x", id="short", ttr="30ms")
+        client.topic("n").add("x", id="short", ttr="1s")
         asyncio.run(worker.run_until_idle())
         assert client.topic("n").stats().finished == 51
     assert touched[:3] == [["short"]] * 3

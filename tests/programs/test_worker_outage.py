@@ -75,7 +75,7 @@ def test_it_waits_for_its_server_and_says_so_once(line: Proxy, plain: bool) -> N
                 for topic, number in (("a", 3), ("b", 4), ("c", 5)):
                     await _another(direct, topic, number, three)
             assert [text for text in heard.lines if "Waiting for it." in text] == [
-                text for text in heard.lines if text.startswith("✗")
+                text for text in heard.lines if text.startswith("✗ The server")
             ], heard.lines
             assert sum("answers again" in text for text in heard.lines) == 1
             assert sum("Waiting for it." in text for text in heard.lines) == 1
