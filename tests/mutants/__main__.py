@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,12 +70,12 @@ class Tree:
             packed = subprocess.run(["git", "archive", revision], cwd=ROOT, check=True, capture_output=True).stdout
             subprocess.run(["tar", "x"], cwd=folder, input=packed, check=True)
         else:
-            kept = subprocess.run(
-                ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True
-            )
-            subprocess.run(["tar", "c", "--ignore-failed-read", "-T", "-", "-f", "tree.tar", "-C", str(ROOT)],
-                           cwd=folder, input=kept.stdout, check=True)  # fmt: skip
-            subprocess.run(["tar", "xf", "tree.tar"], cwd=folder, check=True)
+            words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+            listed = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+            for name in filter(None, listed.split("\0")):
+                if (ROOT / name).exists():
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(ROOT / name, folder / name)
         (folder / ".venv").symlink_to(ROOT / ".venv")
         knows = "long:" in (folder / "pyproject.toml").read_text("utf-8")
         self.without = ("-m", "not long") if knows else ("-k", NOT_LONG)
