@@ -1,7 +1,4 @@
-"""A story is a coroutine function; its face performs it. Each has a namespace, and an imaginary clock, of its own.
-
-The whole story runs on the blocking client and on the awaited one.
-"""
+"""A story is a coroutine function; its face performs it. Each has a namespace, and an imaginary clock, of its own."""
 
 from __future__ import annotations
 
@@ -40,10 +37,31 @@ def namespace(request: pytest.FixtureRequest) -> str:
     return hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
 
 
-SLOW = pytest.mark.slow
+OVER_HTTP = (
+    "test_article_001",
+    "test_bodies",
+    "test_looking",
+    "test_replays",
+    "test_ruling",
+    "test_schedules",
+    "test_settling",
+)
+"""What crosses a service and comes back as something else: bodies, moments, receipts, refusals, rulings, repeated requests. The
+rest of the story is told by scripts and verbs, which are the same behind a service; that it has every verb is in
+tests/everywhere/test_programs.py and tests/clients/test_http.py."""
 
 
-@pytest.fixture(params=["sync", "async", *(pytest.param(kind, marks=SLOW) for kind in ("http", "async http"))])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The whole story on the blocking client and on the awaited one; over HTTP what is special there, the article by both."""
+    if "face" not in metafunc.fixturenames or hasattr(metafunc.module, "face"):
+        return
+    file = metafunc.module.__name__.rpartition(".")[2]
+    over = ["http"] * (file in OVER_HTTP) + ["async http"] * (file == "test_article_001")
+    slow = [pytest.param(kind, marks=pytest.mark.slow) for kind in over]
+    metafunc.parametrize("face", ["sync", "async", *slow], indirect=True)
+
+
+@pytest.fixture
 def face(request: pytest.FixtureRequest, valkey_url: str, clock: Clock, namespace: str) -> Iterator[faces.Face]:
     if "http" in request.param:
         with faces.over_http(request.param, request.getfixturevalue("served"), valkey_url, clock, namespace) as made:
