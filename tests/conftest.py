@@ -31,9 +31,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
 
+# What works and what waits, in turn.
 LONGEST_FILES = (
-    "docs/test_blocks dashboard/test_browser everywhere/test_going_on bench locks/test_zookeeper_faults watch faults/test_watch "
-    "service/test_openapi everywhere frameworks programs locks dashboard beyond faults links"
+    "docs/test_blocks everywhere/test_going_on dashboard/test_browser_looking bench locks/test_zookeeper_faults watch "
+    "dashboard/test_browser_live faults/test_watch everywhere dashboard/test_browser_acting beyond/test_views service/test_openapi "
+    "dashboard/test_browser frameworks programs locks dashboard beyond faults links"
 ).split()
 
 

@@ -26,13 +26,13 @@ from tarry.links.embedded import wire
 from tarry.links.embedded.launch import Running
 
 MASTER = "tarry-master"
-DOWN_MS, FORM_S = 1000, 30.0
+DOWN_MS, FORM_S = 1000, 60.0
 AT_ONCE = ("--repl-diskless-sync-delay", "0")  # a master waits 5 s otherwise, for more replicas to ask
 CLUSTER = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", *AT_ONCE)
 
 
 def until(what: str, is_so: Callable[[], bool]) -> None:
-    """Asks again and again, for half a minute at most."""
+    """Asks again and again, for a minute at most."""
     for _ in wire.pauses(FORM_S):
         with suppress(wire.Refused):
             if is_so():

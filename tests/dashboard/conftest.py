@@ -22,6 +22,8 @@ import tarry
 from tarry.programs.dashboard import Dashboard
 
 numbers = count()
+LONGEST_MS = 60_000
+"""No page needs so long; it is there so that a hang is told."""
 
 
 class Site:
@@ -164,7 +166,7 @@ def page(browser: Any) -> Iterator[Any]:
     """A page in which nothing may go wrong: an error in its console, or one that nobody caught, fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(LONGEST_MS)
     page.wrong = []
     page.on("console", lambda line: page.wrong.append(line.text) if line.type in ("error", "warning") else None)
     page.on("pageerror", lambda fault: page.wrong.append(str(fault)))
@@ -177,5 +179,5 @@ def page(browser: Any) -> Iterator[Any]:
 def expect(page: Any) -> Any:
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=10_000)
+    expect.set_options(timeout=LONGEST_MS)
     return expect(page)
