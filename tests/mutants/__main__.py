@@ -117,6 +117,8 @@ class Tree:
         if told.returncode in (0, 5):
             return ""
         found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", told.stdout, re.M)
+        if found is None and "src/tarry" not in told.stdout + told.stderr:
+            raise RuntimeError(f"the tests cannot be run: {told.stdout}{told.stderr}")
         if found is None:
             return f"tarry cannot be imported: {(told.stdout + told.stderr).strip().splitlines()[-1][:200]}"
         name = found[1]
