@@ -17,14 +17,15 @@ TESTS = """
 """
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, "passed"), (3, "failed with 3")])
-@pytest.mark.parametrize("processes", [(), ("-n", "2")], ids=["one", "two"])
+@pytest.mark.parametrize(("processes", "code", "said"), [("0", 0, "passed"), ("2", 3, "failed with 3")])
 def test_parts_are_told_and_what_runs_beside_them_counts(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, code: int, said: str, processes: tuple[str, ...]
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str, code: int, said: str
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", HERE)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(TESTS)
     beside = f"{sys.executable} -c 'print(\"looked\"); raise SystemExit({code})'"
-    ran = pytester.runpytest_subprocess("-p", "plugin_parts", "--beside", beside, *processes)
+    words = ("-p", "xdist.plugin", "-n", processes, "-p", "plugin_parts", "--beside", beside)
+    ran = pytester.runpytest_subprocess(*words)
     assert ran.ret == bool(code)
     ran.stdout.fnmatch_lines(["looked", f"*{said}", "*: 11 tests", "the 10 slowest:", "*11 passed in*"])
