@@ -2,7 +2,7 @@
 and the tests that reach it run, those that are most likely to notice first, until one fails.
 
     python -m mutants                        all that have no result yet, for the tests as they are: column `new`
-    python -m mutants --column old --tree 81baef6      for a suite of the past
+    python -m mutants --column old --tree REVISION     for a suite of the past
     python -m mutants --again planted-name …           anew
 
 Results are written after each, so that a run can be ended and begun again. `make mutants` records first which test reaches
