@@ -12,7 +12,7 @@ BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
 # What runs on the embedded server, in a moment: of the programs a few files only. basedpyright, which remembers nothing, takes half a minute.
 PROGRAMS := bench dashboard everywhere frameworks plugins programs service testing
 INNER := $(sort $(filter-out $(PROGRAMS:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) \
-	tests/programs/test_worker.py tests/programs/test_cli.py tests/service/test_api.py
+	tests/programs/test_worker.py tests/service/test_api.py
 QUICK := not slow and not otherserver and not model and not long and not twin
 # Python keeps what it compiled: most of the time of a process that starts is that, and hundreds start.
 unexport PYTHONDONTWRITEBYTECODE
