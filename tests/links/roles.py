@@ -6,6 +6,7 @@ python tests/links/roles.py     writes them anew
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from tarry.programs import acl
@@ -15,9 +16,11 @@ SHOP = "shop"
 """The page's namespace."""
 
 
-def rules(role: acl.Role, namespace: str = SHOP, objects: str = "", version: tuple[int, ...] = ()) -> list[str]:
+def rules(
+    role: acl.Role, namespace: str = SHOP, objects: str = "", version: tuple[int, ...] = (), also: Sequence[str] = ()
+) -> list[str]:
     """What is said of a role, word by word, behind the user's name."""
-    return acl.line(role, namespace, objects, version).split()[1:]
+    return acl.line(role, namespace, objects, version, also).split()[1:]
 
 
 def written(page: str) -> str:

@@ -24,6 +24,7 @@ from links.roles import rules
 from links.test_acl import user
 from tarry.idea.calls import Command
 from tarry.links.embedded import wire
+from tarry.programs.service.settings import Dialects
 from tarry.verbs import tokens
 from until import until
 
@@ -153,12 +154,15 @@ def test_from_the_first_token_on_a_running_service_asks_for_one(start: Start, va
         assert one.get("/v1/topics").status_code == 401
 
 
+DIALECTS = Dialects().namespaces()
+
+
 @pytest.mark.parametrize("served", [("--no-dialects",), ("--delayed-message", "shop-messages")])
 def test_it_serves_under_the_rules_of_the_page(
     start: Start, request: pytest.FixtureRequest, served: tuple[str, ...]
 ) -> None:
     """As docs/how-to/secure-the-server.md says."""
-    with user("valkey", request, "shop-serving", *rules("all", "shop-serving", "shop-")) as url:
+    with user("valkey", request, "shop-serving", *rules("all", "shop-serving", "shop-", also=DIALECTS)) as url:
         running = start("--namespace", "shop-serving", *served, url=url)
         with httpx.Client(base_url=running.url) as http:
             assert [http.get(page).status_code for page in ("/readyz", "/", "/metrics")] == [200, 200, 200]
@@ -172,7 +176,7 @@ def test_it_serves_under_the_rules_of_the_page(
 def test_a_queue_that_is_forbidden_takes_no_other_metric_away(
     start: Start, request: pytest.FixtureRequest, valkey_url: str
 ) -> None:
-    with user("valkey", request, "shop-others", *rules("all", "shop-others", "shop-")) as url:
+    with user("valkey", request, "shop-others", *rules("all", "shop-others", "shop-", also=DIALECTS)) as url:
         running = start("--namespace", "shop-others", "--queue", "shop-mine", url=url)
         with httpx.Client(base_url=running.url) as http:
             until(lambda: "DelayMessage could not be moved" in running.said)

@@ -11,6 +11,7 @@ The commands are worked out from the scripts, the keys from what names them. No 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Literal, get_args
 
@@ -53,14 +54,18 @@ _ANY = "\x00"
 """Stands in a name for whatever follows there: no name has it."""
 
 
-def line(role: Role, namespace: str, objects: str = "", version: tuple[int, ...] = ()) -> str:
+def line(role: Role, namespace: str, objects: str = "", version: tuple[int, ...] = (), also: Sequence[str] = ()) -> str:
     """The role's line for ``ACL SETUSER``, or for an ACL file behind the word ``user``.
 
     ``objects``: how the names of queues, maps and locks begin that are shared with Java; the namespace, if nothing is said.
-    ``version``: of a Redis that is older than 7. Raises ``BadInput`` for what is no namespace.
+    ``version``: of a Redis that is older than 7. ``also``: other namespaces that it works in. Raises ``BadInput`` for what is
+    no namespace.
     """
-    patterns = [f"~{_glob(key)}" for key in _keys(role, namespace, objects or namespace)]
-    channels = [f"&{_glob(name)}" for name in _channels(namespace, objects or namespace)] if role == "all" else []
+    objects = objects or namespace
+    found = [key for name in (namespace, *also) for key in _keys(role, name, objects)]
+    heard = [channel for name in (namespace, *also) for channel in _channels(name, objects)] if role == "all" else []
+    patterns = [f"~{_glob(key)}" for key in dict.fromkeys(found)]
+    channels = [f"&{_glob(channel)}" for channel in dict.fromkeys(heard)]
     known = [name for name in sorted(commands(role)) if not version or version >= NEWER.get(name, (0,))]
     return " ".join([role, "on", ">secret", "resetkeys", *patterns, "resetchannels", *channels, "-@all", *_plus(known)])
 
@@ -111,7 +116,8 @@ def _shared_keys(objects: str) -> list[str]:
         found += [queue.order, queue.due, lock.token]
         found += [map.timeouts, map.idles, map.accesses, map.options, map.latch, map.leases + _ANY]
         found += [
-            f"{ours}:{part}" for part in ("poison", "movers", "leaving", "departed", "evictors", f"answer:{_ANY}")
+            f"{ours}:{part}"
+            for part in ("poison", "movers", "format", "leaving", "departed", "evictors", f"answer:{_ANY}")
         ]
         found += [f"{article}:{part}" for part in ("fence", "polled")]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +38,14 @@ Objects = Annotated[
 ]
 
 
+Also = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="With --acl: another namespace of these users, such as a dialect's; may be repeated.", show_default=False
+    ),
+]
+
+
 @verb()
 def doctor(
     session: Session,
@@ -45,6 +54,7 @@ def doctor(
     most_mb: LargeMB = MOST_MB,
     acl: Roles = False,
     objects: Objects = "",
+    also: Also = None,
 ) -> None:
     """Looks at the server and checks every topic; writes topics into the list of known ones that are missing there.
 
@@ -57,7 +67,7 @@ def doctor(
     from tarry.programs.cli.nodes import in_words
 
     if acl:
-        _tell_users(session, objects)
+        _tell_users(session, objects, also or ())
         return
     client = session.client
     known = set(client.topics())  # the server is judged when it is first met
@@ -194,7 +204,7 @@ def _topics_there(client: Client) -> dict[str, int]:
     return found
 
 
-def _tell_users(session: Session, objects: str) -> None:
+def _tell_users(session: Session, objects: str, also: Sequence[str]) -> None:
     """As the server can read them: an old one refuses a line that names a command which it does not know."""
     from tarry.links import fitness
     from tarry.programs import acl
@@ -205,10 +215,10 @@ def _tell_users(session: Session, objects: str) -> None:
 
     oldest = min((found for found in session.client.engine.runner.each(version).values() if found), default=())
     for role in acl.ROLES:
-        line = f"user {acl.line(role, session.namespace, objects, oldest)}"
+        line = f"user {acl.line(role, session.namespace, objects, oldest, also)}"
         session.tell({"role": role, "line": line}, line)
     session.note(
-        f"For the namespace {session.namespace}, and what is shared with Java and begins with {objects or session.namespace}; write "
+        f"For {' and '.join((session.namespace, *also))}, and what is shared with Java and begins with {objects or session.namespace}; write "
         "your own passwords. What each role is for, and what to add: docs/how-to/secure-the-server.md."
     )
 
