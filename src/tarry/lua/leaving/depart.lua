@@ -6,7 +6,7 @@ local clock, limit, word, overtaken, above = unpack(ARGV)
 -- is first. At most 1 MB. `word` is one that no other has. A departure that was `overtaken` where it goes, by number `above`
 -- (this server has forgotten what it had done, and its clock is behind), gets another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run.
--- include clock plain job departure
+-- include clock plain job departure depart
 
 local ENOUGH = 1000000
 limit = tonumber(limit)

@@ -5,7 +5,7 @@ local clock, cursor, limit, word = unpack(ARGV)
 -- it, plan") until somebody says that they have arrived where they go. Nobody fires them meanwhile. What was left there is
 -- first. A damaged one stays. `word` is one that no other has.
 -- Answers the next cursor, 1 if there is more, the ids of those that stay, then for each: id, what is kept.
--- include clock plain job departure limits gates watch plan
+-- include clock plain job departure depart limits gates watch plan
 
 local answers, departure = {cursor, 1, {}}, nil
 if redis.call('HLEN', moving) == 0 then

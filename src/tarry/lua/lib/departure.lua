@@ -2,8 +2,6 @@
 -- that rises from one to the next, for one begins only when the one before has ended. So where a later one of the same place
 -- has arrived, an earlier one has ended, and what still comes of it is late: a second process, or a call whose answer was lost.
 -- WORD ends with "@" and where it goes: whoever begins again goes there, and nowhere else. (0.1.0 does not say.)
---
---   meta   departed   the last one
 
 local function departure_of(departure)
   local place, number = string.match(departure, '^([^.]*)%.(%d+)%.')
@@ -14,10 +12,4 @@ end
 local function next_departure(before, word, above)
   local place, last = departure_of(before or string.match(word, '^[^@]*'))
   return place .. '.' .. text(math.max(now, last + 1, above + 1)) .. '.' .. word
-end
-
-local function depart_as(word, above)
-  local departure = next_departure(redis.call('HGET', meta, 'departed'), word, above)
-  redis.call('HSET', meta, 'departed', departure)
-  return departure
 end
