@@ -78,7 +78,7 @@ def test_why_a_job_is_where_it_is(site: Site, page: Any, client: tarry.Client, h
     page.goto(site.at + "/job?topic=orders&id=first-3")
     expect(page.locator(".why")).to_contain_text(f"Process {hired.pid} on ")
     page.goto(site.at + "/job?topic=orders&id=later")
-    expect(page.locator(".why")).to_contain_text(re.compile("It is due in 3 m 5\\d s"))
+    expect(page.locator(".why")).to_contain_text(re.compile(r"It is due in [23] m \d+ s"))
     expect(page.locator("pre")).to_have_text('{\n  "n": 10\n}')
 
 

@@ -20,7 +20,7 @@ from service.served import Served, serve
 from tarry.clients.aio.client import AsyncClient
 from tarry.programs.service import openapi
 from tarry.programs.service.rows import rows_of
-from tarry.programs.service.settings import Settings
+from tarry.programs.service.settings import Dialects, Settings
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,8 @@ def test_examples_fit_their_schemas() -> None:
 
 @pytest.fixture(scope="module")
 def fuzzed(valkey_url: str) -> Iterator[Served]:
-    with serve(lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}")) as running:
+    own = Dialects(delayed_message="FuzzedMessage")  # a queue whose format no other request says
+    with serve(lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}"), Settings(dialects=own)) as running:
         yield running
 
 

@@ -102,16 +102,16 @@ def test_what_is_no_token_opens_nothing(guarded: Served, header: str) -> None:
 
 def test_a_token_opens_what_its_scope_says_in_its_namespace(calls: Callable[..., Api]) -> None:
     producer, consumer, admin = calls("produce"), calls("consume"), calls("admin")
-    producer.post("/v1/topics/orders/jobs", {"body": 1, "id": "7"}, 201)
-    assert producer.refused("POST", "/v1/topics/orders/pop", {}) == (403, "not_allowed")
-    assert producer.refused("GET", "/v1/topics/orders/jobs") == (403, "not_allowed"), "what others put in"
-    assert consumer.refused("POST", "/v1/topics/orders/jobs", {"body": 1}) == (403, "not_allowed")
-    assert consumer.refused("DELETE", "/v1/topics/orders/jobs/7") == (403, "not_allowed")
-    job = consumer.post("/v1/topics/orders/pop", {})
+    producer.post("/v1/topics/scopes/jobs", {"body": 1, "id": "7"}, 201)
+    assert producer.refused("POST", "/v1/topics/scopes/pop", {}) == (403, "not_allowed")
+    assert producer.refused("GET", "/v1/topics/scopes/jobs") == (403, "not_allowed"), "what others put in"
+    assert consumer.refused("POST", "/v1/topics/scopes/jobs", {"body": 1}) == (403, "not_allowed")
+    assert consumer.refused("DELETE", "/v1/topics/scopes/jobs/7") == (403, "not_allowed")
+    job = consumer.post("/v1/topics/scopes/pop", {})
     for api in (producer, consumer):
-        assert api.refused("POST", "/v1/topics/orders/purge", {}) == (403, "not_allowed")
-    consumer.post("/v1/topics/orders/jobs/7/finish", {"receipt": job["receipt"]}, 204)
-    assert admin.post("/v1/topics/orders/purge", {}) == {"count": 0}
+        assert api.refused("POST", "/v1/topics/scopes/purge", {}) == (403, "not_allowed")
+    consumer.post("/v1/topics/scopes/jobs/7/finish", {"receipt": job["receipt"]}, 204)
+    assert admin.post("/v1/topics/scopes/purge", {}) == {"count": 0}
     elsewhere = {"params": {"namespace": "other"}}
     assert admin.refused("GET", "/v1/topics", **elsewhere) == (403, "not_allowed")
 
@@ -120,18 +120,18 @@ def test_a_token_that_views_sees_what_the_dashboard_shows_and_changes_nothing(
     guarded: Served, calls: Callable[..., Api]
 ) -> None:
     viewer, admin = calls("view"), calls("admin")
-    admin.post("/v1/topics/orders/jobs", {"body": 1, "id": "seen"}, 201)
-    assert viewer.get("/v1/topics/orders/jobs/seen")["body"] == 1
-    assert [job["id"] for job in viewer.get("/v1/topics/orders/jobs")["jobs"]] == ["seen"]
-    assert viewer.post("/v1/topics/orders/many/get", {"ids": ["seen"]})["jobs"][0]["body"] == 1
-    for path in ("/v1/schedules", "/v1/topics/orders/schedules", "/v1/locks", "/v1/queues/q", "/v1/queues/q/elements"):
+    admin.post("/v1/topics/views/jobs", {"body": 1, "id": "seen"}, 201)
+    assert viewer.get("/v1/topics/views/jobs/seen")["body"] == 1
+    assert [job["id"] for job in viewer.get("/v1/topics/views/jobs")["jobs"]] == ["seen"]
+    assert viewer.post("/v1/topics/views/many/get", {"ids": ["seen"]})["jobs"][0]["body"] == 1
+    for path in ("/v1/schedules", "/v1/topics/views/schedules", "/v1/locks", "/v1/queues/q", "/v1/queues/q/elements"):
         viewer.get(path)
     for row in guarded.door.rows:
         if row.may != OPEN and row.method != "GET" and row.name not in ("many_get", "maps_look"):
             assert "view" not in row.may, row.path
-    assert viewer.refused("POST", "/v1/topics/orders/pop", {}) == (403, "not_allowed")
+    assert viewer.refused("POST", "/v1/topics/views/pop", {}) == (403, "not_allowed")
     assert viewer.refused("POST", "/v1/queues/q/take", {}) == (403, "not_allowed")
-    admin.post("/v1/topics/orders/purge", {})
+    admin.post("/v1/topics/views/purge", {})
 
 
 def test_every_row_says_who_may(guarded: Served) -> None:

@@ -120,7 +120,8 @@ class Story:
     async def _sweep(self) -> None:
         """Leaves nothing behind. A run that failed leaves its topic, to be looked at."""
         namespace = self._client.namespace
-        for key in (*keys.topic_keys(namespace, TOPIC), keys.topics_key(namespace), *keys.worker_keys(namespace)):
+        topic = keys.deleting_keys(keys.topic_keys(namespace, TOPIC))
+        for key in (*topic, keys.topics_key(namespace), *keys.worker_keys(namespace)):
             await self._client.engine.run(Command((b"UNLINK", key), int))
 
 
