@@ -85,6 +85,20 @@ async def test_of_many_those_that_hold_are_settled(face: Face, topic: Any) -> No
     assert ((await topic.stats()).finished, (await topic.stats()).stale) == (2, 1)
 
 
+async def test_a_receipt_that_holds_is_accepted_beside_an_old_one_of_the_same_job(
+    face: Face, topic: Any, clock: Clock
+) -> None:
+    await topic.add("tea", id="tea")
+    old = await topic.pop(ttr=1)
+    clock.advance(2)
+    new = await topic.pop()
+    with pytest.raises(StaleReceipt) as raised:  # awaited finishes of one turn go in one script, too
+        await topic.finish_many([old, new])
+    assert (raised.value.reason, raised.value.ids) == ("again", ("tea",))
+    assert await topic.get("tea") is None
+    assert (await topic.stats()).finished == 1
+
+
 @VERBS
 async def test_a_late_settler_is_refused_and_harms_nobody(face: Face, topic: Any, clock: Clock, verb: str) -> None:
     await topic.add("tea", id="7")

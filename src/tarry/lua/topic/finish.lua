@@ -15,7 +15,7 @@ for i, id in ipairs(ids) do
   local receipt = ARGV[FIRST + STRIDE * (i - 1) + 1]
   local fault, first = fault_of(id, receipt, known[i], ends[i])
   if seen[id] and not fault then fault = 'gone' end
-  seen[id] = true
+  seen[id] = seen[id] or not fault
   if fault == 'replay' and not known[i] and is_stale(id, tonumber(receipt)) then fault = 'gone' end
   if fault == 'replay' and known[i] then  -- lost before it arrived, and put back since: nobody else has it
     redis.call('ZREM', due, id)
