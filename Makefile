@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check test-long mutants bench lint types mypy coverage format docs packages clean
+.PHONY: help venv demo serve test check test-long mutants bench chaos lint types mypy coverage format docs packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +49,11 @@ mutants: venv ## faults that were planted or drawn: does the suite notice each? 
 
 bench: venv ## measure the speed and print the table
 	@$(BIN)/python -m bench
+
+# make chaos FAMILY=cluster MINUTES=10 SEED=7; make chaos ALL=1 runs all families and writes docs/reliability.md
+CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
+chaos: venv ## faults on purpose, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
+	@$(BIN)/python -m tests.chaos $(CHAOS)
 
 lint: venv ## ruff, the formatter and the import contracts
 	@echo "== lint"

@@ -1,0 +1,196 @@
+"""The processes of a run: started, killed, frozen, told to stop; all of them ended by pid, whatever happens.
+
+The journal of what was done to them is written here, too: the checker reads it as ``faults``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .diary import clock
+from .reaper import began, children
+
+TESTS = Path(__file__).resolve().parents[1]
+STOP_S = 15.0
+
+
+class Journal:
+    """What was done, line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("a", buffering=1)
+
+    def note(self, what: str, **said: Any) -> None:
+        self._file.write(json.dumps({"what": what, **said}) + "\n")
+
+
+class Keeper:
+    """Kills what is left and removes the folders if this process dies without a word; see reaper.py."""
+
+    def __init__(self) -> None:
+        words = [sys.executable, "-I", str(Path(__file__).with_name("reaper.py"))]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, text=True, start_new_session=True)
+
+    def keep(self, pid: int) -> None:
+        self._say(f"{pid} {began(pid)}")
+
+    def remove(self, folder: Path) -> None:
+        self._say(f"folder {folder}")
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@dataclass
+class Part:
+    """Who plays what: the words that an actor, a worker or a service is started with."""
+
+    role: str
+    told: dict[str, Any]
+    older: bool = False
+
+    @property
+    def gives(self) -> bool:
+        return self.role in ("producer", "minder", "pusher")
+
+
+class Crew:
+    """All processes that use tarry in a run."""
+
+    def __init__(self, folder: Path, journal: Journal, keeper: Keeper, seed: str, env: dict[str, str]) -> None:
+        self.folder, self.journal, self.keeper, self.seed = folder, journal, keeper, seed
+        self.env = env
+        self.numbers = 0
+        self.alive: dict[int, tuple[Part, subprocess.Popen[bytes]]] = {}
+        self.gone: list[str] = []
+        """Who ended by himself, and his last words."""
+        self._losing: list[tuple[Part, float]] = []
+
+    def start(self, part: Part) -> int:
+        self.numbers += 1
+        env = {**os.environ, **self.env, **part.told.get("env", {})}
+        paths = [str(TESTS), *([part.told["place"]] if part.older else [])]
+        env["PYTHONPATH"] = os.pathsep.join(paths)
+        told = {k: v for k, v in part.told.items() if k not in ("env", "place")}
+        told |= {"role": part.role, "number": self.numbers, "seed": self.seed, "folder": str(self.folder)}
+        if part.role == "worker":
+            env["CHAOS_WORKER"] = json.dumps(told)
+            words = ["-m", "tarry", "worker", "chaos.worker_app:worker", "--processes", str(told.get("processes", 1))]
+            words += ["--log-level", "error"]
+        elif part.role == "service":
+            words = ["-m", "tarry", "serve", "--port", str(told["port"]), "--url", told["url"], "--namespace", "chaos"]
+            words += ["--no-dashboard"]
+        else:
+            words = ["-m", "chaos.actors", json.dumps(told)]
+        log = (self.folder / f"{self.numbers}-{part.role}.log").open("ab")
+        process = subprocess.Popen(
+            [sys.executable, *words], env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+        log.close()
+        self.keeper.keep(process.pid)
+        self.alive[process.pid] = part, process
+        return process.pid
+
+    def pids(self, *roles: str) -> list[int]:
+        return [pid for pid, (part, _) in self.alive.items() if part.role in roles]
+
+    def part(self, pid: int) -> Part:
+        return self.alive[pid][0]
+
+    def look_after(self) -> None:
+        """Who ended by himself is written down, and played by somebody else."""
+        for pid, (part, process) in list(self.alive.items()):
+            if process.poll() is not None:
+                del self.alive[pid]
+                self.journal.note("ended", who=pid, at=clock(), how="by itself")
+                self.gone.append(f"{part.role} ended with {process.returncode}: {self._last_words(part)}")
+                self.start(part)
+        for part, at in list(self._losing):
+            if time.monotonic() >= at:
+                self._losing.remove((part, at))
+                self.start(part)
+
+    def _last_words(self, part: Part) -> str:
+        logs = sorted(self.folder.glob(f"*-{part.role}.log"), key=lambda path: path.stat().st_mtime)
+        return logs[-1].read_text(errors="replace")[-600:] if logs else ""
+
+    def kill(self, pid: int, again_s: float) -> None:
+        """kill -9; somebody else plays the part after a while."""
+        part, process = self.alive.pop(pid)
+        own = children(pid) if part.role == "worker" else []
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+        for one in (pid, *own):
+            self.journal.note("ended", who=one, at=clock(), how="killed")
+        self._losing.append((part, time.monotonic() + again_s))
+
+    def kill_child(self, pid: int, dice: random.Random) -> None:
+        """One of a worker's processes; its parent replaces it."""
+        own = children(pid)
+        if own:
+            child = dice.choice(own)
+            with suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+            self.journal.note("ended", who=child, at=clock(), how="killed")
+
+    def signal(self, pid: int, number: int) -> None:
+        for one in (pid, *(children(pid) if self.part(pid).role == "worker" else ())):
+            with suppress(OSError):
+                os.kill(one, number)
+
+    def end(self, *pids: int, within_s: float = STOP_S) -> None:
+        """SIGTERM to all, and kill -9 to who has not ended in time."""
+        ending = []
+        for pid in pids:
+            part, process = self.alive.pop(pid)
+            own = children(pid) if part.role == "worker" else []
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+            ending.append((pid, own, part, process))
+        until = time.monotonic() + within_s
+        for pid, own, part, process in ending:
+            try:
+                process.wait(max(until - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                self.journal.note("slow to stop", who=pid, role=part.role, at=clock())
+            for one in (pid, *own):
+                self.journal.note("ended", who=one, at=clock(), how="stopped")
+
+    def close(self) -> None:
+        """Whatever still lives is killed."""
+        for pid, (part, process) in self.alive.items():
+            for one in children(pid) if part.role == "worker" else ():
+                with suppress(OSError):
+                    os.kill(one, signal.SIGKILL)
+            with suppress(OSError):
+                process.kill()
+        for _, process in self.alive.values():
+            process.wait()
+        self.alive.clear()
+        self._losing.clear()
+
+    def forget_last(self) -> None:
+        """Who was killed last is not played again."""
+        self._losing.pop()

@@ -1,0 +1,148 @@
+"""The results of the runs as tables, between the markers of docs/reliability.md. No number on that page is written by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from .families import FAMILIES
+from .judge import BREACHES
+
+EARLY, STALE = ("early",), ("stale accepted", "late accepted", "twice accepted", "refused")
+LOST = ("lost",)
+HEAD = (
+    "| fault | promised | events | acknowledged adds | lost | lost as promised | handed out again | without a reason | early "
+    "| stale accepted | other breaches |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+)
+AGAIN = ("doubled", "ran anew", "after finish", "after delete")
+
+
+def results_file(root: Path) -> Path:
+    return root / "docs" / "reliability.json"
+
+
+def page_file(root: Path) -> Path:
+    return root / "docs" / "reliability.md"
+
+
+def render(root: Path) -> None:
+    """Puts the tables into the page."""
+    page_file(root).write_text(rendered(page_file(root).read_text(), json.loads(results_file(root).read_text())))
+
+
+def rendered(page: str, results: dict[str, Any]) -> str:
+    for name, make in (("counts", counts), ("reasons", reasons), ("recovery", recovery)):
+        between = re.compile(rf"(<!-- chaos: {name} -->\n).*?(<!-- chaos: end -->)", re.S)
+        assert between.search(page), f"the page has no marker for {name}"
+        page = between.sub(rf"\g<1>{make(results)}\g<2>", page)
+    return page
+
+
+def ran(results: dict[str, Any]) -> list[dict[str, Any]]:
+    return [run for run in results["runs"] if "events" in run and "crashed" not in run]
+
+
+def counts(results: dict[str, Any]) -> str:
+    rows, total = [], [0] * 9
+    for run in ran(results):
+        numbers = _numbers(run)
+        total = [have + more for have, more in zip(total, numbers, strict=True)]
+        family = FAMILIES[run["family"]]
+        rows.append(f"| `{family.name}`: {family.fault} | {family.promise} | {_cells(numbers)} |")
+    rows.append(f"| **all** | | {_cells(total)} |")
+    skipped = [
+        f"`{run['family']}` ({run.get('skipped') or run.get('crashed')})"
+        for run in results["runs"]
+        if run not in ran(results)
+    ]
+    said = f"\nNot run on this machine: {', '.join(skipped)}.\n" if skipped else ""
+    machine = results["machine"]
+    seconds = sum(run["seconds"] for run in ran(results))
+    seeds = ", ".join(sorted({str(run["seed"]) for run in ran(results)}))
+    note = f"{results['note']}\n\n" if "note" in results else ""
+    head = (
+        f"{note}Seed {seeds}; {len(rows) - 1} families in {seconds / 60:.0f} minutes, {machine['processors']} processors, "
+        f"Python {machine['python']}.\n\n"
+    )
+    return head + HEAD + "\n".join(rows) + "\n" + said
+
+
+def _numbers(run: dict[str, Any]) -> list[int]:
+    breaches, found = run["breaches"], run["counts"]
+
+    def broken(*names: str) -> int:
+        return sum(breaches.get(name, 0) for name in names)
+
+    rest = [name for name in BREACHES if name not in (*LOST, *AGAIN, *EARLY, *STALE)]
+    return [
+        run["events"],
+        run["acknowledged"],
+        broken(*LOST),
+        sum(n for name, n in found.items() if name.startswith(("lost: ", "taken by"))),
+        sum(n for name, n in found.items() if name.startswith(("again: ", "add repeated"))),
+        broken(*AGAIN),
+        broken(*EARLY),
+        broken(*STALE),
+        broken(*rest),
+    ]
+
+
+def _cells(numbers: list[int]) -> str:
+    return " | ".join(f"{number:,}" for number in numbers)
+
+
+REASONS = {
+    "again: time to run over": "its time to run was over: its holder was dead, frozen, cut off, or kept it too long",
+    "again: given back": "its holder gave it back",
+    "again: handler raised": "its handler raised, snoozed, or was stopped",
+    "again: kicked": "it was dead, and kicked",
+    "again: its process ended": "its process was killed or stopped, and its parent gave it back at once",
+    "add repeated": "the add's answer was lost, it was sent again, and the job had been finished meanwhile",
+    "again: undone": "the server had forgotten that it was handed out or finished, as it may (see *promised*)",
+    "undone": "an acknowledged finish, delete or hand-out that the server had forgotten, as it may",
+    "lost": "an acknowledged add that the server had forgotten, as it may",
+    "late told ok": "a finish that came too late was answered *ok* because its connection broke; it changed nothing",
+    "delete told unknown, sent twice": "a delete whose answer was lost was sent again, and found nothing to delete any more",
+    "attempts nobody saw": "an attempt was used up by a pop whose answer was lost",
+    "taken by who did not live to tell": "an item of a guarded queue was polled by who was killed then",
+    "refused, its time to run over": "a receipt was refused: its time was over",
+    "refused, settled or deleted before": "a receipt was refused: the job was settled, deleted, or handed out again",
+}
+
+
+def reasons(results: dict[str, Any]) -> str:
+    total: dict[str, int] = defaultdict(int)
+    for run in ran(results):
+        for name, n in run["counts"].items():
+            known = (
+                name
+                if name in REASONS
+                else name.partition(",")[0]
+                if name.startswith("again")
+                else name.partition(":")[0]
+            )
+            if known in REASONS:
+                total[known] += n
+    rows = [f"| {words} | {total[name]:,} |" for name, words in REASONS.items()]
+    return "| what | how often |\n|---|--:|\n" + "\n".join(rows) + "\n"
+
+
+def recovery(results: dict[str, Any]) -> str:
+    rows: dict[str, list[dict[str, int]]] = defaultdict(list)
+    for run in ran(results):
+        for name, row in run["recovery_us"].items():
+            rows[name].append(row)
+    lines = []
+    for name in sorted(rows):
+        times = sum(row["times"] for row in rows[name])
+        middle = max(row["median"] for row in rows[name])
+        most = max(row["most"] for row in rows[name])
+        lines.append(f"| {name} | {times:,} | {_time(middle)} | {_time(most)} |")
+    return "| after | times | median | most |\n|---|--:|--:|--:|\n" + "\n".join(lines) + "\n"
+
+
+def _time(us: int) -> str:
+    return f"{us / 1e6:.2f} s" if us >= 1e6 else f"{us / 1e3:.0f} ms"

@@ -1,0 +1,307 @@
+"""One run of one family: its servers, its processes, its plan; then calm, the last look, the checker's verdict."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import servers
+import tarry
+
+from . import diary, plan, scene
+from .checker import Verdict, check
+from .crew import TESTS, Crew, Journal, Keeper, Part
+from .families import Family
+from .faults import Faults
+from .judge import Rules
+from .scene import NAMESPACE, Missing, Scene
+
+OLDER_COMMIT = "81baef6093a1fc998a9883baa9a61ba9a4ae854c"
+DRAIN_S = 60.0
+LEAST = 200
+TTR_S = 3.0
+WARM_S = 1.0
+STARTED_S = 120.0
+"""A starved machine needs so long to start twenty processes."""
+
+
+class Run:
+    """What faults are given."""
+
+    def __init__(
+        self, family: Family, seed: str, seconds: float, folder: Path, most_events: int, rate: float, few: bool
+    ) -> None:
+        self.family, self.seed, self.seconds, self.folder = family, seed, seconds, folder
+        self.most_events, self.rate = most_events, rate * family.rate
+        self.keeper = Keeper()
+        self.keeper.remove(folder)
+        self.journal = Journal(folder / "faults.jsonl")
+        self.scene: Scene
+        self.crew: Crew
+        self.few = few
+        self.done = Counter[str]()
+        self.master, self.in_fault = 0, False
+        self.odd: list[tuple[str, str]] = []
+
+    def rest(self, seconds: float) -> None:
+        """Time goes by, and who ended by himself is played anew."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+            self.crew.look_after()
+            self.watch_for_switches()
+
+    def watch_for_switches(self) -> None:
+        """A starved machine may make Sentinels switch when nobody asked for it: that excuses what a switch excuses."""
+        if self.scene.sentinels is None:
+            return
+        master = scene.masters_port(self)
+        if self.master and master not in (0, self.master) and not self.in_fault:
+            now = diary.clock()
+            self.journal.note(
+                "undone", since=now - 4 * scene.SECOND, until=now + scene.SWITCHED_US, name="replication lag"
+            )
+            self.journal.note(
+                "broken", since=now - 4 * scene.SECOND, until=now + scene.AFTER_US, name="a switch of its own"
+            )
+        self.master = master or self.master
+
+    def written(self) -> int:
+        """About how many events there are."""
+        return sum(path.stat().st_size for path in self.folder.glob("*.diary")) // 35
+
+    # ── the four acts ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def play(self) -> Verdict:
+        self._play()
+        return self._verdict()
+
+    def _play(self) -> None:
+        with ExitStack() as stack:
+            if self.family.name == "packets-lost":
+                scene.prepare_packet_loss()
+            self.scene = stack.enter_context(self.family.stage())
+            for node in self.scene.nodes:
+                self.keeper.keep(node.pid)
+                self.keeper.remove(node.folder)
+            if self.scene.proxy is not None:
+                self.keeper.keep(self.scene.proxy.pid)
+            self.crew = Crew(self.folder, self.journal, self.keeper, self.seed, self.scene.env)
+            stack.callback(self.crew.close)
+            self._raise_the_curtain()
+            self._disturb()
+            self._calm()
+            self._look_last()
+
+    def _raise_the_curtain(self) -> None:
+        for part in parts(self):
+            self.crew.start(part)
+        actors = set(self.crew.pids("producer", "consumer", "minder", "pusher", "poller"))
+        until = time.monotonic() + STARTED_S
+        while time.monotonic() < until:
+            at_work = {int(path.stem) for path in self.folder.glob("*.diary") if path.stat().st_size}
+            if self.crew.alive.keys() & actors <= at_work:
+                break
+            self.rest(0.1)
+        self.rest(WARM_S)
+
+    def _disturb(self) -> None:
+        began = time.monotonic()
+        steps = iter(plan.steps(self.family, self.seed))
+        while True:
+            took = time.monotonic() - began
+            enough = self.written() >= self.most_events
+            if took >= self.seconds and (enough or took >= 2 * self.seconds):
+                return
+            step = next(steps, None)
+            if step is None:
+                self.rest(0.5)
+                continue
+            self.rest(min(step.after_s, max(self.seconds * 2 - took, 0)))
+            self.done[step.fault.__name__] += 1
+            self.journal.note("step", at=diary.clock(), name=step.fault.__name__, number=step.number)
+            self.in_fault = True
+            step.fault(self, random.Random(step.dice))
+            self.in_fault = False
+
+    def _calm(self) -> None:
+        """No more faults and no more adds; consumers finish whatever is due."""
+        self.rest(1.5)
+        (self.folder / "calm").touch()
+        self.crew.end(*self.crew.pids("producer", "minder", "pusher"))
+        if self.family.crew == "migrating":
+            self._migrate_the_rest()
+        until = time.monotonic() + DRAIN_S
+        soon, due = 1, 0
+        while soon and time.monotonic() < until:
+            self.rest(0.3)
+            soon, due = scene.unsettled(self.scene)
+        if due:
+            self.odd.append(("stuck", f"{due} due and not handed out after {DRAIN_S:.0f} s without faults"))
+        self.crew.end(*self.crew.pids("consumer", "worker", "poller", "locker"))
+        self.crew.end(*self.crew.pids("service"))
+        self.odd += [("actor", words) for words in self.crew.gone]
+
+    def _migrate_the_rest(self) -> None:
+        for _ in range(30):
+            process = scene.start_migration(self)
+            process.wait(60)
+            said = (self.folder / "migrate.log").read_text(errors="replace")[-300:].splitlines()[-2:]
+            if process.returncode == 0 and any(" 0 jobs moved" in line for line in said):
+                return
+            self.rest(0.5)
+
+    def _look_last(self) -> None:
+        book = diary.Diary(str(self.folder))
+        self.odd += [("damaged", words) for words in scene.inventory(self.scene, book)]
+        book.close()
+        for url in filter(None, (self.scene.url, self.scene.other_url)):
+            with tarry.Client(url, namespace=NAMESPACE) as client:
+                for name in client.topics():
+                    topic = client.topic(name)
+                    found = topic.check()
+                    if not found.ok:
+                        self.odd.append(("damaged", f"{name}: {found}"))
+                    topic.purge()
+                if self.family.crew == "guarded":
+                    client.guarded_queue("guarded").clear()
+        self.odd += [("key left", key) for key in scene.keys_left(self.scene)]
+
+    def _verdict(self) -> Verdict:
+        faults = Faults.read(self.journal.path)
+        verdict = check(self.folder, faults, Rules(server_clock=self.family.server_clock))
+        for name, words in self.odd:
+            verdict.tally.breach(name, [], words)
+        verdict.tally.counts.update({f"done: {name}": n for name, n in self.done.items()})
+        for path in self.folder.glob("*.log"):
+            for line in path.read_text(errors="replace").splitlines():
+                word = line.partition(" ")[2].partition(":")[0]
+                if word.isidentifier() and word[0].isupper():
+                    verdict.tally.counts[f"told: {word}"] += 1
+        return verdict
+
+
+# ── who plays ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def older_place(folder: Path) -> str:
+    """Where 0.1.0 is unpacked, as it was committed."""
+    root = TESTS.parent
+    packed = subprocess.run(["git", "archive", OLDER_COMMIT, "src"], cwd=root, capture_output=True, check=False)
+    if packed.returncode:
+        raise Missing(f"the repository's history with {OLDER_COMMIT[:7]}")
+    place = folder / "older"
+    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
+        archive.extractall(place, filter="data")
+    return str(place / "src")
+
+
+def parts(run: Run) -> list[Part]:
+    family, now = run.family, run.scene
+    common: dict[str, Any] = {"url": now.url, "topics": list(family.topics), "ttr": TTR_S, **family.options}
+    if family.partitions:
+        common["partitions"] = family.partitions
+    if family.crew == "guarded":
+        return guarded(run, common)
+    port = servers.free_ports(1)[0]
+    http = {**common, "url": f"http://127.0.0.1:{port}", "http": True}
+    rate = run.rate
+    made = [
+        Part("service", {"url": now.url, "port": port}),
+        Part("worker", {**common, "processes": 2}),
+        Part("producer", {**common, "face": "sync", "batch": 300, "rate": 1100 * rate}),
+        Part("producer", {**common, "face": "async", "batch": 500, "rate": 1100 * rate, "uvloop": True}),
+        Part("producer", {**common, "face": "sync", "rate": 150 * rate}),
+        Part("producer", {**common, "face": "async", "rate": 200 * rate, "tasks": 8}),
+        Part("producer", {**http, "face": "sync", "batch": 200, "rate": 300 * rate}),
+        Part("producer", {**http, "face": "async", "rate": 60 * rate, "tasks": 3}),
+        Part("minder", {**common, "face": "sync", "batch": 40}),
+        Part("minder", {**common, "face": "async", "uvloop": True}),
+    ]
+    consumers: list[dict[str, Any]] = [
+        {**common, "face": "sync", "batch": 500},
+        {**common, "face": "async", "batch": 500, "uvloop": True},
+        {**common, "face": "async", "batch": 300},
+        {**common, "face": "sync"},
+        {**common, "face": "async", "tasks": 8},
+        {**http, "face": "sync", "batch": 200},
+        {**http, "face": "async", "tasks": 3},
+    ]
+    made += [Part("consumer", told) for told in consumers]
+    if run.few:  # of each kind, one by one and in batches, blocking and awaited, one
+        made = [made[number] for number in (0, 1, 2, 5, 6, 9, 11, 13, 14)]
+    if family.crew == "migrating":
+        there = {**common, "url": now.other_url, "topics": ["new"], "partitions": 4}
+        made += [Part("consumer", {**there, "face": face, "batch": 300}) for face in ("sync", "async")]
+        made += [Part("worker", {**there, "processes": 1})]
+    if family.crew == "mixed":
+        place = older_place(run.folder)
+        for number, part in enumerate(made):
+            part.told["place"] = place
+            part.older = number % 2 == 1
+    if family.clients_off:
+        if not scene.LIBFAKETIME.exists():
+            raise Missing("libfaketime (apt install libfaketime)")
+        for number, part in enumerate(made):
+            off = (0, family.clients_off, 0, -family.clients_off)[number % 4]
+            if off:
+                part.told["env"] = {
+                    "LD_PRELOAD": str(scene.LIBFAKETIME), "FAKETIME": f"{off:+}", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                    "CHAOS_SKEW_US": str(off * scene.SECOND),
+                }  # fmt: skip
+    return made
+
+
+def guarded(run: Run, common: dict[str, Any]) -> list[Part]:
+    told = {**common, "topics": [], "zookeeper": run.scene.zookeeper.hosts}
+    faces = ("sync", "async")
+    return [
+        *[Part("pusher", {**told, "face": face, "batch": 400, "rate": 2200 * run.rate}) for face in faces],
+        *[Part("poller", {**told, "face": face, "batch": 500}) for face in faces],
+        *[Part("locker", {**told, "face": face}) for face in (*faces, *faces)],
+    ]
+
+
+# ── a run from outside ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def one(
+    family: Family,
+    seed: str,
+    seconds: float,
+    most_events: int = 0,
+    rate: float = 1.0,
+    few: bool = False,
+    keep: Path | None = None,
+) -> dict[str, Any]:
+    """Plays a family and answers its result; what is missing here is said in ``skipped``."""
+    folder = Path(tempfile.mkdtemp(prefix="tarry-chaos-", dir="/tmp"))
+    began = time.monotonic()
+    found: dict[str, Any] = {"family": family.name, "seed": seed}
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        run = Run(family, seed, seconds, folder, most_events, rate, few)
+        stack.callback(run.keeper.close)
+        try:
+            verdict = run.play()
+        except Missing as lacking:
+            return {**found, "skipped": f"needs {lacking}"}
+        except BaseException as fault:
+            if type(fault).__name__ == "Skipped":
+                return {**found, "skipped": str(fault)}
+            raise
+        found |= verdict.as_json() | {"seconds": round(time.monotonic() - began, 1), "excerpt": verdict.excerpt()}
+        if keep is not None and verdict.tally.breaches:
+            shutil.copytree(folder, keep, ignore=shutil.ignore_patterns("older"), dirs_exist_ok=True)
+        if verdict.acknowledged < LEAST:
+            found["crashed"] = f"only {verdict.acknowledged} adds were acknowledged: nothing was tested"
+        return found

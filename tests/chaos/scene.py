@@ -1,0 +1,747 @@
+"""The servers of a run, and what can be done to them. All of them are those of the tests' fixtures.
+
+A fault is a function of (run, dice): it does its harm, waits, mends it, and writes down what it may have cost:
+
+    undone   what was acknowledged in this span may be forgotten, by the promise that is named
+    broken   calls in this span may have been sent twice, or their answers lost
+    healed   from here on jobs are to be handed out again
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+import constellations
+import servers
+from tarry.links.embedded import wire
+from tarry.links.embedded.launch import Running
+
+from . import diary
+from .diary import BODILESS, DEAD, DUE, PLACELESS, RESERVED, clock
+
+if TYPE_CHECKING:
+    from .run import Run
+
+SECOND = 1_000_000
+EVERYSEC_US = 2 * SECOND
+"""What `appendfsync everysec` may lose, as its own documentation says: two seconds at worst."""
+AFTER_US = 6 * SECOND
+"""A client that nobody answers notices it after five seconds, and asks again then."""
+REPLICATION_US = 1 * SECOND
+"""What a master had acknowledged and not passed on when it died."""
+SWITCHED_US = 1 * SECOND
+"""So long after a switch of masters a client may still speak to the old one."""
+AOF = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--enable-debug-command", "local")
+NAMESPACE = "chaos"
+FAR_US = 60 * SECOND
+LIBFAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+
+
+class Missing(Exception):
+    """This machine cannot play it: what is missing."""
+
+
+@dataclass
+class Scene:
+    """What is there."""
+
+    url: str
+    nodes: list[Running]
+    proxy: Proxy | None = None
+    sentinels: constellations.Sentinels | None = None
+    cluster: constellations.BigCluster | None = None
+    zookeeper: Any = None
+    clock_file: Path | None = None
+    disk: Path | None = None
+    other_url: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+
+    def masters(self) -> list[Running]:
+        """Those that hold jobs, each once."""
+        if self.sentinels is not None:
+            return [self.sentinels.master()]
+        if self.cluster is not None:
+            return [node for node in self.nodes if self.cluster.role(node) == "master"]
+        return self.nodes
+
+
+class Proxy:
+    """The process between the actors and a server; see proxy.py."""
+
+    def __init__(self, target: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("proxy.py")), "0", str(target)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )  # fmt: skip
+        self.pid = self._process.pid
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline())
+
+    def do(self, order: str) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(order + "\n")
+        assert self._process.stdout.readline() == "ok\n", order
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+# ── scenes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def binary(kind: str, stack: ExitStack) -> Path:
+    return servers.binary_of(kind, stack.enter_context(servers.short_folder()))
+
+
+def options(kind: str) -> tuple[str, ...]:
+    return AOF if kind in ("valkey", "redis8", "redis7") else AOF[:-2]
+
+
+@contextmanager
+def one_server(kind: str = "valkey", *more: str) -> Iterator[Scene]:
+    with ExitStack() as stack:
+        program = binary(kind, stack)
+        node = stack.enter_context(
+            servers.server(program, port=servers.free_ports(1)[0], options=(*options(kind), *more))
+        )
+        yield Scene(node.url, [node])
+
+
+@contextmanager
+def proxied() -> Iterator[Scene]:
+    with one_server() as scene:
+        proxy = Proxy(constellations.port_of(scene.nodes[0]))
+        try:
+            scene.proxy, scene.url = proxy, f"redis://127.0.0.1:{proxy.port}/0"
+            yield scene
+        finally:
+            proxy.close()
+
+
+@contextmanager
+def under_sentinels(min_replicas: int) -> Iterator[Scene]:
+    more = ("--min-replicas-to-write", str(min_replicas), "--min-replicas-max-lag", "2") if min_replicas else ()
+    with constellations.sentinels(options=(*AOF, *more)) as made:
+        yield Scene(made.url, [*made.data, *made.watchers], sentinels=made)
+
+
+@contextmanager
+def a_cluster() -> Iterator[Scene]:
+    with constellations.big_cluster(options=AOF) as made:
+        yield Scene(made.url, made.nodes, cluster=made)
+
+
+@contextmanager
+def faked_clock() -> Iterator[Scene]:
+    if not LIBFAKETIME.exists():
+        raise Missing("libfaketime (apt install libfaketime)")
+    with servers.short_folder() as folder:
+        file = folder / "clock"
+        file.write_text("+0\n")
+        faked = {
+            "LD_PRELOAD": str(LIBFAKETIME), "FAKETIME_TIMESTAMP_FILE": str(file), "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }  # fmt: skip
+        os.environ.update(faked)
+        try:
+            with one_server() as scene:
+                for name in faked:
+                    os.environ.pop(name, None)
+                scene.clock_file = file
+                yield scene
+        finally:
+            for name in faked:
+                os.environ.pop(name, None)
+
+
+@contextmanager
+def small_disk() -> Iterator[Scene]:
+    """Its append-only file lies on a small disk of its own; needs a mount namespace, see confined.py."""
+    with servers.short_folder() as folder:
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=700m", "tarry", str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if mounted.returncode:
+            raise Missing(f"the right to mount a file system ({mounted.stderr.strip()})")
+        try:
+            with one_server("valkey", "--dir", str(folder)) as scene:
+                scene.disk = folder
+                yield scene
+        finally:
+            subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+@contextmanager
+def two_servers() -> Iterator[Scene]:
+    with one_server() as one, one_server() as other:
+        yield Scene(one.url, [*one.nodes, *other.nodes], other_url=other.url)
+
+
+@contextmanager
+def with_zookeeper() -> Iterator[Scene]:
+    import zookeepers
+
+    with one_server() as scene, zookeepers.server() as keeper:
+        scene.zookeeper = keeper
+        yield scene
+
+
+# ── what there is at the end ─────────────────────────────────────────────────────────────────────────────────────────
+
+KEY = re.compile(rb"tarry:\{" + NAMESPACE.encode() + rb"/([^}]+)\}:(\w+)$")
+
+
+def line_to(node: Running) -> Any:
+    assert not isinstance(node.address, str)
+    return redis.Redis(*node.address, socket_timeout=20)
+
+
+def parts(line: Any) -> dict[bytes, dict[str, bytes]]:
+    """The keys of each topic (or partition) on a server, by what is in them."""
+    found: dict[bytes, dict[str, bytes]] = {}
+    for key in line.scan_iter(match="tarry:*", count=1000):
+        if match := KEY.match(key):
+            found.setdefault(match[1], {})[match[2].decode()] = key
+    return found
+
+
+def unsettled(scene: Scene) -> tuple[int, int]:
+    """How many jobs are still to be handed out within a minute, or are in somebody's hands; and how many of them are due."""
+    soon = due = 0
+    for node in scene.masters():
+        with line_to(node) as line:
+            seconds, rest = line.time()
+            now = seconds * SECOND + rest
+            for keys in parts(line).values():
+                for name in ("due", "reserved", "items"):
+                    if name in keys and line.type(keys[name]) == b"zset":
+                        soon += line.zcount(keys[name], "-inf", now + FAR_US)
+                        due += line.zcount(keys[name], "-inf", now)
+    return soon, due
+
+
+def inventory(scene: Scene, book: diary.Diary) -> list[str]:
+    """Writes down every job that is there, and where. Answers what else was odd."""
+    odd = []
+    for node in scene.masters():
+        with line_to(node) as line:
+            for number, (name, keys) in enumerate(sorted(parts(line).items())):
+                if "items" in keys:
+                    _items(line, keys["items"], book)
+                    continue
+                _jobs(line, number, keys, book)
+                for left in ("leaving", "moving"):
+                    if left in keys and line.hlen(keys[left]):
+                        odd += [f"{name.decode()}: {line.hlen(keys[left])} still {left}"]
+    return odd
+
+
+def _items(line: Any, key: bytes, book: diary.Diary) -> None:
+    for member, score in line.zscan_iter(key, count=1000):
+        if found := re.search(rb'"([0-9a-f]+)"$', member):
+            book.saw(diary.KEPT, 0, clock(), (int(found[1], 16), DUE, int(score), 0))
+
+
+def _jobs(line: Any, number: int, keys: dict[str, bytes], book: diary.Diary) -> None:
+    created: dict[bytes, int] = {}
+    if (
+        "jobs" in keys and line.type(keys["jobs"]) == b"hash"
+    ):  # the name of a topic with partitions is guarded by a text
+        for id, value in line.hscan_iter(keys["jobs"], count=1000):
+            created[id] = int(struct.unpack_from("<Bd", value)[1])
+    cells: list[int] = []
+    placed: set[bytes] = set()
+    for name, place in (("due", DUE), ("reserved", RESERVED), ("dead", DEAD)):
+        if name in keys:
+            for id, score in line.zscan_iter(keys[name], count=1000):
+                placed.add(id)
+                cells += (int(id, 16), place if id in created else BODILESS, int(score), created.get(id, 0))
+    for id in created.keys() - placed:
+        cells += (int(id, 16), PLACELESS, 0, created[id])
+    for at in range(0, len(cells), 40_000):
+        book.saw(diary.KEPT, number, clock(), cells[at : at + 40_000])
+
+
+MAY_STAY = {"meta", "fence"}
+FOR_EVER = -1
+
+
+def keys_left(scene: Scene) -> list[str]:
+    """Keys without an expiry that a purge should have taken."""
+    left = []
+    for node in scene.masters():
+        with line_to(node) as line:
+            rest = [key for keys in parts(line).values() for what, key in keys.items() if what not in MAY_STAY]
+            # what has an expiry goes by itself; a text guards the name of a topic with partitions
+            left += [key.decode() for key in rest if line.ttl(key) == FOR_EVER and line.type(key) != b"string"]
+    return left
+
+
+# ── faults ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+Fault = Callable[["Run", random.Random], None]
+
+
+def healed(run: Run, name: str, since: int, after_us: int = AFTER_US) -> None:
+    now = clock()
+    run.journal.note("broken", since=since - SECOND // 10, until=now + after_us, name=name)
+    run.journal.note("healed", at=now, name=name)
+
+
+def _restart(run: Run, node: Running) -> None:
+    for turn in range(40):  # a server that is killed while it starts, a port that is still held
+        try:
+            node.restart()
+            break
+        except Exception:  # tried again
+            if turn == 39:
+                raise
+            time.sleep(0.25)
+    run.keeper.keep(node.pid)
+
+
+def server_killed(run: Run, dice: random.Random) -> None:
+    node = dice.choice(run.scene.masters())
+    since = clock()
+    node.kill()
+    run.rest(dice.uniform(0.02, 1.0))
+    _restart(run, node)
+    run.journal.note("undone", since=since - EVERYSEC_US, until=since + SECOND // 20, name="everysec")
+    healed(run, "server killed", since)
+
+
+def tail_torn(run: Run, dice: random.Random) -> None:
+    """The last bytes of the append-only file are not there when the server starts again."""
+    node = run.scene.nodes[0]
+    since = clock()
+    node.kill()
+    files = sorted(node.folder.glob("appendonlydir/*.incr.aof"), key=lambda path: path.stat().st_mtime)
+    files = files or sorted(node.folder.glob("*.aof"))
+    size = files[-1].stat().st_size
+    os.truncate(files[-1], max(size - dice.randrange(1, 300), 0))
+    run.rest(dice.uniform(0.02, 0.5))
+    _restart(run, node)
+    run.journal.note("undone", since=since - EVERYSEC_US, until=since + SECOND // 20, name="torn tail")
+    healed(run, "tail torn", since)
+
+
+def frozen_server(run: Run, dice: random.Random) -> None:
+    node = dice.choice(run.scene.masters())
+    since = clock()
+    node.freeze()
+    run.rest(dice.choice((0.3, 1.0, 2.5, 6.0)))
+    node.thaw()
+    healed(run, "server frozen", since)
+
+
+def actor_killed(run: Run, dice: random.Random) -> None:
+    pids = run.crew.pids("producer", "consumer", "minder", "worker", "pusher", "poller", "locker")
+    pid = dice.choice(sorted(pids))
+    since = clock()
+    if run.crew.part(pid).role == "worker" and dice.random() < 0.6:
+        run.crew.kill_child(pid, dice)
+    else:
+        run.crew.kill(pid, dice.uniform(0.05, 1.0))
+    healed(run, "process killed", since, 0)
+
+
+def all_of_a_role_killed(run: Run, dice: random.Random) -> None:
+    role = dice.choice(("consumer", "producer", "worker"))
+    since = clock()
+    for pid in run.crew.pids(role):
+        run.crew.kill(pid, dice.uniform(0.05, 1.0))
+    healed(run, f"all {role}s killed", since, 0)
+
+
+def service_killed(run: Run, dice: random.Random) -> None:
+    since = clock()
+    for pid in run.crew.pids("service"):
+        run.crew.kill(pid, 0.1)
+    run.rest(1.5)
+    healed(run, "service killed", since)
+
+
+def actor_frozen(run: Run, dice: random.Random) -> None:
+    roles = dice.choice((("producer",), ("consumer",), ("worker",), ("service",), ("minder",)))
+    pids = sorted(run.crew.pids(*roles))
+    if not pids:
+        return
+    chosen = dice.sample(pids, dice.randrange(1, len(pids) + 1))
+    since = clock()
+    for pid in chosen:
+        run.crew.signal(pid, signal.SIGSTOP)
+    run.rest(dice.choice((0.3, 1.0, 4.0, 6.0)))
+    for pid in chosen:
+        run.crew.signal(pid, signal.SIGCONT)
+    healed(run, f"{roles[0]} frozen", since)
+
+
+def _proxy_of(run: Run) -> Proxy:
+    assert run.scene.proxy is not None
+    return run.scene.proxy
+
+
+def line_slow(run: Run, dice: random.Random) -> None:
+    since = clock()
+    _proxy_of(run).do(f"delay {dice.choice((5, 20, 100, 400))}")
+    run.rest(dice.uniform(1, 4))
+    _proxy_of(run).do("delay 0")
+    healed(run, "line slow", since)
+
+
+def line_cut(run: Run, dice: random.Random) -> None:
+    since = clock()
+    for _ in range(dice.randrange(1, 12)):
+        _proxy_of(run).do("cut")
+        run.rest(0.2)
+    healed(run, "line cut", since)
+
+
+def line_reset(run: Run, dice: random.Random) -> None:
+    since = clock()
+    for _ in range(dice.randrange(1, 12)):
+        _proxy_of(run).do("reset")
+        run.rest(0.2)
+    healed(run, "line reset", since)
+
+
+def line_half_open(run: Run, dice: random.Random) -> None:
+    since = clock()
+    _proxy_of(run).do("hold")
+    run.journal.note("healed", at=clock(), name="half-open")
+    run.rest(7)
+    healed(run, "half-open, 7 s later", since)
+
+
+def line_refused(run: Run, dice: random.Random) -> None:
+    since = clock()
+    _proxy_of(run).do("refuse on")
+    _proxy_of(run).do(dice.choice(("cut", "reset")))
+    run.rest(dice.uniform(0.3, 3))
+    _proxy_of(run).do("refuse off")
+    healed(run, "line refused", since)
+
+
+# ── Sentinels ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def masters_port(run: Run) -> int:
+    """Whom the Sentinels call master; 0: nobody can say."""
+    made = run.scene.sentinels
+    assert made is not None
+    with suppress(Exception):
+        return constellations.port_of(made.master())
+    return 0
+
+
+def _until_switched(run: Run, before: int, most_s: float = 20) -> int:
+    """The moment at which the Sentinels name another master."""
+    for _ in wire.pauses(most_s, most_s=0.02):
+        if masters_port(run) not in (0, before):
+            break
+    return clock()
+
+
+def _until_followed(run: Run, since: int) -> None:
+    """The old master is a replica again, and has everything."""
+    made = run.scene.sentinels
+    assert made is not None
+    with suppress(BaseException):
+        made.until_replicated()
+    run.journal.note("replicated", at=clock(), since=since)
+
+
+def sentinel_master_killed(run: Run, dice: random.Random) -> None:
+    made = run.scene.sentinels
+    assert made is not None
+    old, before = made.master(), masters_port(run)
+    since = clock()
+    old.kill()
+    switched = _until_switched(run, before)
+    run.journal.note("undone", since=since - REPLICATION_US, until=switched + SWITCHED_US, name="replication lag")
+    healed(run, "Sentinel: master killed", since)
+    run.rest(dice.uniform(0.5, 3))
+    _restart(run, old)
+    run.journal.note("broken", since=since, until=clock() + AFTER_US, name="old master back")
+    _until_followed(run, since)
+
+
+def sentinel_master_frozen(run: Run, dice: random.Random) -> None:
+    made = run.scene.sentinels
+    assert made is not None
+    old, before = made.master(), masters_port(run)
+    since = clock()
+    old.freeze()
+    run.rest(dice.choice((0.4, 1.6, 3.0)))
+    if masters_port(run) == before:
+        old.thaw()
+        switched = _until_switched(run, before, 3)
+    else:
+        switched = clock()
+        old.thaw()
+    run.journal.note("undone", since=since - REPLICATION_US, until=switched + SWITCHED_US, name="replication lag")
+    healed(run, "Sentinel: master frozen", since)
+    run.rest(2)
+    _until_followed(run, since)
+
+
+def sentinel_planned(run: Run, dice: random.Random) -> None:
+    made = run.scene.sentinels
+    assert made is not None
+    before = masters_port(run)
+    since = clock()
+    for _ in range(40):
+        try:
+            made.watchers[0].ask("SENTINEL", "FAILOVER", constellations.MASTER)
+            break
+        except wire.Refused:
+            run.rest(0.5)
+    switched = _until_switched(run, before)
+    if not run.family.min_replicas:
+        run.journal.note("undone", since=since - SECOND // 10, until=switched + SWITCHED_US, name="planned switch")
+    healed(run, "Sentinel: planned switch", since)
+    run.rest(1)
+    _until_followed(run, since)
+
+
+# ── Cluster ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _cluster(run: Run) -> constellations.BigCluster:
+    assert run.scene.cluster is not None
+    return run.scene.cluster
+
+
+def _whole(run: Run, since: int) -> None:
+    with suppress(BaseException):
+        _cluster(run).until_whole()
+        for node in run.scene.nodes:
+            if _cluster(run).role(node) == "slave":
+                constellations.until(
+                    "a linked replica",
+                    lambda node=node: constellations.told(node, "INFO", "replication")["master_link_status"] == "up",  # type: ignore[misc]
+                )
+    run.journal.note("whole", at=clock(), since=since)
+
+
+def _served(run: Run, slots: set[int], but: Running, most_s: float = 20) -> int:
+    """The moment at which somebody else serves what a master served."""
+    for _ in wire.pauses(most_s, most_s=0.03):
+        for node in run.scene.nodes:
+            with suppress(Exception):
+                served = node is not but and node.alive and _cluster(run).slots_of(node) & slots
+                if served and constellations.told(node, "CLUSTER", "INFO")["cluster_state"] == "ok":
+                    return clock()
+    return clock()
+
+
+def cluster_master_killed(run: Run, dice: random.Random) -> None:
+    node = dice.choice(run.scene.masters())
+    slots = _cluster(run).slots_of(node)
+    if not slots:
+        return
+    since = clock()
+    node.kill()
+    served = _served(run, slots, node)
+    run.journal.note("undone", since=since - REPLICATION_US, until=served + SWITCHED_US, name="replication lag")
+    healed(run, "Cluster: master killed", since)
+    run.rest(dice.uniform(0.2, 2))
+    _restart(run, node)
+    _whole(run, since)
+
+
+def cluster_failover(run: Run, dice: random.Random) -> None:
+    """An operator's CLUSTER FAILOVER: the two masters agree, and nothing may be lost."""
+    masters = run.scene.masters()
+    replicas = [n for n in run.scene.nodes if n not in masters]
+    node = dice.choice(replicas)
+    since = clock()
+    with suppress(wire.Refused):
+        node.ask("CLUSTER", "FAILOVER")
+    for _ in wire.pauses(10):
+        if _cluster(run).role(node) == "master":
+            break
+    healed(run, "Cluster: planned switch", since)
+    _whole(run, since)
+
+
+def cluster_slot_moved(run: Run, dice: random.Random) -> None:
+    masters = [node for node in run.scene.masters() if _cluster(run).slots_of(node)]
+    topic = dice.choice(run.family.topics)
+    source = _cluster(run).owner_of(f"tarry:{{{NAMESPACE}/{topic}}}:due".encode())
+    target = dice.choice([node for node in masters if node is not source])
+    from redis.crc import key_slot
+
+    slot = key_slot(f"{NAMESPACE}/{topic}".encode())
+    since = clock()
+    there, here = (str(bytes(node.ask("CLUSTER", "MYID")), "ascii") for node in (target, source))  # type: ignore[arg-type]
+    target.ask("CLUSTER", "SETSLOT", str(slot), "IMPORTING", here)
+    source.ask("CLUSTER", "SETSLOT", str(slot), "MIGRATING", there)
+    while keys := source.ask("CLUSTER", "GETKEYSINSLOT", str(slot), "10"):
+        assert isinstance(keys, list)
+        words = [bytes(key).decode() for key in keys]  # type: ignore[arg-type]
+        source.ask("MIGRATE", "127.0.0.1", str(constellations.port_of(target)), "", "0", "5000", "KEYS", *words)
+    for node in (target, source, *masters):
+        node.ask("CLUSTER", "SETSLOT", str(slot), "NODE", there)
+    healed(run, "Cluster: slot moved", since)
+
+
+# ── what is scarce ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def memory_full(run: Run, dice: random.Random) -> None:
+    node = run.scene.nodes[0]
+    used = int(constellations.told(node, "INFO", "memory")["used_memory"])
+    since = clock()
+    node.ask("CONFIG", "SET", "maxmemory", str(max(used - dice.randrange(0, 400_000), 1_000_000)))
+    run.rest(dice.uniform(0.5, 4))
+    node.ask("CONFIG", "SET", "maxmemory", "0")
+    healed(run, "memory full", since)
+
+
+def disk_full(run: Run, dice: random.Random) -> None:
+    disk, node = run.scene.disk, run.scene.nodes[0]
+    assert disk is not None
+    since = clock()
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file:
+        piece = b"\0" * (1 << 20)
+        try:
+            while True:
+                file.write(piece)
+                file.flush()
+        except OSError:
+            pass
+        with suppress(OSError):
+            while True:
+                os.write(file.fileno(), b"\0" * 512)
+        with suppress(OSError):
+            file.close()
+    run.rest(dice.uniform(1, 4))
+    ballast.unlink()
+    for _ in wire.pauses(10):
+        if constellations.told(node, "INFO", "persistence").get("aof_last_write_status") == "ok":
+            break
+    healed(run, "disk full", since)
+
+
+def clock_stepped(run: Run, dice: random.Random) -> None:
+    assert run.scene.clock_file is not None
+    step = dice.choice((-3600, 3600, -600, 600, -2, 2, 0.2, -0.2))
+    since = clock()
+    run.scene.clock_file.write_text(f"{step:+}\n")
+    run.rest(dice.uniform(1, 5))
+    run.scene.clock_file.write_text("+0\n")
+    run.journal.note("stepped", at=since, by=step)
+    healed(run, "clock stepped", since)
+
+
+def packets_lost(run: Run, dice: random.Random) -> None:
+    share = dice.choice((1, 3, 10, 25))
+    since = clock()
+    rule = f"add rule inet chaos out oifname lo tcp sport != 0 numgen random mod 100 < {share} counter drop"
+    subprocess.run(["nft", rule], check=True, capture_output=True)
+    run.rest(dice.uniform(2, 6))
+    counted = subprocess.run(["nft", "list chain inet chaos out"], check=True, capture_output=True, text=True).stdout
+    run.done["packets dropped"] += sum(int(n) for n in re.findall(r"packets (\d+)", counted))
+    subprocess.run(["nft", "flush chain inet chaos out"], check=True, capture_output=True)
+    healed(run, f"{share} % of packets lost", since, 3 * AFTER_US)
+
+
+def prepare_packet_loss() -> None:
+    from shutil import which
+
+    if which("nft") is None:
+        raise Missing("nftables (apt install nftables)")
+    for words in ("add table inet chaos", "add chain inet chaos out { type filter hook output priority 0; }"):
+        done = subprocess.run(["nft", words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Missing(f"a kernel with nftables ({done.stderr.strip()})")
+
+
+# ── ZooKeeper, migrations, upgrades ──────────────────────────────────────────────────────────────────────────────────
+
+
+def zookeeper_restarted(run: Run, dice: random.Random) -> None:
+    since = clock()
+    run.scene.zookeeper.restart()
+    healed(run, "ZooKeeper restarted", since)
+
+
+def zookeeper_frozen(run: Run, dice: random.Random) -> None:
+    since = clock()
+    run.scene.zookeeper.signal(signal.SIGSTOP)
+    run.rest(dice.choice((0.5, 1.5, 4)))
+    run.scene.zookeeper.signal(signal.SIGCONT)
+    healed(run, "ZooKeeper frozen", since)
+
+
+def migrated(run: Run, dice: random.Random) -> None:
+    """Begun again and again, killed in the middle now and then."""
+    since = clock()
+    for _ in range(dice.randrange(2, 5)):
+        process = start_migration(run)
+        try:
+            process.wait(dice.choice((0.6, 1.0, 2.0, 6.0)))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    run.journal.note("migrated", at=since, until=clock())
+
+
+def start_migration(run: Run) -> subprocess.Popen[bytes]:
+    words = ["-m", "tarry", "--url", run.scene.url, "--namespace", NAMESPACE, "migrate", "old", "--to", "new"]
+    words += ["--to-url", run.scene.other_url, "--partitions", "4"]
+    with (run.folder / "migrate.log").open("ab") as log:
+        process = subprocess.Popen([sys.executable, *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd="/")
+    run.keeper.keep(process.pid)
+    return process
+
+
+def upgraded(run: Run, dice: random.Random) -> None:
+    """One process of one version goes, and one of the other comes."""
+    pids = sorted(run.crew.pids("producer", "consumer", "minder", "worker", "service"))
+    pid = dice.choice(pids)
+    part = run.crew.part(pid)
+    since = clock()
+    part = type(part)(part.role, part.told, older=not part.older)
+    if dice.random() < 0.4:
+        run.crew.kill(pid, 1e9)
+        run.crew.forget_last()
+    else:
+        run.crew.end(pid)
+    run.crew.start(part)
+    run.rest(0.5)
+    healed(run, "one of another version", since, AFTER_US if part.role == "service" else 0)
+
+
+def reachable(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,116 @@
+"""A minute of mixed faults, the plan, the page; and that nothing is left of a run that ends without a word."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos import plan, reaper, report
+from chaos.families import FAMILIES
+from until import until
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST_S = 300
+
+
+def chaos(*words: str) -> list[str]:
+    return [sys.executable, "-m", "tests.chaos", *words]
+
+
+@pytest.mark.slow
+def test_a_minute_of_mixed_faults_breaks_no_promise(tmp_path: Path) -> None:
+    words = chaos(
+        "--family",
+        "mixed",
+        "--minutes",
+        "1",
+        "--seed",
+        "43",
+        "--few",
+        "--rate",
+        "0.5",
+        "--json",
+        str(tmp_path / "run.json"),
+    )
+    done = subprocess.run(words, cwd=ROOT, timeout=LONGEST_S, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = json.loads((tmp_path / "run.json").read_text())["runs"]
+    assert run["acknowledged"] > 1000
+    assert sum(n for name, n in run["counts"].items() if name.startswith("done: ")) >= 5
+
+
+def family_of(pid: int) -> list[int]:
+    """A process and all that it started, and they."""
+    found = [pid]
+    for one in found:
+        found += reaper.children(one)
+    return found
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    words = chaos("--family", "line", "--minutes", "5", "--seed", "1", "--json", str(tmp_path / "run.json"))
+    run = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: len(family_of(run.pid)) > 20, "everybody at work")
+        pids = {pid: reaper.began(pid) for pid in family_of(run.pid)}
+        folders = folders_of(pids)
+        assert folders
+    finally:
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+    until(lambda: all(not tick or reaper.began(pid) != tick for pid, tick in pids.items()), "all of them ended")
+    until(lambda: not any(folder.exists() for folder in folders), "their folders gone")
+
+
+def folders_of(pids: dict[int, str]) -> set[Path]:
+    """Where the diaries are: said on the command lines of the actors."""
+    found = set()
+    for pid in pids:
+        for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if word.startswith(b'{"'):
+                found.add(Path(json.loads(word)["folder"]))
+    return found
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_seed_is_a_plan(name: str) -> None:
+    family = FAMILIES[name]
+    once, again, other = (plan.steps(family, seed, 50) for seed in ("7", "7", "8"))
+    assert once == again
+    assert {step.fault for step in once} == set(family.faults)
+    assert not family.faults or once != other
+
+
+def results() -> dict[str, Any]:
+    run = {
+        "family": "line", "seed": "7", "events": 12_345, "acknowledged": 4_321, "seconds": 61.0, "breaches": {"lost": 2},
+        "counts": {"again: given back": 5, "again: undone, everysec": 3, "lost: everysec": 4, "done: line_cut": 3},
+        "recovery_us": {"line cut": {"times": 3, "median": 1_500, "most": 2_500_000}},
+    }  # fmt: skip
+    skipped = {"family": "zookeeper", "seed": "7", "skipped": "needs zookeeper"}
+    return {"seed": "7", "runs": [run, skipped], "machine": {"processors": 2, "python": "3.11"}}
+
+
+def test_the_tables_tell_what_was_measured() -> None:
+    page = "".join(
+        f"<!-- chaos: {name} -->\nof yesterday\n<!-- chaos: end -->\n" for name in ("counts", "reasons", "recovery")
+    )
+    text = report.rendered(page, results())
+    assert "| 12,345 | 4,321 | 2 | 4 | 8 | 0 | 0 | 0 | 0 |" in text
+    assert "Not run on this machine: `zookeeper` (needs zookeeper)." in text
+    assert "| line cut | 3 | 2 ms | 2.50 s |" in text
+    assert "of yesterday" not in text
+    assert report.rendered(text, results()) == text
+
+
+def test_the_page_is_made_of_the_recorded_results() -> None:
+    page = report.page_file(ROOT).read_text()
+    assert page == report.rendered(page, json.loads(report.results_file(ROOT).read_text()))

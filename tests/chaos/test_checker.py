@@ -1,0 +1,563 @@
+"""The checker itself: a history that is right passes, and the same with one planted fault is named by that fault."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos import diary
+from chaos.checker import Verdict, check
+from chaos.diary import (
+    ADD,
+    BURY,
+    DEAD,
+    DELETE,
+    DUE,
+    EXISTS,
+    FINISH,
+    HANDED,
+    KEPT,
+    KICK,
+    LOCKED,
+    MAYBE,
+    OK,
+    POLL,
+    POLLED,
+    PUSH,
+    REFUSED,
+    RELEASE,
+    RESCHEDULE,
+    RESERVED,
+    RETURNED,
+    TOUCH,
+    Diary,
+)  # fmt: skip
+from chaos.faults import Faults
+from chaos.judge import BREACHES, Rules
+
+SECOND = 1_000_000
+START = 1_790_000_000 * SECOND
+TTR = 4 * SECOND
+
+
+class World:
+    """A server that is always right, and the diaries of those who use it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.now = START
+        self.entries: list[dict[str, Any]] = []
+        monkeypatch.setattr(diary, "clock", lambda: self.now)
+        self.books = [Diary(str(folder), who) for who in (1, 2, 3)]
+        self.receipts = START
+
+    def call(self, kind: int, *row: int, status: int = OK, by: int = 0, takes: int = 1000) -> None:
+        """A verb about one job, asked and answered."""
+        number = self.books[by].intend(kind, 0, row)
+        self.now += takes
+        self.books[by].ended(number, status)
+
+    def add(self, id: int, delay: int = 0, most: int = 0, status: int = OK) -> int:
+        """Answers when it was added, by the server."""
+        created = self.now + 500
+        self.call(ADD, id, delay, most, 0, status=status)
+        return created
+
+    def hand(self, id: int, created: int, attempt: int = 1, due: int = 0, by: int = 1, receipt: int = 0) -> int:
+        """Answers the receipt."""
+        self.receipts += 10
+        asked, at = self.now, self.now + 500
+        self.now += 1000
+        row = (id, receipt or self.receipts, attempt, due or min(created, at), at, created, TTR)
+        self.books[by].saw(HANDED, 0, asked, row)
+        return receipt or self.receipts
+
+    def keep(self, id: int, created: int, place: int = DUE) -> None:
+        self.books[2].saw(KEPT, 0, self.now, (id, place, self.now, created))
+
+    def sleep(self, us: int) -> None:
+        self.now += us
+
+    def fault(self, what: str, **said: Any) -> None:
+        self.entries.append({"what": what, **said})
+
+    def verdict(self, **rules: Any) -> Verdict:
+        return check(self.folder, Faults(self.entries), Rules(**rules))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def a_right_history(world: World) -> None:
+    """Something of everything, as it is promised."""
+    for id in range(100, 120):
+        created = world.add(id)
+        world.call(FINISH, id, world.hand(id, created), by=1)
+    created = world.add(1, delay=SECOND)
+    world.sleep(SECOND)
+    world.call(FINISH, 1, world.hand(1, created, due=created + SECOND), by=1)
+    created = world.add(2)  # released, then its time runs out, then touched and finished
+    receipt = world.hand(2, created)
+    world.call(RELEASE, 2, receipt, 2 * SECOND, 1, by=1)
+    world.sleep(2 * SECOND)
+    receipt = world.hand(2, created, 2, world.now)
+    world.sleep(TTR)
+    late, receipt = receipt, world.hand(2, created, 3, world.now, by=0)
+    world.call(FINISH, 2, late, status=REFUSED, by=1)
+    world.call(TOUCH, 2, receipt, TTR)
+    world.sleep(TTR - SECOND)
+    world.call(FINISH, 2, receipt)
+    created = world.add(3)  # buried and kicked
+    world.call(BURY, 3, world.hand(3, created), by=1)
+    world.call(KICK, 3)
+    world.call(FINISH, 3, world.hand(3, created), by=1)
+    world.add(4, delay=9 * SECOND)  # deleted
+    world.call(DELETE, 4)
+    created = world.add(5, delay=9 * SECOND)  # hastened
+    world.call(RESCHEDULE, 5, 0)
+    world.call(FINISH, 5, world.hand(5, created, due=world.now), by=1)
+    created = world.add(6, most=1)  # dead after its last attempt
+    world.call(RELEASE, 6, world.hand(6, created), 0, 1, by=1)
+    world.keep(6, created, DEAD)
+    created = world.add(7, delay=9 * SECOND)
+    world.keep(7, created)
+    world.books[0].intend(ADD, 0, (8, 0, 0, 0))  # killed in the middle of it
+    created = world.add(9)
+    world.hand(9, created)
+    world.books[1].saw(RETURNED, 0, 0, (9, world.receipts))
+
+
+def test_a_right_history_is_right(world: World) -> None:
+    a_right_history(world)
+    verdict = world.verdict()
+    assert verdict.tally.breaches == {}, verdict.excerpt()
+    assert verdict.tally.counts["again: time to run over"] == verdict.tally.counts["again: given back"] == 1
+    assert verdict.tally.counts["again: kicked"] == verdict.tally.counts["refused, its time to run over"] == 1
+    assert verdict.acknowledged == 28
+    assert verdict.events == 91
+
+
+PLANTED: dict[str, list[Callable[[World], None]]] = {name: [] for name in BREACHES}
+
+
+def planted(name: str) -> Callable[[Callable[[World], None]], Callable[[World], None]]:
+    def remember(plant: Callable[[World], None]) -> Callable[[World], None]:
+        PLANTED[name].append(plant)
+        return plant
+
+    return remember
+
+
+@planted("lost")
+def an_add_that_is_nowhere(world: World) -> None:
+    world.add(50)
+
+
+@planted("lost")
+def a_job_that_was_given_back_and_is_nowhere(world: World) -> None:
+    world.call(RELEASE, 50, world.hand(50, world.add(50)), 0, 1, by=1)
+
+
+@planted("lost")
+def a_refused_finish_is_no_finish(world: World) -> None:
+    receipt = world.hand(50, world.add(50))
+    world.sleep(TTR)
+    world.call(FINISH, 50, receipt, status=REFUSED, by=1)
+
+
+@planted("early")
+def handed_out_before_it_was_due_by_the_servers_own_words(world: World) -> None:
+    world.call(FINISH, 50, world.hand(50, world.add(50), due=world.now + 3 * SECOND), by=1)
+
+
+@planted("early")
+def handed_out_before_the_delay_was_over(world: World) -> None:
+    created = world.add(50, delay=2 * SECOND)
+    world.sleep(SECOND)
+    world.call(FINISH, 50, world.hand(50, created, due=world.now), by=1)
+
+
+@planted("early")
+def handed_out_before_the_moment_it_was_moved_to(world: World) -> None:
+    created = world.add(50, delay=SECOND)
+    world.call(RESCHEDULE, 50, 9 * SECOND)
+    world.sleep(2 * SECOND)
+    world.call(FINISH, 50, world.hand(50, created, due=world.now), by=1)
+
+
+@planted("early")
+def handed_out_before_the_back_off_was_over(world: World) -> None:
+    created = world.add(50)
+    world.call(RELEASE, 50, world.hand(50, created), -1, 1, by=1)
+    world.call(FINISH, 50, world.hand(50, created, 2, world.now), by=1)
+
+
+@planted("after finish")
+def handed_out_after_its_finish(world: World) -> None:
+    created = world.add(50)
+    world.call(FINISH, 50, world.hand(50, created), by=1)
+    world.sleep(TTR)
+    world.hand(50, created, 2, by=0)
+
+
+@planted("after finish")
+def there_at_the_end_though_finished(world: World) -> None:
+    created = world.add(50)
+    world.call(FINISH, 50, world.hand(50, created), by=1)
+    world.keep(50, created)
+
+
+@planted("after delete")
+def handed_out_after_its_delete(world: World) -> None:
+    created = world.add(50)
+    world.call(DELETE, 50)
+    world.sleep(5000)
+    world.hand(50, created)
+
+
+@planted("after delete")
+def there_at_the_end_though_deleted(world: World) -> None:
+    created = world.add(50, delay=9 * SECOND)
+    world.call(DELETE, 50)
+    world.keep(50, created)
+
+
+@planted("twice accepted")
+def two_receipts_are_accepted(world: World) -> None:
+    created = world.add(50)
+    one = world.hand(50, created)
+    world.sleep(TTR)
+    other = world.hand(50, created, 2, by=0)
+    world.call(FINISH, 50, one, by=1)
+    world.call(FINISH, 50, other)
+
+
+@planted("stale accepted")
+def a_receipt_of_yesterday_is_accepted(world: World) -> None:
+    created = world.add(50)
+    one = world.hand(50, created)
+    world.sleep(TTR)
+    world.hand(50, created, 2, by=0)
+    world.sleep(5000)
+    world.call(FINISH, 50, one, by=1)
+
+
+@planted("stale accepted")
+def a_receipt_is_accepted_after_the_delete(world: World) -> None:
+    receipt = world.hand(50, world.add(50))
+    world.call(DELETE, 50)
+    world.sleep(5000)
+    world.call(RELEASE, 50, receipt, 0, 1, by=1)
+
+
+@planted("late accepted")
+def a_receipt_is_accepted_after_its_time(world: World) -> None:
+    receipt = world.hand(50, world.add(50))
+    world.sleep(TTR + 5000)
+    world.call(FINISH, 50, receipt, by=1)
+
+
+@planted("receipt fell")
+def a_later_receipt_is_lower(world: World) -> None:
+    created = world.add(50)
+    world.hand(50, created)
+    world.sleep(TTR)
+    world.hand(50, created, 2, receipt=START - 5, by=0)
+    world.keep(50, created, RESERVED)
+
+
+@planted("attempts above")
+def handed_out_once_more_than_allowed(world: World) -> None:
+    created = world.add(50, most=1)
+    world.call(RELEASE, 50, world.hand(50, created), 0, 1, by=1)
+    world.call(FINISH, 50, world.hand(50, created, 2), by=1)
+
+
+@planted("attempt fell")
+def an_attempt_that_counted_is_forgotten(world: World) -> None:
+    created = world.add(50)
+    world.call(RELEASE, 50, world.hand(50, created), 0, 1, by=1)
+    world.call(FINISH, 50, world.hand(50, created, 1), by=1)
+
+
+@planted("attempt skipped")
+def an_attempt_that_nobody_saw(world: World) -> None:
+    created = world.add(50)
+    world.call(RELEASE, 50, world.hand(50, created), 0, 1, by=1)
+    world.call(FINISH, 50, world.hand(50, created, 3), by=1)
+
+
+@planted("doubled")
+def in_two_hands_at_once(world: World) -> None:
+    created = world.add(50)
+    world.hand(50, created)
+    world.call(FINISH, 50, world.hand(50, created, 2, by=0))
+
+
+@planted("doubled")
+def in_two_hands_though_it_was_touched(world: World) -> None:
+    created = world.add(50)
+    receipt = world.hand(50, created)
+    world.sleep(3 * SECOND)
+    world.call(TOUCH, 50, receipt, TTR, by=1)
+    world.sleep(2 * SECOND)
+    world.call(FINISH, 50, world.hand(50, created, 2, by=0))
+
+
+@planted("ran anew")
+def added_by_nobody_at_that_moment(world: World) -> None:
+    created = world.add(50)
+    world.call(FINISH, 50, world.hand(50, created), by=1)
+    world.sleep(SECOND)
+    world.call(FINISH, 50, world.hand(50, world.now, 1), by=1)
+
+
+@planted("refused")
+def a_receipt_that_holds_is_refused(world: World) -> None:
+    created = world.add(50)
+    world.call(FINISH, 50, world.hand(50, created), status=REFUSED, by=1)
+    world.keep(50, created, RESERVED)
+
+
+@planted("existing")
+def a_new_id_is_refused_as_existing(world: World) -> None:
+    world.call(ADD, 50, 0, 0, 0, status=EXISTS)
+
+
+@planted("never added")
+def handed_out_and_nobody_added_it(world: World) -> None:
+    world.hand(50, world.now)
+
+
+@planted("two places")
+def there_twice(world: World) -> None:
+    created = world.add(50)
+    world.keep(50, created, DUE)
+    world.keep(50, created, DEAD)
+
+
+@planted("two places")
+def there_in_no_place(world: World) -> None:
+    world.keep(50, world.add(50), diary.PLACELESS)
+
+
+@planted("two holders")
+def two_hold_one_lock(world: World) -> None:
+    world.books[1].saw(LOCKED, 0, world.now, (7, 1, world.now, world.now + SECOND, 0))
+    world.books[2].saw(LOCKED, 0, world.now, (7, 2, world.now + 1000, world.now + SECOND, 0))
+
+
+@planted("token fell")
+def a_later_token_is_lower(world: World) -> None:
+    world.books[1].saw(LOCKED, 0, world.now, (7, 5, world.now, world.now + 1000, 0))
+    world.sleep(5000)
+    world.books[2].saw(LOCKED, 0, world.now, (7, 5, world.now + 1000, world.now + SECOND, 0))
+
+
+@planted("lost")
+def a_pushed_item_that_no_lost_poll_can_have_taken(world: World) -> None:
+    world.call(PUSH, 60, 0)
+
+
+@planted("doubled")
+def an_item_that_was_polled_twice(world: World) -> None:
+    world.call(PUSH, 60, 0)
+    for by in (0, 1):
+        world.books[by].saw(POLLED, 0, world.now, (60, START, world.now))
+
+
+@planted("early")
+def an_item_that_was_polled_early(world: World) -> None:
+    world.call(PUSH, 60, SECOND)
+    world.books[1].saw(POLLED, 0, world.now, (60, START, world.now))
+
+
+BY_THE_STAGE = {"stuck", "key left", "damaged", "actor"}
+"""What no diary tells: the stage finds these itself."""
+
+
+def test_each_breach_has_a_planted_fault() -> None:
+    assert {name for name, plants in PLANTED.items() if not plants} == BY_THE_STAGE
+
+
+@pytest.mark.parametrize(
+    ("name", "plant"), [(n, p) for n, ps in PLANTED.items() for p in ps], ids=lambda it: getattr(it, "__name__", it)
+)
+def test_a_planted_fault_is_named(world: World, name: str, plant: Callable[[World], None]) -> None:
+    a_right_history(world)
+    world.sleep(SECOND)
+    plant(world)
+    verdict = world.verdict()
+    assert name in verdict.tally.breaches, verdict.tally.breaches
+    assert set(verdict.tally.breaches) <= {name, *ALSO.get(plant.__name__, ())}
+    assert BREACHES[name] in verdict.excerpt()
+
+
+ALSO = {
+    "two_receipts_are_accepted": ["stale accepted", "late accepted"],
+    "a_receipt_of_yesterday_is_accepted": ["late accepted"],
+    "in_two_hands_at_once": ["stale accepted"],
+    "added_by_nobody_at_that_moment": ["after finish"],
+    "a_job_that_was_given_back_and_is_nowhere": ["refused"],
+}
+"""One fault may break two promises."""
+
+
+# ── what may be, by its reason ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def counted(world: World, **rules: Any) -> dict[str, int]:
+    verdict = world.verdict(**rules)
+    assert verdict.tally.breaches == {}, verdict.excerpt()
+    return dict(verdict.tally.counts)
+
+
+def test_an_add_in_the_second_that_the_server_may_forget(world: World) -> None:
+    world.add(50)
+    world.fault("undone", since=START, until=world.now + SECOND, name="everysec")
+    assert counted(world) == {"lost: everysec": 1}
+
+
+def test_a_finish_in_the_second_that_the_server_may_forget(world: World) -> None:
+    created = world.add(50)
+    world.call(FINISH, 50, world.hand(50, created), by=1)
+    world.fault("undone", since=START, until=world.now + SECOND, name="everysec")
+    world.sleep(5000)
+    world.call(FINISH, 50, world.hand(50, created, 1), by=1)
+    assert counted(world) == {"undone: everysec": 1, "again: undone, everysec": 1}
+
+
+def test_what_was_acknowledged_before_that_second_may_not_be_forgotten(world: World) -> None:
+    world.add(50)
+    world.fault("undone", since=world.now + SECOND, until=world.now + 2 * SECOND, name="everysec")
+    assert dict(world.verdict().tally.breaches) == {"lost": 1}
+
+
+def test_an_add_that_was_sent_twice_runs_twice(world: World) -> None:
+    call = world.books[0].intend(ADD, 0, (50, 0, 0, 0))
+    created = world.now + 500
+    world.sleep(1000)
+    world.call(FINISH, 50, world.hand(50, created), by=1)
+    world.sleep(5000)
+    again = world.now
+    world.sleep(500)
+    world.books[0].ended(call)
+    world.call(FINISH, 50, world.hand(50, again), by=1)
+    assert counted(world) == {"add repeated": 1}
+
+
+def test_a_killed_process_gives_back(world: World) -> None:
+    created = world.add(50)
+    world.hand(50, created)
+    world.fault("ended", who=2, at=world.now, how="killed")
+    world.sleep(5000)
+    world.call(FINISH, 50, world.hand(50, created, 2, by=0))
+    assert counted(world) == {"again: its process ended": 1}
+
+
+def test_a_finish_that_was_sent_twice_may_be_told_ok_late(world: World) -> None:
+    created = world.add(50)
+    one = world.hand(50, created)
+    world.sleep(TTR)
+    other = world.hand(50, created, 2, by=0)
+    world.call(FINISH, 50, other)
+    world.sleep(5000)
+    world.fault("broken", since=world.now, until=world.now + SECOND)
+    world.call(FINISH, 50, one, by=1)
+    assert counted(world) == {"again: time to run over": 1, "late told ok": 1}
+    assert set(world.verdict(late_is_told_ok=False).tally.breaches) == {"stale accepted", "twice accepted"}
+
+
+def test_a_delete_that_was_sent_twice_may_find_nothing(world: World) -> None:
+    world.add(50)
+    world.call(DELETE, 50, status=REFUSED)
+    assert dict(world.verdict().tally.breaches) == {"lost": 1}
+    world.fault("broken", since=START, until=world.now)
+    assert counted(world) == {"delete told unknown, sent twice": 1}
+
+
+def test_an_answer_that_was_lost_uses_up_an_attempt(world: World) -> None:
+    world.fault("broken", since=START, until=START + SECOND)
+    world.call(FINISH, 50, world.hand(50, world.add(50), 2), by=1)
+    assert counted(world) == {"attempts nobody saw": 1}
+
+
+def test_a_poll_that_was_not_told_of_took_what_is_gone(world: World) -> None:
+    world.call(PUSH, 60, 0)
+    world.call(POLL, 0, 10, by=1, status=MAYBE)
+    assert counted(world) == {"taken by who did not live to tell": 1}
+
+
+def test_the_end_of_a_fault_and_the_next_job(world: World) -> None:
+    world.fault("healed", at=world.now, name="server killed")
+    world.call(FINISH, 50, world.hand(50, world.add(50)), by=1)
+    assert world.verdict().recovery == {"server killed": [1500]}
+
+
+# ── how it reads ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_frame_that_was_cut_off_is_left_out(world: World) -> None:
+    a_right_history(world)
+    path = world.folder / "1.diary"
+    before = list(diary.events(path))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:41])
+    assert list(diary.events(path)) == before
+
+
+def test_pieces_of_any_size_read_alike(world: World) -> None:
+    a_right_history(world)
+    path = world.folder / "2.diary"
+    assert list(diary.events(path, piece=64)) == list(diary.events(path))
+
+
+def a_long_history(world: World, jobs: int) -> None:
+    """Batches, as most of a run is."""
+    draw = random.Random(7)
+    for first in range(1 << 24, (1 << 24) + jobs, 500):
+        ids = range(first, first + 500)
+        call = world.books[0].intend(ADD, 0, [cell for id in ids for cell in (id, 0, 0, 0)])
+        created = world.now + 500
+        world.sleep(1000)
+        world.books[0].ended(call)
+        world.receipts += 1
+        row = [cell for id in ids for cell in (id, world.receipts, 1, created, world.now + 500, created, TTR)]
+        asked = world.now
+        world.sleep(draw.randrange(1000, 2000))
+        world.books[1].saw(HANDED, 0, asked, row)
+        call = world.books[1].intend(FINISH, 0, [cell for id in ids for cell in (id, world.receipts)])
+        world.sleep(1000)
+        world.books[1].ended(call)
+
+
+def test_buckets_find_what_one_heap_finds(world: World) -> None:
+    a_right_history(world)
+    a_long_history(world, 10_000)
+    in_two_hands_at_once(world)
+    whole = check(world.folder, Faults(), bucket_bytes=1 << 40)
+    parted = check(world.folder, Faults(), bucket_bytes=50_000)
+    assert whole.as_json() == parted.as_json()
+    assert whole.tally.breaches["doubled"] == 1
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_run(world: World) -> None:
+    def peak(bucket_bytes: int) -> int:
+        tracemalloc.start()
+        check(world.folder, Faults(), bucket_bytes=bucket_bytes)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most
+
+    a_long_history(world, 40_000)
+    small = peak(1 << 20)
+    a_long_history(world, 80_000)
+    assert peak(1 << 20) < 1.5 * small
