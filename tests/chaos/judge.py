@@ -45,6 +45,7 @@ BEGAN, ENDED, KIND, STATUS, TOPIC, WHO, ID, A, B, C, D, E, F = range(1, 14)
 SLACK_US = 1000
 """Two processes that read one clock do not read it at once."""
 LEAST_BACK_OFF_US = 800_000
+SOFT = (DELETE, RELEASE, BURY, RESCHEDULE, KICK)
 SETTLES = (FINISH, RELEASE, BURY, TOUCH)
 BREACHES = {
     "lost": "an acknowledged add is neither finished, dead, deleted nor there",
@@ -133,7 +134,8 @@ class Case:
     """One job that needs a closer look."""
 
     def __init__(self, rules: Rules, faults: Faults, tally: Tally, events: list[Event]) -> None:
-        self.rules, self.faults, self.tally, self.events = rules, faults, tally, events
+        self.rules, self.faults, self.tally = rules, faults, tally
+        self.events = events = [self.softened(event) for event in events]
         by: dict[int, list[Event]] = defaultdict(list)
         for event in events:
             by[event[KIND]].append(event)
@@ -148,6 +150,13 @@ class Case:
 
     def count(self, what: str, n: int = 1) -> None:
         self.tally.counts[what] += n
+
+    def softened(self, event: Event) -> Event:
+        """A call that was sent twice may be told that there is nothing to do: because it was done. Then it is MAYBE."""
+        if event[STATUS] != REFUSED or event[KIND] not in SOFT or not self.faults.broken(event[BEGAN], event[ENDED]):
+            return event
+        self.count("told refused, sent twice")
+        return (*event[:STATUS], MAYBE, *event[STATUS + 1 :])
 
     def undone(self, why: str) -> None:
         """The server forgot something of this job, as it may: once a job."""
@@ -198,9 +207,6 @@ class Case:
         if not acked or self.by[KEPT] or self.by[RETURNED]:
             return
         if any(e[STATUS] in (OK, MAYBE) for kind in (FINISH, DELETE) for e in self.by[kind]):
-            return
-        if any(self.faults.broken(e[BEGAN], e[ENDED]) for e in self.by[DELETE]):
-            self.count("delete told unknown, sent twice")
             return
         if why := self.faults.undone(*(add[ENDED] for add in acked)):
             self.count(f"lost: {why}")

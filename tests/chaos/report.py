@@ -105,7 +105,8 @@ REASONS = {
     "undone": "an acknowledged finish, delete or hand-out that the server had forgotten, as it may",
     "lost": "an acknowledged add that the server had forgotten, as it may",
     "late told ok": "a finish that came too late was answered *ok* because its connection broke; it changed nothing",
-    "delete told unknown, sent twice": "a delete whose answer was lost was sent again, and found nothing to delete any more",
+    "told refused, sent twice": "a delete, release, bury, reschedule or kick was refused or found nothing while connections broke: "
+    "its first try may have done it",
     "attempts nobody saw": "an attempt was used up by a pop whose answer was lost",
     "taken by who did not live to tell": "an item of a guarded queue was polled by who was killed then",
     "refused, its time to run over": "a receipt was refused: its time was over",

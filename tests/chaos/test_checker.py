@@ -480,7 +480,16 @@ def test_a_delete_that_was_sent_twice_may_find_nothing(world: World) -> None:
     world.call(DELETE, 50, status=REFUSED)
     assert dict(world.verdict().tally.breaches) == {"lost": 1}
     world.fault("broken", since=START, until=world.now)
-    assert counted(world) == {"delete told unknown, sent twice": 1}
+    assert counted(world) == {"told refused, sent twice": 1}
+
+
+def test_a_release_that_was_sent_twice_may_be_refused(world: World) -> None:
+    created = world.add(50)
+    world.call(RELEASE, 50, world.hand(50, created), 0, 0, by=1, status=REFUSED)
+    world.call(FINISH, 50, world.hand(50, created, 1, by=0))
+    assert set(world.verdict().tally.breaches) == {"doubled", "refused"}
+    world.fault("broken", since=START, until=world.now)
+    assert counted(world) == {"told refused, sent twice": 1, "again: given back": 1}
 
 
 def test_an_answer_that_was_lost_uses_up_an_attempt(world: World) -> None:
