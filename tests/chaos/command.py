@@ -27,7 +27,7 @@ from .run import one
 ROOT = TESTS.parent
 RESULTS = ROOT / "chaos-results"
 INSIDE = "CHAOS_CONFINED"
-TARGET_EVENTS = 560_000
+TARGET_EVENTS, ENOUGH_EVENTS = 560_000, 500_000
 
 
 def asked(words: list[str] | None) -> argparse.Namespace:
@@ -68,10 +68,13 @@ def main(words: list[str] | None = None) -> int:
             print(name, *plan.steps(FAMILIES[name], seed, 40), sep="\n")
         return 0
     minutes = told.minutes or (80.0 if told.all else 1.0)
-    results = play(names, seed, minutes, told.events or (TARGET_EVENTS if told.all else 0), told)
     where = Path(told.json) if told.json else _new_file(seed)
     where.parent.mkdir(exist_ok=True)
-    where.write_text(json.dumps(results, indent=1))
+    try:
+        results = play(names, seed, minutes, told.events or (TARGET_EVENTS if told.all else 0), told, where)
+    except KeyboardInterrupt:
+        print(f"interrupted; the families that came to their end are in {where}")
+        return 130
     if os.environ.get(INSIDE):
         return 0
     print(f"\nwritten to {where}")
@@ -80,6 +83,12 @@ def main(words: list[str] | None = None) -> int:
 
         results_file(ROOT).write_text(json.dumps(_for_the_page(results), indent=1, sort_keys=True) + "\n")
         render(ROOT)
+    ran = [one for one in results["runs"] if "events" in one]
+    total, acknowledged = (sum(one[name] for one in ran) for name in ("events", "acknowledged"))
+    small = [one["family"] for one in ran if one["events"] < ENOUGH_EVENTS]
+    print(f"{total:,} events, {acknowledged:,} acknowledged adds, {len(ran)} of {len(names)} families")
+    if told.all and small:
+        print(f"below {ENOUGH_EVENTS:,} events: {', '.join(small)}")
     broken = [one["family"] for one in results["runs"] if one.get("breaches") or one.get("crashed")]
     if broken:
         print(
@@ -88,10 +97,13 @@ def main(words: list[str] | None = None) -> int:
     return 1 if broken else 0
 
 
-def play(names: list[str], seed: str, minutes: float, events: int, told: argparse.Namespace) -> dict[str, Any]:
+def play(
+    names: list[str], seed: str, minutes: float, events: int, told: argparse.Namespace, where: Path
+) -> dict[str, Any]:
     """All of them, within the time; each gets an equal share of what is left."""
     until = time.monotonic() + 60 * minutes
-    runs = []
+    runs: list[dict[str, Any]] = []
+    results = {"seed": seed, "runs": runs, "machine": {"processors": os.cpu_count(), "python": sys.version.split()[0]}}
     for number, name in enumerate(names):
         share = max((until - time.monotonic()) / (len(names) - number), 20.0)
         # starting, calming down, the last look and the checking are part of it
@@ -101,8 +113,9 @@ def play(names: list[str], seed: str, minutes: float, events: int, told: argpars
         print(f"\n== {name}, seed {seed}: {FAMILIES[name].fault}", flush=True)
         found = _one(FAMILIES[name], seed, seconds, events, told)
         runs.append(found)
+        where.write_text(json.dumps(results, indent=1))
         show(found)
-    return {"seed": seed, "runs": runs, "machine": {"processors": os.cpu_count(), "python": sys.version.split()[0]}}
+    return results
 
 
 def _one(family: Family, seed: str, seconds: float, events: int, told: argparse.Namespace) -> dict[str, Any]:

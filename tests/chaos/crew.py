@@ -22,6 +22,8 @@ from .reaper import began, children
 
 TESTS = Path(__file__).resolve().parents[1]
 STOP_S = 15.0
+START_S = 30.0
+"""A program that is started while no server answers may say so and end."""
 
 
 class Journal:
@@ -83,6 +85,7 @@ class Crew:
         self.gone: list[str] = []
         """Who ended by himself, and his last words."""
         self._losing: list[tuple[Part, float]] = []
+        self._began: dict[int, float] = {}
 
     def start(self, part: Part) -> int:
         self.numbers += 1
@@ -107,6 +110,7 @@ class Crew:
         log.close()
         self.keeper.keep(process.pid)
         self.alive[process.pid] = part, process
+        self._began[process.pid] = time.monotonic()
         return process.pid
 
     def pids(self, *roles: str) -> list[int]:
@@ -121,7 +125,9 @@ class Crew:
             if process.poll() is not None:
                 del self.alive[pid]
                 self.journal.note("ended", who=pid, at=clock(), how="by itself")
-                self.gone.append(f"{part.role} ended with {process.returncode}: {self._last_words(part)}")
+                words = self._last_words(part)
+                if not (time.monotonic() - self._began[pid] < START_S and "[unavailable]" in words):
+                    self.gone.append(f"{part.role} ended with {process.returncode}: {words}")
                 self.start(part)
         for part, at in list(self._losing):
             if time.monotonic() >= at:

@@ -208,7 +208,7 @@ class Case:
             return
         if any(e[STATUS] in (OK, MAYBE) for kind in (FINISH, DELETE) for e in self.by[kind]):
             return
-        if why := self.faults.undone(*(add[ENDED] for add in acked)):
+        if why := next(filter(None, (self.faults.undone_within(add[BEGAN], add[ENDED]) for add in acked)), ""):
             self.count(f"lost: {why}")
         else:
             self.breach("lost")
@@ -232,7 +232,7 @@ class Case:
 
     def forgotten(self, name: str, event: Event) -> None:
         """What was acknowledged is not so: the server may have forgotten it, or it is a breach."""
-        if why := self.faults.undone(event[ENDED]):
+        if why := self.faults.undone_within(event[BEGAN], event[ENDED]):
             self.undone(why)
         else:
             self.breach(name, self.tally_words(event))
@@ -448,7 +448,7 @@ class Case:
         if len(polled) + len(kept) > 1:
             self.excused("doubled", pushes[0][BEGAN])
         if not polled and not kept and pushes[0][STATUS] == OK:
-            why = self.faults.undone(pushes[0][ENDED])
+            why = self.faults.undone_within(pushes[0][BEGAN], pushes[0][ENDED])
             self.count(f"lost: {why}" if why else "taken by who did not live to tell")
 
 
