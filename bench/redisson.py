@@ -45,12 +45,12 @@ PIPELINE = 5000
 
 def fill(redis: Redis, count: int, payload: bytes) -> None:
     """So many elements, offered in an order that has nothing to do with their due times, all of them in the past."""
-    luck, now = random.Random(7), int(time.time() * 1000)
+    rng, now = random.Random(7), int(time.time() * 1000)
     pipe = redis.pipeline(transaction=False)
     for number in range(count):
-        element = pack(payload, luck.randbytes(8), Format.OLD)
+        element = pack(payload, rng.randbytes(8), Format.OLD)
         pipe.rpush(KEYS.order, element)
-        pipe.zadd(KEYS.timeouts, {element: now - luck.randrange(1, 10_000_000)})
+        pipe.zadd(KEYS.timeouts, {element: now - rng.randrange(1, 10_000_000)})
         if number % PIPELINE == PIPELINE - 1:
             pipe.execute()
     pipe.execute()

@@ -80,9 +80,9 @@ async def late(url: str, count: int) -> dict[str, Any]:
 
 async def bare_timer(alarm_ms: list[float]) -> None:
     """What no worker can beat in this loop on this machine: a timer."""
-    luck = random.Random(7)
+    rng = random.Random(7)
     while True:
-        due = time.time() + luck.uniform(0, 0.04)
+        due = time.time() + rng.uniform(0, 0.04)
         await asyncio.sleep(due - time.time())
         alarm_ms.append((time.time() - due) * 1000)
 

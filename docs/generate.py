@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import tarry
 from routes import http_page
 from tarry import errors
-from tarry.words import keys
+from tarry.values import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ def _markdown(text: str) -> str:
 
 
 def keys_page() -> str:
-    """The table that opens tarry.words.keys."""
+    """The table that opens tarry.values.keys."""
     table = [re.split(r"  +", line.strip()) for line in (keys.__doc__ or "").splitlines() if KEY.match(line)]
     rows = [f"| `{key}` | {kind} | {' — '.join(told)} |\n" for key, kind, *told in table]
     return "\n".join(["# Keys\n", KEYS, "| key | type | what is in it |\n|---|---|---|\n" + "".join(rows)])

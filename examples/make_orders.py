@@ -19,44 +19,44 @@ PEOPLE = (
 )
 
 
-def due(luck: random.Random) -> float:
+def due(rng: random.Random) -> float:
     """Half in bursts, half spread over the whole evening, a few in the first and the last moment."""
-    if luck.random() < 0.5:
-        at, width = luck.choice(BURSTS)
-        return min(at + luck.expovariate(1 / width), SECONDS)
-    return luck.uniform(0, SECONDS)
+    if rng.random() < 0.5:
+        at, width = rng.choice(BURSTS)
+        return min(at + rng.expovariate(1 / width), SECONDS)
+    return rng.uniform(0, SECONDS)
 
 
-def paid(luck: random.Random, due_s: float) -> float | None:
+def paid(rng: random.Random, due_s: float) -> float | None:
     """A third pays in time, most of them early, some in the last moment."""
-    if due_s < 0.2 or luck.random() > 0.35:
+    if due_s < 0.2 or rng.random() > 0.35:
         return None
-    share = luck.uniform(0.98, 0.995) if luck.random() < 0.05 else luck.betavariate(1.5, 3)
+    share = rng.uniform(0.98, 0.995) if rng.random() < 0.05 else rng.betavariate(1.5, 3)
     return round(due_s * share, 3)
 
 
-def amount(luck: random.Random, currency: str) -> str:
-    value = min(luck.lognormvariate(3.6, 0.9), 2500) * CURRENCIES[currency][1]
+def amount(rng: random.Random, currency: str) -> str:
+    value = min(rng.lognormvariate(3.6, 0.9), 2500) * CURRENCIES[currency][1]
     return f"{value:.0f}" if currency == "JPY" else f"{value:.2f}"
 
 
 def main() -> None:
-    luck = random.Random(SEED)
-    dues = sorted(round(due(luck), 3) for _ in range(ORDERS))
+    rng = random.Random(SEED)
+    dues = sorted(round(due(rng), 3) for _ in range(ORDERS))
     dues[:3] = [0.0] * 3
     dues[-3:] = [SECONDS] * 3
     people = PEOPLE.split()
     for number, due_s in enumerate(dues):
-        currency = luck.choices(list(CURRENCIES), [share for share, _ in CURRENCIES.values()])[0]
+        currency = rng.choices(list(CURRENCIES), [share for share, _ in CURRENCIES.values()])[0]
         order = {
             "id": f"2024-02-29-{number + 1:04}",
-            "customer": f"{luck.choice(people)}{luck.randint(1, 60)}@example.org",
-            "items": min(1 + int(luck.expovariate(0.7)), 9),
-            "amount": amount(luck, currency),
+            "customer": f"{rng.choice(people)}{rng.randint(1, 60)}@example.org",
+            "items": min(1 + int(rng.expovariate(0.7)), 9),
+            "amount": amount(rng, currency),
             "currency": currency,
             "due_s": due_s,
         }
-        paid_s = paid(luck, due_s)
+        paid_s = paid(rng, due_s)
         if paid_s is not None:
             order["paid_s"] = paid_s
         print(json.dumps(order))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tarry.clients import testing
-from tarry.words.durations import DAY, as_text
+from tarry.values.durations import DAY, as_text
 
 _clocks: list[testing.Clock] = []
 _elsewhere: list[int] = []

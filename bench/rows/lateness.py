@@ -65,27 +65,27 @@ async def consume(client: tarry.AsyncClient, seen: Seen) -> None:
         await topic.finish(job)
 
 
-async def alarms(redis: Redis, seen: Seen, luck: random.Random) -> None:
+async def alarms(redis: Redis, seen: Seen, rng: random.Random) -> None:
     """What no consumer can beat here: a timer and one round trip."""
     while True:
-        due = time.time() + luck.uniform(0, 2 / RATE)
+        due = time.time() + rng.uniform(0, 2 / RATE)
         await asyncio.sleep(due - time.time())
         await redis.ping()
         seen.alarm_ms.append((time.time() - due) * 1000)
 
 
 async def watch(url: str, consumers: int, seconds: float) -> Seen:
-    seen, luck = Seen(), random.Random(7)
+    seen, rng = Seen(), random.Random(7)
     clients = [counting(tarry.AsyncClient(url), seen.scripts) for _ in range(consumers)]
     async with tarry.AsyncClient(url) as producer, Redis.from_url(url) as redis:
         topic = producer.topic("orders")
         await redis.ping()
         tasks = [asyncio.create_task(consume(client, seen)) for client in clients]
         await asyncio.sleep(0.5)
-        tasks.append(asyncio.create_task(alarms(redis, seen, luck)))
+        tasks.append(asyncio.create_task(alarms(redis, seen, rng)))
         began, added = time.monotonic(), 0
         while time.monotonic() - began < seconds:
-            await topic.add(BODY, delay=luck.randrange(FEWEST_MS, MOST_MS) / 1000)
+            await topic.add(BODY, delay=rng.randrange(FEWEST_MS, MOST_MS) / 1000)
             added += 1
             await asyncio.sleep(max(0, began + added / RATE - time.monotonic()))
         while len(seen.late_ms) < added and await _another(seen):

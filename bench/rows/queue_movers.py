@@ -57,7 +57,7 @@ def queue_movers(bench: Bench) -> list[Result]:
 
 def _offered(bench: Bench, consumers: int) -> list[Result]:
     count = RATE * bench.size(20, 6, 1)
-    crew, luck = Crew(bench, consumers), random.Random(7)
+    crew, rng = Crew(bench, consumers), random.Random(7)
     due: dict[str, float] = {}
     bare: list[float] = []
     with tarry.Client(bench.url) as client, Redis.from_url(bench.url) as redis:
@@ -69,7 +69,7 @@ def _offered(bench: Bench, consumers: int) -> list[Result]:
             time.sleep(max(0.0, moment - time.monotonic()))
             redis.ping()
             bare.append((time.monotonic() - moment) * 1000)
-            due[str(number)] = queue.offer(str(number), luck.randrange(FEWEST_MS, MOST_MS) / 1000).timestamp()
+            due[str(number)] = queue.offer(str(number), rng.randrange(FEWEST_MS, MOST_MS) / 1000).timestamp()
         time.sleep(MOST_MS / 1000)
         scripts = bench.calls()["evalsha"][0] - scripts - count
         seen = crew.tell()
@@ -94,18 +94,18 @@ def _offered(bench: Bench, consumers: int) -> list[Result]:
 
 
 def _lost(bench: Bench) -> Result:
-    crew, luck = Crew(bench, 2), random.Random(7)
+    crew, rng = Crew(bench, 2), random.Random(7)
     written: dict[str, float] = {}
     with Redis.from_url(bench.url) as redis:
         for number in range(bench.size(20, 8, 1)):
             payload = b"%d" % number
-            element = pack(payload, luck.randbytes(8))
+            element = pack(payload, rng.randbytes(8))
             written[str(number)] = now = time.time()
             pipe = redis.pipeline(transaction=True)
             pipe.zadd(KEYS.timeouts, {element: int(now * 1000)})
             pipe.rpush(KEYS.order, element)
             pipe.execute()
-            time.sleep(1 + luck.random())
+            time.sleep(1 + rng.random())
         seen = crew.tell()
     late = sorted((seen.get(number, float("inf")) - at) * 1000 for number, at in written.items())
     details: dict[str, float | str] = {"p50": late[len(late) // 2]}

@@ -11,10 +11,10 @@ import tarry
 from bench.harness import DAY_S, Bench
 from bench.reading import Reach, Reading, Result
 from bench.rows.idle import CONSUMERS, waiting_calls
-from tarry.idea.calls import Call
+from tarry.core.requests import ScriptCall
+from tarry.values.keys import schedule_keys
 from tarry.verbs.schedules import keeping, rhythms
 from tarry.verbs.schedules.keeping import Said
-from tarry.words.keys import schedule_keys
 
 STEP = 500
 
@@ -31,7 +31,7 @@ def scheduled(bench: Bench) -> list[Result]:
                 for n in range(at, min(at + STEP, count))
             ]
             items = [word for one in said for word in (one.id.encode(), *one.words, *one.start(now))]
-            client.engine.run(Call(keeping.PUT, keys, (), list, items=items))
+            client.engine.run(ScriptCall(keeping.PUT, keys, (), list, items=items))
     calls = asyncio.run(waiting_calls(bench, seconds))
     return [
         Result(

@@ -74,14 +74,14 @@ def _bursts(bench: Bench) -> list[Result]:
 def _lateness(bench: Bench) -> Result:
     bench.flush()
     count = RATE * bench.size(20, 8, 1)
-    luck = random.Random(7)
+    rng = random.Random(7)
     process = _start("late", bench.url, count)
     with tarry.Client(bench.url) as client:
         topic = client.topic("orders")
         began = time.monotonic()
         for added in range(count):
             time.sleep(max(0.0, began + added / RATE - time.monotonic()))
-            topic.add(BODY, delay=luck.randrange(FEWEST_MS, MOST_MS) / 1000)
+            topic.add(BODY, delay=rng.randrange(FEWEST_MS, MOST_MS) / 1000)
     told = _told(process)
     late, held = sorted(told["late_ms"]), sorted(told["in_hand_ms"])
     p99 = int(len(late) * 0.99)

@@ -70,6 +70,8 @@ if TYPE_CHECKING:
     from tarry.programs.worker.verdicts import Retry as Retry
     from tarry.programs.worker.verdicts import Snooze as Snooze
     from tarry.programs.worker.worker import Worker as Worker
+    from tarry.values.durations import Duration as Duration
+    from tarry.values.rates import Rate as Rate
     from tarry.verbs.codecs import Codec as Codec
     from tarry.verbs.delayed.moving import SetAside as SetAside
     from tarry.verbs.delayed.telling import QueueStats as QueueStats
@@ -96,8 +98,6 @@ if TYPE_CHECKING:
     from tarry.verbs.mapcache.shapes import MapEvent as MapEvent
     from tarry.verbs.mapcache.shapes import MapStats as MapStats
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
-    from tarry.words.durations import Duration as Duration
-    from tarry.words.rates import Rate as Rate
 
 __version__ = "0.1.0"
 
@@ -144,8 +144,8 @@ _HOMES = {
     "clients.sync.mapcache": "MapCache",
     "verbs.mapcache.evicting": "AdaptivePolicy",
     "verbs.mapcache.shapes": "MapEvent MapStats",
-    "words.durations": "Duration",
-    "words.rates": "Rate",
+    "values.durations": "Duration",
+    "values.rates": "Rate",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

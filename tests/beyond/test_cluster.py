@@ -13,7 +13,7 @@ from redis.crc import key_slot
 
 import tarry
 from constellations import BigCluster, big_cluster, port_of, replicated, told, until
-from tarry.words.keys import topic_keys
+from tarry.values.keys import topic_keys
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 HOUR = "1h"

@@ -12,7 +12,7 @@ import pytest
 import servers
 import tarry
 from constellations import port_of, told, until
-from tarry.idea.calls import Together, Unconfirmable
+from tarry.core.requests import Batch, CannotConfirm
 from tarry.links.embedded.launch import Running
 from tarry.verbs.jobs import durable, putting
 from tarry.verbs.jobs.durable import confirmation, confirmed
@@ -181,10 +181,10 @@ def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(own_ser
         topic.stats()
 
         def first_then_never(step: Any) -> Any:
-            if not isinstance(step, Together):
+            if not isinstance(step, Batch):
                 return client.engine.runner.answer(step)
             first, *rest = step.requests
-            return [client.engine.runner.perform(first), *[Unconfirmable("it cannot.") for _ in rest]]  # another node's
+            return [client.engine.runner.perform(first), *[CannotConfirm("it cannot.") for _ in rest]]  # another node's
 
         flow: Any = topic.verbs.confirmed(topic.verbs.put_many(range(50), PLAIN, atomic=False), "fsynced")
         with pytest.raises(tarry.Unconfirmed, match="Added in part: it cannot") as told:

@@ -11,9 +11,9 @@ import pytest
 import tarry
 from beyond.conftest import PARTS, SERVERS, either
 from tarry.clients.testing import Clock, TestClient
+from tarry.core.requests import Command
 from tarry.errors import BadInput, ServerUnfit
-from tarry.idea.calls import Command
-from tarry.words.keys import schedule_keys
+from tarry.values.keys import schedule_keys
 
 
 @pytest.fixture

@@ -29,10 +29,10 @@ from beyond.waiters import (
 from constellations import BigCluster, big_cluster, until
 from tarry.clients.aio import lookout as awaiting
 from tarry.clients.sync import lookout as blocking
-from tarry.idea.watch import Watch
+from tarry.core.watch import Watch
 from tarry.links import budget
+from tarry.values.keys import partition_keys, topic_keys
 from tarry.verbs.jobs.parting import place_of
-from tarry.words.keys import partition_keys, topic_keys
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
@@ -47,7 +47,7 @@ def six() -> Iterator[BigCluster]:
 def signs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What called those who wait: tokens by their keys, and lost lines. Nothing is found by looking around."""
     seen: list[Any] = []
-    woken, lost = Watch.woken, Watch.lost
+    woken, lost = Watch.token_received, Watch.connection_lost
 
     def note_woken(watch: Watch, key: bytes | None) -> None:
         seen.append(key)
@@ -57,8 +57,8 @@ def signs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         seen.append("lost")
         lost(watch)
 
-    monkeypatch.setattr(Watch, "woken", note_woken)
-    monkeypatch.setattr(Watch, "lost", note_lost)
+    monkeypatch.setattr(Watch, "token_received", note_woken)
+    monkeypatch.setattr(Watch, "connection_lost", note_lost)
     for module in (blocking, awaiting):
         monkeypatch.setattr(module.Lookout, "look_around_s", 1000.0)
     return seen

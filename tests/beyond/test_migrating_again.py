@@ -12,10 +12,10 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 from tarry.links.embedded.launch import Running
+from tarry.values.keys import departing_key, with_arriving
 from tarry.verbs.jobs import leaving
-from tarry.words.keys import departing_key, with_arriving
 
 IDS = ["buried", "deleted", "done", "held", "later", "lost", "replaced", "waits"]
 

@@ -12,12 +12,12 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
+from tarry.core.requests import Command
 from tarry.errors import BadInput
-from tarry.idea.calls import Command
 from tarry.links.embedded.launch import Running
+from tarry.values.durations import SECOND
+from tarry.values.keys import MOVING_PARTS, moving_keys, schedule_keys
 from tarry.verbs.jobs import leaving
-from tarry.words.durations import SECOND
-from tarry.words.keys import MOVING_PARTS, moving_keys, schedule_keys
 
 NAMES = ["all", "calendar", "once", "paused"]
 

@@ -14,11 +14,11 @@ from beyond.conftest import PARTS
 from story.faces import Awaited
 from tarry.clients import scheduling
 from tarry.clients.testing import Clock, TestAsyncClient
+from tarry.core.requests import Command
 from tarry.errors import BadInput, BodyError
-from tarry.idea.calls import Command
+from tarry.values.keys import schedule_keys
 from tarry.verbs.jobs.parting import home_of, place_of
 from tarry.verbs.schedules.firing import stamp
-from tarry.words.keys import schedule_keys
 
 NAMES = [f"s{n}" for n in range(12)]
 

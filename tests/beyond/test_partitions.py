@@ -14,8 +14,8 @@ import tarry
 from beyond.conftest import PARTS
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.errors import BadInput
+from tarry.values.keys import SLOTS, partition_keys, partition_of
 from tarry.verbs.jobs.parting import place_of
-from tarry.words.keys import SLOTS, partition_keys, partition_of
 
 
 def told(face: Any, story: Any) -> Any:

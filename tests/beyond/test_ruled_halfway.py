@@ -9,7 +9,7 @@ import pytest
 
 from beyond.conftest import PARTS
 from tarry.clients.testing import Clock, TestClient
-from tarry.idea.calls import Command, Together
+from tarry.core.requests import Batch, Command
 from tarry.verbs.jobs import leaving, ruling
 from tarry.verbs.jobs.ruling import AS_IT_IS, FIELDS
 
@@ -43,7 +43,7 @@ def one_by_one(flow: Any) -> Any:
             step = flow.send(answer)
         except StopIteration as end:
             return end.value
-        if not isinstance(step, Together):
+        if not isinstance(step, Batch):
             answer = yield step
             continue
         answer = []

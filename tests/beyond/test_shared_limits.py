@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import tarry
 from beyond.conftest import PARTS
 from tarry.clients.testing import Clock, TestClient
+from tarry.core.requests import Command
 from tarry.errors import BadInput
-from tarry.idea.calls import Command
+from tarry.values.durations import SECOND
 from tarry.verbs.jobs.parting import place_of
-from tarry.words.durations import SECOND
 
 
 def shares(client: TestClient, topic: Any) -> list[list[int]]:

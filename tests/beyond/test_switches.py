@@ -25,7 +25,7 @@ import tarry
 from constellations import MASTER, Sentinels, big_cluster, port_of, sentinels, told
 from faults.ways import KINDS, Way
 from tarry.links.embedded.launch import Running
-from tarry.words.keys import topic_keys
+from tarry.values.keys import topic_keys
 from until import until
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]

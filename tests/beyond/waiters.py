@@ -15,7 +15,7 @@ import tarry
 from constellations import BigCluster, until
 from tarry.clients.aio import lookout as awaiting
 from tarry.clients.sync import lookout as blocking
-from tarry.words.keys import topic_keys
+from tarry.values.keys import topic_keys
 
 HANG_S = 30
 NAMES = [f"slot-{n}" for n in range(24)]

@@ -231,7 +231,7 @@ def test_an_answer_has_the_time_that_patience_and_waiting_leave() -> None:
 
     def within(tries: int, spent: float, wait: float = 0) -> float:
         clock = iter([0, spent])
-        begun = origin.patience.begin(lambda: next(clock))
+        begun = origin.patience.start(lambda: next(clock))
         begun.tries = tries
         found: float = origin.arguments(Ask("GET", "/", bytes.decode, wait=wait), begun)["timeout"]
         return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tarry.clients.portions import portioned
+from tarry.core.flows import gather, intercept
+from tarry.core.requests import Batch, Command, Flow, ask
 from tarry.errors import BadInput, Unavailable
-from tarry.idea.calls import Command, Flow, Together, ask
-from tarry.idea.together import together, told
+from tarry.values.keys import topic_keys
 from tarry.verbs.jobs import minding, ruling
-from tarry.words.keys import topic_keys
 
 KEYS = topic_keys("default", "orders")
 
@@ -26,7 +26,7 @@ def walk(*names: str) -> Flow[list[Any]]:
 
 
 def names_of(step: Any) -> list[str]:
-    return [one.words[0].decode() for one in (step.requests if isinstance(step, Together) else (step,))]
+    return [one.args[0].decode() for one in (step.requests if isinstance(step, Batch) else (step,))]
 
 
 def performed(flow: Flow[Any], faults: dict[str, Exception] | None = None) -> tuple[Any, list[list[str]]]:
@@ -42,25 +42,25 @@ def performed(flow: Flow[Any], faults: dict[str, Exception] | None = None) -> tu
             return fault, said
         said.append(names_of(step))
         found = [(faults or {}).get(name, name.upper()) for name in said[-1]]
-        answer = found if isinstance(step, Together) else found[0]
+        answer = found if isinstance(step, Batch) else found[0]
 
 
 def test_flows_go_in_step_each_as_long_as_it_is() -> None:
     flows = [walk("a1", "a2", "a3"), walk(), walk("b1"), walk("c1", "c2")]
-    answers, said = performed(together(flows))
+    answers, said = performed(gather(flows))
     assert answers == [["A1", "A2", "A3"], [], ["B1"], ["C1", "C2"]]
     assert said == [["a1", "b1", "c1"], ["a2", "c2"], ["a3"]]
 
 
 def test_flows_of_flows_are_one_exchange() -> None:
-    inner = [together([walk("a1", "a2"), walk("b1")]), together([walk("c1")])]
-    answers, said = performed(together(inner))
+    inner = [gather([walk("a1", "a2"), walk("b1")]), gather([walk("c1")])]
+    answers, said = performed(gather(inner))
     assert answers == [[["A1", "A2"], ["B1"]], [["C1"]]]
     assert said == [["a1", "b1", "c1"], ["a2"]]
 
 
 def test_no_flows_ask_nothing() -> None:
-    assert performed(together([])) == ([], [])
+    assert performed(gather([])) == ([], [])
 
 
 def test_the_first_error_ends_all_once_the_step_is_answered() -> None:
@@ -73,7 +73,7 @@ def test_the_first_error_ends_all_once_the_step_is_answered() -> None:
             seen.append("ended")
 
     bad, worse = Unavailable("bad"), BadInput("worse")
-    answer, said = performed(together([tidy(), walk("b1", "b2", "b3"), walk("c1", "c2")]), {"b2": bad, "c2": worse})
+    answer, said = performed(gather([tidy(), walk("b1", "b2", "b3"), walk("c1", "c2")]), {"b2": bad, "c2": worse})
     assert answer is bad
     assert said == [["a1", "b1", "c1"], ["a2", "b2", "c2"]]
     assert seen == ["ended"]
@@ -87,14 +87,14 @@ def test_a_flow_may_bear_its_error() -> None:
             return "borne"
         return "none"
 
-    assert performed(together([bearing(), walk("b1")]), {"a1": Unavailable("gone")})[0] == ["borne", ["B1"]]
+    assert performed(gather([bearing(), walk("b1")]), {"a1": Unavailable("gone")})[0] == ["borne", ["B1"]]
 
 
 def test_a_flow_that_is_told_something_is_the_same_flow() -> None:
     seen: list[Any] = []
 
     def hear(asked: Any, answers: Any) -> Any:
-        seen.append((names_of(Together(asked)), list(answers)))
+        seen.append((names_of(Batch(asked)), list(answers)))
         return [answer if isinstance(answer, Exception) else answer.lower() for answer in answers]
 
     def bearing() -> Flow[list[Any]]:
@@ -104,7 +104,7 @@ def test_a_flow_that_is_told_something_is_the_same_flow() -> None:
             return ["borne"]
 
     gone = Unavailable("gone")
-    flow = told(together([walk("a1", "a2"), bearing()]), lambda one: word(names_of(one)[0] + "!"), hear)
+    flow = intercept(gather([walk("a1", "a2"), bearing()]), lambda one: word(names_of(one)[0] + "!"), hear)
     assert performed(flow, {"c1!": gone}) == ([["a1!", "a2!"], ["borne"]], [["a1!", "c1!"], ["a2!"]])
     assert seen == [(["a1!", "c1!"], ["A1!", gone]), (["a2!"], ["A2!"])]
 

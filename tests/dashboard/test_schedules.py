@@ -15,9 +15,9 @@ import pytest
 import tarry
 from dashboard.conftest import Site
 from tarry.clients.testing import Clock, TestClient
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 from tarry.programs.dashboard import saying
-from tarry.words.keys import schedule_keys
+from tarry.values.keys import schedule_keys
 
 OURS = {"sec-fetch-site": "same-origin"}
 AN_HOUR_US = 3_600_000_000

@@ -7,9 +7,9 @@ from importlib.resources import files
 
 import pytest
 
-from tarry.idea.scripts import Script
+from tarry.core.scripts import Script
+from tarry.values.keys import QUEUE_PARTS
 from tarry.verbs.delayed import finding, leaving, moving, offering, telling
-from tarry.words.keys import QUEUE_PARTS
 
 BOUND = {
     value.name: value

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tarry import BadInput
+from tarry.values.durations import as_datetime
 from tarry.verbs.redisson.elements import Format, pack
 from tarry.verbs.redisson.values import Opaque
-from tarry.words.durations import as_datetime
 
 
 async def test_an_element_moves_to_the_blocking_queue_when_it_is_due(delayed: Any, blocking: Any, clock: Any) -> None:

@@ -35,11 +35,11 @@ def test_a_dead_mover_is_followed_within_a_second_again_and_again(world: World) 
     for _ in range(4):
         world.come()
     for _ in range(40):
-        world.pass_time(1 + world.luck.random())  # at any moment between two looks
+        world.pass_time(1 + world.rng.random())  # at any moment between two looks
         world.with_seat(DEPUTY)  # the last one has a successor by now
         world.with_seat(MOVER).die()
         world.come()
-        world.offer(0.01, told=world.luck.random() < 0.5)
+        world.offer(0.01, told=world.rng.random() < 0.5)
         world.pass_time(BOUND_S)
         assert world.latest() <= BOUND_S
 
@@ -82,8 +82,8 @@ def test_an_offer_whose_message_was_lost_is_moved_within_a_second(world: World) 
         world.come()
     world.pass_time(3)
     for _ in range(20):
-        world.offer(world.luck.random(), told=False)
-        world.pass_time(world.luck.random() * 3)
+        world.offer(world.rng.random(), told=False)
+        world.pass_time(world.rng.random() * 3)
     world.pass_time(BOUND_S)
     assert world.latest() <= BOUND_S
 
@@ -105,7 +105,7 @@ def test_a_message_costs_a_transfer_and_little_more(world: World, consumers: int
     world.pass_time(3)
     before = sum(process.scripts for process in crew)
     for _ in range(500):
-        world.offer(world.luck.uniform(0.2, 1.5))
+        world.offer(world.rng.uniform(0.2, 1.5))
         world.pass_time(0.02)
     world.pass_time(2)
     assert world.latest() <= 0.002  # a due time is in whole milliseconds
@@ -119,7 +119,7 @@ def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: World) -> 
     process.keeper._calls.clear()
     for keys in world.queues:  # they come one after the other
         process.keeper.add(keys)
-        world.pass_time(world.luck.random() / 5)
+        world.pass_time(world.rng.random() / 5)
     world.pass_time(3)
     process.pipelines = process.scripts = 0
     world.pass_time(10)
@@ -133,27 +133,27 @@ def test_whatever_happens_all_is_moved_in_time_by_one_mover(
     valkey_url: str, clock: Clock, name: str, seed: int
 ) -> None:
     world = World(valkey_url, clock, name, seed)
-    luck, troubled = world.luck, 0.0
+    rng, troubled = world.rng, 0.0
     for _ in range(4):
         world.come()
     world.pass_time(3)
     for _ in range(150):
-        for _ in range(luck.randrange(3)):
-            world.offer(luck.uniform(0, 2), told=luck.random() < 0.8)
+        for _ in range(rng.randrange(3)):
+            world.offer(rng.uniform(0, 2), told=rng.random() < 0.8)
         calm = clock.seconds() - troubled > 3
-        what = luck.random()
+        what = rng.random()
         if what < 0.1 and calm and len(world.living) > 2:
-            luck.choice(world.living).die()
+            rng.choice(world.living).die()
             troubled = clock.seconds()
         elif what < 0.15 and calm and len(world.living) > 2:
-            luck.choice(world.living).leave()
+            rng.choice(world.living).leave()
             troubled = clock.seconds()
         elif what < 0.2 and calm:
-            luck.choice(world.living).frozen_until = clock.seconds() + luck.uniform(0, 3)
+            rng.choice(world.living).frozen_until = clock.seconds() + rng.uniform(0, 3)
             troubled = clock.seconds()
         elif what < 0.35:
             world.come()
-        world.pass_time(luck.uniform(0, 0.7))
+        world.pass_time(rng.uniform(0, 0.7))
         awake = [process for process in world.living if process.frozen_until + 1 <= clock.seconds()]
         assert sum(process.seats == [MOVER] for process in awake) <= 1
     world.pass_time(3)

@@ -10,10 +10,10 @@ import pytest
 import tarry
 from tarry.clients.migrating import move_to_topic
 from tarry.clients.testing import Clock, TestClient
+from tarry.values.keys import departed_key, leaving_key
 from tarry.verbs.delayed.desk import keys_of
 from tarry.verbs.jobs.leaving import Overtaken
 from tarry.verbs.redisson.elements import Format, pack
-from tarry.words.keys import departed_key, leaving_key
 
 
 @pytest.fixture

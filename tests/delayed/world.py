@@ -8,10 +8,10 @@ from typing import Any
 import redis
 
 from tarry.clients.testing import Clock, TestClient
+from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.desk import keys_of
 from tarry.verbs.delayed.keeping import Keeper
 from tarry.verbs.redisson.elements import pack
-from tarry.words.keys import QueueKeys
 
 
 class Process:
@@ -73,7 +73,7 @@ class World:
         self.client = TestClient(url, clock)
         self.raw = redis.Redis.from_url(url, protocol=2)
         self.pool = self.raw.connection_pool
-        self.luck = random.Random(seed)
+        self.rng = random.Random(seed)
         self.name = name
         self.queues = [keys_of(name)]
         self.living: list[Process] = []
@@ -81,7 +81,7 @@ class World:
         self.moved: dict[bytes, float] = {}
 
     def come(self, queues: list[QueueKeys] | None = None) -> Process:
-        process = Process(self, f"p{self.luck.randrange(1 << 40)}", queues or self.queues)
+        process = Process(self, f"p{self.rng.randrange(1 << 40)}", queues or self.queues)
         self.living.append(process)
         return process
 
@@ -94,7 +94,7 @@ class World:
                 process.listen()
             ready = [process for process in awake if process.keeper.until() <= now]
             if ready:
-                self.luck.choice(ready).look()
+                self.rng.choice(ready).look()
                 self._see()
                 continue
             moments = [process.keeper.until() for process in awake]
@@ -117,7 +117,7 @@ class World:
         if told:
             self.client.delayed_queue(self.name, codec="bytes").offer(payload, delay)
             return
-        element = pack(payload, self.luck.randbytes(8))
+        element = pack(payload, self.rng.randbytes(8))
         self.raw.zadd(self.queues[0].timeouts, {element: (self.clock.us + int(delay * 1e6)) // 1000})
         self.raw.rpush(self.queues[0].order, element)
 

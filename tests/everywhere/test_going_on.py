@@ -21,8 +21,8 @@ import tarry
 from constellations import MASTER, BigCluster, Sentinels, big_cluster, port_of, replicated, sentinels, told, until
 from everywhere.world import World
 from servers import binary_of, short_folder
-from tarry.idea.calls import Command
-from tarry.words.keys import guarded_keys, topic_keys
+from tarry.core.requests import Command
+from tarry.values.keys import guarded_keys, topic_keys
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 LONG_S = 60

@@ -17,7 +17,7 @@ from faults.ways import KINDS, Way
 from tarry.clients.aio import lookout as awaiting
 from tarry.clients.sync import lookout as blocking
 from tarry.clients.testing import Clock, TestClient
-from tarry.idea.watch import Watch
+from tarry.core.watch import Watch
 from tarry.links import budget
 from tarry.links.embedded.launch import Running
 
@@ -105,13 +105,13 @@ def server(own_server: Callable[..., Running]) -> Running:
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
     """No connection may block, and nothing is found by looking around. Answers the tokens that called somebody."""
     seen: list[bytes | None] = []
-    told = Watch.woken
+    told = Watch.token_received
 
     def note(watch: Watch, key: bytes | None) -> None:
         seen.append(key)
         told(watch, key)
 
-    monkeypatch.setattr(Watch, "woken", note)
+    monkeypatch.setattr(Watch, "token_received", note)
     monkeypatch.setattr(budget.SINGLE, "most", 0)
     for module in (blocking, awaiting):
         monkeypatch.setattr(module.Lookout, "look_around_s", 1000.0)

@@ -14,7 +14,7 @@ from faults.hearing import hears, told, until_it_hears
 from faults.proxy import CUTS, SILENT, Proxy
 from tarry.errors import ServerUnfit
 from tarry.links.embedded.launch import Running
-from tarry.words.keys import topic_keys
+from tarry.values.keys import topic_keys
 from until import until
 
 pytestmark = pytest.mark.usefixtures("woken")

@@ -88,9 +88,9 @@ def test_a_job_that_was_somebody_else_s_by_then_is_not_handed_out(
 
 
 def _confirm(topic: Any, id: str, receipt: int) -> Any:
-    from tarry.idea.calls import Call
+    from tarry.core.requests import ScriptCall
 
-    return Call(CONFIRM, topic.verbs.keys, (), list, items=[id.encode(), b"%d" % receipt])
+    return ScriptCall(CONFIRM, topic.verbs.keys, (), list, items=[id.encode(), b"%d" % receipt])
 
 
 def test_a_worker_that_died_unheard_leaves_the_attempt(direct: TestClient, name: str) -> None:

@@ -14,7 +14,7 @@ import redis
 
 import tarry
 from tarry.links.embedded.launch import Running
-from tarry.words.keys import topic_keys
+from tarry.values.keys import topic_keys
 from until import until
 
 WAITS = "import sys, tarry; client = tarry.Client(sys.argv[1]); client.topic('orders').pop(wait='1h')"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from faults.watched import EXACT, G, Play, R, World
 from tarry.clients.testing import Clock, TestClient
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 from tarry.links.embedded.launch import Running
 
 DELAYS = st.sampled_from([0, 0, 0.001, 0.5, 1, 3, 9.99, 10, 12])

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tarry.clients.testing import TestClient
-from tarry.idea.calls import Command
-from tarry.idea.watch import Block, Caller, Watch
+from tarry.core.requests import Command
+from tarry.core.watch import BlockStep, Caller, Watch
 from tarry.verbs.jobs.waiting import turn
 
 G, R = 1.0, 10.0
@@ -98,17 +98,17 @@ class World:
         elif consumer.token:
             key, consumer.token, consumer.line = consumer.token, None, ()
             self.note(consumer, f"reads a token of {key.rpartition(b':')[2].decode()}")
-            consumer.watch.woken(key)
+            consumer.watch.token_received(key)
         else:
             self.act(consumer, consumer.watch.next_step(self.now))
 
     def act(self, consumer: Consumer, step: Any) -> None:
-        if isinstance(step, Block):
+        if isinstance(step, BlockStep):
             parts = " ".join(key.rpartition(b":")[2].decode() for key in step.keys)
             self.note(consumer, f"waits on {parts or 'nothing'} until {step.until:.6f}")
             if (consumer.line and consumer.line != step.keys) or not step.keys:
                 consumer.line = ()
-                consumer.watch.woken(None)
+                consumer.watch.token_received(None)
             elif not consumer.line:
                 consumer.line, consumer.place = step.keys, next(self.places)
                 self.serve()
@@ -138,8 +138,8 @@ class World:
         for caller in list(consumer.callers):
             if caller.done:
                 assert caller.fault is None
-                assert caller.found is not None
-                for raw in caller.found[2]:
+                assert caller.result is not None
+                for raw in caller.result[2]:
                     self.handed(raw[0].decode())
                 consumer.callers.remove(caller)
                 self.wish(consumer)

@@ -14,7 +14,7 @@ import tarry
 from links.roles import SHOP, rules
 from tarry.links.embedded import wire
 from tarry.programs import acl
-from tarry.words.keys import tokens_key, topic_keys, topics_key, worker_keys
+from tarry.values.keys import tokens_key, topic_keys, topics_key, worker_keys
 
 SECRET = "hush"
 FOREIGN: list[tuple[Any, ...]] = [

@@ -15,7 +15,7 @@ from tarry.links.lookout import Orders, Wish
 WAKE, RELAY, OTHER = b"tarry:{a}:wake", b"tarry:{a}:relay", b"tarry:{b}:wake"
 
 
-def begun(*, tied: bool = False) -> Orders:
+def budget(*, tied: bool = False) -> Orders:
     orders = Orders(tied=tied)
     assert orders.begin() == [(b"CLIENT", b"TRACKING", b"ON", b"NOLOOP")]
     assert orders.read(b"OK") == []
@@ -36,7 +36,7 @@ def claims(key: bytes) -> list[tuple[bytes, ...]]:
 
 
 def test_a_token_that_lies_there_is_claimed_at_once() -> None:
-    orders, (one, rung) = begun(), wish(WAKE)
+    orders, (one, rung) = budget(), wish(WAKE)
     assert orders.add(one) == [(b"LLEN", WAKE)]
     assert orders.read(1) == claims(WAKE)
     assert orders.read(b"1") == []
@@ -46,7 +46,7 @@ def test_a_token_that_lies_there_is_claimed_at_once() -> None:
 
 
 def test_a_list_that_changes_is_looked_at_and_heard_again() -> None:
-    orders, (one, rung) = begun(), wish(WAKE)
+    orders, (one, rung) = budget(), wish(WAKE)
     orders.add(one)
     orders.read(0)
     assert orders.read([b"invalidate", [WAKE]]) == looks(WAKE)
@@ -63,7 +63,7 @@ def test_a_list_that_changes_is_looked_at_and_heard_again() -> None:
 
 
 def test_two_tokens_are_never_claimed_by_one_hand() -> None:
-    orders, (one, _) = begun(), wish(WAKE, RELAY)
+    orders, (one, _) = budget(), wish(WAKE, RELAY)
     orders.add(one)
     assert orders.read(1) == claims(WAKE)
     assert orders.read(1) == []  # the other waits until it is known what came of the first
@@ -75,7 +75,7 @@ def test_two_tokens_are_never_claimed_by_one_hand() -> None:
 
 
 def test_the_second_list_is_tried_when_the_first_was_empty() -> None:
-    orders, (one, _) = begun(), wish(WAKE, RELAY)
+    orders, (one, _) = budget(), wish(WAKE, RELAY)
     orders.add(one)
     orders.read(1)
     orders.read(1)
@@ -83,7 +83,7 @@ def test_the_second_list_is_tried_when_the_first_was_empty() -> None:
 
 
 def test_a_list_that_is_still_heard_need_not_be_asked_for_again() -> None:
-    orders, (one, _), (two, _) = begun(), wish(WAKE, RELAY), wish(WAKE)
+    orders, (one, _), (two, _) = budget(), wish(WAKE, RELAY), wish(WAKE)
     orders.add(one)
     orders.read(0)
     orders.read(0)
@@ -94,7 +94,7 @@ def test_a_list_that_is_still_heard_need_not_be_asked_for_again() -> None:
 
 
 def test_a_change_while_nobody_waits_is_found_by_who_comes_next() -> None:
-    orders, (one, _), (two, _) = begun(), wish(WAKE), wish(WAKE)
+    orders, (one, _), (two, _) = budget(), wish(WAKE), wish(WAKE)
     orders.add(one)
     orders.read(0)
     orders.remove(one)
@@ -103,7 +103,7 @@ def test_a_change_while_nobody_waits_is_found_by_who_comes_next() -> None:
 
 
 def test_who_leaves_in_the_moment_of_a_claim_gets_its_token_to_answer() -> None:
-    orders, (one, rung) = begun(), wish(WAKE)
+    orders, (one, rung) = budget(), wish(WAKE)
     orders.add(one)
     orders.read(1)
     orders.remove(one)
@@ -113,7 +113,7 @@ def test_who_leaves_in_the_moment_of_a_claim_gets_its_token_to_answer() -> None:
 
 
 def test_who_leaves_in_the_moment_of_a_claim_that_brings_nothing_is_let_go() -> None:
-    orders, (one, rung) = begun(), wish(WAKE)
+    orders, (one, rung) = budget(), wish(WAKE)
     orders.add(one)
     orders.read(1)
     orders.remove(one)
@@ -122,7 +122,7 @@ def test_who_leaves_in_the_moment_of_a_claim_that_brings_nothing_is_let_go() -> 
 
 
 def test_a_flush_and_a_full_table_are_looked_into() -> None:
-    orders, (one, _), (two, _) = begun(), wish(WAKE), wish(OTHER)
+    orders, (one, _), (two, _) = budget(), wish(WAKE), wish(OTHER)
     orders.add(one)
     orders.add(two)
     orders.read(0)
@@ -131,7 +131,7 @@ def test_a_flush_and_a_full_table_are_looked_into() -> None:
 
 
 def test_a_moved_list_concerns_only_who_waits_for_it() -> None:
-    orders, (one, _), (two, _) = begun(), wish(WAKE, RELAY), wish(OTHER)
+    orders, (one, _), (two, _) = budget(), wish(WAKE, RELAY), wish(OTHER)
     orders.add(one)
     orders.add(two)
     moved = Elsewhere("MOVED 1 there")
@@ -140,7 +140,7 @@ def test_a_moved_list_concerns_only_who_waits_for_it() -> None:
 
 
 def test_a_broken_connection_concerns_everybody() -> None:
-    orders, (one, _), (two, _), (three, _) = begun(), wish(WAKE), wish(OTHER), wish(RELAY)
+    orders, (one, _), (two, _), (three, _) = budget(), wish(WAKE), wish(OTHER), wish(RELAY)
     orders.add(one)
     orders.read(0)
     orders.add(two)
@@ -154,7 +154,7 @@ def test_a_broken_connection_concerns_everybody() -> None:
 
 
 def test_in_a_cluster_a_slot_is_tied_once_and_tells_when_it_leaves() -> None:
-    orders, (one, _), (two, _) = begun(tied=True), wish(WAKE), wish(RELAY)
+    orders, (one, _), (two, _) = budget(tied=True), wish(WAKE), wish(RELAY)
     assert orders.add(one) == [(b"SSUBSCRIBE", WAKE), (b"LLEN", WAKE)]
     assert orders.add(two) == [(b"LLEN", RELAY)]
     for answer in ([b"ssubscribe", WAKE, 1], 0, 0, [b"smessage", WAKE, b"nobody says this"]):
@@ -166,7 +166,7 @@ def test_in_a_cluster_a_slot_is_tied_once_and_tells_when_it_leaves() -> None:
 
 
 def test_a_slot_that_nobody_needs_is_untied_at_the_next_look_around() -> None:
-    orders, (one, _), (two, _) = begun(tied=True), wish(WAKE), wish(OTHER)
+    orders, (one, _), (two, _) = budget(tied=True), wish(WAKE), wish(OTHER)
     orders.add(one)
     orders.add(two)
     for answer in ([b"ssubscribe", WAKE, 1], 0, [b"ssubscribe", OTHER, 2], 0):
@@ -180,7 +180,7 @@ def test_a_slot_that_nobody_needs_is_untied_at_the_next_look_around() -> None:
 
 
 def test_a_server_that_knows_no_ties_is_not_asked_for_them_again() -> None:
-    orders, (one, _), (two, _) = begun(tied=True), wish(WAKE), wish(OTHER)
+    orders, (one, _), (two, _) = budget(tied=True), wish(WAKE), wish(OTHER)
     orders.add(one)
     orders.read(Refused(ServerUnfit("unknown command")))
     orders.read(0)

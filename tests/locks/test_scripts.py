@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.core.scripts import Script
 from tarry.errors import ServerUnfit, Unavailable
-from tarry.idea.scripts import Script
 from tarry.links.embedded.launch import Running
+from tarry.values.keys import GUARDED_PARTS, LOCK_PARTS
 from tarry.verbs.guarded import scripted
 from tarry.verbs.locks import asking
-from tarry.words.keys import GUARDED_PARTS, LOCK_PARTS
 
 BOUND = {
     value.name: value for module in (asking, scripted) for value in vars(module).values() if isinstance(value, Script)

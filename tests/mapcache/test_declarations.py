@@ -7,9 +7,9 @@ from importlib.resources import files
 
 import pytest
 
-from tarry.idea.scripts import Script
+from tarry.core.scripts import Script
+from tarry.values.keys import MAP_PARTS
 from tarry.verbs.mapcache import evicting, layout, loading, native
-from tarry.words.keys import MAP_PARTS
 
 BOUND = {
     value.name: value

@@ -107,7 +107,7 @@ class Machine(RuleBasedStateMachine):
         self.believed.all = {key: entry for key, entry in self.believed.all.items() if key in stored}
 
     def raw_keys(self) -> list[bytes]:
-        from tarry.idea.calls import Command
+        from tarry.core.requests import Command
 
         return list(self.client.engine.run(Command((b"HKEYS", self.cache.name.encode()), list)))
 

@@ -49,5 +49,5 @@ def test_a_repeated_put_leaves_the_same(client: TestClient, server: Any, name: s
     call = verbs.put("k", "1", 5, 5, False)
     assert client.engine.run(call) is None
     lies = server.hgetall(name)
-    assert client.engine.run(call.repeated()) == "1", "it finds itself"
+    assert client.engine.run(call.as_replay()) == "1", "it finds itself"
     assert server.hgetall(name) == lies

@@ -89,7 +89,7 @@ class Game(RuleBasedStateMachine):
         created, state = self.believed.add(spec[0], job, if_exists)
         opts = options(real.delay or 0, None, if_exists, real.ttr, real.max_attempts, None)
         call = putting.add(self.topic.verbs.desk, real.body, opts, real.id)
-        for ask in [call, call.repeated()][: 1 + twice]:
+        for ask in [call, call.as_replay()][: 1 + twice]:
             if if_exists == "error" and not created:
                 with pytest.raises(JobExists) as told:
                     self.client.engine.run(ask)
@@ -171,7 +171,7 @@ class Game(RuleBasedStateMachine):
             expected = [
                 self.believed.settle(verb, job.id, job.receipt, again, wait + k, counts) for k, job in enumerate(jobs)
             ]
-            told = self.client.engine.run(call.repeated() if again else call)
+            told = self.client.engine.run(call.as_replay() if again else call)
             assert [fault and fault.reason for fault in told] == expected
 
     @rule(holder=HOLDERS, counts=st.booleans())

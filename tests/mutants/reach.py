@@ -39,15 +39,15 @@ class Recorder:
         self.coverage.switch_context(item.nodeid)
 
     def pytest_collection_finish(self) -> None:
-        from tarry.idea.calls import Call
+        from tarry.core.requests import ScriptCall
 
-        make, called = Call.__init__, self.called
+        make, called = ScriptCall.__init__, self.called
 
         def noted(call: Any, script: Any, *given: Any, **named: Any) -> None:
             called[script.name].add(self.now)
             make(call, script, *given, **named)
 
-        Call.__init__ = noted  # type: ignore[method-assign]
+        ScriptCall.__init__ = noted  # type: ignore[method-assign]
 
     def pytest_sessionfinish(self) -> None:
         self.coverage.stop()

@@ -13,12 +13,12 @@ import redis
 import tarry
 from constellations import sentinels
 from servers import free_ports
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 from tarry.links.embedded.launch import Running
+from tarry.values.keys import topic_keys, topics_key
 from tarry.verbs.jobs import leaving, ruling
 from tarry.verbs.jobs.parting import place_of
 from tarry.verbs.schedules import leaving as planning
-from tarry.words.keys import topic_keys, topics_key
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -27,7 +27,7 @@ Answers = Callable[..., list[Any]]
 def test_the_doctor_looks_at_every_topic_and_finds_lost_ones(
     client: tarry.Client, answers: Answers, cli: Cli, namespace: str
 ) -> None:
-    from tarry.words.keys import topics_key
+    from tarry.values.keys import topics_key
 
     orders = client.topic("orders")
     orders.add_many([tarry.NewJob(n, id=str(n)) for n in range(10)])

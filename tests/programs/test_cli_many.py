@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.idea.calls import Command, Flow, ask
+from tarry.core.requests import Command, Flow, ask
 from tarry.programs.cli import progress
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -133,8 +133,8 @@ def test_a_flow_that_is_watched_is_the_same_flow() -> None:
 
     seen: list[Any] = []
     watching = progress.watched(flow(), seen.append)
-    assert next(watching).words == (b"0",)  # type: ignore[union-attr]
-    assert watching.send("a").words == (b"1",)  # type: ignore[union-attr]
+    assert next(watching).args == (b"0",)  # type: ignore[union-attr]
+    assert watching.send("a").args == (b"1",)  # type: ignore[union-attr]
     gone = tarry.Unavailable("gone")
     watching.throw(gone)
     with pytest.raises(StopIteration) as end:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
+from tarry.values.keys import schedule_keys
 from tarry.verbs.jobs.parting import home_of
-from tarry.words.keys import schedule_keys
 
 Answers = Callable[..., list[Any]]
 

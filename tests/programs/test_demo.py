@@ -102,7 +102,7 @@ def test_a_payment_while_the_order_is_closed_is_too_late_and_no_fault() -> None:
 
 def _keys() -> Any:
     """All that the server has. Others' answers, kept for seconds, may go meanwhile."""
-    from tarry.idea.calls import Command
+    from tarry.core.requests import Command
 
     return Command((b"EVAL", b"return redis.call('KEYS', '*')", b"0"), set)
 

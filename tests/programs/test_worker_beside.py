@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 from tarry.links.embedded.launch import Running
 from until import until
 

@@ -16,7 +16,7 @@ import tarry
 from programs.conftest import Hired
 from tarry.clients.testing import Clock, TestClient
 from tarry.links.embedded.launch import Running
-from tarry.words.durations import SECOND
+from tarry.values.durations import SECOND
 from until import until
 
 Hire = Callable[..., Hired]

@@ -101,6 +101,6 @@ def test_a_worker_waits_for_its_server_and_goes_on(own_server: Callable[..., Run
 
 
 def _cut_everybody_off() -> Any:
-    from tarry.idea.calls import Command
+    from tarry.core.requests import Command
 
     return Command((b"CLIENT", b"KILL", b"TYPE", b"normal"), int)

@@ -12,7 +12,7 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.programs.worker.verdicts import LONGEST_ERROR
-from tarry.words.durations import SECOND, as_datetime
+from tarry.values.durations import SECOND, as_datetime
 
 MINUTE = timedelta(minutes=1)
 Raise = Callable[[Any], Any]

@@ -80,41 +80,41 @@ def key_of(word: str) -> Any:
 
 def questions(seed: int, n: int) -> Iterator[tuple[str, list[Any]]]:
     """How Java makes it, and of what; all keys are different in Python, too."""
-    luck = random.Random(seed)
+    rng = random.Random(seed)
     pools = [
-        lambda: luck.randrange(-40, 40),
-        lambda: luck.randrange(-(2**31), 2**31),
-        lambda: 16 * luck.randrange(40),
-        lambda: 64 * luck.randrange(40),
-        lambda: Long(luck.randrange(-(2**63), 2**63)),
-        lambda: "".join(luck.choice("abcdeé😀\ud83d") for _ in range(luck.randrange(6))),
-        lambda: "".join(luck.choice(("Aa", "BB")) for _ in range(5)),
+        lambda: rng.randrange(-40, 40),
+        lambda: rng.randrange(-(2**31), 2**31),
+        lambda: 16 * rng.randrange(40),
+        lambda: 64 * rng.randrange(40),
+        lambda: Long(rng.randrange(-(2**63), 2**63)),
+        lambda: "".join(rng.choice("abcdeé😀\ud83d") for _ in range(rng.randrange(6))),
+        lambda: "".join(rng.choice(("Aa", "BB")) for _ in range(5)),
         lambda: (
-            luck.choice(("orderId", "userId", "amount", "id", "name", "k", "v", "z", "price", "sku", "at", "lines"))
-            + str(luck.randrange(3))
+            rng.choice(("orderId", "userId", "amount", "id", "name", "k", "v", "z", "price", "sku", "at", "lines"))
+            + str(rng.randrange(3))
         ),
-        lambda: luck.choice(
+        lambda: rng.choice(
             [
                 True,
                 False,
                 1.5,
                 -0.5,
-                luck.random() * 1e9,
-                Float(luck.random()),
-                Char(chr(luck.randrange(0xD000))),
-                Short(luck.randrange(500)),
-                Byte(luck.randrange(100)),
+                rng.random() * 1e9,
+                Float(rng.random()),
+                Char(chr(rng.randrange(0xD000))),
+                Short(rng.randrange(500)),
+                Byte(rng.randrange(100)),
             ]
         ),
     ]
     ways = ("put", "put", "add", "copied-map", "copied-set", "roomy", "larger-once")
     for _ in range(n):
         size, some = (
-            luck.choice((2, 3, 5, 8, 11, 12, 13, 20, 24, 25, 60)),
-            luck.sample(pools, luck.choice((1, 1, 2, 3))),
+            rng.choice((2, 3, 5, 8, 11, 12, 13, 20, 24, 25, 60)),
+            rng.sample(pools, rng.choice((1, 1, 2, 3))),
         )
-        keys = list(dict.fromkeys(luck.choice(some)() for _ in range(size)))
-        yield luck.choice(ways), keys
+        keys = list(dict.fromkeys(rng.choice(some)() for _ in range(size)))
+        yield rng.choice(ways), keys
 
 
 def line_of(how: str, keys: list[Any]) -> str:

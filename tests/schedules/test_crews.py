@@ -16,10 +16,10 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
+from tarry.values.durations import SECOND
 from tarry.verbs.jobs import taking
 from tarry.verbs.schedules.firing import attend, stamp
 from tarry.verbs.schedules.rhythms import following, rhythm
-from tarry.words.durations import SECOND
 
 pytestmark = pytest.mark.slow
 
@@ -34,25 +34,25 @@ def namespace(request: pytest.FixtureRequest) -> str:
 class Crew:
     """Processes in imaginary time. Each pops, request by request, in any order with the others; any may die between two."""
 
-    def __init__(self, client: TestClient, size: int, luck: random.Random) -> None:
+    def __init__(self, client: TestClient, size: int, rng: random.Random) -> None:
         self.client = client
         self.topic = client.topic("t")
-        self.luck = luck
+        self.rng = rng
         self.killed = 0
         self.flows: list[tuple[Any, Any]] = [(self._begin(), None) for _ in range(size)]
 
     def _begin(self) -> Any:
         ttr = taking.ttr_of(timedelta(days=900))
-        return taking.pop_now(self.topic.verbs.keys, self.luck.choice([1, 10]), ttr=ttr, holder=b"crew")
+        return taking.pop_now(self.topic.verbs.keys, self.rng.choice([1, 10]), ttr=ttr, holder=b"crew")
 
     def step(self) -> None:
         """One of them sends one request; the killed one has sent it, or not, and reads no answer."""
-        at = self.luck.randrange(len(self.flows))
+        at = self.rng.randrange(len(self.flows))
         flow, answer = self.flows[at]
         try:
             request = next(flow) if answer is None else flow.send(answer)
-            dies = self.luck.random() < 0.15
-            if not dies or self.luck.random() < 0.5:
+            dies = self.rng.random() < 0.15
+            if not dies or self.rng.random() < 0.5:
                 self.flows[at] = flow, self.client.engine.run(request)
             if dies:
                 self.killed += 1
@@ -75,7 +75,7 @@ class Crew:
 @pytest.mark.parametrize("missed", ["all", pytest.param("once", marks=pytest.mark.slow)])
 def test_exactly_as_many_jobs_as_there_must_be(valkey_url: str, namespace: str, size: int, missed: Any) -> None:
     """Two weeks, five schedules; at least one process looks now and then, and time goes on in leaps of up to two hours."""
-    clock, luck = Clock(), random.Random(size)
+    clock, rng = Clock(), random.Random(size)
     with TestClient(valkey_url, clock, namespace=namespace) as client:
         rhythms = {
             "hourly": rhythm("1h", None, "UTC"),
@@ -89,11 +89,11 @@ def test_exactly_as_many_jobs_as_there_must_be(valkey_url: str, namespace: str, 
                 client.schedules.put("t", id, every=made.every_us / SECOND, missed=missed)
             else:
                 client.schedules.put("t", id, cron=made.cron, tz=made.tz, missed=missed)
-        crew, began, attended = Crew(client, size, luck), clock.us, dict.fromkeys(rhythms, clock.us)
+        crew, began, attended = Crew(client, size, rng), clock.us, dict.fromkeys(rhythms, clock.us)
         expected: set[str] = set()
         while clock.us < began + 14 * 24 * HOUR:
-            clock.advance(luck.choice([0.5, 60, 1800, 3600, 7200]))
-            for _ in range(luck.choice([1, 3, 20]) * min(size, 8)):
+            clock.advance(rng.choice([0.5, 60, 1800, 3600, 7200]))
+            for _ in range(rng.choice([1, 3, 20]) * min(size, 8)):
                 crew.step()
             crew.flows = [(crew._begin(), None) for _ in crew.flows]  # whoever was in the middle of something dies, too
             client.engine.run(attend(crew.topic.verbs.keys))
@@ -135,11 +135,11 @@ def test_real_processes_killed_at_random_add_each_job_once(valkey_url: str, name
     with tarry.Client(valkey_url, namespace=namespace) as client:
         first = client.schedules.put("t", "s", every="100ms", missed="all").next
         assert first is not None
-        crew, luck = [crowd() for _ in range(5)], random.Random(8)
+        crew, rng = [crowd() for _ in range(5)], random.Random(8)
         until = time.monotonic() + 5
         while time.monotonic() < until:
-            time.sleep(luck.random() / 5)
-            victim = crew.pop(luck.randrange(len(crew)))
+            time.sleep(rng.random() / 5)
+            victim = crew.pop(rng.randrange(len(crew)))
             victim.kill()
             victim.wait()
             crew.append(crowd())

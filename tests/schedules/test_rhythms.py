@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tarry.errors import BadInput
+from tarry.values.durations import SECOND, as_datetime
 from tarry.verbs.schedules.firing import occurrences, stamp
 from tarry.verbs.schedules.rhythms import Rhythm, decode, following, latest, rhythm, several
-from tarry.words.durations import SECOND, as_datetime
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DAY = 86400 * SECOND
@@ -73,8 +73,8 @@ def test_a_time_zone_whose_rules_change() -> None:
 @pytest.mark.parametrize("tz", ["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Cairo"])
 def test_looking_back_finds_what_walking_forward_came_by(cron: str, tz: str) -> None:
     """So it does not matter how late somebody wakes, nor how often: the occurrences are the same."""
-    luck = random.Random(cron + tz)
-    made, start = rhythm(None, cron, tz), us("2026-01-01T00:00Z") + luck.randrange(600 * DAY)
+    rng = random.Random(cron + tz)
+    made, start = rhythm(None, cron, tz), us("2026-01-01T00:00Z") + rng.randrange(600 * DAY)
     for begin in (start, us("2026-03-28T20:00Z"), us("2026-10-24T20:00Z"), us("2026-10-31T20:00Z")):
         walked, at = [], begin
         while len(walked) < 12:

@@ -8,9 +8,9 @@ from importlib.resources import files
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
-from tarry.idea.scripts import Script
+from tarry.core.scripts import Script
+from tarry.values.keys import SCHEDULE_PARTS, schedule_keys
 from tarry.verbs.schedules import firing, keeping
-from tarry.words.keys import SCHEDULE_PARTS, schedule_keys
 
 BOUND = {
     value.name: value for module in (firing, keeping) for value in vars(module).values() if isinstance(value, Script)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
+from tarry.values.durations import HOUR, SECOND
 from tarry.verbs.delayed.moving import transfer
 from tarry.verbs.jobs import taking
 from tarry.verbs.mapcache.evicting import evict_step
-from tarry.words.durations import HOUR, SECOND
 
 
 def set_back(clock: Clock, us: int = HOUR) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tarry.idea.scripts import Script
+from tarry.core.scripts import Script
 from tarry.links.embedded.launch import Running
+from tarry.values.keys import DELETING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, TOPIC_PARTS
 from tarry.verbs.jobs import holding, looking, minding, putting, ruling, settling, surveying, taking
-from tarry.words.keys import DELETING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, TOPIC_PARTS
 
 MODULES = (putting, taking, settling, holding, minding, looking, surveying, ruling)
 BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
@@ -79,9 +79,9 @@ def test_an_imaginary_clock_is_refused_on_a_server_that_is_not_for_tests(name: s
         client.engine.runner.clock = b"1800000000000000"
         keys = client.topic("t").verbs.keys
         arguments = {"add": (b"each", b"0"), "purge": (b"all", b"", b"0"), "check": (b"jobs", b"0", b"10")}
-        from tarry.idea.calls import Call
+        from tarry.core.requests import ScriptCall
 
-        call: Call[Any] = Call(script, keys, arguments.get(name.removeprefix("topic/"), (b"1",) * 6), list)
+        call: ScriptCall[Any] = ScriptCall(script, keys, arguments.get(name.removeprefix("topic/"), (b"1",) * 6), list)
         with pytest.raises(BadInput, match="not started for tests"):
             client.engine.run(call)
         assert unmarked.ask("DBSIZE") == 0

@@ -7,9 +7,9 @@ from importlib.resources import files
 
 import pytest
 
-from tarry.idea.scripts import Script
+from tarry.core.scripts import Script
+from tarry.values.keys import WORKER_PARTS
 from tarry.verbs import workers
-from tarry.words.keys import WORKER_PARTS
 
 BOUND = {value.name: value for value in vars(workers).values() if isinstance(value, Script)}
 NAMES = sorted("workers/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua/workers").iterdir())

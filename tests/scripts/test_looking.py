@@ -10,7 +10,7 @@ import pytest
 import servers
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.idea.scripts import Script
+from tarry.core.scripts import Script
 from tarry.links.embedded.launch import Running
 from tarry.verbs.delayed import telling
 from tarry.verbs.jobs import looking, surveying
@@ -20,7 +20,7 @@ VIEWS = [
     value
     for module in (looking, surveying, telling, layout)
     for value in vars(module).values()
-    if isinstance(value, Script) and value.looks
+    if isinstance(value, Script) and value.read_only
 ]
 
 
@@ -73,13 +73,13 @@ class Spelled:
 
     def run(self, operation: Any) -> None:
         from tarry.clients.answers import looking as words
-        from tarry.idea.calls import Call, flow_of
+        from tarry.core.requests import ScriptCall, flow_of
         from tarry.links.blocking import sound
         from tarry.links.faults import Refused
 
         def perform(request: Any) -> Any:
-            assert isinstance(request, Call)
-            if self._views_only and not request.script.looks:
+            assert isinstance(request, ScriptCall)
+            if self._views_only and not request.script.read_only:
                 return self._runner.perform(request)
             self.names.add(request.script.name)
             server = self._runner.server_of(request.keys[0])

@@ -14,9 +14,9 @@ import pytest
 import tarry
 from tarry import BodyError, NewJob, ServerUnfit
 from tarry.clients.testing import Clock, TestClient
+from tarry.values.keys import departing_key, schedule_keys, tokens_key, worker_keys
 from tarry.verbs import tokens, workers
 from tarry.verbs.jobs.leaving import depart
-from tarry.words.keys import departing_key, schedule_keys, tokens_key, worker_keys
 
 FLAGS_AT = 9
 HEAD = Struct("<BBddIIHI")

@@ -18,7 +18,7 @@ from service.faces import Face
 from service.served import Api, Served
 from service.speaking import Speaks, client_of
 from tarry.clients.testing import Clock
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 
 HEAD = 28
 

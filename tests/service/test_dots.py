@@ -16,7 +16,7 @@ from service.faces import Face
 from service.served import Api
 from service.speaking import Speaks
 from service.test_connections import asked
-from tarry.words import names
+from tarry.values import names
 
 DOTS = [".", ".."]
 OPTIONS = {"body": 1, "delay": "1h"}

@@ -22,7 +22,7 @@ import trustme
 import tarry
 from links.roles import rules
 from links.test_acl import user
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 from tarry.links.embedded import wire
 from tarry.programs.service.settings import Dialects
 from tarry.verbs import tokens

@@ -16,9 +16,9 @@ from service.faces import Face
 from tarry import BadInput, ServerUnfit
 from tarry.clients.http.verbs import queues as queue_verbs
 from tarry.clients.migrating import MovedOver
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
+from tarry.values import names
 from tarry.verbs.jobs import durable
-from tarry.words import names
 from until import until
 
 

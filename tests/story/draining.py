@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from tarry.clients.testing import Clock
-from tarry.words.durations import SECOND
+from tarry.values.durations import SECOND
 
 MINUTE = timedelta(minutes=1)
 

@@ -17,7 +17,7 @@ from story.faces import Face
 from story.test_putting_in import US, now
 from tarry import NewJob, StaleReceipt
 from tarry.clients.testing import Clock
-from tarry.idea.calls import Call
+from tarry.core.requests import ScriptCall
 from tarry.verbs.jobs import settling, taking
 
 
@@ -33,7 +33,7 @@ async def test_no_crash_lies_between_the_pool_and_the_bucket(face: Face, topic: 
         verbs.kick(["7"]),
         verbs.reschedule(["7"], 5, None),
     ]
-    assert all(isinstance(call, Call) for call in calls), "one call each, not a flow of several"
+    assert all(isinstance(call, ScriptCall) for call in calls), "one call each, not a flow of several"
 
 
 async def one(topic: Any, **options: Any) -> Any:

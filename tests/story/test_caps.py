@@ -103,7 +103,7 @@ def _empty_look(topic: Any) -> Any:
 
 
 def _length(key: bytes) -> Any:
-    from tarry.idea.calls import Command
+    from tarry.core.requests import Command
 
     return Command((b"LLEN", key), int)
 

@@ -15,8 +15,8 @@ from story.faces import Face
 from story.test_putting_in import US, now
 from tarry import BadInput, Limited, NewJob, Rate
 from tarry.clients.testing import Clock, TestClient
+from tarry.values.durations import SECOND
 from tarry.verbs.jobs import settling
-from tarry.words.durations import SECOND
 
 
 def never_above(moments: list[int], count: int, per: timedelta, burst: int) -> bool:
@@ -54,15 +54,15 @@ async def test_a_burst_goes_at_once_after_a_quiet_time(face: Face, topic: Any, c
 async def test_never_above_and_hardly_below(face: Face, topic: Any, clock: Clock, rate: str, burst: int | None) -> None:
     """Consumers come with batches of any size, now and then a little late; there is always work."""
     defaults = await topic.configure(rate=rate, burst=burst)
-    luck = random.Random(rate)
+    rng = random.Random(rate)
     interval = defaults.rate.per / defaults.rate.count
     await topic.add_many(range(300))
     began, moments = clock.us, []
     while len(moments) < 240:
-        jobs = await topic.pop_many(luck.choice([1, 2, 7, 40]), wait="10h")
+        jobs = await topic.pop_many(rng.choice([1, 2, 7, 40]), wait="10h")
         moments += [clock.us] * len(jobs)
         await topic.finish_many(jobs)
-        if defaults.burst > 1 and luck.random() < 0.2:
+        if defaults.burst > 1 and rng.random() < 0.2:
             clock.advance(interval / 3)  # what comes late is made up for, as far as the burst reaches
     assert never_above(moments, defaults.rate.count, defaults.rate.per, defaults.burst)
     possible = (moments[-1] - began) * US / interval
@@ -212,18 +212,18 @@ async def test_what_makes_no_sense_is_refused(face: Face, topic: Any, named: Any
 
 def test_many_clients_share_one_rate_and_one_cap(valkey_url: str, namespace: str) -> None:
     """Fifty, each with its own connection; one clock, and luck says whose turn it is."""
-    clock, luck = Clock(), random.Random(8)
+    clock, rng = Clock(), random.Random(8)
     crew = [TestClient(valkey_url, clock, namespace=namespace) for _ in range(50)]
     topics = [client.topic("t") for client in crew]
     topics[0].configure(rate="50/s", burst=4, concurrency=10)
     topics[0].add_many(range(400))
     moments, held = list[int](), list[tuple[Any, Any]]()
     while len(moments) < 400:
-        topic = luck.choice(topics)
-        if held and luck.random() < 0.6:
-            where, job = held.pop(luck.randrange(len(held)))
+        topic = rng.choice(topics)
+        if held and rng.random() < 0.6:
+            where, job = held.pop(rng.randrange(len(held)))
             where.finish(job)
-        jobs = topic.pop_many(luck.choice([1, 3, 20]))
+        jobs = topic.pop_many(rng.choice([1, 3, 20]))
         moments += [clock.us] * len(jobs)
         held += [(topic, job) for job in jobs]
         assert len(held) <= 10
@@ -273,13 +273,13 @@ async def test_a_share_that_time_has_given_back_does_not_come_twice(face: Face, 
 
 async def test_never_above_though_many_are_given_back(face: Face, topic: Any, clock: Clock) -> None:
     defaults = await topic.configure(rate="7/s", burst=3)
-    luck, moments = random.Random(7), list[int]()
+    rng, moments = random.Random(7), list[int]()
     await topic.add_many(range(200))
     while len(moments) < 150:
-        jobs = await topic.pop_many(luck.choice([1, 2, 5]), wait="1h")
-        handed, back = clock.us, [job for job in jobs if luck.random() < 0.5]
-        if luck.random() < 0.3:
-            clock.advance(f"{luck.choice([1, 50, 140, 400])}ms")
+        jobs = await topic.pop_many(rng.choice([1, 2, 5]), wait="1h")
+        handed, back = clock.us, [job for job in jobs if rng.random() < 0.5]
+        if rng.random() < 0.3:
+            clock.advance(f"{rng.choice([1, 50, 140, 400])}ms")
         await give_back(face, topic, back)
         kept = [job for job in jobs if job not in back]
         moments += [handed] * len(kept)

@@ -44,7 +44,7 @@ async def test_settled_twice_is_settled_once(face: Face, topic: Any, clock: Cloc
     assert told(await face.run(call)) is None
     seen = await topic.get("7")
     for _ in range(3):
-        assert told(await face.run(call.repeated())) is None
+        assert told(await face.run(call.as_replay())) is None
         assert await state_of(topic) == AFTER[verb]
     if seen:
         again = await topic.get("7")
@@ -57,7 +57,7 @@ async def test_settled_twice_is_settled_once(face: Face, topic: Any, clock: Cloc
 @VERBS
 async def test_a_first_call_that_never_arrived_is_done_by_the_second(face: Face, topic: Any, verb: str) -> None:
     job = await reserved(topic)
-    assert told(await face.run(SETTLE[verb](topic, job).repeated())) is None
+    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
@@ -65,7 +65,7 @@ async def test_a_first_call_that_never_arrived_is_done_by_the_second(face: Face,
 async def test_though_the_time_to_run_is_over_by_then(face: Face, topic: Any, clock: Clock, verb: str) -> None:
     job = await reserved(topic)
     clock.advance(31)
-    assert told(await face.run(SETTLE[verb](topic, job).repeated())) is None
+    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
@@ -75,7 +75,7 @@ async def test_though_it_was_put_back_by_then(face: Face, topic: Any, clock: Clo
     clock.advance(31)
     await topic.pause("1h")
     await topic.pop()  # puts it back, hands out nothing
-    assert told(await face.run(SETTLE[verb](topic, job).repeated())) is None
+    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) is None
     assert await state_of(topic) == AFTER[verb]
 
 
@@ -84,7 +84,7 @@ async def test_a_second_call_harms_nobody_who_has_the_job_now(face: Face, topic:
     job = await reserved(topic)
     clock.advance(31)
     other = await topic.pop()
-    assert told(await face.run(SETTLE[verb](topic, job).repeated())) == "again"
+    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) == "again"
     await topic.finish(other)
 
 
@@ -93,7 +93,7 @@ async def test_only_a_second_finish_of_a_job_that_is_gone_is_a_success(face: Fac
     job = await reserved(topic)
     await topic.delete("7")
     expected = None if verb == "finish" else "gone"
-    assert told(await face.run(SETTLE[verb](topic, job).repeated())) == expected
+    assert told(await face.run(SETTLE[verb](topic, job).as_replay())) == expected
 
 
 @VERBS
@@ -101,7 +101,7 @@ async def test_a_second_call_leaves_a_new_job_with_the_same_id_alone(face: Face,
     job = await reserved(topic)
     await topic.delete("7")
     await topic.add("new", id="7")
-    await face.run(SETTLE[verb](topic, job).repeated())
+    await face.run(SETTLE[verb](topic, job).as_replay())
     info = await topic.get("7")
     assert (info.state, info.body, info.attempts) == ("ready", "new", 0)
 
@@ -111,7 +111,7 @@ async def test_of_many_each_is_judged_by_itself(face: Face, topic: Any) -> None:
     jobs = await topic.pop_many(3)
     await topic.finish(jobs[0])
     await topic.release(jobs[1], delay=0)
-    assert await face.run(settling.finish(topic.verbs.keys, jobs).repeated()) == [None] * 3
+    assert await face.run(settling.finish(topic.verbs.keys, jobs).as_replay()) == [None] * 3
     assert await topic.get_many(list("abc")) == [None] * 3
 
 
@@ -182,7 +182,7 @@ async def test_a_batch_twice_is_a_batch_once(face: Face, topic: Any, clock: Cloc
     call = putting._add_chunk(desk, chunk)
     first = await face.run(call)
     assert [one.created for one in first] == [True] * 3
-    assert await face.run(call.repeated()) == first
+    assert await face.run(call.as_replay()) == first
     assert (await topic.stats()).added == 3
     with pytest.raises(JobExists):
         await face.run(putting._add_chunk(desk, putting._chunks(desk, [NewJob(1, id="a")], options.PLAIN)[0]))

@@ -10,7 +10,7 @@ import pytest
 from story.faces import Face
 from story.test_putting_in import US, now
 from tarry.clients.testing import Clock
-from tarry.words.durations import HOUR, SECOND
+from tarry.values.durations import HOUR, SECOND
 
 
 async def test_a_failure_waits_twice_as_long_each_time_and_an_hour_at_most(

@@ -11,7 +11,7 @@ from story.faces import Awaited, Face, Seen, SyncFace
 from story.test_putting_in import US, now
 from tarry import BadInput
 from tarry.clients.testing import Clock
-from tarry.words.durations import SECOND
+from tarry.values.durations import SECOND
 
 MINUTE = timedelta(minutes=1)
 UTC = timezone.utc
@@ -188,17 +188,17 @@ async def test_the_options_of_its_jobs(face: Face, topic: Any, schedules: Any, c
 
 
 async def test_a_reply_that_was_lost_adds_no_second_job(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
-    from tarry.idea.calls import Call
+    from tarry.core.requests import ScriptCall
+    from tarry.values.keys import schedule_keys
     from tarry.verbs.schedules.firing import DUE, FIRE, _item
-    from tarry.words.keys import schedule_keys
 
     keys = schedule_keys(topic.verbs.keys)
     await schedules.put(topic, "s", every=60)
     clock.advance(60)
-    moment, found = await face.run(Call(DUE, keys, (b"9",), list))
+    moment, found = await face.run(ScriptCall(DUE, keys, (b"9",), list))
     items, _ = _item(*found, moment)
-    assert await face.run(Call(FIRE, keys, (), list, items=items)) == [1]
-    assert await face.run(Call(FIRE, keys, (), list, items=items)) == [-1]
+    assert await face.run(ScriptCall(FIRE, keys, (), list, items=items)) == [1]
+    assert await face.run(ScriptCall(FIRE, keys, (), list, items=items)) == [-1]
     assert len(await topic.pop_many(9)) == 1
 
 
@@ -207,7 +207,7 @@ async def test_a_schedule_that_cannot_be_read_holds_nobody_up(
 ) -> None:
     import redis
 
-    from tarry.words.keys import schedule_keys
+    from tarry.values.keys import schedule_keys
 
     *_, zset, plans, _ = schedule_keys(topic.verbs.keys)
     for name in ("short", "broken", "fine"):

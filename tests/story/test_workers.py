@@ -10,10 +10,10 @@ import redis
 
 from story.faces import Face
 from tarry.clients.testing import Clock
+from tarry.values.durations import as_datetime
+from tarry.values.keys import worker_keys
 from tarry.verbs import workers
 from tarry.verbs.workers import Held, Report, WorkerTopic
-from tarry.words.durations import as_datetime
-from tarry.words.keys import worker_keys
 
 
 def said(pid: int = 7, **more: Any) -> Report:

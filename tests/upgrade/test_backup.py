@@ -17,7 +17,7 @@ import servers
 import tarry
 from constellations import CLUSTER, BigCluster, big_cluster, port_of, replicated, sentinels, told, until
 from tarry.links.embedded.launch import Running
-from tarry.words.keys import topic_keys
+from tarry.values.keys import topic_keys
 
 pytestmark = pytest.mark.slow
 

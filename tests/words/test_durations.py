@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarry.errors import BadInput
-from tarry.words.durations import FOREVER_US, LAST_MOMENT_US, as_datetime, as_text, as_timedelta, microseconds, moment
+from tarry.values.durations import (
+    FOREVER_US,
+    LAST_MOMENT_US,
+    as_datetime,
+    as_text,
+    as_timedelta,
+    duration_us,
+    moment_us,
+)
 
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000
 WRITTEN: list[tuple[Any, int]] = [
@@ -52,37 +60,37 @@ REFUSED: list[Any] = [
 
 @pytest.mark.parametrize(("value", "us"), WRITTEN, ids=repr)
 def test_a_duration_means_so_many_microseconds(value: Any, us: int) -> None:
-    assert microseconds(value) == us
-    assert type(microseconds(value)) is int
+    assert duration_us(value) == us
+    assert type(duration_us(value)) is int
 
 
 @pytest.mark.parametrize("value", REFUSED, ids=repr)
 def test_what_is_no_duration_is_refused_by_name(value: Any) -> None:
     with pytest.raises(BadInput, match=r"^pause: "):
-        microseconds(value, "pause")
+        duration_us(value, "pause")
 
 
 def test_too_short_is_said_with_the_least() -> None:
-    assert microseconds(0.001, "ttr", least=1000) == 1000
+    assert duration_us(0.001, "ttr", minimum=1000) == 1000
     with pytest.raises(BadInput, match="at least 1ms"):
-        microseconds(0, "ttr", least=1000)
+        duration_us(0, "ttr", minimum=1000)
 
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=9999 * 366)))
 def test_a_timedelta_comes_back_to_the_microsecond(value: timedelta) -> None:
-    assert as_timedelta(microseconds(value)) == value
-    assert microseconds(f"{microseconds(value)}us") == microseconds(value)
+    assert as_timedelta(duration_us(value)) == value
+    assert duration_us(f"{duration_us(value)}us") == duration_us(value)
 
 
 @given(st.integers(0, FOREVER_US // 1_000_000))
 def test_whole_seconds_are_exact_however_many(seconds: int) -> None:
-    assert microseconds(seconds) == microseconds(str(seconds) + "s") == seconds * 1_000_000
+    assert duration_us(seconds) == duration_us(str(seconds) + "s") == seconds * 1_000_000
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.timezones()))  # noqa: DTZ001  # the strategy adds zones
 def test_a_moment_comes_back_in_utc(value: datetime) -> None:
     try:
-        us = moment(value)
+        us = moment_us(value)
     except BadInput:
         assert value.timestamp() < 0
         return
@@ -92,7 +100,7 @@ def test_a_moment_comes_back_in_utc(value: datetime) -> None:
 
 def test_the_same_moment_in_two_zones_is_one() -> None:
     utc = datetime(2027, 3, 28, 1, 0, tzinfo=timezone.utc)
-    assert moment(utc) == moment(utc.astimezone(ZoneInfo("Europe/Berlin"))) == 1_806_195_600_000_000
+    assert moment_us(utc) == moment_us(utc.astimezone(ZoneInfo("Europe/Berlin"))) == 1_806_195_600_000_000
 
 
 @pytest.mark.parametrize(
@@ -107,7 +115,7 @@ def test_the_same_moment_in_two_zones_is_one() -> None:
 )
 def test_what_is_no_moment_is_refused(value: Any, why: str) -> None:
     with pytest.raises(BadInput, match=f"^at: .*{why}"):
-        moment(value)
+        moment_us(value)
 
 
 def test_a_score_past_the_year_9999_is_shown_as_its_end() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarry.errors import BadInput
-from tarry.words import keys, names
+from tarry.values import keys, names
 
 GOOD = [
     "a", "0", "测试", "订单/未付款", "a b", "a/b:c", "😀", "x" * 200, "测" * 66, "é", "e\u0301", "-", "_", "*", "'\"\\", "a\u00a0b",
@@ -23,27 +23,27 @@ BAD: list[Any] = [
 
 @pytest.mark.parametrize("value", GOOD)
 def test_a_name_is_its_utf8(value: str) -> None:
-    assert names.name(value, "id") == value.encode()
+    assert names.check_name(value, "id") == value.encode()
 
 
 @pytest.mark.parametrize("value", BAD, ids=ascii)
 def test_what_is_no_name_is_refused(value: Any) -> None:
     for what in ("id", "topic"):
         with pytest.raises(BadInput, match=f"^{what}: ."):
-            names.name(value, what)
+            names.check_name(value, what)
 
 
 @pytest.mark.parametrize(("value", "hint"), [(7, "write str(id)"), (201 * "x", "201 bytes"), ("a ", "strip it")])
 def test_the_refusal_says_what_to_do(value: Any, hint: str) -> None:
     with pytest.raises(BadInput) as told:
-        names.name(value, "id")
+        names.check_name(value, "id")
     assert hint in str(told.value)
 
 
 @given(st.text(max_size=210))
 def test_what_is_accepted_is_safe_inside_a_hash_tag(value: str) -> None:
     try:
-        raw = names.name(value, "topic")
+        raw = names.check_name(value, "topic")
     except BadInput:
         return
     assert 1 <= len(raw) <= 200
@@ -65,15 +65,15 @@ def test_no_two_pairs_of_namespace_and_topic_share_their_keys() -> None:
     assert keys.topic_keys("a", "b/c").due != keys.topic_keys("b", "c").due
 
 
-def ids(ms: list[int]) -> names.Ids:
+def ids(ms: list[int]) -> names.IdGenerator:
     """Ids by a clock that is given."""
-    return names.Ids(lambda: ms[0], os.urandom)
+    return names.IdGenerator(lambda: ms[0], os.urandom)
 
 
 def test_ids_are_good_names_and_short() -> None:
     made = ids([1_800_000_000_000])
-    for raw in [made.new(), *made.many(100)]:
-        assert names.name(raw.decode(), "id") == raw
+    for raw in [made.new(), *made.new_many(100)]:
+        assert names.check_name(raw.decode(), "id") == raw
         assert raw.isascii()
         assert len(raw) <= 24
         assert not raw.startswith(b"-"), "a command line would take it for an option"
@@ -81,15 +81,15 @@ def test_ids_are_good_names_and_short() -> None:
 
 def test_a_hundred_thousand_ids_of_one_millisecond_differ() -> None:
     made = ids([1_800_000_000_000])
-    assert len({*made.many(50_000), *[made.new() for _ in range(50_000)]}) == 100_000
+    assert len({*made.new_many(50_000), *[made.new() for _ in range(50_000)]}) == 100_000
 
 
 @given(st.integers(1_000_000_000_000, 4_000_000_000_000), st.integers(1, 10**9))
 def test_a_later_id_sorts_behind_an_earlier_one(ms: int, later: int) -> None:
     clock = [ms]
-    early = ids(clock).many(2)
+    early = ids(clock).new_many(2)
     clock[0] = ms + later
-    assert max(early) < min(ids(clock).many(2))
+    assert max(early) < min(ids(clock).new_many(2))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -109,6 +109,6 @@ def test_another_process_does_not_make_the_same_ids() -> None:
 
 
 def test_the_name_of_a_client_is_no_option_of_a_command() -> None:
-    starts = {names.word(lambda n, first=first: bytes([first]) + b"." * (n - 1))[:1] for first in range(256)}
+    starts = {names.random_word(lambda n, first=first: bytes([first]) + b"." * (n - 1))[:1] for first in range(256)}
     assert len(starts) == 64
     assert b"-" not in starts

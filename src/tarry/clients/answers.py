@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tarry.core.requests import CannotConfirm, Command, Confirmation, Reply, Request, ScriptCall
 from tarry.errors import ServerUnfit, TarryError, Unavailable, Unconfirmed
-from tarry.idea.calls import Call, Command, Confirmation, Reply, Request, Unconfirmable
 from tarry.links.faults import Fault, NotNow, Refused, Replica, Unheard
 
 T = TypeVar("T")
@@ -22,13 +22,17 @@ _A_KEY = re.compile(r"permissions to access (a|one of the) key")
 
 def key_of(request: Request) -> bytes:
     """The key that says which server a request goes to; of a command without words, none: any will do."""
-    return request.keys[0] if isinstance(request, Call) else b"".join(request.words[request.at : request.at + 1])
+    return (
+        request.keys[0]
+        if isinstance(request, ScriptCall)
+        else b"".join(request.args[request.key_index : request.key_index + 1])
+    )
 
 
-def words_of(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
+def words_of(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
     """A request as one command. The clock is empty, but for tests."""
     if isinstance(request, Command):
-        return request.words
+        return request.args
     return (
         b"EVALSHA",
         request.script.sha,
@@ -40,13 +44,13 @@ def words_of(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ..
     )
 
 
-def spelled_out(request: Call[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
+def spelled_out(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
     """The same with the script's text, for a server that does not know it yet."""
     words = words_of(request, clock)
     return words if isinstance(request, Command) else (b"EVAL", request.script.source, *words[2:])
 
 
-def looking(call: Call[Any], clock: bytes, *, spelled: bool = False) -> tuple[bytes, ...]:
+def looking(call: ScriptCall[Any], clock: bytes, *, spelled: bool = False) -> tuple[bytes, ...]:
     """A call that only looks, for a replica: a server does not let it write."""
     name, *rest = spelled_out(call, clock) if spelled else words_of(call, clock)
     return (name + b"_RO", *rest)
@@ -54,7 +58,7 @@ def looking(call: Call[Any], clock: bytes, *, spelled: bool = False) -> tuple[by
 
 def refuse_forbidden(forbidden: frozenset[bytes], request: Request) -> None:
     """Raises a ``Fault`` for a script that would be stopped half-way, because its user may not run one of its commands."""
-    if isinstance(request, Call) and (missing := request.script.commands & forbidden):
+    if isinstance(request, ScriptCall) and (missing := request.script.commands & forbidden):
         names = ", ".join(sorted(name.decode() for name in missing))
         raise Refused(
             ServerUnfit(
@@ -87,22 +91,30 @@ def first_in_full(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes
     known: set[Any] = set()
     said: list[tuple[bytes, ...]] = []
     for request in requests:
-        script = request.script if isinstance(request, Call) else None
+        script = request.script if isinstance(request, ScriptCall) else None
         said.append(words_of(request, clock) if script in known else spelled_out(request, clock))
         known.add(script)
     return said
 
 
-def merged(calls: list[Call[Any]]) -> Call[Any]:
+def merged(calls: list[ScriptCall[Any]]) -> ScriptCall[Any]:
     """Calls of one kind as one call."""
     first = calls[0]
     items = [word for call in calls for word in call.items]
-    return Call(first.script, first.keys, first.args, list, items=items, lead=first.lead, then=first.then)
+    return ScriptCall(
+        first.script,
+        first.keys,
+        first.args,
+        list,
+        items=items,
+        reply_header=first.reply_header,
+        confirmation=first.confirmation,
+    )
 
 
-def shares(calls: list[Call[Any]], reply: Reply) -> list[Reply]:
+def shares(calls: list[ScriptCall[Any]], reply: Reply) -> list[Reply]:
     """The reply to a merged call, cut into the reply of each."""
-    lead = calls[0].lead
+    lead = calls[0].reply_header
     head, at, cut = reply[:lead], lead, list[Reply]()
     for call in calls:
         size = len(call.items) // call.script.stride
@@ -115,7 +127,7 @@ def refuse_unconfirmable(then: Confirmation, reply: Reply) -> None:
     """Raises a ``Fault`` unless the server answered the trial of a confirmation."""
     if isinstance(reply, Refused):
         why = str(reply).rstrip(".")
-        raise Refused(Unconfirmable(f"this server cannot confirm it. {then.needs}. {why}."))
+        raise Refused(CannotConfirm(f"this server cannot confirm it. {then.requirement}. {why}."))
     if isinstance(reply, Fault):
         raise reply
 
@@ -137,7 +149,7 @@ def confirm(then: Confirmation | None, replies: Sequence[Reply], confirms: set[b
             raise Unconfirmed(f"Added, but this server cannot confirm it: {reply}")
         if isinstance(reply, Fault):
             raise Unheard(str(reply))
-        if then is not None and (problem := then.judge(reply)) is not None:
+        if then is not None and (problem := then.check(reply)) is not None:
             raise problem
 
 

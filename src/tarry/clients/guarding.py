@@ -11,8 +11,8 @@ from typing import Any
 
 from tarry.clients.origin import Naming
 from tarry.errors import BadInput
+from tarry.values.durations import Duration, as_timedelta, duration_us
 from tarry.verbs.guarded.desk import GuardedDesk, Item, keys_of
-from tarry.words.durations import Duration, as_timedelta, microseconds
 
 
 def guarded_desk(
@@ -22,7 +22,7 @@ def guarded_desk(
     if on_late is not None and max_lateness is None:
         raise BadInput("on_late: it is called when max_lateness is exceeded; give that too.")
     keys = keys_of(origin.namespace, name, layout, cluster=origin.cluster)
-    bound = None if max_lateness is None else microseconds(max_lateness, "max_lateness")
+    bound = None if max_lateness is None else duration_us(max_lateness, "max_lateness")
     return GuardedDesk(name, keys, origin.bodies(kind), os.urandom, layout == "article", bound)
 
 

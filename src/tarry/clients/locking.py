@@ -15,8 +15,8 @@ from typing import Any
 from tarry.clients.hearing import Ear
 from tarry.clients.origin import seconds_of
 from tarry.errors import LockLost, NotAcquired
+from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.locks.house import Order, Ring
-from tarry.words.durations import MILLISECOND, Duration, microseconds
 
 logger = logging.getLogger("tarry")
 
@@ -43,7 +43,7 @@ class Terms:
 
     def __init__(self, wait: Duration | None, lease: Duration | None) -> None:
         self.wait_s = seconds_of(wait)
-        self.lease_us = None if lease is None else microseconds(lease, "lease", least=MILLISECOND)
+        self.lease_us = None if lease is None else duration_us(lease, "lease", minimum=MILLISECOND)
 
     def but(self, wait: Duration | EllipsisType | None, lease: Duration | EllipsisType | None) -> Terms:
         """The same, with what is given."""

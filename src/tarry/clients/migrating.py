@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tarry.clients.origin import Origin
+from tarry.core.requests import Flow, Request, ask
 from tarry.errors import BadInput
-from tarry.idea.calls import Flow, Request, ask
+from tarry.values import names
+from tarry.values.durations import MILLISECOND
 from tarry.verbs.delayed import leaving, moving
 from tarry.verbs.delayed.desk import QueueDesk
 from tarry.verbs.jobs.leaving import (
@@ -24,8 +26,6 @@ from tarry.verbs.jobs.leaving import (
 )
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.stored import record
-from tarry.words import names
-from tarry.words.durations import MILLISECOND
 
 T = TypeVar("T")
 LAST_MOMENT = 253402300799999999

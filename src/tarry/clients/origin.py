@@ -9,17 +9,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from tarry.core.patience import Patience
 from tarry.errors import BadInput
-from tarry.idea.patience import Patience
 from tarry.links.address import Address, find
+from tarry.values import keys, names
+from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.parting import Known
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.redisson.elements import Format, format_of
-from tarry.words import keys, names
-from tarry.words.durations import SECOND, Duration, microseconds
 
 MAX_BODY = 1 << 20
 LARGEST_BODY = 512 << 20
@@ -55,18 +55,18 @@ class Origin:
     ) -> None:
         if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
             raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
-        names.namespace(namespace)
+        names.check_namespace(namespace)
         if name_mapper is not None and not isinstance(name_mapper, str) and not callable(name_mapper):
             raise BadInput(f"name_mapper: {name_mapper!r}; it is a prefix, or a function from a name to another.")
         self.name_mapper = name_mapper
         self.queue_format = queue_format_of(queue_format)
         self.namespace = namespace
         self.address: Address = find(url, os.environ)
-        self.patience = Patience(microseconds(patience, "patience") / SECOND)
-        self.name = names.word(os.urandom)
+        self.patience = Patience(duration_us(patience, "patience") / SECOND)
+        self.name = names.random_word(os.urandom)
         self._max_body = max_body
         self._known = Known()
-        self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
+        self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
 
     def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> RoutedVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""
@@ -100,7 +100,7 @@ class Origin:
 
     def watcher(self) -> bytes:
         """A name for a waiter, new for each process and connection."""
-        return self.name + b"." + names.word(os.urandom)[:6]
+        return self.name + b"." + names.random_word(os.urandom)[:6]
 
 
 def queue_format_of(given: str | None) -> Format | None:
@@ -113,4 +113,4 @@ def queue_format_of(given: str | None) -> Format | None:
 
 def seconds_of(wait: Duration | None) -> float:
     """A wait in seconds; ``None`` is for ever."""
-    return float("inf") if wait is None else microseconds(wait, "wait") / SECOND
+    return float("inf") if wait is None else duration_us(wait, "wait") / SECOND

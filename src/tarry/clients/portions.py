@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tarry.core.requests import Request, ScriptCall
 from tarry.errors import Unavailable
-from tarry.idea.calls import Call, Request
 from tarry.verbs.jobs.putting import MOST_BYTES, MOST_JOBS
 
 MOST_REQUESTS = 64
@@ -33,10 +33,10 @@ def portioned(requests: Sequence[Request], places: Sequence[str]) -> dict[str, l
 
 def _weight(request: Request) -> tuple[int, int]:
     """How many jobs it may concern, one at least, and its bytes."""
-    if not isinstance(request, Call):
-        return 1, sum(map(len, request.words))
+    if not isinstance(request, ScriptCall):
+        return 1, sum(map(len, request.args))
     script = request.script
-    steps = int(request.args[script.bound]) if script.bound is not None else 0
+    steps = int(request.args[script.limit_index]) if script.limit_index is not None else 0
     jobs = len(request.items) // script.stride if script.stride else 0
     return max(steps, jobs, 1), sum(map(len, request.items))
 

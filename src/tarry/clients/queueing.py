@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tarry.clients.origin import Naming
+from tarry.values.keys import QueueKeys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.desk import QueueDesk, keys_of
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.elements import format_of
-from tarry.words.keys import QueueKeys
 
 logger = logging.getLogger("tarry")
 WINDOW_S = 5.0

@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from tarry.clients.origin import Origin
+from tarry.core.flows import gather
+from tarry.core.requests import Flow, ask
 from tarry.errors import BadInput
-from tarry.idea.calls import Flow, ask
-from tarry.idea.together import together
+from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_us
+from tarry.values.keys import TopicKeys
 from tarry.verbs import registry
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import options, stored
@@ -21,8 +23,6 @@ from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import keeping, rhythms
 from tarry.verbs.schedules.keeping import Said
 from tarry.verbs.schedules.plans import Kept, Missed, Plan, id_of, missed_of, new_id_of
-from tarry.words.durations import Duration, as_datetime, as_timedelta, moment
-from tarry.words.keys import TopicKeys
 
 R = TypeVar("R")
 _UNSENT = b"\1" + bytes(8)
@@ -69,7 +69,7 @@ class Schedule:
         does not know the time zone."""
         if self.next is None or self.damaged:
             return []
-        found = rhythms.several(self._plan.rhythm, moment(self.next), moment(after), count)
+        found = rhythms.several(self._plan.rhythm, moment_us(self.next), moment_us(after), count)
         return [as_datetime(at) for at in found]
 
     @property
@@ -116,7 +116,7 @@ def said(
         raise BadInput("first: for every=; a cron expression says itself when it begins.")
     raw, flags = desk.bodies.encode(body)
     value = opts.head(flags, stored.NO_NONCE) + raw
-    return Said(id, rhythm, missed_of(missed), value, None if first is None else moment(first, "first"))
+    return Said(id, rhythm, missed_of(missed), value, None if first is None else moment_us(first, "first"))
 
 
 def shown(topic: str, bodies: Bodies[Any], one: Kept) -> Schedule:
@@ -150,7 +150,7 @@ def declare(verbs: RoutedVerbs[Any], schedules: Sequence[Said]) -> Flow[keeping.
         mine: list[list[Said]] = [[] for _ in parts]
         for one in schedules:
             mine[home_of(id_of(one.id), len(parts))].append(one)
-        found = yield from together(keeping.declare(part.keys, its) for part, its in zip(parts, mine, strict=True))
+        found = yield from gather(keeping.declare(part.keys, its) for part, its in zip(parts, mine, strict=True))
         return keeping.Declared(
             tuple(id for one in found for id in one.older),
             tuple(id for one in found for id in one.taken),
@@ -225,7 +225,7 @@ class ScheduleVerbs:
         topics: list[Any] = [topic]
         if topic is None:
             topics = yield from ask(registry.known(self.origin.namespace))
-        found = yield from together(every(self.verbs(one)) for one in topics)
+        found = yield from gather(every(self.verbs(one)) for one in topics)
         return [schedule for some in found for schedule in some]
 
     def switch(self, topic: Any, id: str, what: Any) -> Flow[bool]:

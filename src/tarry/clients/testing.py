@@ -23,12 +23,12 @@ from tarry.clients.aio.engine import Engine as AsyncEngine
 from tarry.clients.origin import Origin
 from tarry.clients.sync.client import Client
 from tarry.clients.sync.engine import Engine
-from tarry.idea.calls import Call, Command, Flow
-from tarry.idea.watch import Caller, Watch
+from tarry.core.requests import Command, Flow, ScriptCall
+from tarry.core.watch import Caller, Watch
+from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
+from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed import keeping
 from tarry.verbs.jobs.waiting import PostAddress, imaginary
-from tarry.words.durations import SECOND, Duration, as_datetime, microseconds
-from tarry.words.keys import QueueKeys
 
 T = TypeVar("T")
 START_US = 1_800_000_000 * SECOND
@@ -49,7 +49,7 @@ class Clock:
 
     def advance(self, duration: Duration) -> None:
         """Lets time pass."""
-        self.turn_to(self.us + microseconds(duration, "duration"))
+        self.turn_to(self.us + duration_us(duration, "duration"))
 
     def turn_to(self, us: int) -> None:
         """Lets time pass until a moment; it never goes back."""
@@ -121,7 +121,7 @@ class _AsyncEngine(AsyncEngine):
         self._life: tuple[asyncio.AbstractEventLoop, AsyncGenerator[None]] | None = None
         clock.drive(self.runner)
 
-    async def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+    async def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
         await self._live_here()
         return await super().run(operation)
 

@@ -185,7 +185,7 @@ def _shown(url: str) -> str:
 
 
 def connection_class(
-    url: str, *, awaiting: bool, longest_s: float = math.inf, named: bool = True
+    url: str, *, awaiting: bool, max_answer_s: float = math.inf, named: bool = True
 ) -> tuple[Any, dict[str, Any], float]:
     """The driver's connection class, its arguments for a URL, and how long an answer may take. ``named``: the server is told
     whose connections they are, which a Sentinel's user need not be allowed to say."""
@@ -196,14 +196,14 @@ def connection_class(
         why = str(fault) if str(fault).startswith("Invalid value for") else _UNREADABLE
         raise BadInput(f"url: {why}") from None
     arguments = dict(pool.connection_kwargs)
-    answer_s = min(float(arguments.get("socket_timeout") or ANSWER_S), longest_s)
+    answer_s = min(float(arguments.get("socket_timeout") or ANSWER_S), max_answer_s)
     arguments.update(
         protocol=2, decode_responses=False, health_check_interval=0, client_name="tarry" if named else None
     )
     arguments["retry"] = AsyncRetry(NoBackoff(), 0) if awaiting else Retry(NoBackoff(), 0)
     arguments["retry_on_error"] = []
     arguments["retry_on_timeout"] = False
-    arguments["socket_connect_timeout"] = min(float(arguments.get("socket_connect_timeout") or answer_s), longest_s)
+    arguments["socket_connect_timeout"] = min(float(arguments.get("socket_connect_timeout") or answer_s), max_answer_s)
     arguments["socket_timeout"] = None if awaiting else answer_s
     if "path" not in arguments:
         arguments["socket_keepalive"] = True

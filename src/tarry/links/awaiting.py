@@ -17,7 +17,7 @@ from typing import Any
 
 import redis.exceptions as driver
 
-from tarry.idea.calls import Transaction
+from tarry.core.requests import Transaction
 from tarry.links.address import connection_class
 from tarry.links.blocking import (
     ARRIVED_S,
@@ -42,15 +42,15 @@ class Server:
     """One server, by its URL, in one event loop."""
 
     def __init__(
-        self, url: str, longest_s: float = math.inf, *, of_a_replica: bool = False, guard: Guard | None = None
+        self, url: str, max_answer_s: float = math.inf, *, of_a_replica: bool = False, guard: Guard | None = None
     ) -> None:
-        """``longest_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
+        """``max_answer_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
         that he only reads. ``guard`` is asked about each connection."""
         self.forbidden: frozenset[bytes] = frozenset()
         """Commands that the user of the URL may not run, as far as anybody told."""
         self.confirms: set[bytes] = set()
         """Commands by which it can confirm what it was given."""
-        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=True, longest_s=longest_s)
+        self._class, self._arguments, self.answer_s = connection_class(url, awaiting=True, max_answer_s=max_answer_s)
         self._only_reads = of_a_replica
         self._connection: Any = None
         self._sending = asyncio.Lock()

@@ -18,7 +18,7 @@ from weakref import ref
 import redis.exceptions as driver
 from hiredis import pack_command as _pack
 
-from tarry.idea.calls import Transaction
+from tarry.core.requests import Transaction
 from tarry.links.address import connection_class
 from tarry.links.faults import TROUBLES, Fault, Later, Lost, Replica, meaning
 
@@ -95,20 +95,20 @@ class Server:
     def __init__(
         self,
         url: str,
-        longest_s: float = math.inf,
+        max_answer_s: float = math.inf,
         *,
         of_a_replica: bool = False,
         named: bool = True,
         guard: Guard | None = None,
     ) -> None:
-        """``longest_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
+        """``max_answer_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
         that he only reads. ``named``: it is told whose connections they are. ``guard`` is asked about each connection."""
         self.forbidden: frozenset[bytes] = frozenset()
         """Commands that the user of the URL may not run, as far as anybody told."""
         self.confirms: set[bytes] = set()
         """Commands by which it can confirm what it was given."""
         self._class, self._arguments, self.answer_s = connection_class(
-            url, awaiting=False, longest_s=longest_s, named=named
+            url, awaiting=False, max_answer_s=max_answer_s, named=named
         )
         self._only_reads = of_a_replica
         self._free: deque[Any] = deque()

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 
 import redis.exceptions as driver
 
+from tarry.core.requests import WrongType, refusal_error
 from tarry.errors import ServerUnfit, TarryError, Unavailable
-from tarry.idea.calls import WrongKind, refusal
 
 
 class Fault(Exception):
@@ -146,7 +146,7 @@ def meaning(error: BaseException, what: str = "the call", *, database: int = 0) 
         return no if isinstance(no, Refused) else Refused(no)
     if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError, *CLOSED)):
         return Lost(text or type(error).__name__)
-    return Refused(refusal(text) or ServerUnfit(f"The server failed at {what}: {text}"))
+    return Refused(refusal_error(text) or ServerUnfit(f"The server failed at {what}: {text}"))
 
 
 def of_tls(fault: Fault, url: str) -> Fault:
@@ -200,5 +200,5 @@ def _no(error: BaseException, text: str) -> TarryError | None:
         )
     for said, words in _KNOWN_NOES.items():
         if said in text:
-            return (WrongKind if said == "WRONGTYPE" else ServerUnfit)(f"{words}: {text}")
+            return (WrongType if said == "WRONGTYPE" else ServerUnfit)(f"{words}: {text}")
     return None

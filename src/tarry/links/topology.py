@@ -21,8 +21,8 @@ from weakref import WeakValueDictionary
 
 from redis.crc import key_slot
 
+from tarry.core.patience import FIRST_DELAY_S
 from tarry.errors import BadInput, ServerUnfit, TarryError
-from tarry.idea.patience import FIRST
 from tarry.links.address import FOR_SENTINELS, SENTINEL_PORT, Address
 from tarry.links.blocking import Alive, Drops, Server, sound
 from tarry.links.embedded.share import Share, join
@@ -161,7 +161,7 @@ class Topology:
         """Before a connection is made: raises a ``Fault`` unless the Sentinels say that this is the master. Blocks."""
         assert self._sentinels is not None
         self._sentinels.join(self)
-        self._sentinels.look(min(within_s, LOOK_S + FIRST))
+        self._sentinels.look(min(within_s, LOOK_S + FIRST_DELAY_S))
         self.keep(url)
 
     def keep(self, url: str) -> None:
@@ -306,7 +306,7 @@ def _first(
     until = time.monotonic() + within_s
     faults: list[Fault] = []
     for at, url in enumerate(urls):
-        share = max((until - time.monotonic()) / (len(urls) - at + 1), FIRST)
+        share = max((until - time.monotonic()) / (len(urls) - at + 1), FIRST_DELAY_S)
         server = Server(url, min(share, LOOK_S), named=named)
         try:
             return read(sound(server.exchange([words]))[0], url)

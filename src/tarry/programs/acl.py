@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal, get_args
 
-from tarry.idea.scripts import Script
+from tarry.core.scripts import Script
+from tarry.values import keys
 from tarry.verbs import tokens, workers
 from tarry.verbs.delayed import finding, leaving, moving, offering, places, taking, telling
 from tarry.verbs.guarded import scripted
@@ -28,7 +29,6 @@ from tarry.verbs.redisson import names
 from tarry.verbs.schedules import firing
 from tarry.verbs.schedules import keeping as schedules
 from tarry.verbs.schedules import leaving as planning
-from tarry.words import keys
 
 Role = Literal["producer", "consumer", "all"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -109,10 +109,10 @@ def _names(objects: str) -> tuple[str, str]:
 
 
 def _shared_keys(objects: str) -> list[str]:
-    found = [keys.ARTICLE + objects + _ANY]
+    found = [keys.ARTICLE_PREFIX + objects + _ANY]
     for name in _names(objects):
         queue, map, lock = names.delayed_queue(name), names.map_cache(name), names.lock(name)
-        ours, article = names.prefix_name("tarry", name), names.prefix_name("tarry", keys.ARTICLE + name)
+        ours, article = names.prefix_name("tarry", name), names.prefix_name("tarry", keys.ARTICLE_PREFIX + name)
         found += [queue.order, queue.due, lock.token]
         found += [map.timeouts, map.idles, map.accesses, map.options, map.latch, map.leases + _ANY]
         found += [
@@ -130,7 +130,7 @@ def _channels(namespace: str, objects: str) -> list[str]:
         found += [queue.channel, map.created, map.updated, map.removed, map.expired]
         found += [lock.channel, keys.holders_channel(keys.lock_keys("", "", lock.channel)).decode()]
         found.append(names.prefix_name("tarry", name) + ":hints")
-        found.append(names.prefix_name("tarry", keys.ARTICLE + name) + ":pushed")
+        found.append(names.prefix_name("tarry", keys.ARTICLE_PREFIX + name) + ":pushed")
     return found
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tarry.idea.calls import Command, Reply
-from tarry.words import names
-from tarry.words.keys import topics_key
+from tarry.core.requests import Command, Reply
+from tarry.values import names
+from tarry.values.keys import topics_key
 
 
 def introduce(namespace: str, topic: str) -> Command[None]:
@@ -16,7 +16,7 @@ def introduce(namespace: str, topic: str) -> Command[None]:
 
 def note(namespace: str, topic: str) -> Command[None]:
     """A topic that is there."""
-    return Command((b"SADD", topics_key(namespace), names.name(topic, "topic")), lambda _: None)
+    return Command((b"SADD", topics_key(namespace), names.check_name(topic, "topic")), lambda _: None)
 
 
 def known(namespace: str) -> Command[list[str]]:

@@ -19,12 +19,12 @@ from typing import Literal, cast
 
 import msgspec
 
+from tarry.core.requests import Command, Reply, ScriptCall
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Command, Reply
-from tarry.idea.scripts import Script
-from tarry.words import names
-from tarry.words.durations import as_datetime
-from tarry.words.keys import tokens_key
+from tarry.values import names
+from tarry.values.durations import as_datetime
+from tarry.values.keys import tokens_key
 
 Scope = Literal["view", "produce", "consume", "admin"]
 SCOPES: tuple[Scope, ...] = ("view", "produce", "consume", "admin")
@@ -91,18 +91,18 @@ def parts_of(text: str) -> tuple[str, str] | None:
     return (id, secret) if text.startswith(PREFIX) and separator else None
 
 
-def keep(namespace: str, id: str, record: Record) -> Call[bool]:
+def keep(namespace: str, id: str, record: Record) -> ScriptCall[bool]:
     names.refuse_dots(namespace, "namespace")
     return _keep(namespace, id, msgspec.json.encode(record))
 
 
-def drop(namespace: str, id: str) -> Call[bool]:
+def drop(namespace: str, id: str) -> ScriptCall[bool]:
     """Answers whether it was there."""
     return _keep(namespace, id, b"")
 
 
-def _keep(namespace: str, id: str, record: bytes) -> Call[bool]:
-    return Call(KEEP, (tokens_key(namespace),), (id.encode(), record), bool)
+def _keep(namespace: str, id: str, record: bytes) -> ScriptCall[bool]:
+    return ScriptCall(KEEP, (tokens_key(namespace),), (id.encode(), record), bool)
 
 
 def version(namespace: str) -> Command[int]:

@@ -15,10 +15,10 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from tarry.idea.calls import Call, Flow, ask
-from tarry.idea.scripts import Script
-from tarry.words.durations import as_datetime
-from tarry.words.keys import WORKER_PARTS, worker_keys
+from tarry.core.requests import Flow, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.values.durations import as_datetime
+from tarry.values.keys import WORKER_PARTS, worker_keys
 
 REPORT = Script("workers/report", args=("worker", "since", "record"), keys=WORKER_PARTS)
 LEAVE = Script("workers/leave", args=("worker",), keys=WORKER_PARTS)
@@ -100,15 +100,15 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Report).decode
 
 
-def report(namespace: str, worker: bytes, since: int | None, said: Report) -> Call[int]:
+def report(namespace: str, worker: bytes, since: int | None, said: Report) -> ScriptCall[int]:
     """Says that a worker lives. Answers since when it is known; the next report says that again."""
     first = b"" if since is None else b"%d" % since
-    return Call(REPORT, worker_keys(namespace), (worker, first, _encode(said)), int)
+    return ScriptCall(REPORT, worker_keys(namespace), (worker, first, _encode(said)), int)
 
 
-def leave(namespace: str, worker: bytes) -> Call[bool]:
+def leave(namespace: str, worker: bytes) -> ScriptCall[bool]:
     """A worker stops, or is certainly dead. Answers whether it was known."""
-    return Call(LEAVE, worker_keys(namespace), (worker,), bool)
+    return ScriptCall(LEAVE, worker_keys(namespace), (worker,), bool)
 
 
 def known(namespace: str) -> Flow[list[WorkerInfo]]:
@@ -116,7 +116,7 @@ def known(namespace: str) -> Flow[list[WorkerInfo]]:
     found: dict[bytes, WorkerInfo] = {}
     cursor = _FIRST
     while True:
-        now, cursor, *rows = yield from ask(Call(LIST, worker_keys(namespace), (cursor, _STEP), list))
+        now, cursor, *rows = yield from ask(ScriptCall(LIST, worker_keys(namespace), (cursor, _STEP), list))
         for name, heard, told in rows:  # a scan may name one twice
             info = _info(name, heard, told, now)
             if info is not None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from tarry.clients.origin import seconds_of
 from tarry.clients.queueing import failure
+from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
-from tarry.idea.patience import LONGEST
+from tarry.values.durations import Duration
+from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.face import BlockingVerbs
 from tarry.verbs.delayed.moving import SetAside
 from tarry.verbs.delayed.telling import QueueStats
-from tarry.words.durations import Duration
-from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -167,7 +167,7 @@ class AsyncSubscription:
                 taken = await self._queue._next(float("inf"))
             except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
-                await asyncio.sleep(LONGEST)
+                await asyncio.sleep(LONGEST_DELAY_S)
                 continue
             if taken is not None:
                 self._handling = True

@@ -24,6 +24,7 @@ from tarry.clients.migrating import MovedOver, move_to_topic, refuse_services, r
 from tarry.clients.origin import MAX_BODY, PATIENCE, NameMapper, Origin
 from tarry.clients.queueing import desk_of, origin_keys
 from tarry.clients.scheduling import ScheduleVerbs
+from tarry.values.durations import Duration
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
@@ -31,7 +32,6 @@ from tarry.verbs.jobs import leaving
 from tarry.verbs.jobs.leaving import Migrated
 from tarry.verbs.mapcache.shapes import Backend
 from tarry.verbs.workers import WorkerInfo
-from tarry.words.durations import Duration
 
 T = TypeVar("T")
 

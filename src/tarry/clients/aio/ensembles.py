@@ -13,11 +13,11 @@ from tarry.clients.locking import Terms, whoami
 from tarry.clients.origin import seconds_of
 from tarry.errors import BadInput
 from tarry.links.ensemble import ANSWER_S, Ensemble, meaning
+from tarry.values import names
+from tarry.values.durations import Duration
 from tarry.verbs.locks.house import House
 from tarry.verbs.locks.nodes import NodeKeeper
 from tarry.verbs.locks.requests import Ask, Cut, Session
-from tarry.words import names
-from tarry.words.durations import Duration
 
 
 class NodeLocks(Timekeeper):
@@ -89,7 +89,7 @@ class AsyncClient:
         session_timeout: Duration = 10,
         patience: Duration = 10,
     ) -> None:
-        names.namespace(namespace)
+        names.check_namespace(namespace)
         if not isinstance(hosts, str) or not hosts:
             raise BadInput(f"hosts: {hosts!r}; write host:port,host:port.")
         self.namespace = namespace

@@ -13,11 +13,11 @@ from tarry.clients.aio.hearing import Hearing
 from tarry.clients.aio.timekeeper import Bell
 from tarry.clients.guarding import Pollers, domain_of, refusing, tell_lateness
 from tarry.clients.origin import seconds_of
+from tarry.core.requests import Transaction
 from tarry.errors import LockLost, ServerUnfit, TarryError
-from tarry.idea.calls import Transaction
+from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import plain, scripted
 from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item, Polled, chunks, want_of
-from tarry.words.durations import SECOND, Duration, as_datetime
 
 T = TypeVar("T")
 LOOK_AROUND_S = 1.0

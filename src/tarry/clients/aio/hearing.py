@@ -20,8 +20,8 @@ import redis.exceptions as driver
 
 from tarry.clients.answers import given_up
 from tarry.clients.hearing import QUIET_S, TAKEN_AWAY, Ear, Hear, Roll
+from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.patience import LONGEST
 from tarry.links.awaiting import Server, hang_up, send
 from tarry.links.blocking import Words
 from tarry.links.faults import TROUBLES, Fault, meaning
@@ -150,7 +150,7 @@ class _Line:
                 except TROUBLES as fault:
                     await self._hang_up()
                     logger.info("The line that events come by broke, calling again: %s", fault)
-                    await asyncio.sleep(min(0.02 * 2**self._failures, LONGEST))
+                    await asyncio.sleep(min(0.02 * 2**self._failures, LONGEST_DELAY_S))
                     self._failures = min(self._failures + 1, 10)
                     await self._hearing._rehome(self)
         finally:

@@ -13,11 +13,11 @@ from tarry.clients.aio.evictor import Evictor
 from tarry.clients.aio.listening import AsyncMapListener
 from tarry.clients.aio.loader import load
 from tarry.clients.mapping import NO_VALUE, Policy, rule_of
-from tarry.idea.calls import Call, Command, Flow
+from tarry.core.requests import Command, Flow, ScriptCall
+from tarry.values.durations import Duration
 from tarry.verbs.mapcache.face import MapVerbs
 from tarry.verbs.mapcache.loading import LEASE
 from tarry.verbs.mapcache.shapes import EventKind, MapEvent, MapStats, Mode
-from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -277,7 +277,7 @@ class AsyncMapCache(AsyncDictFace[K, V]):
     async def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
         return await self._run(self._verbs.page(cursor))
 
-    async def _run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+    async def _run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
         if self._keeps:
             self._keep()
         return await self._engine.run(operation)

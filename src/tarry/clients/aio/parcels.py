@@ -10,8 +10,8 @@ import asyncio
 from typing import Any
 
 from tarry.clients.answers import merged, refuse_forbidden
-from tarry.idea.calls import Command
-from tarry.idea.patience import Begun
+from tarry.core.patience import RetryBudget
+from tarry.core.requests import Command
 from tarry.links.faults import Refused
 
 MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
@@ -23,11 +23,11 @@ class Errand:
 
     __slots__ = ("begun", "future", "once", "request")
 
-    def __init__(self, request: Any, future: asyncio.Future[Any], begun: Begun, *, once: bool = False) -> None:
+    def __init__(self, request: Any, future: asyncio.Future[Any], budget: RetryBudget, *, once: bool = False) -> None:
         self.request = request
         self.future = future
         self.once = once  #: a fault is told at once, not tried again
-        self.begun = begun
+        self.begun = budget
 
 
 class Parcel:
@@ -49,7 +49,7 @@ def packed(errands: list[Errand]) -> list[Parcel]:
     kinds: dict[Any, Parcel] = {}
     for errand in errands:
         request = errand.request
-        if isinstance(request, Command) or request.alone or not request.items:
+        if isinstance(request, Command) or request.never_merged or not request.items:
             parcels.append(Parcel(errand))
             continue
         kind = (request.script, request.keys, request.args)

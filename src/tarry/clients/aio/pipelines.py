@@ -11,20 +11,20 @@ from typing import Any
 
 from tarry.clients.aio.parcels import Errand
 from tarry.clients.portions import is_silent, portioned
+from tarry.core.patience import RetryBudget
+from tarry.core.requests import Request
 from tarry.errors import Unavailable
-from tarry.idea.calls import Request
-from tarry.idea.patience import Begun
 
 
 class Pipelines:
     """One exchange of requests; each is asked once, or with patience."""
 
     def __init__(
-        self, post: Callable[[Errand], None], requests: Sequence[Request], begun: Begun, *, patient: bool
+        self, post: Callable[[Errand], None], requests: Sequence[Request], budget: RetryBudget, *, patient: bool
     ) -> None:
         self._post = post
         self._requests = requests
-        self._begun = begun
+        self._begun = budget
         self._patient = patient
         self._found: dict[int, Any] = {}
 
@@ -50,6 +50,6 @@ class Pipelines:
     def _posted(self, at: int, *, first: bool) -> asyncio.Future[Any]:
         """What is posted first has waited for the way to be open; each counts its own tries."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        begun = self._begun.another(anew=not first)
-        self._post(Errand(self._requests[at], future, begun, once=not self._patient))
+        budget = self._begun.sibling(restarted=not first)
+        self._post(Errand(self._requests[at], future, budget, once=not self._patient))
         return future

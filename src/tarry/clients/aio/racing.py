@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from tarry.clients.aio.runner import Runner
-from tarry.idea.watch import Caller
+from tarry.core.watch import Caller
 from tarry.verbs.jobs import taking
 
 
@@ -24,7 +24,7 @@ async def race(runner: Runner, waits: Sequence[Coroutine[Any, Any, Caller]]) -> 
         while pending and winner is None:
             _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             ended = [task for task in tasks if task.done()]
-            winner = next((task for task in ended if task.exception() or task.result().found is not None), None)
+            winner = next((task for task in ended if task.exception() or task.result().result is not None), None)
         return (winner or tasks[0]).result()
     finally:
         for task in tasks:
@@ -35,6 +35,6 @@ async def race(runner: Runner, waits: Sequence[Coroutine[Any, Any, Caller]]) -> 
 
 
 def _give_back(runner: Runner, caller: Caller) -> None:
-    if caller.found is not None:
-        post, found, jobs = caller.found
+    if caller.result is not None:
+        post, found, jobs = caller.result
         runner.later(taking.give_back(post.keys, found.receipt, jobs))

@@ -31,9 +31,9 @@ from tarry.clients.answers import (
     words_of,
 )
 from tarry.clients.sync.way import PLAIN
+from tarry.core.patience import Patience, RetryBudget
+from tarry.core.requests import Batch, Command, Confirmation, Flow, Request, ScriptCall, Step, Transaction
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Confirmation, Flow, Request, Step, Together, Transaction
-from tarry.idea.patience import Begun, Patience
 from tarry.links.address import Address
 from tarry.links.blocking import Replies
 from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard, of_tls
@@ -57,14 +57,14 @@ class Runner(Way):
     def _has_more(self) -> bool:
         return bool(self._outbox)
 
-    async def perform(self, request: Call[T] | Command[T]) -> T:
+    async def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
-        begun = self._patience.begin(loop.time)
+        budget = self._patience.start(loop.time)
         if self._home[0] is not loop or not self._opened:
-            await self.ready(begun)
+            await self.ready(budget)
         future: asyncio.Future[T] = loop.create_future()
-        self._post(Errand(request, future, begun))
+        self._post(Errand(request, future, budget))
         try:
             return await future
         except asyncio.CancelledError:
@@ -75,17 +75,17 @@ class Runner(Way):
     async def transact(self, transaction: Transaction[T]) -> T:
         """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
 
-        async def once(begun: Begun) -> T:
+        async def once(budget: RetryBudget) -> T:
             url = self._topology.url_of(transaction.key)
             server = self._servers.get(url) or self._servers.get(PLAIN + url)
             server = server or await self._meet(url, scripts=False)
-            return await server.transact(transaction, begun.hurry)
+            return await server.transact(transaction, budget.exchange_timeout)
 
         return await self._patiently(once)
 
     # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
+    async def perform_all(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests in pipelines, to all servers at the same time, once; each is answered by its value, or its error."""
         answers = await self._all(requests, patient=False)
         for answer in answers:
@@ -98,15 +98,15 @@ class Runner(Way):
         return await self._all(requests, patient=True)
 
     async def _all(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
-        await self.ready(begun := self._patience.begin(asyncio.get_running_loop().time))
+        await self.ready(budget := self._patience.start(asyncio.get_running_loop().time))
         places = [self._topology.url_of(key_of(request)) for request in requests]
-        return await Pipelines(self._post, requests, begun, patient=patient).exchange(places)
+        return await Pipelines(self._post, requests, budget, patient=patient).exchange(places)
 
     # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def answer(self, step: Step) -> Any:
         """What a flow asks."""
-        return await (self.together(step.requests) if isinstance(step, Together) else self.perform(step))
+        return await (self.together(step.requests) if isinstance(step, Batch) else self.perform(step))
 
     async def run(self, flow: Flow[T], answer: Callable[[Step], Awaitable[Any]] | None = None) -> T:
         """Performs a flow, step by step; or somebody else does each."""
@@ -124,12 +124,12 @@ class Runner(Way):
             result: T = end.value
             return result
 
-    def later(self, request: Call[Any]) -> None:
+    def later(self, request: ScriptCall[Any]) -> None:
         """Performs a courtesy that nobody waits for."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._post(Errand(request, future, self._patience.begin(loop.time)))
+        self._post(Errand(request, future, self._patience.start(loop.time)))
 
     # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -172,7 +172,7 @@ class Runner(Way):
             else:  # it blocks its connection for a while
                 confirms = server.confirms
                 await self._try(then, url, confirms)
-                *replies, last = await self._apart(url).exchange([*commands, then.words])
+                *replies, last = await self._apart(url).exchange([*commands, then.command])
                 more = [last]
         except Fault as fault:
             replies = [fault] * len(parcels)
@@ -198,9 +198,9 @@ class Runner(Way):
 
     async def _try(self, then: Confirmation, url: str, confirms: set[bytes]) -> None:
         """Before a server is first given what it is to confirm. Raises a ``Fault``."""
-        if then.words[0] not in confirms:
-            refuse_unconfirmable(then, (await self._apart(url).exchange([then.trial]))[0])
-            confirms.add(then.words[0])
+        if then.command[0] not in confirms:
+            refuse_unconfirmable(then, (await self._apart(url).exchange([then.probe]))[0])
+            confirms.add(then.command[0])
 
     def _answered(
         self, parcel: Parcel, reply: Any, then: Confirmation | None, more: Replies, confirms: set[bytes]
@@ -225,34 +225,34 @@ class Runner(Way):
 
     def unwanted(self, request: Any, answer: Any) -> None:
         """Gives an answer back which nobody takes any more."""
-        undo = request.undo(answer) if isinstance(request, Call) and request.undo is not None else None
+        undo = request.undo(answer) if isinstance(request, ScriptCall) and request.undo is not None else None
         if undo is not None:
             self.later(undo)
 
     def _failed(self, errand: Errand, fault: Fault) -> None:
         """Again after a pause, or an error in words."""
-        begun = errand.begun
+        budget = errand.begun
         may = isinstance(fault, (Lost, Later)) and not errand.once
-        pause = begun.pause(random.random()) if may else None
+        pause = budget.next_delay(random.random()) if may else None
         if errand.once and isinstance(fault, (Lost, Elsewhere)):
             self._look_for_servers()
         if pause is None:
             self._give_up(errand, fault)
         elif not errand.future.done():
-            if isinstance(fault, Lost) and isinstance(errand.request, Call):
-                errand.request = errand.request.repeated()
-            tell_of_patience(begun.tries, fault, self._topology.shown, self._patience.bound)
-            begun.tries += 1
+            if isinstance(fault, Lost) and isinstance(errand.request, ScriptCall):
+                errand.request = errand.request.as_replay()
+            tell_of_patience(budget.tries, fault, self._topology.shown, self._patience.bound)
+            budget.tries += 1
             self._bound(errand, fault)
-            self._spawn(self._again(errand, pause, look=begun.tries > 1 or isinstance(fault, Elsewhere)))
+            self._spawn(self._again(errand, pause, look=budget.tries > 1 or isinstance(fault, Elsewhere)))
 
     def _bound(self, errand: Errand, fault: Fault) -> None:
         """However long the next try takes, who waits is told when patience ends."""
-        timer = asyncio.get_running_loop().call_later(errand.begun.left, self._give_up, errand, fault)
+        timer = asyncio.get_running_loop().call_later(errand.begun.remaining, self._give_up, errand, fault)
         errand.future.add_done_callback(lambda _: timer.cancel())
 
     def _give_up(self, errand: Errand, fault: Fault) -> None:
-        fail(errand.future, given_up(fault, self._topology.shown, errand.begun.spent, added=errand.begun.added))
+        fail(errand.future, given_up(fault, self._topology.shown, errand.begun.elapsed, added=errand.begun.added))
 
     async def _again(self, errand: Errand, pause: float, *, look: bool) -> None:
         try:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.answers import given_up
 from tarry.clients.queueing import WINDOW_S, ready_keys
+from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
 from tarry.errors import Unavailable
-from tarry.idea.patience import FIRST, LONGEST
 from tarry.links.awaiting import Server, hang_up, send
 from tarry.links.blocking import RESCUE_S
 from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
-from tarry.words.keys import QueueKeys
+from tarry.values.keys import QueueKeys
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -109,7 +109,7 @@ class Takers:
                 raise refusal.error from refusal
             except Fault as fault:
                 last = fault
-                await asyncio.sleep(max(min(FIRST * 2**failures, LONGEST, until - loop.time()), 0))
+                await asyncio.sleep(max(min(FIRST_DELAY_S * 2**failures, LONGEST_DELAY_S, until - loop.time()), 0))
                 failures = min(failures + 1, 10)
                 if isinstance(fault, Elsewhere) or failures > 1:
                     with suppress(Unavailable, Fault):  # still nobody there

@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.aio.job import AsyncJob
+from tarry.values.durations import Duration
+from tarry.values.rates import RateLike
 from tarry.verbs.jobs.durable import Durability
 from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.shapes import Added, HandedOut, Holding, IfExists, JobInfo, NewJob, Page, State
 from tarry.verbs.jobs.taking import RawJob
-from tarry.words.durations import Duration
-from tarry.words.rates import RateLike
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine

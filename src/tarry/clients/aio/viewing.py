@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.answers import decoded, looking, tell_of_the_master
 from tarry.clients.portions import portioned
-from tarry.idea.calls import Call, Command, Request, Step, Together
+from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
 from tarry.links.awaiting import Server
 from tarry.links.blocking import Replies
 from tarry.links.faults import Fault, NoScript
@@ -29,13 +29,13 @@ class Viewer:
     def __init__(self, engine: Engine) -> None:
         self._runner = engine.runner
         self._cluster = engine.origin.address.kind == "cluster"
-        self._patience_s = engine.origin.patience.longest_s
+        self._patience_s = engine.origin.patience.max_answer_s
         self._replicas = Replicas(engine.origin.address)
         self._servers: dict[str, Server] = {}
         self._looking: asyncio.Task[None] | None = None
         self._asking: set[asyncio.Task[Any]] = set()
 
-    async def perform(self, request: Call[T] | Command[T]) -> T:
+    async def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Asks a replica once, else the master as for a verb. Raises a ``TarryError``."""
         url = await self._url_of(request)
         if url:
@@ -68,11 +68,11 @@ class Viewer:
 
     async def answer(self, step: Step) -> Any:
         """What a flow asks."""
-        return await (self.together(step.requests) if isinstance(step, Together) else self.perform(step))
+        return await (self.together(step.requests) if isinstance(step, Batch) else self.perform(step))
 
     async def _url_of(self, request: Request) -> str:
         """The replica that may answer, if there is one."""
-        if not isinstance(request, Call) or not request.script.looks:
+        if not isinstance(request, ScriptCall) or not request.script.read_only:
             return ""
         if self._replicas.is_time:
             if self._looking is None or self._looking.done():
@@ -105,7 +105,7 @@ class Viewer:
                 break
         return replies
 
-    async def _exchange(self, url: str, calls: Sequence[Call[Any]]) -> Replies:
+    async def _exchange(self, url: str, calls: Sequence[ScriptCall[Any]]) -> Replies:
         server = self._servers.get(url)
         if server is None:
             server = self._servers[url] = Server(url, self._patience_s, of_a_replica=self._cluster)

@@ -9,9 +9,9 @@ from contextlib import suppress
 from tarry.clients.aio.lookout import HeardLine, Lines
 from tarry.clients.aio.runner import CLOSED, Runner
 from tarry.clients.aio.way import CLOSING_S
+from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
+from tarry.core.watch import BlockStep, Caller, Watch
 from tarry.errors import Unavailable
-from tarry.idea.patience import FIRST, LONGEST
-from tarry.idea.watch import Block, Caller, Watch
 from tarry.links.awaiting import Server, WaitingLine
 from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.verbs.jobs import taking
@@ -49,8 +49,8 @@ class Waiter:
             await served
         except asyncio.CancelledError:
             self._watch.leave(caller)
-            if caller.found is not None:
-                post, found, jobs = caller.found
+            if caller.result is not None:
+                post, found, jobs = caller.result
                 self._runner.later(taking.give_back(post.keys, found.receipt, jobs))
             self.poke()
             raise
@@ -64,12 +64,12 @@ class Waiter:
     async def _drive(self) -> None:
         try:
             while (step := self._watch.next_step(self._loop.time())) is not None:
-                if isinstance(step, Block):
+                if isinstance(step, BlockStep):
                     await self._block(step)
                 else:
                     await self._runner.run(turn(self._watch, step, self._loop.time))
         except BaseException as fault:  # whatever it is, those who wait are told
-            self._watch.dismiss(fault if isinstance(fault, Exception) else Unavailable(CLOSED))
+            self._watch.fail_all(fault if isinstance(fault, Exception) else Unavailable(CLOSED))
             if not isinstance(fault, Exception):
                 raise
         finally:
@@ -81,27 +81,27 @@ class Waiter:
                 finally:
                     self._lines.put(line)
 
-    async def _block(self, step: Block) -> None:
+    async def _block(self, step: BlockStep) -> None:
         self._poke = self._loop.create_future()
         self._blocked_until = step.until
         try:
             over, key = await self._await_token(step)
             self._failures = 0
         except Refused as refusal:  # it will not wait for us, and says why
-            self._watch.dismiss(refusal.error)
+            self._watch.fail_all(refusal.error)
         except Fault as fault:
             await self._hold_on(fault, step.until)
-            self._watch.lost()
+            self._watch.connection_lost()
         else:
             if over:
-                self._watch.woken(key)
+                self._watch.token_received(key)
         finally:
             self._blocked_until = None
 
-    async def _await_token(self, step: Block) -> tuple[bool, bytes | None]:
+    async def _await_token(self, step: BlockStep) -> tuple[bool, bytes | None]:
         """Whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
         line = self._line
-        if step.hang_up and line is not None:
+        if step.abandon and line is not None:
             await line.drop()
         if line is not None and line.keys and line.keys != step.keys:
             return True, await line.end()
@@ -117,7 +117,7 @@ class Waiter:
 
     async def _hold_on(self, fault: Fault, until: float) -> None:
         """Waits before the next try, but not past the moment at which there is something else to do."""
-        pause = min(FIRST * 2**self._failures, LONGEST)
+        pause = min(FIRST_DELAY_S * 2**self._failures, LONGEST_DELAY_S)
         self._failures = min(self._failures + 1, 10)
         await asyncio.wait({self._poke}, timeout=max(min(pause, until - self._loop.time()), 0))
         if isinstance(fault, Elsewhere):
@@ -127,7 +127,7 @@ class Waiter:
     async def close(self) -> None:
         """Those who wait are told; seats and tokens are handed back."""
         self._closed = True
-        self._watch.dismiss(Unavailable(CLOSED))
+        self._watch.fail_all(Unavailable(CLOSED))
         if self._task is not None and not self._task.done():
             self.poke()
             await asyncio.wait({self._task}, timeout=CLOSING_S)

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from tarry.clients.answers import given_up, tell_of_patience
 from tarry.clients.sync.way import PLAIN, announce
+from tarry.core.patience import Patience, RetryBudget
+from tarry.core.requests import Reply
 from tarry.errors import BadInput, Unavailable
-from tarry.idea.calls import Reply
-from tarry.idea.patience import Begun, Patience
 from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.awaiting import Server
@@ -55,7 +55,7 @@ class Way:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def ready(self, begun: Begun | None = None) -> None:
+    async def ready(self, budget: RetryBudget | None = None) -> None:
         """Opens the way to the servers, in this loop and this process, for what has begun."""
         home = (asyncio.get_running_loop(), os.getpid())
         if self._home != home:
@@ -69,21 +69,21 @@ class Way:
             if self._opening is None or self._opening.done():
                 self._opening = asyncio.ensure_future(self._open())
             await asyncio.shield(self._opening)
-            if begun is not None and self._topology.address.kind == "embedded":
-                begun.anew()  # it was started, which has limits of its own
+            if budget is not None and self._topology.address.kind == "embedded":
+                budget.restart()  # it was started, which has limits of its own
 
     async def _open(self) -> None:
-        begun = self._patience.begin(asyncio.get_running_loop().time)
+        budget = self._patience.start(asyncio.get_running_loop().time)
         while True:
             try:
-                await asyncio.to_thread(self._topology.open, begun.left)
+                await asyncio.to_thread(self._topology.open, budget.remaining)
                 break
             except Fault as fault:  # a Cluster, or Sentinels, of which nobody answers
-                pause = begun.pause(random.random())
+                pause = budget.next_delay(random.random())
                 if pause is None:
-                    raise given_up(fault, self._topology.shown, begun.spent) from fault
-                tell_of_patience(begun.tries, fault, self._topology.shown, self._patience.bound)
-                begun.tries += 1
+                    raise given_up(fault, self._topology.shown, budget.elapsed) from fault
+                tell_of_patience(budget.tries, fault, self._topology.shown, self._patience.bound)
+                budget.tries += 1
                 await asyncio.sleep(pause)
         self._opened = True
         announce(self._topology)
@@ -105,7 +105,7 @@ class Way:
         return server
 
     async def _meet(self, url: str, key: bytes = b"", *, scripts: bool = True) -> Server:
-        server = Server(url, self._patience.longest_s, guard=self._topology.guard)
+        server = Server(url, self._patience.max_answer_s, guard=self._topology.guard)
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = await server.exchange(fitness.probe(key))
@@ -154,21 +154,21 @@ class Way:
         if self._topology.sure:
             return
         if self._making_sure is None or self._making_sure.done():
-            within_s = min(self._patience.longest_s, LOOK_S)
+            within_s = min(self._patience.max_answer_s, LOOK_S)
             self._making_sure = self._spawn(asyncio.to_thread(self._topology.make_sure, within_s))
             self._making_sure.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(self._making_sure)
 
     def _look_for_servers(self) -> asyncio.Task[None]:
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh, self._patience.longest_s))
+            self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh, self._patience.max_answer_s))
             self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._refreshing
 
     async def at(self, place: int, words: tuple[bytes, ...]) -> tuple[int, Reply]:
         """Asks one of the servers, counted by their addresses, and answers how many there are, too; beyond them ``None``."""
 
-        async def once(_: Begun) -> tuple[int, Reply]:
+        async def once(_: RetryBudget) -> tuple[int, Reply]:
             urls = sorted(self._topology.urls().values())
             if place >= len(urls):
                 return len(urls), None
@@ -184,7 +184,7 @@ class Way:
         async def of(shown: str, url: str) -> None:
             found[shown] = await ask(await self._server(url))
 
-        async def once(_: Begun) -> None:
+        async def once(_: RetryBudget) -> None:
             left = [of(shown, url) for shown, url in self._topology.urls().items() if shown not in found]
             for fault in await asyncio.gather(*left, return_exceptions=True):
                 if fault is not None:
@@ -193,22 +193,22 @@ class Way:
         await self._patiently(once)
         return found
 
-    async def _patiently(self, once: Callable[[Begun], Awaitable[R]]) -> R:
+    async def _patiently(self, once: Callable[[RetryBudget], Awaitable[R]]) -> R:
         """Does something until no fault comes of it, or patience ends. Raises a ``TarryError``."""
-        begun = self._patience.begin(asyncio.get_running_loop().time)
-        await self.ready(begun)
+        budget = self._patience.start(asyncio.get_running_loop().time)
+        await self.ready(budget)
         while True:
             try:
                 await self.make_sure()
-                return await once(begun)
+                return await once(budget)
             except Fault as fault:
-                pause = begun.pause(random.random()) if isinstance(fault, (Lost, Later)) else None
+                pause = budget.next_delay(random.random()) if isinstance(fault, (Lost, Later)) else None
                 if pause is None:
-                    raise given_up(fault, self._topology.shown, begun.spent) from fault
-                begun.tries += 1
+                    raise given_up(fault, self._topology.shown, budget.elapsed) from fault
+                budget.tries += 1
                 await asyncio.sleep(pause)
                 with suppress(Unavailable, Fault):  # still nobody there: patience decides
-                    await self.refresh(begun.left)
+                    await self.refresh(budget.remaining)
 
     @property
     def lives_here(self) -> bool:

@@ -24,11 +24,11 @@ from tarry.clients.locking import Terms
 from tarry.clients.mapping import Policy
 from tarry.clients.migrating import MovedOver
 from tarry.clients.origin import MAX_BODY, PATIENCE
+from tarry.values.durations import Duration
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.leaving import Migrated
 from tarry.verbs.mapcache.shapes import Backend
 from tarry.verbs.workers import WorkerInfo
-from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine

@@ -14,7 +14,7 @@ import msgspec
 
 from tarry import errors
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
-from tarry.words import names
+from tarry.values import names
 
 T = TypeVar("T")
 URL = "http://127.0.0.1:7070"
@@ -73,7 +73,7 @@ class Place:
     @classmethod
     def find(cls, url: str | None, namespace: str | None, token: str | None) -> Place:
         if namespace is not None:
-            names.namespace(namespace)
+            names.check_namespace(namespace)
         given = _said(url, "url", "TARRY_SERVICE_URL") or URL
         try:
             parts = urlsplit(given)

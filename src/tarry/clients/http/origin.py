@@ -24,15 +24,15 @@ from tarry.clients.http.wire.words import MOST_WAIT_S
 from tarry.clients.mapping import verbs_of
 from tarry.clients.origin import LARGEST_BODY, queue_format_of
 from tarry.clients.queueing import desk_of
+from tarry.core.patience import Patience, RetryBudget
 from tarry.errors import BadInput, ServerUnfit
-from tarry.idea.patience import Begun, Patience
+from tarry.values import keys, names
+from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.workers import WorkerInfo
-from tarry.words import keys, names
-from tarry.words.durations import SECOND, Duration, microseconds
 
 if TYPE_CHECKING:
     import httpx
@@ -63,16 +63,16 @@ class HTTPOrigin:
             raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
         self.place = place
         self.namespace = place.namespace or "default"
-        self.patience = Patience(microseconds(patience, "patience") / SECOND)
+        self.patience = Patience(duration_us(patience, "patience") / SECOND)
         self.queue_format = queue_format_of(queue_format)
-        self.name = names.word(os.urandom)
+        self.name = names.random_word(os.urandom)
         self._max_body = max_body
         self._said: dict[str, int] = {}
-        self._ids = names.Ids(lambda: time.time_ns() // 1_000_000, os.urandom)
+        self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
 
-    def arguments(self, request: Ask[Any], begun: Begun) -> dict[str, Any]:
+    def arguments(self, request: Ask[Any], budget: RetryBudget) -> dict[str, Any]:
         """A request in the words of httpx. However often it is sent, its wait and patience together are all the time it has."""
-        return self.place.arguments(request, repeated=begun.tries > 0, within=begun.left + request.wait)
+        return self.place.arguments(request, repeated=budget.tries > 0, within=budget.remaining + request.wait)
 
     def refuse_others(self, what: str, *handles: Any) -> None:
         """What is had here is in this service. Raises ``BadInput``."""

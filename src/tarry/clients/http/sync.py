@@ -24,11 +24,11 @@ from tarry.clients.sync.locks import Lock
 from tarry.clients.sync.mapcache import MapCache
 from tarry.clients.sync.schedules import Schedules
 from tarry.clients.sync.topic import Topic
+from tarry.values.durations import Duration
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.leaving import Migrated
 from tarry.verbs.mapcache.shapes import Backend
 from tarry.verbs.workers import WorkerInfo
-from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine

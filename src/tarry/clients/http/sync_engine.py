@@ -23,10 +23,10 @@ from tarry.clients.origin import seconds_of
 from tarry.clients.sync.guarded import GuardedQueue
 from tarry.clients.sync.topic import Topic
 from tarry.errors import BadInput
+from tarry.values.durations import Duration
+from tarry.values.keys import QueueKeys
 from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item
 from tarry.verbs.locks.house import House
-from tarry.words.durations import Duration
-from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
     import httpx
@@ -70,21 +70,21 @@ class HTTPEngine:
         httpx = self.origin.library()
         if request.first is not None:
             self._before(request.first)
-        place, begun = self.origin.place, self.origin.patience.begin(time.monotonic)
+        place, budget = self.origin.place, self.origin.patience.start(time.monotonic)
         while True:
             try:
-                answer = self._http().request(**self.origin.arguments(request, begun))
+                answer = self._http().request(**self.origin.arguments(request, budget))
                 return answer_of(place, request, answer.status_code, answer.content)
             except (httpx.TransportError, Later) as fault:
-                pause = begun.pause(random.random())
+                pause = budget.next_delay(random.random())
                 if pause is None:
                     proxy = at_fault(self._http(), place.url, fault)
-                    raise given_up(place, begun.spent, fault, proxy)  # noqa: B904  # it says its cause, where that may be shown
+                    raise given_up(place, budget.elapsed, fault, proxy)  # noqa: B904  # it says its cause, where that may be shown
             except httpx.InvalidURL as fault:
                 raise unsent(place, fault) from None
             except httpx.DecodingError as fault:
                 raise no_service(place, "its answer is packed wrongly") from fault
-            begun.tries += 1
+            budget.tries += 1
             time.sleep(pause)
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:

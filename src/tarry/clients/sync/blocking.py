@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from tarry.clients.origin import seconds_of
 from tarry.clients.queueing import failure
+from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
-from tarry.idea.patience import LONGEST
+from tarry.values.durations import Duration
+from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.face import BlockingVerbs
 from tarry.verbs.delayed.moving import SetAside
 from tarry.verbs.delayed.telling import QueueStats
-from tarry.words.durations import Duration
-from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -173,7 +173,7 @@ class Subscription:
                 taken = self._queue._next(LISTENING_S)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
-                self._stopped.wait(LONGEST)
+                self._stopped.wait(LONGEST_DELAY_S)
                 continue
             if taken is not None:
                 self._handle(*taken)

@@ -24,6 +24,7 @@ from tarry.clients.sync.locks import Lock, RedisLocks
 from tarry.clients.sync.mapcache import MapCache
 from tarry.clients.sync.schedules import Schedules
 from tarry.clients.sync.topic import Topic
+from tarry.values.durations import Duration
 from tarry.verbs import registry, workers
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
@@ -31,7 +32,6 @@ from tarry.verbs.jobs import leaving
 from tarry.verbs.jobs.leaving import Migrated
 from tarry.verbs.mapcache.shapes import Backend
 from tarry.verbs.workers import WorkerInfo
-from tarry.words.durations import Duration
 
 T = TypeVar("T")
 

@@ -7,10 +7,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
+from tarry.values.durations import Duration
 from tarry.verbs.delayed.face import DelayedVerbs
 from tarry.verbs.delayed.moving import SetAside
 from tarry.verbs.delayed.telling import QueueStats
-from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine

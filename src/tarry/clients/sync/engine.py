@@ -17,15 +17,15 @@ from tarry.clients.sync.runner import Runner
 from tarry.clients.sync.takers import Pair, Takers
 from tarry.clients.sync.viewing import Viewer
 from tarry.clients.sync.waiter import Waiter
+from tarry.core.requests import Command, Flow, ScriptCall, WrongType
+from tarry.core.watch import Caller
 from tarry.errors import BadInput, TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Flow, WrongKind
-from tarry.idea.watch import Caller
+from tarry.values.durations import Duration
+from tarry.values.keys import QueueKeys
 from tarry.verbs import registry
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.waiting import PostAddress
-from tarry.words.durations import Duration
-from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
     from tarry.clients.sync.job import Job
@@ -78,25 +78,25 @@ class Engine:
         found: P = self._parts[place]
         return found
 
-    def run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+    def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
         """Performs what a verb said: a call, a command or a flow."""
         return self._run(operation, self.runner)
 
-    def look(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+    def look(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
         """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
         if not self.origin.address.views:
             return self.run(operation)
         return self._run(operation, self.part(Viewer))
 
-    def _run(self, operation: Call[T] | Command[T] | Flow[T], asked: Runner | Viewer) -> T:
-        if not isinstance(operation, (Call, Command)):
+    def _run(self, operation: ScriptCall[T] | Command[T] | Flow[T], asked: Runner | Viewer) -> T:
+        if not isinstance(operation, (ScriptCall, Command)):
             return self.runner.run(operation, asked.answer)
         try:
             answer: T = asked.perform(operation)
-        except WrongKind as fault:
-            if isinstance(operation, Command) or operation.anew is None:
+        except WrongType as fault:
+            if isinstance(operation, Command) or operation.on_wrong_type is None:
                 raise
-            return self.runner.run(operation.anew(operation, fault), asked.answer)
+            return self.runner.run(operation.on_wrong_type(operation, fault), asked.answer)
         return answer
 
     def introduce(self, topic: str) -> None:
@@ -117,10 +117,10 @@ class Engine:
             places = [(topic, self._places(topic)) for topic in topics]
             try:
                 return self._take(places, want, seconds, ttr)
-            except WrongKind as fault:
+            except WrongType as fault:
                 plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
                 for topic in plain:  # one of them has been given partitions since, or more
-                    with suppress(WrongKind):
+                    with suppress(WrongType):
                         self.run(topic.verbs.anew(fault))
                 if all(topic.verbs.only is not None for topic in plain):
                     raise
@@ -182,9 +182,9 @@ class Engine:
         ttr: Duration | None,
     ) -> list[Job[T]]:
         caller = self.wait(want, seconds, [verbs.post(ttr) for _, some in places for verbs in some])
-        if caller.found is None:
+        if caller.result is None:
             return []
-        post, taken, jobs = caller.found
+        post, taken, jobs = caller.result
         keys = post.keys
         return next(topic for topic, some in places if any(verbs.keys == keys for verbs in some))._handed(taken, jobs)
 

@@ -14,11 +14,11 @@ from tarry.clients.sync.locks import Lock
 from tarry.clients.sync.timekeeper import Timekeeper
 from tarry.errors import BadInput
 from tarry.links.ensemble import ANSWER_S, Ensemble, meaning
+from tarry.values import names
+from tarry.values.durations import Duration
 from tarry.verbs.locks.house import House
 from tarry.verbs.locks.nodes import NodeKeeper
 from tarry.verbs.locks.requests import Ask, Cut, Session
-from tarry.words import names
-from tarry.words.durations import Duration
 
 
 class NodeLocks(Timekeeper):
@@ -70,7 +70,7 @@ class Client:
         session_timeout: Duration = 10,
         patience: Duration = 10,
     ) -> None:
-        names.namespace(namespace)
+        names.check_namespace(namespace)
         if not isinstance(hosts, str) or not hosts:
             raise BadInput(f"hosts: {hosts!r}; write host:port,host:port.")
         self.namespace = namespace

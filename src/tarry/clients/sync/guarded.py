@@ -14,9 +14,9 @@ from tarry.clients.sync.engine import Engine
 from tarry.clients.sync.hearing import Hearing
 from tarry.clients.sync.timekeeper import Bell
 from tarry.errors import LockLost, ServerUnfit
+from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import plain, scripted
 from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item, Polled, chunks, want_of
-from tarry.words.durations import SECOND, Duration, as_datetime
 
 T = TypeVar("T")
 LOOK_AROUND_S = 1.0

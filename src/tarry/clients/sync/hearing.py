@@ -19,8 +19,8 @@ import redis.exceptions as driver
 
 from tarry.clients.answers import given_up
 from tarry.clients.hearing import QUIET_S, TAKEN_AWAY, Ear, Hear, Roll
+from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.patience import LONGEST
 from tarry.links.blocking import Server, Words, pack
 from tarry.links.faults import TROUBLES, Fault, meaning
 
@@ -153,7 +153,7 @@ class _Line:
                 self._hang_up()
                 if not self._closed.is_set():
                     logger.info("The line that events come by broke, calling again: %s", fault)
-                    self._closed.wait(min(0.02 * 2**failures, LONGEST))
+                    self._closed.wait(min(0.02 * 2**failures, LONGEST_DELAY_S))
                     failures = min(failures + 1, 10)
                     self._hearing._rehome(self)
         self._hang_up()

@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
+from tarry.values.durations import Duration
 from tarry.verbs.jobs.face import way_out
 from tarry.verbs.jobs.shapes import HandedOut
-from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
     from tarry.clients.sync.topic import Topic

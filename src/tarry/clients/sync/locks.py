@@ -16,13 +16,13 @@ from tarry.clients.locking import Ears, Terms, forked, not_acquired, not_held
 from tarry.clients.sync.engine import Engine
 from tarry.clients.sync.hearing import Hearing
 from tarry.clients.sync.timekeeper import Bell, Timekeeper
+from tarry.core.requests import Batch
 from tarry.errors import LockLost
-from tarry.idea.calls import Together
+from tarry.values.durations import SECOND, Duration, as_timedelta
 from tarry.verbs.locks import acquiring
 from tarry.verbs.locks.house import Hold, House
 from tarry.verbs.locks.rlock import Listen, RedisKeeper
 from tarry.verbs.locks.shapes import LockState
-from tarry.words.durations import SECOND, Duration, as_timedelta
 
 logger = logging.getLogger("tarry")
 
@@ -48,7 +48,7 @@ class RedisLocks(Timekeeper):
                 if (spare := self._ears.keep(step.channel, listening)) is not None:
                     self._engine.part(Hearing).close_ear(spare)
             return None
-        if isinstance(step, Together):
+        if isinstance(step, Batch):
             return self._engine.runner.perform_all(step.requests)  # once: the keeper asks again itself
         return self._engine.runner.perform(step)
 

@@ -13,11 +13,11 @@ from tarry.clients.sync.dictface import DictFace
 from tarry.clients.sync.evictor import Evictor
 from tarry.clients.sync.listening import MapListener
 from tarry.clients.sync.loader import load
-from tarry.idea.calls import Call, Command, Flow
+from tarry.core.requests import Command, Flow, ScriptCall
+from tarry.values.durations import Duration
 from tarry.verbs.mapcache.face import MapVerbs
 from tarry.verbs.mapcache.loading import LEASE
 from tarry.verbs.mapcache.shapes import EventKind, MapEvent, MapStats, Mode
-from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -277,7 +277,7 @@ class MapCache(DictFace[K, V]):
     def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
         return self._run(self._verbs.page(cursor))
 
-    def _run(self, operation: Call[T] | Command[T] | Flow[T]) -> T:
+    def _run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
         if self._keeps:
             self._keep()
         return self._engine.run(operation)

@@ -17,8 +17,8 @@ from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, Troubles
 from tarry.clients.sync.hearing import Hearing
 from tarry.errors import TarryError
 from tarry.links.faults import TROUBLES
+from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.keeping import Keeper
-from tarry.words.keys import QueueKeys
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine

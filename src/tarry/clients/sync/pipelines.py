@@ -20,9 +20,9 @@ from tarry.clients.answers import (
     refuse_unconfirmable,
     with_its_key,
 )
+from tarry.core.patience import RetryBudget
+from tarry.core.requests import Confirmation, Request, ScriptCall
 from tarry.errors import TarryError
-from tarry.idea.calls import Call, Confirmation, Request
-from tarry.idea.patience import Begun
 from tarry.links.blocking import ARRIVED_S, Halves, Server
 from tarry.links.faults import Fault, NoScript
 
@@ -36,10 +36,10 @@ Group = tuple[Server, Confirmation | None]
 class Pipelines:
     """One exchange of requests, which may meet any number of faults, in the time that is left of what has begun."""
 
-    def __init__(self, runner: Runner, asked: Mapping[int, Request], begun: Begun) -> None:
+    def __init__(self, runner: Runner, asked: Mapping[int, Request], budget: RetryBudget) -> None:
         self._runner = runner
         self._asked = asked
-        self._begun = begun
+        self._begun = budget
         self._any_lost = False
         self._found: dict[int, Any] = {}
 
@@ -66,7 +66,7 @@ class Pipelines:
             except (Fault, TarryError) as fault:
                 self._found[at] = fault
             else:
-                then = request.then if isinstance(request, Call) else None
+                then = request.confirmation if isinstance(request, ScriptCall) else None
                 groups.setdefault((server, then), []).append(at)
         return groups
 
@@ -80,7 +80,7 @@ class Pipelines:
             if url not in met:
                 met[url] = self._runner.server_of(key, self._begun)
         except (Fault, TarryError) as fault:
-            met["" if self._begun.pause(0) is None else url] = fault
+            met["" if self._begun.next_delay(0) is None else url] = fault
             raise
         if isinstance(found := met[url], Exception):
             raise found
@@ -116,10 +116,10 @@ class Pipelines:
     def _send(self, group: Group, words: list[tuple[bytes, ...]]) -> Halves:
         server, then = group
         if then is None:
-            halves = server.halves(words, within_s=self._begun.hurry)
+            halves = server.halves(words, within_s=self._begun.exchange_timeout)
         else:  # it blocks its connection for a while
             try_out(then, server)
-            halves = server.unhurried.halves([*words, then.words])
+            halves = server.unhurried.halves([*words, then.command])
         next(halves)
         return halves
 
@@ -144,6 +144,6 @@ class Pipelines:
 
 def try_out(then: Confirmation, server: Server) -> None:
     """Before a server is first given what it is to confirm. Raises a ``Fault``."""
-    if then.words[0] not in server.confirms:
-        refuse_unconfirmable(then, server.unhurried.exchange([then.trial])[0])
-        server.confirms.add(then.words[0])
+    if then.command[0] not in server.confirms:
+        refuse_unconfirmable(then, server.unhurried.exchange([then.probe])[0])
+        server.confirms.add(then.command[0])

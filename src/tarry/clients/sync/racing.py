@@ -20,9 +20,9 @@ from queue import SimpleQueue
 
 from tarry.clients.sync.runner import Runner
 from tarry.clients.sync.waiter import Waiter, give_back
+from tarry.core.requests import ScriptCall
+from tarry.core.watch import Caller
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call
-from tarry.idea.watch import Caller
 from tarry.links.bell import SocketBell
 from tarry.links.faults import Fault
 from tarry.verbs.jobs.waiting import PostAddress
@@ -92,7 +92,7 @@ class _Stand:
 
     @property
     def served(self) -> Caller | None:
-        return next((caller for caller in self.callers if caller.found is not None), None)
+        return next((caller for caller in self.callers if caller.result is not None), None)
 
     def stop(self) -> None:
         self._stopped = True
@@ -117,7 +117,7 @@ class _Stand:
             until = math.inf
             for caller, waiter in list(self._here.items()):
                 until = min(until, waiter.advance(caller))
-                if self._stopped or caller.found is not None:
+                if self._stopped or caller.result is not None:
                     return
                 if caller.fault is not None:
                     raise caller.fault
@@ -129,7 +129,7 @@ class _Stand:
 
     def _leave(self, callers: Sequence[Caller]) -> None:
         """All last words go at once, and once: a node that does not answer must not hold up the end for each slot."""
-        last_words: list[Call[None]] = []
+        last_words: list[ScriptCall[None]] = []
         silent = isinstance(self.fault, Unavailable)
         for caller in callers:
             began = time.monotonic()

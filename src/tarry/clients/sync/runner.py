@@ -22,9 +22,9 @@ from tarry.clients.answers import (
 from tarry.clients.portions import is_silent, portioned
 from tarry.clients.sync.pipelines import Pipelines, try_out
 from tarry.clients.sync.way import PLAIN, Way
+from tarry.core.patience import Patience, RetryBudget
+from tarry.core.requests import Batch, Command, Flow, Request, ScriptCall, Step, Transaction
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call, Command, Flow, Request, Step, Together, Transaction
-from tarry.idea.patience import Begun, Patience
 from tarry.links.address import Address
 from tarry.links.blocking import Replies, Server
 from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard
@@ -41,23 +41,23 @@ class Runner(Way):
 
     # ── one request ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def perform(self, request: Call[T] | Command[T]) -> T:
+    def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
-        spelled, begun = False, self._patience.begin(time.monotonic)
+        spelled, budget = False, self._patience.start(time.monotonic)
         while True:
             try:
-                server = self.server_of(key_of(request), begun)
+                server = self.server_of(key_of(request), budget)
                 if server.forbidden:
                     refuse_forbidden(server.forbidden, request)
                 words = spelled_out(request, self.clock) if spelled else words_of(request, self.clock)
-                then = request.then if isinstance(request, Call) else None
-                asked = (words,) if then is None else (words, then.words)
+                then = request.confirmation if isinstance(request, ScriptCall) else None
+                asked = (words,) if then is None else (words, then.command)
                 rescue = self._rescue(request) if _hands_out(request) else None
                 if then is not None:
                     try_out(then, server)
                     reply, *more = server.unhurried.exchange(asked, rescue)
                 else:
-                    reply, *more = server.exchange(asked, rescue, begun.hurry)
+                    reply, *more = server.exchange(asked, rescue, budget.exchange_timeout)
                 if isinstance(reply, Fault):
                     raise with_its_key(reply, request)
                 answer = request.decode(reply)
@@ -66,27 +66,27 @@ class Runner(Way):
             except NoScript:
                 spelled = True
             except Fault as fault:
-                begun.added |= isinstance(fault, Unheard)
-                self._hold_on(fault, begun)
-                if isinstance(fault, Lost) and isinstance(request, Call):
-                    request = request.repeated()
+                budget.added |= isinstance(fault, Unheard)
+                self._hold_on(fault, budget)
+                if isinstance(fault, Lost) and isinstance(request, ScriptCall):
+                    request = request.as_replay()
 
     def transact(self, transaction: Transaction[T]) -> T:
         """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
-        begun = self._patience.begin(time.monotonic)
+        budget = self._patience.start(time.monotonic)
         while True:
             try:
-                self._begin(begun)
+                self._begin(budget)
                 url = self._topology.url_of(transaction.key)
                 server = self._servers.get(url) or self._servers.get(PLAIN + url)
-                server = server or self._meet(url, begun, scripts=False)
-                return server.transact(transaction, begun.hurry)
+                server = server or self._meet(url, budget, scripts=False)
+                return server.transact(transaction, budget.exchange_timeout)
             except Fault as fault:
-                self._hold_on(fault, begun)
+                self._hold_on(fault, budget)
 
     # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def perform_all(self, requests: Sequence[Call[T] | Command[T]]) -> list[T | TarryError]:
+    def perform_all(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
         """Sends requests in pipelines, to all servers at the same time, once; each is answered by its value, or its error."""
         answers = self._all(requests, patient=False)
         for answer in answers:
@@ -100,12 +100,12 @@ class Runner(Way):
 
     def _all(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
         answers: dict[int, Any] = {}
-        begun = self._patience.begin(time.monotonic)
-        by_place = portioned(requests, self._places_of(requests, begun))
+        budget = self._patience.start(time.monotonic)
+        by_place = portioned(requests, self._places_of(requests, budget))
         for portions in zip_longest(*by_place.values(), fillvalue=()):
             asked = {at: requests[at] for portion in portions for at in portion if at not in answers}
-            answers |= self._patiently(asked, begun) if patient else self._once(asked, begun)
-            begun = self._patience.begin(time.monotonic)
+            answers |= self._patiently(asked, budget) if patient else self._once(asked, budget)
+            budget = self._patience.start(time.monotonic)
             for portion, whole in zip(portions, by_place.values(), strict=True):
                 found = [answers[at] for at in portion]
                 if found and is_silent(found, patient=patient):
@@ -113,36 +113,36 @@ class Runner(Way):
                     answers |= {at: answers.get(at, fault) for part in whole for at in part}
         return [answers[at] for at in range(len(requests))]
 
-    def _places_of(self, requests: Sequence[Request], begun: Begun) -> list[str]:
+    def _places_of(self, requests: Sequence[Request], budget: RetryBudget) -> list[str]:
         try:
-            return [self.node_of(key_of(request), begun) for request in requests]
+            return [self.node_of(key_of(request), budget) for request in requests]
         except (Fault, TarryError):  # nobody knows at the moment
             return [""] * len(requests)
 
-    def _once(self, asked: Mapping[int, Request], begun: Begun) -> dict[int, Any]:
-        answers = Pipelines(self, asked, begun).exchange()
+    def _once(self, asked: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
+        answers = Pipelines(self, asked, budget).exchange()
         faults = {at: answer for at, answer in answers.items() if isinstance(answer, Fault)}
         if any(isinstance(fault, (Lost, Elsewhere)) for fault in faults.values()):
             with suppress(Unavailable, Fault):  # still nobody there: the next try says so
                 self.refresh()
         return answers | {at: given_up(fault, self._topology.shown, 0) for at, fault in faults.items()}
 
-    def _patiently(self, asked: Mapping[int, Request], begun: Begun) -> dict[int, Any]:
+    def _patiently(self, asked: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
         """What met a fault is asked again, as ``perform`` does; all have the same time."""
         answers: dict[int, Any] = {}
         added: set[int] = set()
         while asked:
-            answers |= Pipelines(self, asked, begun).exchange()
+            answers |= Pipelines(self, asked, budget).exchange()
             faults = {at: answers[at] for at in asked if isinstance(answers[at], Fault)}
             added |= {at for at, fault in faults.items() if isinstance(fault, Unheard)}
             again = {at: fault for at, fault in faults.items() if isinstance(fault, (Lost, Later))}
             if again:
                 try:
-                    self._hold_on(max(again.values(), key=lambda fault: isinstance(fault, Elsewhere)), begun)
+                    self._hold_on(max(again.values(), key=lambda fault: isinstance(fault, Elsewhere)), budget)
                 except TarryError:
                     again = {}
             for at in faults.keys() - again.keys():
-                answers[at] = given_up(faults[at], self._topology.shown, begun.spent, added=at in added)
+                answers[at] = given_up(faults[at], self._topology.shown, budget.elapsed, added=at in added)
             asked = {at: _again(asked[at], fault) for at, fault in again.items()}
         return answers
 
@@ -150,7 +150,7 @@ class Runner(Way):
 
     def answer(self, step: Step) -> Any:
         """What a flow asks."""
-        return self.together(step.requests) if isinstance(step, Together) else self.perform(step)
+        return self.together(step.requests) if isinstance(step, Batch) else self.perform(step)
 
     def run(self, flow: Flow[T], answer: Callable[[Step], Any] | None = None) -> T:
         """Performs a flow, step by step; or somebody else does each."""
@@ -171,16 +171,16 @@ class Runner(Way):
     def each(self, ask: Callable[[Server], T]) -> dict[str, T]:
         """Asks every server, and answers by the place where it is. Raises a ``TarryError``."""
         found: dict[str, T] = {}
-        begun = self._patience.begin(time.monotonic)
+        budget = self._patience.start(time.monotonic)
         while True:
             try:
-                self._begin(begun)
+                self._begin(budget)
                 for shown, url in self._topology.urls().items():
                     if shown not in found:
-                        found[shown] = ask(self._known(url, begun))
+                        found[shown] = ask(self._known(url, budget))
                 return found
             except Fault as fault:
-                self._hold_on(fault, begun)
+                self._hold_on(fault, budget)
 
     def _rescue(self, request: Any) -> Any:
         def give_back(replies: Replies) -> None:
@@ -192,22 +192,22 @@ class Runner(Way):
 
         return give_back
 
-    def _hold_on(self, fault: Fault, begun: Begun) -> None:
+    def _hold_on(self, fault: Fault, budget: RetryBudget) -> None:
         """Waits before the next try; raises when there is no sense in one."""
-        pause = begun.pause(random.random()) if isinstance(fault, (Lost, Later)) else None
+        pause = budget.next_delay(random.random()) if isinstance(fault, (Lost, Later)) else None
         if pause is None:
-            raise given_up(fault, self._topology.shown, begun.spent, added=begun.added) from fault
-        tell_of_patience(begun.tries, fault, self._topology.shown, self._patience.bound)
+            raise given_up(fault, self._topology.shown, budget.elapsed, added=budget.added) from fault
+        tell_of_patience(budget.tries, fault, self._topology.shown, self._patience.bound)
         time.sleep(pause)
-        begun.tries += 1
-        if begun.tries > 1 or isinstance(fault, Elsewhere):
+        budget.tries += 1
+        if budget.tries > 1 or isinstance(fault, Elsewhere):
             with suppress(Unavailable, Fault):  # still nobody there: patience decides
-                self.refresh(within_s=begun.left)
+                self.refresh(within_s=budget.remaining)
 
 
 def _hands_out(request: Any) -> bool:
-    return isinstance(request, Call) and request.undo is not None
+    return isinstance(request, ScriptCall) and request.undo is not None
 
 
 def _again(request: Request, fault: Fault) -> Request:
-    return request.repeated() if isinstance(fault, Lost) and isinstance(request, Call) else request
+    return request.as_replay() if isinstance(fault, Lost) and isinstance(request, ScriptCall) else request

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.scheduling import Schedule, ScheduleVerbs
+from tarry.values.durations import Duration
 from tarry.verbs.jobs.face import TOPICS_OWN
 from tarry.verbs.schedules.plans import Missed
-from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.answers import given_up
 from tarry.clients.queueing import WINDOW_S, ready_keys
+from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
 from tarry.errors import Unavailable
-from tarry.idea.patience import FIRST, LONGEST
 from tarry.links.blocking import RESCUE_S, Server, pack
 from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
-from tarry.words.keys import QueueKeys
+from tarry.values.keys import QueueKeys
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -156,7 +156,7 @@ class Takers:
                 raise refusal.error from refusal
             except Fault as fault:
                 last = fault
-                time.sleep(max(min(FIRST * 2**failures, LONGEST, until - time.monotonic()), 0))
+                time.sleep(max(min(FIRST_DELAY_S * 2**failures, LONGEST_DELAY_S, until - time.monotonic()), 0))
                 failures = min(failures + 1, 10)
                 if isinstance(fault, Elsewhere) or failures > 1:
                     with suppress(Unavailable, Fault):  # still nobody there

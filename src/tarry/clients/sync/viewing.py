@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.answers import decoded, looking, tell_of_the_master
 from tarry.clients.portions import portioned
-from tarry.idea.calls import Call, Command, Request, Step, Together
+from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
 from tarry.links.blocking import Replies, Server
 from tarry.links.faults import Fault, NoScript
 from tarry.links.replicas import STATE, Replicas
@@ -28,12 +28,12 @@ class Viewer:
     def __init__(self, engine: Engine) -> None:
         self._runner = engine.runner
         self._cluster = engine.origin.address.kind == "cluster"
-        self._patience_s = engine.origin.patience.longest_s
+        self._patience_s = engine.origin.patience.max_answer_s
         self._replicas = Replicas(engine.origin.address)
         self._servers: dict[str, Server] = {}
         self._lock = threading.Lock()
 
-    def perform(self, request: Call[T] | Command[T]) -> T:
+    def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Asks a replica once, else the master as for a verb. Raises a ``TarryError``."""
         url = self._url_of(request)
         if url:
@@ -67,11 +67,11 @@ class Viewer:
 
     def answer(self, step: Step) -> Any:
         """What a flow asks."""
-        return self.together(step.requests) if isinstance(step, Together) else self.perform(step)
+        return self.together(step.requests) if isinstance(step, Batch) else self.perform(step)
 
     def _url_of(self, request: Request) -> str:
         """The replica that may answer, if there is one."""
-        if not isinstance(request, Call) or not request.script.looks:
+        if not isinstance(request, ScriptCall) or not request.script.read_only:
             return ""
         if self._replicas.is_time:
             with self._lock:
@@ -92,7 +92,7 @@ class Viewer:
                 break
         return replies
 
-    def _exchange(self, url: str, calls: Sequence[Call[Any]]) -> Replies:
+    def _exchange(self, url: str, calls: Sequence[ScriptCall[Any]]) -> Replies:
         server = self._servers.get(url)
         if server is None:
             server = self._servers.setdefault(url, Server(url, self._patience_s, of_a_replica=self._cluster))

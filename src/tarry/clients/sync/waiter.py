@@ -19,10 +19,10 @@ from typing import Any
 
 from tarry.clients.sync.lookout import HeardLine, Lines
 from tarry.clients.sync.runner import Runner
+from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
+from tarry.core.requests import ScriptCall
+from tarry.core.watch import BlockStep, Caller, LeaveStep, Watch
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.calls import Call
-from tarry.idea.patience import FIRST, LONGEST
-from tarry.idea.watch import Block, Caller, Leave, Watch
 from tarry.links.bell import Bell, SocketBell
 from tarry.links.blocking import Server
 from tarry.links.faults import Elsewhere, Fault, Refused
@@ -102,7 +102,7 @@ class Waiter:
         line = self._line
         return line.socket if self._leader is caller and isinstance(line, WaitingLine) and line.keys else None
 
-    def leave(self, caller: Caller, last_words: list[Call[None]], *, silent: bool) -> None:
+    def leave(self, caller: Caller, last_words: list[ScriptCall[None]], *, silent: bool) -> None:
         """A caller goes, served or not. Who goes last adds to the last words what hands back seats and tokens; a server that
         is ``silent`` is not asked to end a wait."""
         with self._lock:
@@ -113,7 +113,7 @@ class Waiter:
             if line is not None and line.keys:
                 line.drop()
                 with self._lock:
-                    self._watch.lost()
+                    self._watch.connection_lost()
             if self._leader is caller:
                 self._lead(caller, last_words=last_words)
         finally:
@@ -150,7 +150,7 @@ class Waiter:
             with suppress(Fault):  # then the leader loses its connection too, and looks
                 line.poke()
 
-    def _lead(self, caller: Caller, *, sleeps: bool = True, last_words: list[Call[None]] | None = None) -> float:
+    def _lead(self, caller: Caller, *, sleeps: bool = True, last_words: list[ScriptCall[None]] | None = None) -> float:
         """Steps the watch until the caller is served; if it must not sleep, until the moment that is answered."""
         while True:
             with self._lock:
@@ -161,42 +161,42 @@ class Waiter:
                 return later
             with self._lock:
                 step = self._watch.next_step(time.monotonic())
-                if isinstance(step, Block) and step.keys:
+                if isinstance(step, BlockStep) and step.keys:
                     self._blocked_until = step.until
             if step is None:
                 self._put_line_back()
                 return 0
-            if isinstance(step, Leave) and last_words is not None:
+            if isinstance(step, LeaveStep) and last_words is not None:
                 last_words.append(taking.leave(step.keys, step.me))
-            elif not isinstance(step, Block):
+            elif not isinstance(step, BlockStep):
                 self._runner.run(turn(self._watch, step, time.monotonic, self._lock))
             elif not self._block(step, sleeps) and not sleeps:
                 return step.until
 
-    def _block(self, step: Block, sleeps: bool) -> bool:
+    def _block(self, step: BlockStep, sleeps: bool) -> bool:
         """Whether something happened."""
         try:
             over, key = self._await_token(step, sleeps)
             self._failures = 0
         except (Refused, TarryError) as refusal:  # it will not wait for us, and says why
             with self._lock:
-                self._watch.dismiss(refusal.error if isinstance(refusal, Refused) else refusal)
+                self._watch.fail_all(refusal.error if isinstance(refusal, Refused) else refusal)
         except Fault as fault:
-            pause = min(FIRST * 2**self._failures, LONGEST)
+            pause = min(FIRST_DELAY_S * 2**self._failures, LONGEST_DELAY_S)
             self._failures = min(self._failures + 1, 10)
             self._failed_at = time.monotonic()
             self._fault, self._again_at = fault, min(self._failed_at + pause, step.until)
         else:
             if over:
                 with self._lock:
-                    self._watch.woken(key)
+                    self._watch.token_received(key)
             return over
         return True
 
-    def _await_token(self, step: Block, sleeps: bool) -> tuple[bool, bytes | None]:
+    def _await_token(self, step: BlockStep, sleeps: bool) -> tuple[bool, bytes | None]:
         """Whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
         line = self._line
-        if step.hang_up and line is not None:
+        if step.abandon and line is not None:
             line.drop()
         if line is not None and line.keys and line.keys != step.keys:
             return True, line.end()
@@ -225,7 +225,7 @@ class Waiter:
                 self._runner.refresh(self._failed_at)
         with self._lock:
             self._fault = None
-            self._watch.lost()
+            self._watch.connection_lost()
         return None
 
     def _put_line_back(self) -> None:
@@ -241,7 +241,7 @@ class Waiter:
         with self._lock:
             self._watch.leave(caller)
             if self._leader is caller and not (self._line is not None and self._line.keys):
-                self._watch.lost()
+                self._watch.connection_lost()
             for bell in self._bells.values():
                 bell.ring()  # perhaps it was interrupted just as it served them
         caller.done = True
@@ -264,7 +264,7 @@ class Waiter:
             return  # they are the parent's
         with self._lock:
             self._closed = True
-            self._watch.dismiss(Unavailable(CLOSED))
+            self._watch.fail_all(Unavailable(CLOSED))
         by, pause = time.monotonic() + CLOSING_S, 0.001
         while self._leader is not None and time.monotonic() < by:
             self._ring_leader()
@@ -277,7 +277,7 @@ class Waiter:
 
 def give_back(runner: Runner, caller: Caller) -> None:
     """What a caller was served and nobody takes."""
-    if caller.found is not None:
-        post, found, jobs = caller.found
+    if caller.result is not None:
+        post, found, jobs = caller.result
         with suppress(TarryError):  # then they come back after their TTR
             runner.perform(taking.give_back(post.keys, found.receipt, jobs))

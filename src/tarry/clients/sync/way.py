@@ -9,7 +9,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from tarry.idea.patience import Begun, Patience
+from tarry.core.patience import Patience, RetryBudget
 from tarry.links import fitness
 from tarry.links.address import Address
 from tarry.links.blocking import Server
@@ -34,15 +34,15 @@ class Way:
         self._refreshed_at = 0.0
         self._pid = os.getpid()
 
-    def server_of(self, key: bytes, begun: Begun | None = None) -> Server:
+    def server_of(self, key: bytes, budget: RetryBudget | None = None) -> Server:
         """The server that has a key; found, and judged, when it is first asked for."""
-        begun = begun or self._patience.begin(time.monotonic)
-        self._begin(begun)
-        return self._known(self._topology.url_of(key), begun, key)
+        budget = budget or self._patience.start(time.monotonic)
+        self._begin(budget)
+        return self._known(self._topology.url_of(key), budget, key)
 
-    def _known(self, url: str, begun: Begun, key: bytes = b"") -> Server:
+    def _known(self, url: str, budget: RetryBudget, key: bytes = b"") -> Server:
         server = self._servers.get(url)
-        return server if server is not None else self._meet(url, begun, key)
+        return server if server is not None else self._meet(url, budget, key)
 
     @property
     def shown(self) -> str:
@@ -52,15 +52,15 @@ class Way:
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
 
-    def node_of(self, key: bytes, begun: Begun | None = None) -> str:
+    def node_of(self, key: bytes, budget: RetryBudget | None = None) -> str:
         """The same for keys that lie on one server at the moment. Raises a ``Fault``."""
-        self._begin(begun or self._patience.begin(time.monotonic))
+        self._begin(budget or self._patience.start(time.monotonic))
         return self._topology.url_of(key)
 
     def refresh(self, since: float | None = None, within_s: float | None = None) -> None:
         """Looks where the servers are, unless somebody else has looked ``since`` then; for no longer than patience, or than
         is left of it. Raises a ``Fault``."""
-        within_s = self._patience.longest_s if within_s is None else within_s
+        within_s = self._patience.max_answer_s if within_s is None else within_s
         until = time.monotonic() + within_s
         with self._in_turn(within_s):
             if since is None or self._refreshed_at <= since:
@@ -78,33 +78,33 @@ class Way:
         finally:
             lock.release()
 
-    def _begin(self, begun: Begun) -> None:
+    def _begin(self, budget: RetryBudget) -> None:
         if self._open and self._pid == os.getpid() and self._topology.sure:
             return
         if self._pid != os.getpid():
             self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
         embedded = self._topology.address.kind == "embedded"
         if self._pid != os.getpid() or not self._open:
-            with self._in_turn(UNLIMITED if embedded else begun.left):
+            with self._in_turn(UNLIMITED if embedded else budget.remaining):
                 if self._pid != os.getpid():
                     self._pid = os.getpid()
                     for server in self._servers.values():
                         server.forget()
                 if not self._open:
-                    self._topology.open(begun.left)
+                    self._topology.open(budget.remaining)
                     self._open = True
                     announce(self._topology)
-        self._topology.make_sure(begun.left)
+        self._topology.make_sure(budget.remaining)
         if embedded:
-            begun.anew()  # it was started, which has limits of its own
+            budget.restart()  # it was started, which has limits of its own
 
-    def _meet(self, url: str, begun: Begun, key: bytes = b"", *, scripts: bool = True) -> Server:
-        server = Server(url, self._patience.longest_s, guard=self._topology.guard)
+    def _meet(self, url: str, budget: RetryBudget, key: bytes = b"", *, scripts: bool = True) -> Server:
+        server = Server(url, self._patience.max_answer_s, guard=self._topology.guard)
         cluster = self._topology.address.kind == "cluster"
         try:
-            replies = server.exchange(fitness.probe(key), within_s=begun.hurry)
+            replies = server.exchange(fitness.probe(key), within_s=budget.exchange_timeout)
             if fitness.wants_save(replies):
-                replies += server.exchange((fitness.SAVE,), within_s=begun.hurry)
+                replies += server.exchange((fitness.SAVE,), within_s=budget.exchange_timeout)
             server.forbidden = fitness.check(replies, self._topology.shown_of(url), cluster=cluster, scripts=scripts)
             met = self._servers.setdefault(url if scripts else PLAIN + url, server)
         except BaseException as fault:

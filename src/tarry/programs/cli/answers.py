@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from tarry.words.durations import as_text
+from tarry.values.durations import as_text
 
 if TYPE_CHECKING:
     from msgspec import Struct

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from tarry.core.requests import flow_of
 from tarry.errors import BadInput
-from tarry.idea.calls import flow_of
 from tarry.programs.cli.progress import progress, watched
 from tarry.programs.cli.session import Session
 from tarry.verbs.jobs.durable import confirmed

@@ -144,11 +144,11 @@ def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int)
 
 def _at_odds(client: Client, name: str, parts: Sequence[TopicVerbs[Any]]) -> list[str]:
     """What a ``configure`` that was broken off leaves."""
-    from tarry.idea.calls import flow_of
-    from tarry.idea.together import together
+    from tarry.core.flows import gather
+    from tarry.core.requests import flow_of
     from tarry.verbs.jobs.ruling import rules
 
-    said = client.engine.run(together(flow_of(rules(part.keys, part.share)) for part in parts))
+    said = client.engine.run(gather(flow_of(rules(part.keys, part.share)) for part in parts))
     if all(one == said[0] for one in said):
         return []
     why = "its partitions have different limits or defaults, for a configure was broken off"
@@ -159,13 +159,13 @@ def _too_large(
     client: Client, parts: Sequence[TopicVerbs[Any]], most_jobs: int = MOST_JOBS, most_bytes: int = MOST_MB << 20
 ) -> list[str]:
     """Places that are so large that moving them to another node would hold a server up."""
-    from tarry.idea.calls import Command, flow_of
-    from tarry.idea.together import together
+    from tarry.core.flows import gather
+    from tarry.core.requests import Command, flow_of
 
     places = [part.keys.jobs for part in parts]
     counts = [Command((b"HLEN", key), int) for key in places]
-    memory = [Command((b"MEMORY", b"USAGE", key), lambda reply: int(reply or 0), at=2) for key in places]
-    found = client.engine.run(together(map(flow_of, (*counts, *memory))))
+    memory = [Command((b"MEMORY", b"USAGE", key), lambda reply: int(reply or 0), key_index=2) for key in places]
+    found = client.engine.run(gather(map(flow_of, (*counts, *memory))))
     notes = list[str]()
     for number, (jobs, size) in enumerate(zip(found[: len(places)], found[len(places) :], strict=True)):
         if jobs > most_jobs or size > most_bytes:
@@ -180,7 +180,7 @@ def _too_large(
 def _topics_there(client: Client) -> dict[str, int]:
     """The topics that have jobs, by their keys, and the last partition that has any, or -1; on a Cluster those of all nodes."""
     from tarry.links.blocking import sound
-    from tarry.words.keys import partition_of, topic_keys
+    from tarry.values.keys import partition_of, topic_keys
 
     begin, end = topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
 

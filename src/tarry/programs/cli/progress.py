@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tarry.idea.calls import Flow, Request
-    from tarry.idea.scripts import Script
+    from tarry.core.requests import Flow, Request
+    from tarry.core.scripts import Script
 
 T = TypeVar("T")
 AFTER_S = 0.5
@@ -71,7 +71,7 @@ class _Bar:
 
 def watched(flow: Flow[T], saw: Callable[[Any], None], of: Script | None = None) -> Flow[T]:
     """The same flow; ``saw`` is told of each answer on its way, or of those of one script."""
-    from tarry.idea.together import told
+    from tarry.core.flows import intercept
 
     def hear(asked: Sequence[Request], answers: Sequence[Any]) -> Sequence[Any]:
         for request, answer in zip(asked, answers, strict=True):
@@ -79,4 +79,4 @@ def watched(flow: Flow[T], saw: Callable[[Any], None], of: Script | None = None)
                 saw(answer)
         return answers
 
-    return told(flow, lambda request: request, hear)
+    return intercept(flow, lambda request: request, hear)

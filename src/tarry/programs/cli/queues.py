@@ -72,8 +72,8 @@ def _list(
     poison: Annotated[bool, typer.Option("--poison", help="What was set aside, with the reasons.")] = False,
 ) -> None:
     """Shows what is not delivered yet, in the order of due times."""
+    from tarry.values.durations import MILLISECOND, as_datetime
     from tarry.verbs.delayed import leaving
-    from tarry.words.durations import MILLISECOND, as_datetime
 
     place = session.client.delayed_queue(queue, codec=codec)
     if poison:

@@ -70,12 +70,12 @@ def serve(
     from tarry.programs.service import serving
     from tarry.programs.service.settings import NO_DIALECTS, Dialects, Settings
     from tarry.programs.worker.serving import run_in_loop
-    from tarry.words import names
-    from tarry.words.durations import SECOND, microseconds
+    from tarry.values import names
+    from tarry.values.durations import SECOND, duration_us
 
     for one in also or ():
         with called(namespace="also"):
-            names.namespace(one)
+            names.check_namespace(one)
     serving.needed()
     spoken = (
         Dialects(delay_controller, delay_queue, delayed_message, message_codec, message_format)
@@ -92,7 +92,7 @@ def serve(
         locks=tuple(dict.fromkeys(lock or ())),
         queues=tuple(dict.fromkeys(queue or ())),
         dashboard=dashboard,
-        drain_s=microseconds(drain, "drain") / SECOND,
+        drain_s=duration_us(drain, "drain") / SECOND,
     )
     if key is not None and certificate is None:
         raise BadInput("key: it is the key of a certificate; name that with --certificate.")

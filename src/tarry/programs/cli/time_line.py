@@ -27,7 +27,7 @@ from tarry.programs.cli.workers import in_words
 if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
     from tarry.clients.sync.topic import Topic
-    from tarry.idea.calls import Flow
+    from tarry.core.requests import Flow
     from tarry.verbs.jobs.pictures import Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
 
@@ -53,25 +53,25 @@ class Look:
 
 def look(client: Client, names: Sequence[str]) -> dict[str, Look]:
     """Looks at the topics, all at once; at all that are known when none is named."""
-    from tarry.idea.together import together
+    from tarry.core.flows import gather
 
     chosen = list(names or sorted(client.topics()))
-    found = client.engine.look(together(_look(client.topic(name)) for name in chosen))
+    found = client.engine.look(gather(_look(client.topic(name)) for name in chosen))
     return dict(zip(chosen, found, strict=True))
 
 
 def _look(topic: Topic[Any]) -> Flow[Look]:
-    from tarry.idea.calls import flow_of
-    from tarry.idea.together import together
-    from tarry.words.durations import SECOND, microseconds
+    from tarry.core.flows import gather
+    from tarry.core.requests import flow_of
+    from tarry.values.durations import SECOND, duration_us
 
     past = flow_of(topic.verbs.histogram(0, LATE[1], LATE[2], LATE[1]))
     stretches = [
-        flow_of(topic.verbs.histogram(start, (microseconds(end) - microseconds(start)) / SECOND, buckets, 0))
+        flow_of(topic.verbs.histogram(start, (duration_us(end) - duration_us(start)) / SECOND, buckets, 0))
         for _, start, end, buckets in STRETCHES
     ]
     asked: list[Flow[Any]] = [flow_of(topic.verbs.stats()), past, *stretches]
-    stats, late, *rest = yield from together(asked)
+    stats, late, *rest = yield from gather(asked)
     return Look(stats, late, tuple(rest))
 
 
@@ -155,7 +155,7 @@ def _line(seen: Look) -> RenderableType:
 
 def lying(topic: str, found: Histogram) -> Iterator[str]:
     """A histogram with its numbers, a line for each bucket: when it begins, from now."""
-    from tarry.words.durations import as_text
+    from tarry.values.durations import as_text
 
     micro = timedelta(microseconds=1)
     begins = [as_text((found.start - found.now + i * found.width) // micro) for i in range(len(found.counts))]

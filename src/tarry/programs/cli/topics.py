@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tarry.idea.calls import flow_of
+from tarry.core.requests import flow_of
 from tarry.programs.cli import answers
 from tarry.programs.cli.choosing import STEP, Limit, StateName, listed
 from tarry.programs.cli.progress import progress, watched
@@ -41,9 +41,9 @@ def in_words(found: Stats) -> str:
     words = [f"{state} {getattr(found, state)}" for state in ("delayed", "ready", "reserved", "dead")]
     words.append(f"finished {found.finished}")
     if found.next_due is not None:
-        from tarry.words.durations import as_text, moment
+        from tarry.values.durations import as_text, moment_us
 
-        words.append(f"next in {as_text(max(moment(found.next_due) - moment(found.now), 0))}")
+        words.append(f"next in {as_text(max(moment_us(found.next_due) - moment_us(found.now), 0))}")
     if found.paused_until is not None:
         words.append("paused")
     elif found.limited is not None:
@@ -146,12 +146,12 @@ def looked_through(place: Topic[Any]) -> Check:
 
 def on_the_way(place: Topic[Any]) -> tuple[int, int]:
     """How many jobs, and how many schedules, a ``migrate`` that was broken off has left between this topic and another."""
-    from tarry.idea.calls import flow_of
-    from tarry.idea.together import together
+    from tarry.core.flows import gather
+    from tarry.core.requests import flow_of
     from tarry.verbs.jobs import looking
 
     both = [looking.on_the_way(part.keys) for part in place.engine.run(place.verbs.parts())]
-    found = place.engine.run(together(flow_of(asked) for pair in both for asked in pair))
+    found = place.engine.run(gather(flow_of(asked) for pair in both for asked in pair))
     return sum(found[::2]), sum(found[1::2])
 
 

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 
 from tarry.errors import BadInput
+from tarry.values.durations import duration_us
 from tarry.verbs.jobs.shapes import State
-from tarry.words.durations import microseconds
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -122,7 +122,7 @@ def moment(text: str, now: datetime, what: str) -> datetime | None:
         return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)
     found = _RELATIVE.fullmatch(text)
     assert found is not None
-    us = microseconds(found["span"].strip(), what)
+    us = duration_us(found["span"].strip(), what)
     try:
         return now - timedelta(microseconds=us) if found["past"] or found["ago"] else now + timedelta(microseconds=us)
     except OverflowError:

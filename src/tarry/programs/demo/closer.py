@@ -12,7 +12,7 @@ from tarry.clients.aio.client import AsyncClient
 from tarry.clients.aio.job import AsyncJob
 from tarry.programs.demo.diary import Diary, Line
 from tarry.programs.worker import Worker
-from tarry.words.durations import Duration
+from tarry.values.durations import Duration
 
 TOPIC = "orders"
 WORK_S = 0.02

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from tarry.clients.aio.job import AsyncJob
-from tarry.words.durations import moment
+from tarry.values.durations import moment_us
 
 What = Literal["ready", "taken", "closed", "left"]
 
@@ -38,7 +38,7 @@ class Diary:
 
     def note(self, what: What, job: AsyncJob[Any]) -> None:
         due = job.due
-        self.write(Line(what, job.id, job.attempt, moment(due), moment(due + job.lateness)))
+        self.write(Line(what, job.id, job.attempt, moment_us(due), moment_us(due + job.lateness)))
 
 
 class Reader:

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.aio.topic import AsyncTopic
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 from tarry.programs.demo.closer import TOPIC
 from tarry.programs.demo.crew import TTR_S, Hand
 from tarry.programs.demo.orders import Order
 from tarry.programs.demo.truth import IN_TIME, Summary, summary
+from tarry.values import keys
+from tarry.values.durations import moment_us
 from tarry.verbs.jobs.shapes import NewJob, State
-from tarry.words import keys
-from tarry.words.durations import moment
 
 KILL_AT = 0.4
 """Of the whole time."""
@@ -81,7 +81,7 @@ class Story:
         await asyncio.gather(*[hand.stop() for hand in self.hands])
         check = await self._topic.check()
         found = summary(
-            {job.id: moment(job.due) for job in added},
+            {job.id: moment_us(job.due) for job in added},
             self.payments,
             [hand.diary.lines for hand in self.hands],
             killed_holding=self.hands[0].held,

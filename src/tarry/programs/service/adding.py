@@ -20,7 +20,7 @@ from tarry.verbs.jobs.shapes import Added, NewJob
 
 if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
-    from tarry.idea.calls import Call, Flow
+    from tarry.core.requests import Flow, ScriptCall
 
 
 def add_one(
@@ -29,7 +29,7 @@ def add_one(
     said: models.Add | models.AddQuery,
     headers: Any,
     keyed: KeyedIds | None,
-) -> Call[Added] | Flow[Added]:
+) -> ScriptCall[Added] | Flow[Added]:
     """What adds a job. Raises ``BadInput``."""
     verbs, id = topic.verbs, said.id
     if keyed is not None:
@@ -39,7 +39,7 @@ def add_one(
 
 def add_many(
     topic: AsyncTopic[bodies.Body], said: models.AddMany, keyed: KeyedIds | None
-) -> Call[list[Added]] | Flow[list[Added]]:
+) -> ScriptCall[list[Added]] | Flow[list[Added]]:
     """The flow that adds many. Raises ``BadInput``."""
     verbs = topic.verbs if keyed is None else topic.verbs.like(ids=keyed)
     jobs = [_new_job(job, keyed, index) for index, job in enumerate(said.jobs)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tarry.idea.calls import Call, Command, Request
-from tarry.idea.together import told
+from tarry.core.flows import intercept
+from tarry.core.requests import Command, Request, ScriptCall
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -23,10 +23,10 @@ class Repeating:
         self.look = engine.look
 
     async def run(self, operation: Any) -> Any:
-        if not isinstance(operation, (Call, Command)):
-            operation = told(operation, _repeated)
-        return await self._engine.run(_repeated(operation) if isinstance(operation, Call) else operation)
+        if not isinstance(operation, (ScriptCall, Command)):
+            operation = intercept(operation, _repeated)
+        return await self._engine.run(_repeated(operation) if isinstance(operation, ScriptCall) else operation)
 
 
 def _repeated(request: Request) -> Request:
-    return request.repeated() if isinstance(request, Call) else request
+    return request.as_replay() if isinstance(request, ScriptCall) else request

@@ -11,7 +11,7 @@ from tarry.clients.aio.topic import AsyncTopic
 from tarry.errors import BadInput
 from tarry.programs.service import again
 from tarry.programs.service.problems import Draining, TooLarge, TooSlow, WrongCoding
-from tarry.words.durations import moment
+from tarry.values.durations import moment_us
 
 if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient
@@ -152,7 +152,7 @@ class Exchange:
     async def give_back(self, jobs: Sequence[AsyncJob[Body]]) -> None:
         """Back with them, to where they were, the attempts not counted."""
         topic = self.another(jobs[0].topic)
-        await topic.engine.run(topic.verbs.give_back(jobs, [moment(job.due) for job in jobs]))
+        await topic.engine.run(topic.verbs.give_back(jobs, [moment_us(job.due) for job in jobs]))
 
     async def held(self, work: Coroutine[Any, Any, R]) -> R:
         """Performs something long, as long as the client is there and the service does not drain. Else it is cancelled."""

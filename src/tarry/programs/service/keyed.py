@@ -12,13 +12,13 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from tarry.errors import BadInput
-from tarry.words.names import Ids
+from tarry.values.names import IdGenerator
 
 HEADER = b"idempotency-key"
 LONGEST_KEY = 255
 
 
-class KeyedIds(Ids):
+class KeyedIds(IdGenerator):
     """Ids and nonces that follow from a key: the n-th is always the same."""
 
     def __init__(self, key: bytes) -> None:
@@ -34,7 +34,7 @@ class KeyedIds(Ids):
         self._nonces += 1
         return _digest(b"nonce", self._nonces, self._key)[:8]
 
-    def many(self, n: int) -> list[bytes]:
+    def new_many(self, n: int) -> list[bytes]:
         """Not used: every keyed job is given its id."""
         return [b""] * n
 

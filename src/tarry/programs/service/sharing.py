@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from tarry.clients.http.wire import queue_answers, words
 from tarry.clients.migrating import MovedOver, rehearse
 from tarry.clients.migrating import move_to_topic as moving_to
+from tarry.core.requests import Command
 from tarry.errors import BadInput
-from tarry.idea.calls import Command
 from tarry.programs.service.problems import Forbidden
+from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.delayed import moving
 from tarry.verbs.delayed.desk import QueueDesk
 from tarry.verbs.redisson.codecs import codec_for
-from tarry.words.durations import SECOND, Duration, microseconds
 
 if TYPE_CHECKING:
     from tarry.clients.aio.blocking import AsyncBlockingQueue
@@ -30,7 +30,7 @@ PAGE = 1000
 
 def waiting(wait: Duration) -> float:
     """Seconds to wait. Raises ``BadInput``."""
-    seconds = microseconds(wait, "wait") / SECOND
+    seconds = duration_us(wait, "wait") / SECOND
     if seconds > words.MOST_WAIT_S:
         raise BadInput(f"wait: at most {words.MOST_WAIT_S} s; ask again when they are over.")
     return seconds

@@ -17,9 +17,9 @@ from datetime import datetime
 from tarry.clients.testing import Clock, TestClient
 from tarry.errors import BadInput
 from tarry.programs.worker.worker import Worker
+from tarry.values.durations import Duration, duration_us
+from tarry.values.durations import moment_us as us_of
 from tarry.verbs.delayed.telling import QueueStats
-from tarry.words.durations import Duration, microseconds
-from tarry.words.durations import moment as us_of
 
 
 class TestClock(Clock):
@@ -60,7 +60,7 @@ class TestClock(Clock):
 
     def moments(self, duration: Duration) -> Iterator[Worker]:
         """Lets time pass, and stops for each worker that has something to do, at its moment."""
-        end = self.us + microseconds(duration, "duration")
+        end = self.us + duration_us(duration, "duration")
         while True:
             while busy := [worker for worker in self._workers if self._has_work(worker)]:
                 yield from busy

@@ -28,9 +28,9 @@ from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.sharing import Share
 from tarry.programs.worker.targets import Target, overdue
 from tarry.programs.worker.threads import Threads, in_blocking_hands
+from tarry.values.durations import Duration
 from tarry.verbs.jobs.shapes import HandedOut
 from tarry.verbs.jobs.taking import MOST
-from tarry.words.durations import Duration
 
 CLEAN_UP_S = 1.0
 """What a cancelled handler has to put its things in order, before its job is somebody else's."""

@@ -14,8 +14,8 @@ import logging
 import random
 import threading
 
+from tarry.core.patience import Patience
 from tarry.errors import TarryError, Unavailable
-from tarry.idea.patience import Patience
 
 logger = logging.getLogger("tarry.worker")
 PATIENCE = Patience(float("inf"))
@@ -88,7 +88,7 @@ class Part:
     async def hold_on(self, fault: TarryError) -> None:
         """A pause before the next try."""
         self.tell(fault)
-        await asyncio.sleep(PATIENCE.pause(self._tries, 0, random.random()) or 0)
+        await asyncio.sleep(PATIENCE.delay_before(self._tries, 0, random.random()) or 0)
 
     def rested(self) -> None:
         """It has nothing to ask."""

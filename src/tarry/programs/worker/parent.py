@@ -25,9 +25,9 @@ from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.serving import CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WORKED, WRONG
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
+from tarry.values import names
+from tarry.values.durations import SECOND, duration_us
 from tarry.verbs import workers
-from tarry.words import names
-from tarry.words.durations import SECOND, microseconds
 
 logger = logging.getLogger("tarry.worker")
 FIRST_PAUSE_S, LONGEST_PAUSE_S, SETTLED_S = 0.1, 30.0, 10.0
@@ -44,7 +44,7 @@ class Child:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}.{number}:{names.word(os.urandom).decode()}"
+        self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}.{number}:{names.random_word(os.urandom).decode()}"
         self.began = self.beat = time.monotonic()
         self.mute = False
         self.worked = False
@@ -93,7 +93,7 @@ class Parent:
         self._client = worker.blocking
         self._topics = [route.topic for route in worker.routes()]
         ttrs = [worker.ttr if route.ttr is None else route.ttr for route in worker.routes()] or [worker.ttr]
-        self._ttr_s = min(microseconds(ttr) / SECOND for ttr in ttrs)
+        self._ttr_s = min(duration_us(ttr) / SECOND for ttr in ttrs)
         self._grace_s = worker.grace_s
         self._command = command
         self._processes = processes

@@ -24,12 +24,12 @@ from tarry.programs.worker.targets import Middleware, Target, chained, of_callee
 from tarry.programs.worker.tasks import Rules, Task
 from tarry.programs.worker.timetable import Planned, Timetable
 from tarry.programs.worker.verdicts import Policy
+from tarry.values import names
+from tarry.values.durations import Duration
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.desk import keys_of
 from tarry.verbs.jobs.taking import ttr_of
 from tarry.verbs.redisson.codecs import codec_for
-from tarry.words import names
-from tarry.words.durations import Duration
 
 if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker
@@ -98,7 +98,7 @@ class Registry(Timetable):
         ``cancel_when_lost`` cancels an async handler whose job somebody else has by now. A job later than ``max_lateness``
         is given to ``on_stale``, and finished when that returns; without one it is dead as ``stale``. Raises ``BadInput``.
         """
-        names.name(topic, "topic")
+        names.check_name(topic, "topic")
         if any(route.topic == topic for route in self._root().routes()):
             raise BadInput(f"topic: {topic!r} has a handler already.")
         slots = None if concurrency is None else slots_of(concurrency)
@@ -150,7 +150,7 @@ class Registry(Timetable):
         Its name (the function's, or ``name``) and its arguments travel as JSON in the jobs of ``topic``; arguments are
         validated against the annotations when the job comes. ``concurrency`` is the topic's: the largest given.
         """
-        names.name(topic, "topic")
+        names.check_name(topic, "topic")
         slots = slots_of(concurrency)
         rules = Rules.of(timeout, retry, max_attempts, cancel_when_lost)
 

@@ -28,8 +28,8 @@ from tarry.errors import StaleReceipt, TarryError
 from tarry.programs.worker.lane import Lane
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.presence import Presence
+from tarry.values.durations import SECOND
 from tarry.verbs.jobs.shapes import HandedOut
-from tarry.words.durations import SECOND
 
 logger = logging.getLogger("tarry.worker")
 LOOKS, RENEW_AT = 6, 3
@@ -192,9 +192,9 @@ class Renewal:
 
 
 def _seconds(lane: Lane) -> float:
-    from tarry.words.durations import microseconds
+    from tarry.values.durations import duration_us
 
-    return microseconds(lane.ttr, "ttr") / SECOND
+    return duration_us(lane.ttr, "ttr") / SECOND
 
 
 def _stack_of(thread: int) -> list[str]:

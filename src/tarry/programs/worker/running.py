@@ -26,7 +26,7 @@ from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.sharing import Share
 from tarry.programs.worker.taking import QueueLane, QueueRoute
 from tarry.programs.worker.timetable import TRY_AGAIN_S, Declaring
-from tarry.words import names
+from tarry.values import names
 
 if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker
@@ -125,4 +125,4 @@ class Run:
 
 
 def _fresh_holder() -> bytes:
-    return f"{socket.gethostname()[:LONGEST_HOST]}:{os.getpid()}:".encode() + names.word(os.urandom)
+    return f"{socket.gethostname()[:LONGEST_HOST]}:{os.getpid()}:".encode() + names.random_word(os.urandom)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from tarry import __version__
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
-from tarry.words.durations import SECOND, as_text, microseconds
+from tarry.values.durations import SECOND, as_text, duration_us
 
 CLEAN, FAILED, WRONG, NO_SERVER = range(4)
 HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
@@ -113,7 +113,7 @@ def banner(worker: Worker, processes: int) -> str:
         said.append(f"  queue    {taker.queue:<{width}}  {taker.slots} at a time  {taker.callee.name}{kind}")
     if worker.slots:
         said.append(f"  in all   {worker.slots} at a time")
-    ttr = as_text(microseconds(worker.ttr))
+    ttr = as_text(duration_us(worker.ttr))
     said.append(
         f"  ttr {ttr}, grace {as_text(round(worker.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, twice at once"
     )

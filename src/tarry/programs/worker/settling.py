@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.sync.topic import Topic
+from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
-from tarry.idea.calls import Call, Flow
 from tarry.programs.worker import lines
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
@@ -144,7 +144,7 @@ class Settler:
         if self.failed_here(job, target, fault):
             raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def _call(self, job: Job, verdict: Verdict) -> Call[bool] | Flow[bool]:
+    def _call(self, job: Job, verdict: Verdict) -> ScriptCall[bool] | Flow[bool]:
         when = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         said = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
         return self.topic.verbs.fail(job, when, said, verdict.counts)

@@ -28,10 +28,10 @@ from tarry.errors import BadInput, BodyError
 from tarry.programs.worker import calling
 from tarry.programs.worker.targets import Target, in_time, remember, remembered
 from tarry.programs.worker.verdicts import USUAL, Policy, checked
+from tarry.values import names
+from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
 from tarry.verbs.jobs.options import TOPICS_OWN, options
 from tarry.verbs.jobs.shapes import Added, HandedOut, IfExists, NewJob
-from tarry.words import names
-from tarry.words.durations import MILLISECOND, SECOND, Duration, as_timedelta, microseconds
 
 if TYPE_CHECKING:
     from tarry.programs.worker.registry import Registry
@@ -70,10 +70,10 @@ class Rules:
         """Checked. Raises ``BadInput``."""
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
             raise BadInput(f"max_attempts: {max_attempts!r}; it is a whole number, at least 1.")
-        seconds = None if timeout is None else microseconds(timeout, "timeout", least=MILLISECOND) / SECOND
+        seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
         if on_stale is not None and (max_lateness is None or not callable(on_stale)):
             raise BadInput("on_stale: a function that takes the job, beside max_lateness=.")
-        latest = None if max_lateness is None else as_timedelta(microseconds(max_lateness, "max_lateness"))
+        latest = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
         return Rules(seconds, checked(retry), max_attempts, cancel, latest, on_stale)
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
@@ -91,7 +91,7 @@ class Task(Generic[P, R]):
         self, registry: Registry, function: Callable[P, R], topic: str, name: str | None, rules: Rules, slots: int
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
-        names.name(self.name, "task")
+        names.check_name(self.name, "task")
         self.topic_name = topic
         self.slots = slots
         self._registry = registry

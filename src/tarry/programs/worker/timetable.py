@@ -23,10 +23,10 @@ from tarry.clients.scheduling import declare, said
 from tarry.errors import BadInput, TarryError
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import Task
+from tarry.values.durations import Duration
 from tarry.verbs.jobs.options import TOPICS_OWN, Options, options
 from tarry.verbs.schedules import keeping, rhythms
 from tarry.verbs.schedules.plans import Missed, missed_of, new_id_of
-from tarry.words.durations import Duration
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,14 +10,14 @@ from typing import Any
 
 from tarry.clients.aio.client import AsyncClient
 from tarry.clients.sync.client import Client
-from tarry.words import names
+from tarry.values import names
 
 
 class Clients:
     """One awaited and one blocking client of the same server and namespace; what was not given is made when it is needed."""
 
     def __init__(self, server: str | Client | AsyncClient | None, namespace: str) -> None:
-        names.namespace(namespace)
+        names.check_namespace(namespace)
         self.given = server
         self._namespace = namespace
         self._awaited = server if isinstance(server, AsyncClient) else None

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tarry.errors import BadInput
+from tarry.values.durations import Duration, duration_us
 from tarry.verbs.jobs.face import in_a_line
 from tarry.verbs.jobs.shapes import HandedOut
-from tarry.words.durations import Duration, microseconds
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
 """Of a traceback: the innermost frames, and the last bytes of its text; characters of the line before it. The script keeps
@@ -31,7 +31,7 @@ class Retry(Exception):
 
     def __init__(self, reason: str = "", *, after: Duration | None = None) -> None:
         super().__init__(reason)
-        self.after_us = None if after is None else microseconds(after, "after")
+        self.after_us = None if after is None else duration_us(after, "after")
 
 
 class Snooze(Exception):
@@ -39,7 +39,7 @@ class Snooze(Exception):
 
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
-        self.delay_us = microseconds(delay)
+        self.delay_us = duration_us(delay)
 
 
 class Bury(Exception):
@@ -68,16 +68,16 @@ class BackOff:
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
-        microseconds(self.first, "first")
-        microseconds(self.longest, "longest")
+        duration_us(self.first, "first")
+        duration_us(self.longest, "longest")
         if not 1 <= self.factor <= 1000 or not 0 <= self.jitter <= 1:
             raise BadInput("BackOff: factor lies between 1 and 1000, jitter between 0 and 1.")
 
-    def after(self, attempt: int, luck: float) -> int:
-        """Microseconds to wait after a failed attempt (the first is 1). ``luck`` is a number from 0 to 1."""
-        longest = microseconds(self.longest)
-        base = min(microseconds(self.first) * self.factor ** min(max(attempt, 1) - 1, 100), longest)
-        return min(round(base * (1 - self.jitter + 2 * self.jitter * luck)), longest)
+    def after(self, attempt: int, fraction: float) -> int:
+        """Microseconds to wait after a failed attempt (the first is 1). ``fraction`` is a number from 0 to 1."""
+        longest = duration_us(self.longest)
+        base = min(duration_us(self.first) * self.factor ** min(max(attempt, 1) - 1, 100), longest)
+        return min(round(base * (1 - self.jitter + 2 * self.jitter * fraction)), longest)
 
 
 Delay = BackOff | Duration | None
@@ -104,14 +104,14 @@ def checked(policy: Policy | None) -> Policy:
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
                 raise BadInput(f"retry: {kind!r} is no type of exception.")
             if delay is not None and not isinstance(delay, BackOff):
-                microseconds(delay, "retry")
+                duration_us(delay, "retry")
     elif not isinstance(policy, BackOff) and not callable(policy):
         raise BadInput(f"retry: {policy!r}; give a BackOff, a map from exceptions to delays, or a function.")
     return policy
 
 
 def judge(
-    policy: Policy, job: HandedOut[Any], fault: BaseException, luck: float, max_attempts: int | None = None
+    policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: float, max_attempts: int | None = None
 ) -> Verdict:
     """What becomes of the job. A policy that fails itself is the usual one, and its own error is told with the job's."""
     if isinstance(fault, Bury):
@@ -121,17 +121,17 @@ def judge(
     if max_attempts is not None and job.attempt >= max_attempts:
         return Verdict(None, True, "attempts exhausted", f"{_line(fault)}\n{_traceback(fault)}")
     if isinstance(fault, Retry):
-        after = fault.after_us if fault.after_us is not None else _usual(policy, job, luck)
+        after = fault.after_us if fault.after_us is not None else _usual(policy, job, fraction)
         return Verdict(after, True, _line(fault), _traceback(fault.__cause__))
     try:
-        delay = _delay(policy, job, fault, luck)
+        delay = _delay(policy, job, fault, fraction)
     except Exception as broken:  # noqa: BLE001  # a user's function; its fault must not cost the job
         broken.__context__ = fault
-        return Verdict(USUAL.after(job.attempt, luck), True, _line(fault), _traceback(broken))
+        return Verdict(USUAL.after(job.attempt, fraction), True, _line(fault), _traceback(broken))
     return Verdict(delay, True, _line(fault), _traceback(fault))
 
 
-def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, luck: float) -> int | None:
+def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: float) -> int | None:
     given: Delay
     if isinstance(policy, BackOff):
         given = policy
@@ -140,12 +140,12 @@ def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, luck: floa
     else:
         given = policy(job, fault) if isinstance(fault, Exception) else USUAL
     if isinstance(given, BackOff):
-        return given.after(job.attempt, luck)
-    return None if given is None else microseconds(given, "retry")
+        return given.after(job.attempt, fraction)
+    return None if given is None else duration_us(given, "retry")
 
 
-def _usual(policy: Policy, job: HandedOut[Any], luck: float) -> int:
-    return (policy if isinstance(policy, BackOff) else USUAL).after(job.attempt, luck)
+def _usual(policy: Policy, job: HandedOut[Any], fraction: float) -> int:
+    return (policy if isinstance(policy, BackOff) else USUAL).after(job.attempt, fraction)
 
 
 def _line(fault: BaseException) -> str:

@@ -21,8 +21,8 @@ from tarry.programs.worker.running import Run
 from tarry.programs.worker.signals import listen
 from tarry.programs.worker.taking import QueueRoute
 from tarry.programs.worker.targets import Middleware
+from tarry.values.durations import MILLISECOND, SECOND, Duration, duration_us
 from tarry.verbs.jobs.taking import ttr_of
-from tarry.words.durations import MILLISECOND, SECOND, Duration, microseconds
 
 logger = logging.getLogger("tarry.worker")
 TTR: Duration = 15
@@ -56,8 +56,8 @@ class Worker(Registry):
         self.slots = None if concurrency is None else slots_of(concurrency)
         ttr_of(ttr)
         self.ttr = ttr
-        self.grace_s = microseconds(grace, "grace") / SECOND
-        self.blocked_s = microseconds(blocked, "blocked", least=10 * MILLISECOND) / SECOND
+        self.grace_s = duration_us(grace, "grace") / SECOND
+        self.blocked_s = duration_us(blocked, "blocked", minimum=10 * MILLISECOND) / SECOND
         self._only: frozenset[str] | None = None
         self.moving: tuple[str, ...] = ()
         self._stopping = asyncio.Event()

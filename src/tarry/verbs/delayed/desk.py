@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput
+from tarry.values.keys import QueueKeys, queue_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.redisson import names
 from tarry.verbs.redisson.elements import Format
 from tarry.verbs.redisson.missed import found_or_told
 from tarry.verbs.redisson.values import Opaque
-from tarry.words.keys import QueueKeys, queue_keys
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from tarry.idea.calls import Call, Command, Flow
+from tarry.core.requests import Command, Flow, ScriptCall
+from tarry.values.durations import Duration
 from tarry.verbs.delayed import finding, moving, offering, taking, telling
 from tarry.verbs.delayed.desk import QueueDesk
-from tarry.words.durations import Duration
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ class DelayedVerbs(Generic[T]):
         self.desk = desk
         self.keys = desk.keys
 
-    def offer(self, value: T, delay: Duration) -> Call[datetime]:
+    def offer(self, value: T, delay: Duration) -> ScriptCall[datetime]:
         return offering.offer(self.desk, value, delay)
 
     def offer_many(self, values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
@@ -30,7 +30,7 @@ class DelayedVerbs(Generic[T]):
     def poll(self, n: int) -> Flow[list[T]]:
         return taking.poll(self.desk, n)
 
-    def pass_on(self, target: str) -> Call[T | None]:
+    def pass_on(self, target: str) -> ScriptCall[T | None]:
         return finding.pass_on(self.desk, target)
 
     def remove(self, value: T) -> Flow[bool]:
@@ -66,7 +66,7 @@ class DelayedVerbs(Generic[T]):
     def poison(self) -> Command[list[moving.SetAside]]:
         return moving.poison(self.keys)
 
-    def stats(self) -> Call[telling.QueueStats]:
+    def stats(self) -> ScriptCall[telling.QueueStats]:
         return telling.stats(self.desk)
 
 
@@ -102,8 +102,8 @@ class BlockingVerbs(Generic[T]):
     def poison(self) -> Command[list[moving.SetAside]]:
         return moving.poison(self.keys)
 
-    def stats(self) -> Call[telling.QueueStats]:
+    def stats(self) -> ScriptCall[telling.QueueStats]:
         return telling.stats(self.desk)
 
-    def aside(self, unread: Iterable[tuple[bytes, str]]) -> Call[Any]:
+    def aside(self, unread: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
         return moving.aside(self.keys, unread)

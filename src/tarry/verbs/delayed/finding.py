@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Command, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.keys import QUEUE_PARTS, QueueKeys
 from tarry.verbs.delayed.desk import QueueDesk, Taken
 from tarry.verbs.redisson.elements import Element, unpack
-from tarry.words.keys import QUEUE_PARTS, QueueKeys
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ DROPPED = 500
 # ── by place ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def poll(desk: QueueDesk[T], n: int) -> Call[Taken]:
+def poll(desk: QueueDesk[T], n: int) -> ScriptCall[Taken]:
     """Up to ``n`` from the head of the order of offers; an answer that nobody wants any more is put back."""
     raw: list[tuple[bytes, bytes]] = []
 
@@ -46,13 +46,13 @@ def poll(desk: QueueDesk[T], n: int) -> Call[Taken]:
         raw[:] = zip(reply[::2], reply[1::2], strict=True)
         return desk.taken(_payload(element) for element, _ in raw)
 
-    def undo(taken: Taken) -> Call[Any] | None:
+    def undo(taken: Taken) -> ScriptCall[Any] | None:
         if not taken.values and not taken.unread:
             return None
         items = [word for pair in reversed(raw) for word in pair]
-        return Call(PUT_BACK, desk.keys, (), list, items=items, alone=True)
+        return ScriptCall(PUT_BACK, desk.keys, (), list, items=items, never_merged=True)
 
-    return Call(POLL, desk.keys, (b"%d" % want_of(n),), decode, undo=undo)
+    return ScriptCall(POLL, desk.keys, (b"%d" % want_of(n),), decode, undo=undo)
 
 
 def want_of(n: int) -> int:
@@ -61,10 +61,10 @@ def want_of(n: int) -> int:
     return n
 
 
-def pass_on(desk: QueueDesk[T], target: str) -> Call[T | None]:
+def pass_on(desk: QueueDesk[T], target: str) -> ScriptCall[T | None]:
     """The last offered goes to the head of another queue's list."""
     keys = (*desk.keys, desk.keys_of(target).ready)
-    return Call(PASS_ON, keys, (), lambda reply: None if reply is None else desk.seen(reply))
+    return ScriptCall(PASS_ON, keys, (), lambda reply: None if reply is None else desk.seen(reply))
 
 
 def clear(keys: QueueKeys) -> Command[bool]:
@@ -82,7 +82,7 @@ def _find(keys: QueueKeys, payloads: Iterable[bytes], *, inverse: bool = False) 
     while True:
         start, before = max(seen - OVERLAP, 0), length
         args = (b"%d" % start, b"%d" % PAGE, b"1" if inverse else b"0")
-        length, *page = yield from ask(Call(FIND, keys, args, list, items=wanted, alone=True))
+        length, *page = yield from ask(ScriptCall(FIND, keys, args, list, items=wanted, never_merged=True))
         found.update(dict.fromkeys(reversed(page)))
         gone = before - length  # if more than the overlap, then perhaps from behind this page: look there again
         seen = start + PAGE if gone <= OVERLAP else max(seen - gone, 0)
@@ -95,7 +95,7 @@ def _drop(keys: QueueKeys, elements: Sequence[bytes]) -> Flow[int]:
     gone = at = 0
     while at < len(elements):
         some = elements[at : at + DROPPED]
-        answers = yield from ask(Call(DROP, keys, (), list, items=some, alone=True))
+        answers = yield from ask(ScriptCall(DROP, keys, (), list, items=some, never_merged=True))
         gone += sum(answers)
         at += len(answers)
     return gone
@@ -177,8 +177,8 @@ def read_all(desk: QueueDesk[T]) -> Flow[list[T]]:
     return values
 
 
-def _page(desk: QueueDesk[T], at: int, size: int) -> Call[list[bytes]]:
-    return Call(PAGES, desk.keys, (b"%d" % at, b"%d" % size), list, alone=True)
+def _page(desk: QueueDesk[T], at: int, size: int) -> ScriptCall[list[bytes]]:
+    return ScriptCall(PAGES, desk.keys, (b"%d" % at, b"%d" % size), list, never_merged=True)
 
 
 def _values(desk: QueueDesk[T], elements: Iterable[bytes]) -> list[T]:

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from typing import Any, Protocol, cast
 from zlib import crc32
 
-from tarry.idea.calls import Call, Flow, Request, ask
+from tarry.core.requests import Flow, Request, ScriptCall, ask
+from tarry.values.durations import MILLISECOND, SECOND
+from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.moving import MOVER, Moved, transfer
 from tarry.verbs.delayed.places import transfer_all
-from tarry.words.durations import MILLISECOND, SECOND
-from tarry.words.keys import QueueKeys
 
 FROZEN_S = 0.05
 """An answer that was read later than this came to a process that did not run."""
@@ -115,7 +115,7 @@ class Keeper:
         kept.round = False
         kept.failures = min(kept.failures + 1, 10)
 
-    def farewells(self) -> list[Call[Moved]]:
+    def farewells(self) -> list[ScriptCall[Moved]]:
         """Gives up all seats."""
         return [transfer(kept.keys, me=kept.me) for kept in self._kept.values() if kept.seat]
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import Any
 
-from tarry.idea.calls import Call, Command, Reply
-from tarry.idea.scripts import Script
+from tarry.core.requests import Command, Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.values.keys import QUEUE_PARTS, departed_key, leaving_key
 from tarry.verbs.delayed.desk import QueueDesk
 from tarry.verbs.redisson.elements import Element, unpack
 from tarry.verbs.redisson.values import Opaque, plain
-from tarry.words.keys import QUEUE_PARTS, departed_key, leaving_key
 
 CLAIM = Script(
     "delayed/claim", args=("limit", "word", "overtaken", "above"), keys=(*QUEUE_PARTS, "leaving", "departed")
@@ -46,7 +46,7 @@ class Leaving:
 
 def claim(
     desk: QueueDesk[Any], word: bytes, overtaken: tuple[bytes, int], limit: int = CLAIMED
-) -> Call[tuple[bytes, int, list[Leaving]]]:
+) -> ScriptCall[tuple[bytes, int, list[Leaving]]]:
     """A departure, the server's time, and those that leave now: what somebody left there, or the next."""
 
     def decode(reply: Reply) -> tuple[bytes, int, list[Leaving]]:
@@ -55,7 +55,7 @@ def claim(
 
     late, by = overtaken
     args = b"%d" % limit, word, late, b"%d" % by
-    return Call(CLAIM, (*desk.keys, leaving_key(desk.keys), departed_key(desk.keys)), args, decode)
+    return ScriptCall(CLAIM, (*desk.keys, leaving_key(desk.keys), departed_key(desk.keys)), args, decode)
 
 
 def let_go(desk: QueueDesk[Any], gone: Iterable[Leaving]) -> Command[int]:
@@ -63,11 +63,13 @@ def let_go(desk: QueueDesk[Any], gone: Iterable[Leaving]) -> Command[int]:
     return Command((b"ZREM", leaving_key(desk.keys), *[one.element for one in gone]), int)
 
 
-def look_at(desk: QueueDesk[Any], at: int, *, claimed: bool) -> Call[tuple[list[Leaving], int]]:
+def look_at(desk: QueueDesk[Any], at: int, *, claimed: bool) -> ScriptCall[tuple[list[Leaving], int]]:
     """A page of what would leave, or leaves; and how many elements it has."""
     key = leaving_key(desk.keys) if claimed else desk.keys.timeouts
     args = (b"%d" % at, b"%d" % CLAIMED)
-    return Call(LOOK, (*desk.keys, key), args, lambda reply: (leaving_of(desk, reply), len(reply) // 2), alone=True)
+    return ScriptCall(
+        LOOK, (*desk.keys, key), args, lambda reply: (leaving_of(desk, reply), len(reply) // 2), never_merged=True
+    )
 
 
 def leaving_of(desk: QueueDesk[Any], flat: list[bytes]) -> list[Leaving]:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tarry.idea.calls import Call, Command, Reply
-from tarry.idea.scripts import Script
+from tarry.core.requests import Command, Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.values.keys import QUEUE_PARTS, QueueKeys
 from tarry.verbs.delayed.desk import QueueDesk, Taken
 from tarry.verbs.delayed.finding import want_of
-from tarry.words.keys import QUEUE_PARTS, QueueKeys
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def transfer(
     ahead: int = 0,
     places: Sequence[bytes] = (),
     anchor: Anchor | None = None,
-) -> Call[Moved]:
+) -> ScriptCall[Moved]:
     """One transfer; ``want`` takes as many payloads for the caller, which go back to the head if nobody wants them.
 
     ``ahead`` asks for the next so many; ``places`` are theirs, as long as the ``anchor`` holds.
@@ -88,7 +88,7 @@ def transfer(
     def undo(moved: Moved) -> Any:
         return give_back(keys.ready, moved.payloads) if moved.payloads else None
 
-    return Call(TRANSFER, keys, args, _moved, items=places, alone=True, undo=undo if want else None)
+    return ScriptCall(TRANSFER, keys, args, _moved, items=places, never_merged=True, undo=undo if want else None)
 
 
 def give_back(ready: bytes, payloads: Sequence[bytes]) -> Command[int]:
@@ -96,10 +96,10 @@ def give_back(ready: bytes, payloads: Sequence[bytes]) -> Command[int]:
     return Command((b"LPUSH", ready, *reversed(payloads)), int)
 
 
-def aside(keys: QueueKeys, unread: Iterable[tuple[bytes, str]]) -> Call[Any]:
+def aside(keys: QueueKeys, unread: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
     """Sets payloads aside, with the reasons."""
     items = [word for payload, reason in unread for word in (payload, reason.encode("utf-8", "replace"))]
-    return Call(ASIDE, keys, (), list, items=items, alone=True)
+    return ScriptCall(ASIDE, keys, (), list, items=items, never_merged=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def put(desk: QueueDesk[T], value: T) -> Command[int]:
     return Command((b"RPUSH", desk.keys.ready, desk.encode(value)), int)
 
 
-def poll_ready(desk: QueueDesk[T], n: int) -> Call[Taken]:
+def poll_ready(desk: QueueDesk[T], n: int) -> ScriptCall[Taken]:
     """Moves what is due, and takes up to ``n``."""
     call = transfer(desk.keys, want=want_of(n))
     answered: list[bytes] = []
@@ -141,7 +141,7 @@ def poll_ready(desk: QueueDesk[T], n: int) -> Call[Taken]:
     def undo(_: Taken) -> Any:
         return give_back(desk.keys.ready, answered) if answered else None
 
-    return Call(TRANSFER, call.keys, call.args, decode, undo=undo)
+    return ScriptCall(TRANSFER, call.keys, call.args, decode, undo=undo)
 
 
 def peek_ready(desk: QueueDesk[T]) -> Command[T | None]:

@@ -15,13 +15,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import Unavailable
-from tarry.idea.calls import Call, Command, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us
+from tarry.values.keys import QUEUE_PARTS, QueueKeys
 from tarry.verbs.delayed.desk import QueueDesk
 from tarry.verbs.redisson.elements import Format, format_of, pack
-from tarry.words.durations import MILLISECOND, Duration, as_datetime, microseconds
-from tarry.words.keys import QUEUE_PARTS, QueueKeys
 
 T = TypeVar("T")
 
@@ -31,15 +31,15 @@ MOST, MOST_BYTES = 1000, 1_000_000
 """One script takes no more: it must not hold the server up."""
 
 
-def offer(desk: QueueDesk[T], value: T, delay: Duration) -> Call[datetime]:
+def offer(desk: QueueDesk[T], value: T, delay: Duration) -> ScriptCall[datetime]:
     mark = desk.marks(MARK_BYTES)
-    item = _item(desk.encode(value), mark, mark, b"%d" % microseconds(delay))
-    return Call(OFFER, desk.keys, (_format(desk),), lambda reply: _moments(reply)[0], items=item)
+    item = _item(desk.encode(value), mark, mark, b"%d" % duration_us(delay))
+    return ScriptCall(OFFER, desk.keys, (_format(desk),), lambda reply: _moments(reply)[0], items=item)
 
 
 def offer_many(desk: QueueDesk[T], values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
     """Everything is checked before the first script goes; then one script for each 1,000 elements or 1 MB."""
-    when = b"%d" % microseconds(delay)
+    when = b"%d" % duration_us(delay)
     chunks: list[list[bytes]] = []
     size = 0
     payloads = [desk.encode(value) for value in values]
@@ -65,7 +65,9 @@ def _offer_chunks(desk: QueueDesk[T], chunks: list[list[bytes]]) -> Flow[list[da
     done: list[datetime] = []
     for items in chunks:
         try:
-            done += yield from ask(Call(OFFER, desk.keys, (_format(desk),), _moments, items=items, alone=True))
+            done += yield from ask(
+                ScriptCall(OFFER, desk.keys, (_format(desk),), _moments, items=items, never_merged=True)
+            )
         except Unavailable as fault:
             fault.done += len(done)
             raise

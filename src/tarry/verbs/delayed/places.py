@@ -19,9 +19,9 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from tarry.idea.calls import Command, Flow, ask
+from tarry.core.requests import Command, Flow, ask
+from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.moving import MOST, NOBODY, Anchor, Moved, transfer
-from tarry.words.keys import QueueKeys
 
 WORTH = 200
 """With fewer left, searching costs less than reading the list."""

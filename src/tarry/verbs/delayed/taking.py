@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from tarry.idea.calls import Call, Flow, ask
+from tarry.core.requests import Flow, ScriptCall, ask
 from tarry.verbs.delayed import finding, moving
 from tarry.verbs.delayed.desk import QueueDesk, Taken
 
@@ -21,7 +21,7 @@ def poll_ready(desk: QueueDesk[T], n: int) -> Flow[list[T]]:
     return _some(desk, moving.poll_ready(desk, n))
 
 
-def _some(desk: QueueDesk[T], take: Call[Taken]) -> Flow[list[T]]:
+def _some(desk: QueueDesk[T], take: ScriptCall[Taken]) -> Flow[list[T]]:
     while True:
         taken = yield from ask(take)
         yield from _set_aside(desk, taken)

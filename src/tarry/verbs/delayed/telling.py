@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tarry.idea.calls import Call, Reply
-from tarry.idea.scripts import Script
+from tarry.core.requests import Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.values.durations import MILLISECOND, as_datetime
+from tarry.values.keys import QUEUE_PARTS, leaving_key
 from tarry.verbs.delayed.desk import QueueDesk
-from tarry.words.durations import MILLISECOND, as_datetime
-from tarry.words.keys import QUEUE_PARTS, leaving_key
 
-STATS = Script("delayed/stats", keys=(*QUEUE_PARTS, "leaving"), looks=True)
+STATS = Script("delayed/stats", keys=(*QUEUE_PARTS, "leaving"), read_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ GAUGES: dict[str, tuple[str, Callable[[QueueStats], float]]] = {
 """The metrics of a shared queue: name, help, value. Each has the label ``queue``."""
 
 
-def stats(desk: QueueDesk[Any]) -> Call[QueueStats]:
+def stats(desk: QueueDesk[Any]) -> ScriptCall[QueueStats]:
     def decode(reply: Reply) -> QueueStats:
         now, waiting, overdue, ready, poison, leaving, movers, head, format = reply
         known = None if format is None else format.decode("ascii", "replace").split(" ")[0]
         due = None if head is None else as_datetime(round(float(head)) * MILLISECOND)
         return QueueStats(desk.name, as_datetime(now), waiting, overdue, ready, poison, leaving, movers, due, known)
 
-    return Call(STATS, (*desk.keys, leaving_key(desk.keys)), (), decode)
+    return ScriptCall(STATS, (*desk.keys, leaving_key(desk.keys)), (), decode)

@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
 from tarry.errors import BadInput, BodyError, FallenBehind
+from tarry.values import names
+from tarry.values.durations import MILLISECOND, Duration, as_datetime, as_text, as_timedelta, duration_us
+from tarry.values.keys import ARTICLE_PREFIX, GuardedKeys, article_keys, guarded_keys
 from tarry.verbs.codecs import JSON, Bodies
 from tarry.verbs.redisson.names import fits_cluster, prefix_name
-from tarry.words import names
-from tarry.words.durations import MILLISECOND, Duration, as_datetime, as_text, as_timedelta, microseconds
-from tarry.words.keys import ARTICLE, GuardedKeys, article_keys, guarded_keys
 
 T = TypeVar("T")
 MARK_BYTES = 8
@@ -101,7 +101,7 @@ class GuardedDesk(Generic[T]):
         raw, flag = self.bodies.encode(value)
         if self.article and flag != JSON:
             raise BadInput("push: the article's layout holds JSON, not bytes.")
-        return raw, flag, microseconds(delay)
+        return raw, flag, duration_us(delay)
 
     def _member(self, raw: bytes, flag: int) -> bytes:
         return raw if self.article else self.random(MARK_BYTES) + bytes([flag]) + raw
@@ -142,8 +142,8 @@ def keys_of(namespace: str, name: str, layout: str, *, cluster: bool) -> Guarded
         raise BadInput(f"layout: {layout!r}; it is one of {', '.join(LAYOUTS)}.")
     if layout == "tarry":
         return guarded_keys(namespace, name)
-    names.name(name, "queue")
-    items = ARTICLE + name
+    names.check_name(name, "queue")
+    items = ARTICLE_PREFIX + name
     if cluster and not fits_cluster(items):
         raise BadInput(f"queue: the keys of {items!r} lie in several slots of the Cluster; rename it.")
     return article_keys(items, prefix_name("tarry", items))

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarry.core.requests import Reply, Transaction
 from tarry.errors import LockLost
-from tarry.idea.calls import Reply, Transaction
+from tarry.values.durations import SECOND, as_datetime, as_timedelta
 from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Polled
-from tarry.words.durations import SECOND, as_datetime, as_timedelta
 
 KEPT_S = b"60"
 NONCE_BYTES = 8

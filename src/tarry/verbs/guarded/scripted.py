@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import Unavailable
-from tarry.idea.calls import FIRST_TIME, Call, Command, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.keys import GUARDED_PARTS
 from tarry.verbs.guarded.desk import GuardedDesk, Polled, chunks
-from tarry.words.keys import GUARDED_PARTS
 
 PUSH = Script("guarded/push", args=("unit", "again"), item=("member", "delay"), keys=GUARDED_PARTS)
 POLL = Script("guarded/poll", args=("unit", "want", "bound", "who", "nonce", "again"), keys=GUARDED_PARTS)
@@ -22,7 +22,7 @@ def push(desk: GuardedDesk[Any], members: list[tuple[bytes, int]]) -> Flow[list[
         items = [word for member, delay in chunk for word in (member, b"%d" % delay)]
         try:
             done += yield from ask(
-                Call(PUSH, desk.keys, (b"%d" % desk.unit, FIRST_TIME), list, items=items, alone=True)
+                ScriptCall(PUSH, desk.keys, (b"%d" % desk.unit, FIRST_TIME), list, items=items, never_merged=True)
             )
         except Unavailable as fault:
             fault.done += len(done)
@@ -30,7 +30,7 @@ def push(desk: GuardedDesk[Any], members: list[tuple[bytes, int]]) -> Flow[list[
     return done
 
 
-def poll(desk: GuardedDesk[Any], want: int, who: bytes) -> Call[Polled]:
+def poll(desk: GuardedDesk[Any], want: int, who: bytes) -> ScriptCall[Polled]:
     bound = b"" if desk.bound_us is None else b"%d" % desk.bound_us
     args = (b"%d" % desk.unit, b"%d" % want, bound, who, desk.random(NONCE_BYTES), FIRST_TIME)
 
@@ -39,7 +39,7 @@ def poll(desk: GuardedDesk[Any], want: int, who: bytes) -> Call[Polled]:
         desk.refuse_lateness(late)
         return _polled(desk, now, next_due, flat)
 
-    return Call(POLL, desk.keys, args, decode, undo=lambda polled: give_back(desk, polled))
+    return ScriptCall(POLL, desk.keys, args, decode, undo=lambda polled: give_back(desk, polled))
 
 
 def give_back(desk: GuardedDesk[Any], polled: Polled) -> Any:

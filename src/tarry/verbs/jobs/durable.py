@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from tarry.core.flows import intercept
+from tarry.core.requests import CannotConfirm, Confirmation, Flow, Reply, Request, ScriptCall
 from tarry.errors import BadInput, Unconfirmed
-from tarry.idea.calls import Call, Confirmation, Flow, Reply, Request, Unconfirmable
-from tarry.idea.together import told
 from tarry.verbs.jobs.putting import ADD
 
 T = TypeVar("T")
@@ -31,18 +31,18 @@ ON_DISK = (
 ON_REPLICAS = 'durability="replicated" needs `+wait` for the user of the URL'
 
 
-def confirmed(operation: Call[T] | Flow[T], durability: Durability) -> Call[T] | Flow[T]:
+def confirmed(operation: ScriptCall[T] | Flow[T], durability: Durability) -> ScriptCall[T] | Flow[T]:
     """The same, answered when what it wrote is where it should be."""
     if durability is None:
         return operation
-    if isinstance(operation, Call):
-        operation.then = confirmation(durability)
+    if isinstance(operation, ScriptCall):
+        operation.confirmation = confirmation(durability)
         return operation
     then, added = confirmation(durability), False
 
     def tell(request: Request) -> Request:
-        if isinstance(request, Call) and request.script is ADD:  # not the question how many partitions there are
-            request.then = then
+        if isinstance(request, ScriptCall) and request.script is ADD:  # not the question how many partitions there are
+            request.confirmation = then
         return request
 
     def hear(asked: Sequence[Request], answers: Sequence[Any]) -> list[Any]:
@@ -51,11 +51,11 @@ def confirmed(operation: Call[T] | Flow[T], durability: Durability) -> Call[T] |
         mine = [answer for one, answer in zip(asked, answers, strict=True) if getattr(one, "then", None) is then]
         added = added or any(isinstance(one, Unconfirmed) or not isinstance(one, Exception) for one in mine)
         return [
-            Unconfirmed(f"Added in part: {one.why}") if added and isinstance(one, Unconfirmable) else one
+            Unconfirmed(f"Added in part: {one.why}") if added and isinstance(one, CannotConfirm) else one
             for one in answers
         ]
 
-    return told(operation, tell, hear)
+    return intercept(operation, tell, hear)
 
 
 @lru_cache(typed=True)

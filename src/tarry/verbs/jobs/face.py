@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
+from tarry.core.requests import Flow, ScriptCall, ask
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, ask
+from tarry.values.durations import Duration, duration_us
+from tarry.values.rates import RateLike
 from tarry.verbs.jobs import holding, looking, minding, options, ruling, settling, taking
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.shapes import Holding, JobInfo, Page, State
 from tarry.verbs.jobs.topic import TopicDesk
-from tarry.words.durations import Duration, microseconds
-from tarry.words.rates import RateLike
 
 T = TypeVar("T")
 TOPICS_OWN = options.TOPICS_OWN
@@ -21,17 +21,17 @@ AS_IT_IS = ruling.AS_IT_IS
 
 
 class TopicVerbs(Generic[T]):
-    """One place's verbs. ``luck`` gives numbers from 0 to 1, for the jitter of back-off; ``share`` says which place of how
+    """One place's verbs. ``jitter`` gives numbers from 0 to 1, for the jitter of back-off; ``share`` says which place of how
     many it is."""
 
     def __init__(
-        self, desk: TopicDesk[T], holder: bytes, luck: Callable[[], float], share: ruling.Share = ruling.WHOLE
+        self, desk: TopicDesk[T], holder: bytes, jitter: Callable[[], float], share: ruling.Share = ruling.WHOLE
     ) -> None:
         self.desk = desk
         self.share = share
         self.keys = desk.keys
         self.holder = holder
-        self.luck = luck
+        self.luck = jitter
 
     def pop(self, n: int, ttr: Duration | None) -> Flow[taking.Taken]:
         return taking.pop_now(self.keys, taking.want_of(n), ttr=taking.ttr_of(ttr), holder=self.holder)
@@ -45,7 +45,7 @@ class TopicVerbs(Generic[T]):
     def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
         """Without a delay: back-off by the job's attempt, or at once when the attempt does not count."""
         if delay is not None:
-            whens = [b"%d" % microseconds(delay)] * len(jobs)
+            whens = [b"%d" % duration_us(delay)] * len(jobs)
         elif not count:
             whens = [b"0"] * len(jobs)
         else:
@@ -56,7 +56,7 @@ class TopicVerbs(Generic[T]):
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
         return settled([settling.bury(self.keys, part, reason, error) for part in _parts(jobs)])
 
-    def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> Call[bool]:
+    def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> ScriptCall[bool]:
         return settling.fail(self.keys, job, when, fault, count=count)
 
     def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Flow[int]:
@@ -65,22 +65,24 @@ class TopicVerbs(Generic[T]):
     def touch_holder(self, holder: str, ttr: Duration) -> Flow[int]:
         return holding.touch_holder(self.keys, holder, ttr)
 
-    def kick(self, ids: Sequence[str]) -> Call[list[State | None]]:
+    def kick(self, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
         refuse_one(ids, "ids")
         return minding.kick(self.keys, ids)
 
-    def delete(self, ids: Sequence[str]) -> Call[list[State | None]]:
+    def delete(self, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
         refuse_one(ids, "ids")
         return minding.delete(self.keys, ids)
 
-    def delete_exactly(self, id: str, nonce: bytes) -> Call[State | None]:
+    def delete_exactly(self, id: str, nonce: bytes) -> ScriptCall[State | None]:
         return minding.delete_exactly(self.keys, id, nonce)
 
-    def reschedule(self, ids: Sequence[str], delay: Duration | None, at: datetime | None) -> Call[list[State | None]]:
+    def reschedule(
+        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
+    ) -> ScriptCall[list[State | None]]:
         refuse_one(ids, "ids")
         return minding.reschedule(self.keys, ids, delay, at)
 
-    def get(self, ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:
+    def get(self, ids: Sequence[str]) -> ScriptCall[list[JobInfo[T] | None]]:
         refuse_one(ids, "ids")
         return looking.get(self.desk, ids)
 
@@ -96,16 +98,18 @@ class TopicVerbs(Generic[T]):
             [self.desk], state, due_after=due_after, due_before=due_before, limit=limit, cursor=cursor
         )
 
-    def stats(self) -> Call[Stats]:
+    def stats(self) -> ScriptCall[Stats]:
         return looking.stats(self.desk)
 
-    def histogram(self, start: Duration | datetime, span: Duration, buckets: int, past: Duration) -> Call[Histogram]:
+    def histogram(
+        self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
+    ) -> ScriptCall[Histogram]:
         return looking.histogram(self.desk, start=start, span=span, buckets=buckets, past=past)
 
-    def pause(self, for_: Duration | None) -> Call[datetime | None]:
+    def pause(self, for_: Duration | None) -> ScriptCall[datetime | None]:
         return ruling.pause(self.keys, for_)
 
-    def resume(self) -> Call[None]:
+    def resume(self) -> ScriptCall[None]:
         return ruling.resume(self.keys)
 
     def configure(
@@ -117,7 +121,7 @@ class TopicVerbs(Generic[T]):
         burst: int | None = AS_IT_IS,
         concurrency: int | None = AS_IT_IS,
         max_lateness: Duration | None = AS_IT_IS,
-    ) -> Call[Defaults]:
+    ) -> ScriptCall[Defaults]:
         return ruling.configure(self.keys, ttr, max_attempts, keep, rate, burst, concurrency, max_lateness, self.share)
 
     def purge(self, state: State | None) -> Flow[int]:
@@ -133,7 +137,7 @@ class TopicVerbs(Generic[T]):
         return self.keys, taking.ttr_of(ttr), self.holder
 
 
-def settled(calls: Sequence[Call[list[settling.Outcome]]]) -> Flow[None]:
+def settled(calls: Sequence[ScriptCall[list[settling.Outcome]]]) -> Flow[None]:
     """All that hold are settled, in steps; then the first that does not is told."""
     outcomes: list[settling.Outcome] = []
     for call in calls:

@@ -6,12 +6,12 @@ they are for whoever started the process, and knows.
 
 from __future__ import annotations
 
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, Reply, ask
-from tarry.idea.scripts import Script
-from tarry.words import names
-from tarry.words.durations import MILLISECOND, Duration, microseconds
-from tarry.words.keys import TopicKeys
+from tarry.values import names
+from tarry.values.durations import MILLISECOND, Duration, duration_us
+from tarry.values.keys import TopicKeys
 
 RELEASE_HOLDER = Script("topic/release_holder", args=("holder", "counted", "most", "cursor", "limit"))
 TOUCH_HOLDER = Script("topic/touch_holder", args=("holder", "ttr", "cursor", "limit"))
@@ -30,7 +30,7 @@ def release_holder(keys: TopicKeys, holder: str, *, count: bool = False, limit: 
 
 def touch_holder(keys: TopicKeys, holder: str, ttr: Duration) -> Flow[int]:
     """All that the holder has lasts ``ttr`` from now at least. Answers how many were renewed."""
-    args = (holder_of(holder), b"%d" % microseconds(ttr, "ttr", least=MILLISECOND))
+    args = (holder_of(holder), b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND))
     return (yield from _walk(TOUCH_HOLDER, keys, args, None))
 
 
@@ -38,7 +38,7 @@ def _walk(script: Script, keys: TopicKeys, args: tuple[bytes, ...], limit: int |
     cursor, found = _FIRST, 0
     while True:
         most = (b"" if limit is None else b"%d" % (limit - found),) if script is RELEASE_HOLDER else ()
-        cursor, step = yield from ask(Call(script, keys, (*args, *most, cursor, _STEP), _step))
+        cursor, step = yield from ask(ScriptCall(script, keys, (*args, *most, cursor, _STEP), _step))
         found += step
         if cursor == _FIRST or found == limit:
             return found

@@ -15,17 +15,17 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tarry.core.requests import Command, Reply, Request, ScriptCall
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Command, Reply, Request
-from tarry.idea.scripts import Script
+from tarry.values import names
+from tarry.values.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, departing_key, with_arriving, with_departing
 from tarry.verbs.jobs import looking, ruling
 from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.parting import grouped, home_of
 from tarry.verbs.jobs.pictures import Stats
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import leaving as planning
-from tarry.words import names
-from tarry.words.keys import ARRIVING_PARTS, DEPARTING_PARTS, TopicKeys, departing_key, with_arriving, with_departing
 
 DEPART = Script("leaving/depart", args=("limit", "word", "overtaken", "above"), keys=DEPARTING_PARTS)
 DEPART_END = Script("leaving/depart_end", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)
@@ -95,26 +95,26 @@ def goal_of(there: Sequence[TopicVerbs[Any]], *, dry_run: bool = False) -> Gener
     return Goal(identity or b"-", name)
 
 
-def depart(keys: TopicKeys, word: bytes, late: Overtaken = ON_TIME) -> Call[tuple[bytes, list[Row]]]:
+def depart(keys: TopicKeys, word: bytes, late: Overtaken = ON_TIME) -> ScriptCall[tuple[bytes, list[Row]]]:
     """A departure, and those that leave now: what somebody left there, or the next. ``word`` is one that no other has."""
     args = b"%d" % STEP, word, late.departure, b"%d" % late.by
-    return Call(DEPART, with_departing(keys), args, lambda reply: (reply[0], [tuple(row) for row in reply[1:]]))
+    return ScriptCall(DEPART, with_departing(keys), args, lambda reply: (reply[0], [tuple(row) for row in reply[1:]]))
 
 
-def arrive(keys: TopicKeys, departure: bytes, rows: Sequence[Row]) -> Call[list[bool] | Overtaken]:
+def arrive(keys: TopicKeys, departure: bytes, rows: Sequence[Row]) -> ScriptCall[list[bool] | Overtaken]:
     """They are taken over; ``False`` where another job has the id."""
     items = [word or b"" for row in rows for word in row]
 
     def decode(reply: Reply) -> list[bool] | Overtaken:
         return Overtaken(departure, reply) if isinstance(reply, int) else [bool(one) for one in reply]
 
-    return Call(ARRIVE, with_arriving(keys), (departure,), decode, items=items, alone=True)
+    return ScriptCall(ARRIVE, with_arriving(keys), (departure,), decode, items=items, never_merged=True)
 
 
-def depart_end(keys: TopicKeys, departure: bytes, rows: Sequence[Row], arrived: Sequence[bool]) -> Call[int]:
+def depart_end(keys: TopicKeys, departure: bytes, rows: Sequence[Row], arrived: Sequence[bool]) -> ScriptCall[int]:
     """Those that arrived are gone here, the others back in their places."""
     items = [word for row, there in zip(rows, arrived, strict=True) for word in (row[0], b"%d" % there)]
-    return Call(DEPART_END, with_departing(keys), (departure,), int, items=items, alone=True)
+    return ScriptCall(DEPART_END, with_departing(keys), (departure,), int, items=items, never_merged=True)
 
 
 def migrate(

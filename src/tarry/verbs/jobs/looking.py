@@ -8,37 +8,39 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from tarry.core.flows import gather
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput, BodyError
-from tarry.idea.calls import Call, Command, Flow, Reply, ask
-from tarry.idea.scripts import Script
-from tarry.idea.together import together
+from tarry.values import names
+from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, duration_us, moment_us
+from tarry.values.keys import DEPARTING_PARTS, TopicKeys, departing_key, moving_key, with_departing
 from tarry.verbs.jobs import stored
 from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Limited, Stats, Why
 from tarry.verbs.jobs.places import places_of
 from tarry.verbs.jobs.shapes import JobInfo, Page, State
 from tarry.verbs.jobs.topic import TopicDesk
-from tarry.words import names
-from tarry.words.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, microseconds, moment
-from tarry.words.keys import DEPARTING_PARTS, TopicKeys, departing_key, moving_key, with_departing
 
 T = TypeVar("T")
 
-GET = Script("topic/get", item=("id",), keys=DEPARTING_PARTS, looks=True)
-LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), looks=True)
-STATS = Script("topic/stats", looks=True)
-HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), looks=True)
+GET = Script("topic/get", item=("id",), keys=DEPARTING_PARTS, read_only=True)
+LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), read_only=True)
+STATS = Script("topic/stats", read_only=True)
+HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
 CHECK = Script("topic/check", args=("part", "cursor", "limit"))
 _STEP = 100
 IN_NO_PLACE, NO_HEADERS = b"in no place", b"headers that cannot be read"
 
 
-def get(desk: TopicDesk[T], ids: Sequence[str]) -> Call[list[JobInfo[T] | None]]:
+def get(desk: TopicDesk[T], ids: Sequence[str]) -> ScriptCall[list[JobInfo[T] | None]]:
     """Jobs as they are now."""
 
     def decode(reply: Reply) -> list[JobInfo[T] | None]:
         return [JobInfo(desk.name, desk.bodies, raw) if raw is not None else None for raw in reply[1:]]
 
-    return Call(GET, with_departing(desk.keys), (), decode, items=[names.name(id, "id") for id in ids], lead=1)
+    return ScriptCall(
+        GET, with_departing(desk.keys), (), decode, items=[names.check_name(id, "id") for id in ids], reply_header=1
+    )
 
 
 def list_jobs(
@@ -59,8 +61,8 @@ def list_jobs(
         if state in ("reserved", "dead"):
             raise BadInput("due_after, due_before: reserved and dead jobs are not due.")
         places = [place for place in places if place[0] == b"due"]
-        after = b"%d" % moment(due_after, "due_after") if due_after is not None else b""
-        before = b"%d" % (moment(due_before, "due_before") - 1) if due_before is not None else b""
+        after = b"%d" % moment_us(due_after, "due_after") if due_after is not None else b""
+        before = b"%d" % (moment_us(due_before, "due_before") - 1) if due_before is not None else b""
     index, since, past = _read_cursor(cursor, len(places))
     found: list[JobInfo[T]] = []
     while True:
@@ -83,8 +85,8 @@ def _stretch(
     large) holds up the others: theirs beyond its last one come with the next page."""
     rows: list[tuple[TopicDesk[T], list[Any]]] = []
     ends: list[tuple[int, bytes]] = []
-    calls = [Call(LIST, desk.keys, (*args, b"%d" % limit), list) for desk in desks]
-    found = yield from together(map(ask, calls))
+    calls = [ScriptCall(LIST, desk.keys, (*args, b"%d" % limit), list) for desk in desks]
+    found = yield from gather(map(ask, calls))
     for desk, (_, more, *some) in zip(desks, found, strict=True):
         rows += [(desk, row) for row in some]
         if more and some:
@@ -115,7 +117,7 @@ def _read_cursor(cursor: str | None, places: int) -> tuple[int, bytes, bytes]:
     raise BadInput("cursor: it is not one that list answered for this state.")
 
 
-def stats(desk: TopicDesk[T]) -> Call[Stats]:
+def stats(desk: TopicDesk[T]) -> ScriptCall[Stats]:
     """What the topic looks like now."""
 
     def decode(reply: Reply) -> Stats:
@@ -142,7 +144,7 @@ def stats(desk: TopicDesk[T]) -> Call[Stats]:
             **counters,
         )
 
-    return Call(STATS, desk.keys, (), decode)
+    return ScriptCall(STATS, desk.keys, (), decode)
 
 
 _COUNTERS = "finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
@@ -165,15 +167,15 @@ def _lateness(meta: dict[bytes, bytes]) -> Lateness:
 
 def histogram(
     desk: TopicDesk[T], *, start: Duration | datetime = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
-) -> Call[Histogram]:
+) -> ScriptCall[Histogram]:
     """How many jobs are due when, from ``past`` before now, ``start`` after it, or a moment, over ``span``."""
     if not isinstance(buckets, int) or not 1 <= buckets <= 1000:
         raise BadInput(f"buckets: {buckets!r}; it is a whole number from 1 to 1000.")
-    width = -(-microseconds(span, "span", least=1) // buckets)
+    width = -(-duration_us(span, "span", minimum=1) // buckets)
     if isinstance(start, datetime):
-        first, word = moment(start, "start"), b"@%d" % moment(start, "start")
+        first, word = moment_us(start, "start"), b"@%d" % moment_us(start, "start")
     else:
-        first = microseconds(start, "start") - microseconds(past, "past")
+        first = duration_us(start, "start") - duration_us(past, "past")
         word = b"%d" % first
 
     def decode(reply: Reply) -> Histogram:
@@ -181,7 +183,7 @@ def histogram(
         begin = first if word[:1] == b"@" else now + first
         return Histogram(as_datetime(now), as_datetime(begin), as_timedelta(width), before, tuple(counts), after)
 
-    return Call(HISTOGRAM, desk.keys, (word, b"%d" % width, b"%d" % buckets), decode)
+    return ScriptCall(HISTOGRAM, desk.keys, (word, b"%d" % width, b"%d" % buckets), decode)
 
 
 def check(keys: TopicKeys) -> Flow[Check]:
@@ -191,14 +193,14 @@ def check(keys: TopicKeys) -> Flow[Check]:
         cursor = b"0"
         while True:
             args = (part.encode(), cursor, b"%d" % _STEP)
-            cursor, seen, headers, *found = yield from ask(Call(CHECK, keys, args, list))
+            cursor, seen, headers, *found = yield from ask(ScriptCall(CHECK, keys, args, list))
             looked += seen
             wrong = [*_pairs(found), *((NO_HEADERS, id) for id, packed in _pairs(headers) if not _can_be_read(packed))]
             gone = yield from _leaving(keys, [id for what, id in wrong if what == IN_NO_PLACE])
             faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in gone]
             if cursor == b"0":
                 break
-    away = yield from together(map(ask, on_the_way(keys)))
+    away = yield from gather(map(ask, on_the_way(keys)))
     return Check(looked, tuple(faults), *away)
 
 

@@ -8,9 +8,9 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
+from tarry.core.flows import gather
+from tarry.core.requests import Flow
 from tarry.errors import JobExists, StaleReceipt, Unavailable
-from tarry.idea.calls import Flow
-from tarry.idea.together import together
 from tarry.verbs.jobs.pictures import Check, Histogram, Lateness, Limited, Stats
 from tarry.verbs.jobs.shapes import Added
 
@@ -36,7 +36,7 @@ def added(number: int, parts: Sequence[tuple[list[int], list[Added], Flow[list[A
     """The jobs of each partition in the order in which they were given. ``done`` of an error counts all of them: each flow
     keeps beside it what was added so far."""
     try:
-        yield from together([flow for *_, flow in parts])
+        yield from gather([flow for *_, flow in parts])
     except (Unavailable, JobExists) as fault:
         fault.done = sum(len(done) for _, done, _ in parts)
         raise

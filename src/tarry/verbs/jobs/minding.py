@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
+from tarry.core.requests import Reply, ScriptCall
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Reply
-from tarry.idea.scripts import Script
+from tarry.values import names
+from tarry.values.durations import Duration
+from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
 from tarry.verbs.jobs.options import when_of
 from tarry.verbs.jobs.shapes import State
-from tarry.words import names
-from tarry.words.durations import Duration
-from tarry.words.keys import DELETING_PARTS, TopicKeys, deleting_keys
 
 KICK = Script("topic/kick", item=("id",))
 DELETE = Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS)
@@ -25,29 +25,29 @@ def _states(reply: Reply) -> list[State | None]:
     return [cast("State", word.decode()) if word is not None else None for word in reply]
 
 
-def kick(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
+def kick(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
     """Dead jobs are ready again."""
-    return Call(KICK, keys, (), _states, items=[names.name(id, "id") for id in ids])
+    return ScriptCall(KICK, keys, (), _states, items=[names.check_name(id, "id") for id in ids])
 
 
-def delete(keys: TopicKeys, ids: Sequence[str]) -> Call[list[State | None]]:
+def delete(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
     """Jobs are gone, whatever their state."""
-    items = [word for id in ids for word in (names.name(id, "id"), ANY_NONCE)]
-    return Call(DELETE, deleting_keys(keys), (), _states, items=items)
+    items = [word for id in ids for word in (names.check_name(id, "id"), ANY_NONCE)]
+    return ScriptCall(DELETE, deleting_keys(keys), (), _states, items=items)
 
 
-def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> Call[State | None]:
+def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State | None]:
     """A job is gone, if it is still the one that was added with this nonce."""
-    items = [names.name(id, "id"), nonce]
-    return Call(DELETE, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)
+    items = [names.check_name(id, "id"), nonce]
+    return ScriptCall(DELETE, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)
 
 
 def reschedule(
     keys: TopicKeys, ids: Sequence[str], delay: Duration | None, at: datetime | None
-) -> Call[list[State | None]]:
+) -> ScriptCall[list[State | None]]:
     """Another due time for jobs that wait."""
     if delay is None and at is None:
         raise BadInput("reschedule: give delay= or at=.")
     when = when_of(delay, at)
-    items = [word for id in ids for word in (names.name(id, "id"), when)]
-    return Call(RESCHEDULE, keys, (), _states, items=items)
+    items = [word for id in ids for word in (names.check_name(id, "id"), when)]
+    return ScriptCall(RESCHEDULE, keys, (), _states, items=items)

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tarry.errors import BadInput
+from tarry.values.durations import MILLISECOND, Duration, duration_us, moment_us
 from tarry.verbs.jobs import stored
 from tarry.verbs.jobs.shapes import IfExists
-from tarry.words.durations import MILLISECOND, Duration, microseconds, moment
 
 TOPICS_OWN = -1
 """``max_attempts`` as the topic has it; ``None`` means without limit."""
@@ -84,17 +84,17 @@ def _make(
 def when_of(delay: Duration | None, at: datetime | None) -> bytes:
     """A delay in microseconds, or ``@`` and a moment: as the scripts read it."""
     if at is None:
-        return b"%d" % microseconds(0 if delay is None else delay)
+        return b"%d" % duration_us(0 if delay is None else delay)
     if delay:
         raise BadInput("delay and at: give one of the two.")
-    return b"@%d" % moment(at)
+    return b"@%d" % moment_us(at)
 
 
 def ttr_ms_of(ttr: Duration | None) -> int:
     """Whole milliseconds, rounded up; 0 when none is given."""
     if ttr is None:
         return 0
-    ms = -(-microseconds(ttr, "ttr", least=MILLISECOND) // MILLISECOND)
+    ms = -(-duration_us(ttr, "ttr", minimum=MILLISECOND) // MILLISECOND)
     if ms > stored.LONGEST_TTR_MS:
         raise BadInput("ttr: longer than 49 days; touch the job from time to time instead.")
     return ms
@@ -102,7 +102,7 @@ def ttr_ms_of(ttr: Duration | None) -> int:
 
 def latest_of(max_lateness: Duration | None) -> int | None:
     """Microseconds; ``None`` when none is given."""
-    return None if max_lateness is None else microseconds(max_lateness, "max_lateness", least=MILLISECOND)
+    return None if max_lateness is None else duration_us(max_lateness, "max_lateness", minimum=MILLISECOND)
 
 
 def max_attempts_of(value: int | None) -> int:

@@ -16,21 +16,21 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 from zlib import crc32
 
+from tarry.core.flows import gather
+from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask, flow_of
+from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
-from tarry.idea.calls import Call, Command, Flow, WrongKind, ask, flow_of
-from tarry.idea.scripts import Script
-from tarry.idea.together import together
+from tarry.values import names
+from tarry.values.keys import TopicKeys
 from tarry.verbs.jobs import merging
 from tarry.verbs.jobs.face import TopicVerbs, refuse_one
 from tarry.verbs.jobs.shapes import Holding
 from tarry.verbs.jobs.topic import TopicDesk
-from tarry.words import names
-from tarry.words.keys import TopicKeys
 
 T = TypeVar("T")
 R = TypeVar("R")
 X = TypeVar("X")
-Operation = Call[R] | Flow[R]
+Operation = ScriptCall[R] | Flow[R]
 FIND = Script("parts/find", args=("wanted", "stale"), keys=("meta", "jobs", "wake"))
 MOST = 1024
 _OCCURRENCE = re.compile(rb"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.S)
@@ -100,7 +100,7 @@ class Partitions(Generic[T]):
         first = next(self._turn) % len(parts)
         return [*parts[first:], *parts[:first]]
 
-    def anew(self, fault: WrongKind) -> Flow[list[TopicVerbs[T]]]:
+    def anew(self, fault: WrongType) -> Flow[list[TopicVerbs[T]]]:
         """The partitions that the topic has been given since this client asked. Raises the fault if it has none."""
         number = yield from self._ask(stale=True)
         if number == 1:
@@ -114,7 +114,7 @@ class Partitions(Generic[T]):
         if self.desk.name in names.DOTS:  # what is there is found, and nothing is made
             said = 0
         args = b"%d" % said, b"%d" % stale
-        answer = yield from ask(Call(FIND, (keys.meta, keys.jobs, keys.wake), args, int))
+        answer = yield from ask(ScriptCall(FIND, (keys.meta, keys.jobs, keys.wake), args, int))
         found, name, wanted = abs(answer), self.desk.name, self._wanted
         if answer < 0:
             self._known.only_numbered.add(name)
@@ -143,7 +143,7 @@ class Partitions(Generic[T]):
         parts = yield from self.parts()
         try:
             return (yield from do(parts))
-        except WrongKind as fault:
+        except WrongType as fault:
             return (yield from do((yield from self.anew(fault))))
 
     def _way(
@@ -154,18 +154,18 @@ class Partitions(Generic[T]):
         if only is None:
             return self.over(over)
         operation = alone(only)
-        if not isinstance(operation, Call):
+        if not isinstance(operation, ScriptCall):
             return self._or_over(operation, over)
-        operation.anew = lambda _, fault: self._over_anew(fault, over)
+        operation.on_wrong_type = lambda _, fault: self._over_anew(fault, over)
         return operation
 
     def _or_over(self, flow: Flow[R], over: Callable[[list[TopicVerbs[T]]], Flow[R]]) -> Flow[R]:
         try:
             return (yield from flow)
-        except WrongKind as fault:
+        except WrongType as fault:
             return (yield from self._over_anew(fault, over))
 
-    def _over_anew(self, fault: WrongKind, over: Callable[[list[TopicVerbs[T]]], Flow[R]]) -> Flow[R]:
+    def _over_anew(self, fault: WrongType, over: Callable[[list[TopicVerbs[T]]], Flow[R]]) -> Flow[R]:
         return (yield from over((yield from self.anew(fault))))
 
     def _at(self, id: str | bytes, do: Callable[[TopicVerbs[T]], Operation[R]]) -> Operation[R]:
@@ -179,7 +179,7 @@ class Partitions(Generic[T]):
         def split(parts: list[TopicVerbs[T]]) -> Flow[Any]:
             answers: list[Any] = [None] * len(some)
             groups = grouped(map(id_of, some), len(parts))
-            found = yield from together(flow_of(do(parts[index], mine)) for index, mine in groups)
+            found = yield from gather(flow_of(do(parts[index], mine)) for index, mine in groups)
             for (_, mine), its in zip(groups, found, strict=True):
                 for at, answer in zip(mine, its or [None] * len(mine), strict=True):
                     answers[at] = answer
@@ -206,7 +206,7 @@ class Partitions(Generic[T]):
 
         def settle(parts: list[TopicVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
             groups = grouped((job.id for job in jobs), len(parts))
-            return together(merging.refused(do(parts[index], [jobs[at] for at in mine])) for index, mine in groups)
+            return gather(merging.refused(do(parts[index], [jobs[at] for at in mine])) for index, mine in groups)
 
         merging.tell((yield from self.over(settle)))
 
@@ -222,7 +222,7 @@ def each(
     """One answer for all of them, who are asked together."""
     if len(parts) == 1:
         return (yield from flow_of(do(parts[0])))
-    return merge((yield from together([flow_of(do(verbs)) for verbs in parts])))
+    return merge((yield from gather([flow_of(do(verbs)) for verbs in parts])))
 
 
 def wanted_of(number: int | None) -> int | None:

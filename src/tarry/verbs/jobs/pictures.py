@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
-from tarry.words.durations import as_timedelta
-from tarry.words.rates import Rate
+from tarry.values.durations import as_timedelta
+from tarry.values.rates import Rate
 
 Why = Literal["pause", "rate", "concurrency"]
 

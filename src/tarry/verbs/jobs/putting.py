@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
+from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput, JobExists, Unavailable
-from tarry.idea.calls import FIRST_TIME, Call, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values import names
+from tarry.values.durations import as_datetime
+from tarry.values.keys import DEPARTING_PARTS, with_departing
 from tarry.verbs.jobs import stored
 from tarry.verbs.jobs.options import NEW, PLAIN, TOPICS_OWN, Options, latest_of, max_attempts_of, ttr_ms_of, when_of
 from tarry.verbs.jobs.shapes import Added, NewJob, State
 from tarry.verbs.jobs.topic import TopicDesk
-from tarry.words import names
-from tarry.words.durations import as_datetime
-from tarry.words.keys import DEPARTING_PARTS, with_departing
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 
 def add(
     desk: TopicDesk[T], body: T, opts: Options = PLAIN, id: str | None = None, fresh: bytes | None = None
-) -> Call[Added]:
+) -> ScriptCall[Added]:
     """``fresh`` is an id that tarry made before, for who must know it first."""
     raw, flags = desk.bodies.encode(body)
     if id is None:
@@ -38,7 +38,7 @@ def add(
     def decode(reply: Reply) -> Added:
         return _added(key, reply[0], reply[1])
 
-    return Call(ADD, with_departing(desk.keys), EACH, decode, items=(key, when, head + raw), lead=1)
+    return ScriptCall(ADD, with_departing(desk.keys), EACH, decode, items=(key, when, head + raw), reply_header=1)
 
 
 def _added(id: bytes, now: int, answer: int | bytes) -> Added:
@@ -96,7 +96,7 @@ def _add_chunks(desk: TopicDesk[T], chunks: list[_Chunk[T]], done: list[Added]) 
     return done
 
 
-def _add_chunk(desk: TopicDesk[T], chunk: _Chunk[T]) -> Call[list[Added]]:
+def _add_chunk(desk: TopicDesk[T], chunk: _Chunk[T]) -> ScriptCall[list[Added]]:
     ids = chunk.ids
 
     def decode(reply: Reply) -> list[Added]:
@@ -106,13 +106,13 @@ def _add_chunk(desk: TopicDesk[T], chunk: _Chunk[T]) -> Call[list[Added]]:
         now = reply[0]
         return [_added(id, now, answer) for id, answer in zip(ids, reply[1:], strict=True)]
 
-    return Call(ADD, with_departing(desk.keys), ALL, decode, items=chunk.items, lead=1, alone=True)
+    return ScriptCall(ADD, with_departing(desk.keys), ALL, decode, items=chunk.items, reply_header=1, never_merged=True)
 
 
 def _chunks(
     desk: TopicDesk[T], bodies: Sequence[T | NewJob[T]], opts: Options, given_ids: Sequence[bytes] | None = None
 ) -> list[_Chunk[T]]:
-    fresh = iter(given_ids if given_ids is not None else desk.ids.many(len(bodies)))
+    fresh = iter(given_ids if given_ids is not None else desk.ids.new_many(len(bodies)))
     given: set[bytes] = set()
     chunks: list[_Chunk[T]] = []
     chunk: _Chunk[T] = _Chunk([], [])

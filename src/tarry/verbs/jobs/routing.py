@@ -10,19 +10,19 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from tarry.core.flows import gather
+from tarry.core.requests import Flow, ScriptCall, WrongType, ask
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, WrongKind, ask
-from tarry.idea.together import together
+from tarry.values import names
+from tarry.values.durations import Duration
+from tarry.values.keys import with_departing
+from tarry.values.rates import RateLike
 from tarry.verbs.jobs import looking, merging, options, putting, ruling, taking
 from tarry.verbs.jobs.durable import Durability, confirmed
 from tarry.verbs.jobs.face import AS_IT_IS, TopicVerbs, refuse_one
 from tarry.verbs.jobs.parting import Operation, Partitions, each, grouped, place_of
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.shapes import Added, Holding, IfExists, JobInfo, NewJob, Page, State
-from tarry.words import names
-from tarry.words.durations import Duration
-from tarry.words.keys import with_departing
-from tarry.words.rates import RateLike
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,13 +61,15 @@ class RoutedVerbs(Partitions[T]):
         call = putting.add(self.desk, body, opts, id)
         if self.only is None:
             return self.over(lambda parts: self._put(parts, call))
-        call.anew = self._put_anew  # no closure that holds the call: a cycle for each job would be the collector's
+        call.on_wrong_type = (
+            self._put_anew
+        )  # no closure that holds the call: a cycle for each job would be the collector's
         return call
 
-    def _put_anew(self, call: Call[Added], fault: WrongKind) -> Flow[Added]:
+    def _put_anew(self, call: ScriptCall[Added], fault: WrongType) -> Flow[Added]:
         return self._over_anew(fault, lambda parts: self._put(parts, call))
 
-    def _put(self, parts: Sequence[TopicVerbs[T]], call: Call[Added]) -> Flow[Added]:
+    def _put(self, parts: Sequence[TopicVerbs[T]], call: ScriptCall[Added]) -> Flow[Added]:
         call.keys = with_departing(parts[place_of(call.items[0], len(parts))].keys)
         return (yield from ask(call))
 
@@ -102,7 +104,7 @@ class RoutedVerbs(Partitions[T]):
     ) -> Flow[list[Added]]:
         if atomic:
             raise BadInput(f"atomic: {self.desk.name} has {len(parts)} partitions; one script cannot reach them all.")
-        fresh = self.desk.ids.many(len(bodies))
+        fresh = self.desk.ids.new_many(len(bodies))
         flows: list[tuple[list[int], list[Added], Flow[list[Added]]]] = []
         for index, mine in grouped(map(_id_of, bodies, fresh), len(parts)):
             some, ids, done = [bodies[at] for at in mine], [fresh[at] for at in mine], list[Added]()
@@ -135,7 +137,7 @@ class RoutedVerbs(Partitions[T]):
         if self.only is not None:
             return taking.give_back_held(self.only.keys, jobs, due)
 
-        def give(verbs: TopicVerbs[T], mine: list[int]) -> Call[Any]:
+        def give(verbs: TopicVerbs[T], mine: list[int]) -> ScriptCall[Any]:
             return taking.give_back_held(verbs.keys, [jobs[at] for at in mine], [due[at] for at in mine])
 
         return self.over(self._split(jobs, lambda job: job.id, give))
@@ -220,7 +222,7 @@ class RoutedVerbs(Partitions[T]):
     ) -> Flow[Histogram]:
         first, *rest = parts
         found = yield from ask(first.histogram(start, span, buckets, past))
-        others = yield from together(  # from the same moment, whatever their servers' clocks say
+        others = yield from gather(  # from the same moment, whatever their servers' clocks say
             [ask(verbs.histogram(found.start, span, buckets, 0)) for verbs in rest]
         )
         return merging.histogram([found, *others])
@@ -271,4 +273,4 @@ class RoutedVerbs(Partitions[T]):
 
 def _id_of(body: Any, fresh: bytes) -> bytes:
     id = body.id if type(body) is NewJob else None
-    return fresh if id is None else names.name(id, "id")
+    return fresh if id is None else names.check_name(id, "id")

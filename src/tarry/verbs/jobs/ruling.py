@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, Reply, ask
-from tarry.idea.scripts import Script
-from tarry.verbs.jobs.options import latest_of, max_attempts_of, ttr_ms_of
-from tarry.verbs.jobs.pictures import Defaults
-from tarry.verbs.jobs.places import places_of
-from tarry.verbs.jobs.shapes import State
-from tarry.verbs.jobs.stored import NO_LIMIT
-from tarry.words import rates
-from tarry.words.durations import (
+from tarry.values import rates
+from tarry.values.durations import (
     DAY,
     LAST_MOMENT_US,
     MILLISECOND,
@@ -24,10 +19,15 @@ from tarry.words.durations import (
     Duration,
     as_datetime,
     as_timedelta,
-    microseconds,
+    duration_us,
 )
-from tarry.words.keys import DELETING_PARTS, TopicKeys, deleting_keys
-from tarry.words.rates import RateLike
+from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
+from tarry.values.rates import RateLike
+from tarry.verbs.jobs.options import latest_of, max_attempts_of, ttr_ms_of
+from tarry.verbs.jobs.pictures import Defaults
+from tarry.verbs.jobs.places import places_of
+from tarry.verbs.jobs.shapes import State
+from tarry.verbs.jobs.stored import NO_LIMIT
 
 T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))
@@ -48,14 +48,16 @@ MOST_SPAN_US = 1 << 52
 """Whole numbers up to twice that are exact in Lua."""
 
 
-def pause(keys: TopicKeys, span: Duration | None) -> Call[datetime | None]:
+def pause(keys: TopicKeys, span: Duration | None) -> ScriptCall[datetime | None]:
     """Hands out nothing for a time, or until ``resume``."""
-    us = LAST_MOMENT_US if span is None else microseconds(span, "for_", least=1)
-    return Call(PAUSE, keys, (b"%d" % us,), lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None)
+    us = LAST_MOMENT_US if span is None else duration_us(span, "for_", minimum=1)
+    return ScriptCall(
+        PAUSE, keys, (b"%d" % us,), lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None
+    )
 
 
-def resume(keys: TopicKeys) -> Call[None]:
-    return Call(PAUSE, keys, (b"",), lambda _: None)
+def resume(keys: TopicKeys) -> ScriptCall[None]:
+    return ScriptCall(PAUSE, keys, (b"",), lambda _: None)
 
 
 def configure(
@@ -68,7 +70,7 @@ def configure(
     concurrency: int | None = AS_IT_IS,
     max_lateness: Duration | None = AS_IT_IS,
     share: Share = WHOLE,
-) -> Call[Defaults]:
+) -> ScriptCall[Defaults]:
     """Sets what holds for jobs that say nothing else, and for all together. ``None`` takes a limit away; for the others
     it is the project's TTR, no limit of attempts, dead for ever. What is said is of the whole, and so is the answer; a
     partition keeps its ``share``. Raises ``BadInput`` for what cannot be divided."""
@@ -93,7 +95,7 @@ def said(
     if max_attempts != AS_IT_IS:
         items += [b"max_attempts", b"%d" % max_attempts_of(max_attempts)]
     if keep != AS_IT_IS:
-        items += [b"keep", b"%d" % microseconds(keep, "keep", least=SECOND) if keep is not None else b"0"]
+        items += [b"keep", b"%d" % duration_us(keep, "keep", minimum=SECOND) if keep is not None else b"0"]
     if rate != AS_IT_IS:
         items += [b"rate", b"%d %d" % _rate(rate, parts) if rate is not None else b""]
     if burst != AS_IT_IS:
@@ -108,9 +110,9 @@ def said(
 
 def _configure(
     keys: TopicKeys, share: Share, items: Sequence[bytes], decode: Callable[[Reply], T], ruling: int = 0
-) -> Call[T]:
+) -> ScriptCall[T]:
     args = b"%d" % share[0], b"%d" % share[1], b"%d" % ruling if ruling else b""
-    return Call(CONFIGURE, keys, args, decode, items=items, alone=True)
+    return ScriptCall(CONFIGURE, keys, args, decode, items=items, never_merged=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +126,12 @@ class Ruled:
         return _defaults(self.words, parts)
 
 
-def rule(keys: TopicKeys, share: Share, items: Sequence[bytes], above: int = 0) -> Call[Ruled]:
+def rule(keys: TopicKeys, share: Share, items: Sequence[bytes], above: int = 0) -> ScriptCall[Ruled]:
     """Of the first partition: what it is told, and what it has then, with a number above one that was met elsewhere."""
     return _configure(keys, share, items, lambda reply: Ruled(tuple(reply[:-1]), reply[-1]), above)
 
 
-def follow(keys: TopicKeys, share: Share, first: Ruled) -> Call[int]:
+def follow(keys: TopicKeys, share: Share, first: Ruled) -> ScriptCall[int]:
     """Another partition has what the first has, unless it was told something later: then its number, else 0."""
     items = [word or b"" for pair in zip(map(str.encode, FIELDS), first.words, strict=True) for word in pair]
 
@@ -139,7 +141,7 @@ def follow(keys: TopicKeys, share: Share, first: Ruled) -> Call[int]:
     return _configure(keys, share, items, decode, first.number)
 
 
-def rules(keys: TopicKeys, share: Share) -> Call[list[bytes | None]]:
+def rules(keys: TopicKeys, share: Share) -> ScriptCall[list[bytes | None]]:
     """What is set of the whole, as it is stored, in the order of ``FIELDS``."""
     return _configure(keys, share, (), lambda reply: list(reply[:-1]))
 
@@ -160,13 +162,13 @@ def missing(there: Sequence[bytes | None], here: Sequence[bytes | None], parts: 
     return found
 
 
-def take_over(keys: TopicKeys, rules: Mapping[bytes, bytes], share: Share) -> Call[None]:
+def take_over(keys: TopicKeys, rules: Mapping[bytes, bytes], share: Share) -> ScriptCall[None]:
     """Sets what was set elsewhere."""
     return _configure(keys, share, [word for pair in rules.items() for word in pair], lambda _: None)
 
 
 def _rate(value: RateLike, parts: int) -> tuple[int, int]:
-    count, span = rates.rate(value)
+    count, span = rates.parse_rate(value)
     if span * parts > MOST_SPAN_US:
         raise BadInput(f"rate: it spans too long to be divided over {parts} partitions; say it of a shorter time.")
     return count, span
@@ -208,11 +210,11 @@ def usual_burst(rate: rates.Rate, parts: int = 1) -> int:
 def purge(keys: TopicKeys, state: State | None = None) -> Flow[int]:
     """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Answers how many."""
     if state is None:
-        return (yield from ask(Call(PURGE, deleting_keys(keys), (b"all", b"", b"0"), int)))
+        return (yield from ask(ScriptCall(PURGE, deleting_keys(keys), (b"all", b"", b"0"), int)))
     gone = 0
     for place in places_of(state):
         while True:
-            step = yield from ask(Call(PURGE, deleting_keys(keys), (*place, b"%d" % _STEP), int))
+            step = yield from ask(ScriptCall(PURGE, deleting_keys(keys), (*place, b"%d" % _STEP), int))
             gone += step
             if step < _STEP:
                 break

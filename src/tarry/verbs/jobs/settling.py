@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tarry.core.requests import FIRST_TIME, Reply, ScriptCall
+from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
-from tarry.idea.calls import FIRST_TIME, Call, Reply
-from tarry.idea.scripts import Script
+from tarry.values import names
+from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
+from tarry.values.keys import FINISHING_PARTS, TopicKeys, finishing_keys
 from tarry.verbs.jobs.shapes import HandedOut, Holding
-from tarry.words import names
-from tarry.words.durations import HOUR, MILLISECOND, SECOND, Duration, microseconds
-from tarry.words.keys import FINISHING_PARTS, TopicKeys, finishing_keys
 
 FINISH = Script("topic/finish", args=("again",), item=("id", "receipt"), keys=FINISHING_PARTS)
 TOUCH = Script("topic/touch", args=("again",), item=("id", "receipt", "ttr"))
@@ -35,12 +35,12 @@ _RELEASED = (b"delayed", b"dead")
 Outcome = StaleReceipt | None
 
 
-def finish(keys: TopicKeys, jobs: Sequence[Holding]) -> Call[list[Outcome]]:
+def finish(keys: TopicKeys, jobs: Sequence[Holding]) -> ScriptCall[list[Outcome]]:
     """The work is done; the jobs are gone."""
     return _settle(FINISH, finishing_keys(keys), jobs, [_ticket(job) for job in jobs])
 
 
-def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None) -> Call[list[Outcome]]:
+def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None) -> ScriptCall[list[Outcome]]:
     """More time: ``ttr`` from now, or each job's own."""
     return _settle(TOUCH, keys, jobs, [(*_ticket(job), _ttr_us(job, ttr)) for job in jobs])
 
@@ -53,7 +53,7 @@ def release(
     count: bool = True,
     fault: str = "",
     unseen: bool = False,
-) -> Call[list[Outcome]]:
+) -> ScriptCall[list[Outcome]]:
     """Back with them, due again after a delay in µs, or at "@" and a moment; an attempt that does not count is taken back, and
     with one that is ``unseen`` its share of the topic's rate."""
     said, counted = fault.encode("utf-8", "replace"), b"2" if unseen else b"1" if count else b"0"
@@ -61,14 +61,14 @@ def release(
     return _settle(RELEASE, keys, jobs, [(*_ticket(job), when, counted, said) for job, when in pairs])
 
 
-def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str = "") -> Call[list[Outcome]]:
+def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
     """Set aside, with the reason in one line."""
     line = " ".join(reason.split())
     said = f"{line}\n{error}".encode("utf-8", "replace")
     return _settle(BURY, keys, jobs, [(*_ticket(job), said) for job in jobs])
 
 
-def fail(keys: TopicKeys, job: Holding, when: bytes | None, fault: str, *, count: bool = True) -> Call[bool]:
+def fail(keys: TopicKeys, job: Holding, when: bytes | None, fault: str, *, count: bool = True) -> ScriptCall[bool]:
     """A failed attempt: due again after a delay in µs, or set aside (``None``). Answers whether the job is dead now.
 
     The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
@@ -81,25 +81,25 @@ def fail(keys: TopicKeys, job: Holding, when: bytes | None, fault: str, *, count
         first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])
         return script is BURY or reply[0] == b"dead"
 
-    return Call(script, keys, (FIRST_TIME,), decode, items=item)
+    return ScriptCall(script, keys, (FIRST_TIME,), decode, items=item)
 
 
-def back_off(attempt: int, luck: float) -> int:
-    """Microseconds to wait after a failed attempt: 1 s × 2ⁿ ± 20 %, at most 1 h. ``luck`` is a number from 0 to 1."""
+def back_off(attempt: int, jitter: float) -> int:
+    """Microseconds to wait after a failed attempt: 1 s × 2ⁿ ± 20 %, at most 1 h. ``jitter`` is a number from 0 to 1."""
     base = min(SECOND << min(max(attempt, 1) - 1, 12), HOUR)
-    return min(round(base * (0.8 + 0.4 * luck)), HOUR)
+    return min(round(base * (0.8 + 0.4 * jitter)), HOUR)
 
 
 def _settle(
     script: Script, keys: tuple[bytes, ...], jobs: Sequence[Holding], items: Sequence[tuple[bytes, ...]]
-) -> Call[list[Outcome]]:
+) -> ScriptCall[list[Outcome]]:
     ids = [job.id for job in jobs]
     done = _RELEASED if script is RELEASE else ()
 
     def decode(reply: Reply) -> list[Outcome]:
         return [_outcome(id, answer, done) for id, answer in zip(ids, reply, strict=True)]
 
-    return Call(script, keys, (FIRST_TIME,), decode, items=[word for item in items for word in item])
+    return ScriptCall(script, keys, (FIRST_TIME,), decode, items=[word for item in items for word in item])
 
 
 def _ticket(job: Holding) -> tuple[bytes, bytes]:
@@ -108,7 +108,7 @@ def _ticket(job: Holding) -> tuple[bytes, bytes]:
     receipt = getattr(job, "receipt", None)
     if not isinstance(receipt, int) or isinstance(receipt, bool) or not 0 < receipt < 2**53:
         raise BadInput(f"receipt: {receipt!r}; give the job that pop answered, or its id and receipt.")
-    return names.name(job.id, "id"), b"%d" % receipt
+    return names.check_name(job.id, "id"), b"%d" % receipt
 
 
 def _ttr_us(job: Any, ttr: Duration | None) -> bytes:
@@ -116,7 +116,7 @@ def _ttr_us(job: Any, ttr: Duration | None) -> bytes:
         ttr = getattr(job, "ttr", None)
         if ttr is None:
             raise BadInput("ttr: a bare Reservation does not know its own; give ttr=.")
-    return b"%d" % microseconds(ttr, "ttr", least=MILLISECOND)
+    return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND)
 
 
 def _outcome(id: str, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:

@@ -9,9 +9,9 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from tarry.values.durations import Duration, as_datetime, as_timedelta
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import stored
-from tarry.words.durations import Duration, as_datetime, as_timedelta
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

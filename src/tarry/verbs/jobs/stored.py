@@ -17,8 +17,8 @@ from typing import NamedTuple
 import msgspec
 
 from tarry.errors import BadInput, BodyError
+from tarry.values.durations import LAST_MOMENT_US
 from tarry.verbs.codecs import JSON, RAW
-from tarry.words.durations import LAST_MOMENT_US
 
 FORMAT = 1
 NO_LIMIT = 2**32 - 1

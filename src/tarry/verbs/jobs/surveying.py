@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from tarry.core.requests import Command, Flow, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Command, Flow, ask
-from tarry.idea.scripts import Script
+from tarry.values.durations import as_datetime, moment_us
+from tarry.values.keys import TopicKeys
 from tarry.verbs.jobs.face import TopicVerbs
 from tarry.verbs.jobs.parting import each, place_of
 from tarry.verbs.jobs.routing import RoutedVerbs
 from tarry.verbs.jobs.shapes import State
-from tarry.words.durations import as_datetime, moment
-from tarry.words.keys import TopicKeys
 
-CAUSES = Script("topic/causes", args=("from", "limit"), looks=True)
+CAUSES = Script("topic/causes", args=("from", "limit"), read_only=True)
 MOST, _STEP = 1000, 100
 
 
@@ -68,7 +68,7 @@ def _causes(keys: TopicKeys, limit: int) -> Flow[Causes]:
     groups: dict[tuple[str, str], Cause] = {}
     while looked < limit:
         step = min(_STEP, limit - looked)
-        dead, seen, *rows = yield from ask(Call(CAUSES, keys, (b"%d" % looked, b"%d" % step), list))
+        dead, seen, *rows = yield from ask(ScriptCall(CAUSES, keys, (b"%d" % looked, b"%d" % step), list))
         looked += seen
         for row in rows:
             more = _cause(*row)
@@ -93,9 +93,9 @@ def due_between(
     verbs: RoutedVerbs[Any], now: datetime, state: State | None, after: datetime | None, before: datetime | None
 ) -> Flow[int]:
     """How many jobs ``list`` would name at ``now`` for a window of due times: it counts, and reads none."""
-    low = b"%d" % moment(after, "due_after") if after is not None else b"-inf"
-    high = b"(%d" % moment(before, "due_before") if before is not None else b"+inf"
-    present = b"%d" % moment(now, "now")
+    low = b"%d" % moment_us(after, "due_after") if after is not None else b"-inf"
+    high = b"(%d" % moment_us(before, "due_before") if before is not None else b"+inf"
+    present = b"%d" % moment_us(now, "now")
     if state == "delayed" and (after is None or after <= now):
         low = b"(" + present
     if state == "ready" and (before is None or before > now):

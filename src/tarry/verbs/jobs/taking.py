@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.durations import MILLISECOND, Duration, duration_us
+from tarry.values.keys import TopicKeys
 from tarry.verbs.jobs.settling import Outcome, release
 from tarry.verbs.jobs.shapes import Holding, Reservation
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules import firing
-from tarry.words.durations import MILLISECOND, Duration, microseconds
-from tarry.words.keys import TopicKeys
 
 T = TypeVar("T")
 
@@ -60,14 +60,18 @@ def _taken(reply: Reply) -> Taken:
     return Taken(now, receipt, wait, seat, todo, list(zip(*[iter(flat)] * _FIELDS, strict=True)))
 
 
-def pop(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, me: bytes = NOBODY) -> Call[Taken]:
+def pop(
+    keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, me: bytes = NOBODY
+) -> ScriptCall[Taken]:
     """One look. ``me`` stays to wait when fewer than ``need`` jobs come. Looks for one job each may be sent as one."""
 
-    def undo(taken: Taken) -> Call[Any] | None:
+    def undo(taken: Taken) -> ScriptCall[Any] | None:
         return give_back(keys, taken.receipt, taken.jobs) if taken.jobs else None
 
     args, items = (b"%d" % need, ttr, holder, me), (b"%d" % want,)
-    return Call(POP, keys, args, _taken, items=items, lead=5, alone=want > 1 or need > 0, undo=undo)
+    return ScriptCall(
+        POP, keys, args, _taken, items=items, reply_header=5, never_merged=want > 1 or need > 0, undo=undo
+    )
 
 
 def heard(keys: TopicKeys, taken: Taken) -> Flow[Taken]:
@@ -81,19 +85,19 @@ def heard(keys: TopicKeys, taken: Taken) -> Flow[Taken]:
     receipt = b"%d" % taken.receipt
     items = [word for id in last for word in (id, receipt)]
     confirmed: list[int] = yield from ask(
-        Call(CONFIRM, keys, (), list, items=items, undo=lambda _: give_back(keys, taken.receipt, taken.jobs))
+        ScriptCall(CONFIRM, keys, (), list, items=items, undo=lambda _: give_back(keys, taken.receipt, taken.jobs))
     )
     gone = {id for id, is_ours in zip(last, confirmed, strict=True) if not is_ours}
     jobs = [(id, value, abs(attempt), at, ttr) for id, value, attempt, at, ttr in taken.jobs if id not in gone]
     return replace(taken, jobs=jobs, todo=taken.todo if jobs else LOOK_AGAIN)
 
 
-def give_back(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> Call[list[Outcome]]:
+def give_back(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> ScriptCall[list[Outcome]]:
     """Back to where they were, as if they had not been handed out."""
     return give_back_held(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
 
 
-def give_back_held(keys: TopicKeys, jobs: Sequence[Holding], due: Sequence[int]) -> Call[list[Outcome]]:
+def give_back_held(keys: TopicKeys, jobs: Sequence[Holding], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
     """The same with jobs of several looks, each of which has a receipt of its own, and with the moments they were due."""
     return release(keys, jobs, [b"@%d" % at for at in due], unseen=True)
 
@@ -108,9 +112,9 @@ def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Ta
             return taken
 
 
-def leave(keys: TopicKeys, me: bytes) -> Call[None]:
+def leave(keys: TopicKeys, me: bytes) -> ScriptCall[None]:
     """Hands back a seat and a token."""
-    return Call(LEAVE, keys, (me,), lambda reply: None)
+    return ScriptCall(LEAVE, keys, (me,), lambda reply: None)
 
 
 J = TypeVar("J")
@@ -123,7 +127,7 @@ def handed_out(desk: TopicDesk[T], taken: Taken, make: Callable[..., J]) -> list
 
 def ttr_of(ttr: Duration | None) -> bytes:
     """The consumer's TTR in microseconds; 0 when it has none."""
-    return b"%d" % microseconds(ttr, "ttr", least=MILLISECOND) if ttr is not None else b"0"
+    return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND) if ttr is not None else b"0"
 
 
 def want_of(n: int) -> int:

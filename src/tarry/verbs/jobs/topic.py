@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from tarry.values.keys import TopicKeys
+from tarry.values.names import IdGenerator
 from tarry.verbs.codecs import Bodies
-from tarry.words.keys import TopicKeys
-from tarry.words.names import Ids
 
 T = TypeVar("T")
 
@@ -19,4 +19,4 @@ class TopicDesk(Generic[T]):
     name: str
     keys: TopicKeys
     bodies: Bodies[T]
-    ids: Ids
+    ids: IdGenerator

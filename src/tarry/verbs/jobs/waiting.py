@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Protocol
 
+from tarry.core.requests import Command, Flow, ask
+from tarry.core.watch import BlockStep, Caller, GiveBackStep, LeaveStep, PopStep, Watch
 from tarry.errors import TarryError
-from tarry.idea.calls import Command, Flow, ask
-from tarry.idea.watch import Block, Caller, GiveBack, Leave, Look, Watch
+from tarry.values.keys import TopicKeys
 from tarry.verbs.jobs import taking
 from tarry.verbs.schedules import firing
-from tarry.words.keys import TopicKeys
 
 PostAddress = tuple[TopicKeys, bytes, bytes]
 """Where a caller queues: the topic's keys, the consumer's TTR, the holder."""
@@ -23,14 +23,14 @@ PostAddress = tuple[TopicKeys, bytes, bytes]
 
 def turn(
     watch: Watch,
-    step: Look | Leave | GiveBack,
+    step: PopStep | LeaveStep | GiveBackStep,
     now: Callable[[], float],
     guard: AbstractContextManager[object] | None = None,
 ) -> Flow[None]:
     """Performs one step; ``guard`` is held while the watch is told (by threads that share it)."""
     guard = guard if guard is not None else nullcontext()
     match step:
-        case Look(post, want, need, named):
+        case PopStep(post, want, need, named):
             me, sent = post.me if named else taking.NOBODY, now()
             try:
                 found = yield from ask(taking.pop(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=me))
@@ -39,14 +39,14 @@ def turn(
                     yield from firing.attend(post.keys)
             except TarryError as fault:
                 with guard:
-                    watch.failed(step, fault)
+                    watch.pop_failed(step, fault)
             else:
                 with guard:
-                    watch.looked(step, found, sent, now())
-        case Leave(keys, me):
+                    watch.pop_answered(step, found, sent, now())
+        case LeaveStep(keys, me):
             with suppress(TarryError):  # then the others notice, at their look-around
                 yield from ask(taking.leave(keys, me))
-        case GiveBack(post, found, jobs):
+        case GiveBackStep(post, found, jobs):
             with suppress(TarryError):  # then they come back after their TTR
                 yield from ask(taking.give_back(post.keys, found.receipt, jobs))
 
@@ -63,15 +63,15 @@ def imaginary(watch: Watch, want: int, seconds: float, posts: Sequence[PostAddre
     caller = Caller(want, time.seconds() + seconds, lambda: None)
     watch.enter(caller, posts)
     while (step := watch.next_step(time.seconds())) is not None:
-        if not isinstance(step, Block):
+        if not isinstance(step, BlockStep):
             yield from turn(watch, step, time.seconds)
             continue
         for key in step.keys:
             if (yield from ask(Command((b"LPOP", key), bool))):
-                watch.woken(key)
+                watch.token_received(key)
                 break
         else:
-            watch.woken(None)  # nothing is really blocked here
+            watch.token_received(None)  # nothing is really blocked here
             if step.keys:
                 time.pass_until(step.until)
     return caller

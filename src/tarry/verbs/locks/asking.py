@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import FIRST_TIME, Call, Command, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.durations import MILLISECOND, as_timedelta
+from tarry.values.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys
 from tarry.verbs.locks.shapes import LockState
 from tarry.verbs.redisson import names
-from tarry.words.durations import MILLISECOND, as_timedelta
-from tarry.words.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys
 
 TAKE = Script("locks/take", args=("holder", "depth", "lease", "again"), keys=LOCK_PARTS)
 GIVE = Script("locks/give", args=("holder", "depth", "sharded", "again"), keys=LOCK_PARTS)
@@ -51,24 +51,24 @@ def keys_of(name: str, mapped: Callable[[str], str] = str, *, cluster: bool = Fa
         raise BadInput(f"lock: {name!r} is not valid Unicode (a lone surrogate).") from None
 
 
-def take(keys: LockKeys, holder: bytes, depth: int, lease_ms: int, *, sharded: bool) -> Call[Answer]:
-    def undo(answer: Answer) -> Call[bool] | None:
+def take(keys: LockKeys, holder: bytes, depth: int, lease_ms: int, *, sharded: bool) -> ScriptCall[Answer]:
+    def undo(answer: Answer) -> ScriptCall[bool] | None:
         return give(keys, holder, depth - 1, sharded=sharded) if answer.token > 0 else None
 
     args = (holder, b"%d" % depth, b"%d" % lease_ms, FIRST_TIME)
-    return Call(TAKE, keys, args, lambda reply: Answer(*reply), undo=undo)
+    return ScriptCall(TAKE, keys, args, lambda reply: Answer(*reply), undo=undo)
 
 
-def give(keys: LockKeys, holder: bytes, left: int, *, sharded: bool) -> Call[bool]:
+def give(keys: LockKeys, holder: bytes, left: int, *, sharded: bool) -> ScriptCall[bool]:
     args = (holder, b"%d" % left, _flag(sharded), FIRST_TIME)
-    return Call(GIVE, keys, args, bool)
+    return ScriptCall(GIVE, keys, args, bool)
 
 
-def renew(keys: LockKeys, holder: bytes, lease_ms: int) -> Call[bool]:
-    return Call(RENEW, keys, (holder, b"%d" % lease_ms), bool)
+def renew(keys: LockKeys, holder: bytes, lease_ms: int) -> ScriptCall[bool]:
+    return ScriptCall(RENEW, keys, (holder, b"%d" % lease_ms), bool)
 
 
-def force(name: str, keys: LockKeys, *, sharded: bool) -> Call[bool]:
+def force(name: str, keys: LockKeys, *, sharded: bool) -> ScriptCall[bool]:
     """``BadInput`` where the name is that of something else: it would be deleted."""
 
     def decode(reply: Reply) -> bool:
@@ -76,22 +76,22 @@ def force(name: str, keys: LockKeys, *, sharded: bool) -> Call[bool]:
             raise _no_lock(name)
         return bool(reply)
 
-    return Call(FORCE, keys, (_flag(sharded),), decode)
+    return ScriptCall(FORCE, keys, (_flag(sharded),), decode)
 
 
-def look(name: str, keys: LockKeys) -> Call[LockState]:
-    return Call(LOOK, keys, (), lambda reply: _state(name, reply))
+def look(name: str, keys: LockKeys) -> ScriptCall[LockState]:
+    return ScriptCall(LOOK, keys, (), lambda reply: _state(name, reply))
 
 
-def still(keys: LockKeys, holder: bytes) -> Call[bool]:
+def still(keys: LockKeys, holder: bytes) -> ScriptCall[bool]:
     """Whether he has it yet."""
-    return Call(LOOK, keys, (), lambda reply: reply != 0 and holder in reply[0])
+    return ScriptCall(LOOK, keys, (), lambda reply: reply != 0 and holder in reply[0])
 
 
 def waiting(keys: LockKeys) -> Command[int]:
     """How many clients listen for its release and do not hold it, Java's among them; of one node, on a Cluster."""
     words = (b"PUBSUB", b"NUMSUB", keys.channel, holders_channel(keys))
-    return Command(words, lambda reply: max(int(reply[1]) - int(reply[3]), 0), at=2)
+    return Command(words, lambda reply: max(int(reply[1]) - int(reply[3]), 0), key_index=2)
 
 
 def state(name: str, keys: LockKeys) -> Flow[LockState]:

@@ -21,13 +21,13 @@ from typing import Any
 import msgspec
 
 from tarry.errors import BadInput, Unavailable
+from tarry.values import names
+from tarry.values.durations import SECOND
 from tarry.verbs.locks.acquiring import Busy, Pause, Steps, Taken
 from tarry.verbs.locks.house import Hold, House, Order
 from tarry.verbs.locks.line import SEQUENCE, Place, Ticket, in_sequence, prefix, read
 from tarry.verbs.locks.requests import Ask, Children, Create, Cut, Delete, Look, Session, Write
 from tarry.verbs.locks.shapes import LockState
-from tarry.words import names
-from tarry.words.durations import SECOND
 
 GRACE_S = 1.0
 LOOK_AROUND_S = 10.0
@@ -48,7 +48,7 @@ class NodeKeeper:
         self._patience_s = patience_s
 
     def base_of(self, name: str) -> str:
-        names.name(name, "lock")
+        names.check_name(name, "lock")
         if any(part in ("", ".", "..") or SEQUENCE.fullmatch(part) for part in name.split("/")):
             raise BadInput(
                 f"lock: {name!r} is no path of ZooKeeper; leave out empty parts, dots and '-lock-0000000000'."

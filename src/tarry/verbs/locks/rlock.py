@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from tarry.core.requests import Batch, ScriptCall, ask
 from tarry.errors import BadInput, TarryError
-from tarry.idea.calls import Call, Together, ask
+from tarry.values.durations import MILLISECOND
+from tarry.values.keys import LockKeys, holders_channel
 from tarry.verbs.locks import asking
 from tarry.verbs.locks.acquiring import Busy, Steps, Taken
 from tarry.verbs.locks.house import Hold, House, Order, Ring
 from tarry.verbs.locks.shapes import LockState
-from tarry.words.durations import MILLISECOND
-from tarry.words.keys import LockKeys, holders_channel
 
 WATCHDOG_MS, RENEWED_EVERY_S = 30_000, 10.0
 LOOK_AROUND_S = 10.0
@@ -98,7 +98,7 @@ class RedisKeeper:
     def leave(self, order: Order) -> Steps[None]:
         """What is left is at most a hold that nobody knows of."""
         self._stop_hearing(order)
-        answers = yield Together([asking.give(order.place, order.mark, 0, sharded=self._cluster)])
+        answers = yield Batch([asking.give(order.place, order.mark, 0, sharded=self._cluster)])
         if isinstance(answers[0], TarryError):
             raise answers[0]
 
@@ -118,7 +118,7 @@ class RedisKeeper:
         chosen = [hold for hold in holds if self._is_suspect(hold.order) or (due and hold.renewed)]
         if not chosen:
             return
-        answers: list[bool | TarryError] = yield Together([_still(hold) for hold in chosen])
+        answers: list[bool | TarryError] = yield Batch([_still(hold) for hold in chosen])
         for hold, answer in zip(chosen, answers, strict=True):
             if answer is False:
                 self._house.lose(hold, "it was taken away")
@@ -166,7 +166,7 @@ class RedisKeeper:
         return (yield from ask(asking.force(name, self.keys_of(name), sharded=self._cluster)))
 
 
-def _still(hold: Hold) -> Call[bool]:
+def _still(hold: Hold) -> ScriptCall[bool]:
     """Whether it is his yet; renews what is to be renewed."""
     order = hold.order
     if hold.renewed:

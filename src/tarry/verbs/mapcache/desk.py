@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput, BodyError
+from tarry.values.keys import MapKeys, answer_key, map_keys
 from tarry.verbs.codecs import Codec
 from tarry.verbs.mapcache.shapes import KINDS, EventKind, MapEvent
 from tarry.verbs.redisson import names
@@ -14,7 +15,6 @@ from tarry.verbs.redisson.elements import Poison
 from tarry.verbs.redisson.entries import unpack_event
 from tarry.verbs.redisson.missed import found_or_told
 from tarry.verbs.redisson.values import Opaque
-from tarry.words.keys import MapKeys, answer_key, map_keys
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.durations import SECOND, Duration, duration_us
+from tarry.values.keys import MAP_PARTS
 from tarry.verbs.mapcache.desk import MapDesk
-from tarry.words.durations import SECOND, Duration, microseconds
-from tarry.words.keys import MAP_PARTS
 
 EVICT = Script("mapcache/evict", args=("sharded", "most", "me", "stays"), keys=MAP_PARTS)
 TRIM = Script("mapcache/trim", args=("sharded", "cursor", "limit"), keys=MAP_PARTS)
@@ -43,9 +43,9 @@ class Evicted(NamedTuple):
     """Whether the map is larger than it may be, or has entries of whose use nothing is known."""
 
 
-def evict_step(desk: MapDesk[Any, Any], *, me: bytes = NOBODY, stays: bool = False) -> Call[Evicted]:
+def evict_step(desk: MapDesk[Any, Any], *, me: bytes = NOBODY, stays: bool = False) -> ScriptCall[Evicted]:
     args = (desk.sharded, MOST, me, b"1" if stays else b"0")
-    return Call(EVICT, desk.keys, args, lambda reply: Evicted(*reply))
+    return ScriptCall(EVICT, desk.keys, args, lambda reply: Evicted(*reply))
 
 
 def evict(desk: MapDesk[Any, Any], *, me: bytes = NOBODY, stays: bool = False) -> Flow[tuple[int, Evicted]]:
@@ -72,7 +72,7 @@ def trim(desk: MapDesk[Any, Any]) -> Flow[None]:
     cursor, over = START, 1
     while cursor != DONE or over:
         before = over
-        request = Call(TRIM, desk.keys, (desk.sharded, cursor, SEEDED), _trimmed)
+        request = ScriptCall(TRIM, desk.keys, (desk.sharded, cursor, SEEDED), _trimmed)
         cursor, over = yield from ask(request)
         if cursor == START or (cursor == DONE and before == over):
             return  # no maximum any more; or nothing moves: others are at it
@@ -106,11 +106,11 @@ class AdaptivePolicy:
 
     @property
     def minimum_s(self) -> int:
-        return microseconds(self.minimum, "minimum") // SECOND
+        return duration_us(self.minimum, "minimum") // SECOND
 
     @property
     def maximum_s(self) -> int:
-        return microseconds(self.maximum, "maximum") // SECOND
+        return duration_us(self.maximum, "maximum") // SECOND
 
     def begin(self) -> Pace:
         """Before the first look."""
@@ -152,7 +152,7 @@ class Swept(NamedTuple):
     size: int
 
 
-def sweep(desk: MapDesk[Any, Any], rule: AdaptivePolicy, pace: Pace) -> Call[Swept]:
+def sweep(desk: MapDesk[Any, Any], rule: AdaptivePolicy, pace: Pace) -> ScriptCall[Swept]:
     held = max(min(pace.delay_s, LONGEST_LATCH_S), 1)
     args = (desk.sharded, b"%d" % rule.amount, b"%d" % held)
-    return Call(SWEEP, (*desk.keys, desk.latch), args, lambda reply: Swept(*reply))
+    return ScriptCall(SWEEP, (*desk.keys, desk.latch), args, lambda reply: Swept(*reply))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Command, Flow, Reply, ask
+from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.mapcache import evicting, loading
 from tarry.verbs.mapcache.desk import MapDesk
 from tarry.verbs.mapcache.layout import (
@@ -42,7 +43,6 @@ from tarry.verbs.mapcache.reading import (
     writes_numbers,
 )
 from tarry.verbs.mapcache.shapes import Backend, MapStats, Mode
-from tarry.words.durations import MILLISECOND, Duration, microseconds
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -63,23 +63,27 @@ class MapVerbs(Generic[K, V]):
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _put(self, key: K, value: V, span: Span, when: bytes, **more: Any) -> Call[Written]:
+    def _put(self, key: K, value: V, span: Span, when: bytes, **more: Any) -> ScriptCall[Written]:
         pair = (self.desk.key(key), self.desk.value(value))
         return then(self._layout.put([pair], span, when, **more), first)
 
     def _was(self, written: Written) -> V | None:
         return self.desk.read_or_none(written.was)
 
-    def put(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool) -> Call[V | None]:
+    def put(
+        self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
+    ) -> ScriptCall[V | None]:
         return then(self._put(key, value, span_of(ttl, max_idle, keep_ttl), ALWAYS, want=True), self._was)
 
-    def fast_put(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool) -> Call[bool]:
+    def fast_put(
+        self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
+    ) -> ScriptCall[bool]:
         return then(self._put(key, value, span_of(ttl, max_idle, keep_ttl), ALWAYS), created)
 
-    def put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> Call[V | None]:
+    def put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> ScriptCall[V | None]:
         return then(self._put(key, value, span_of(ttl, max_idle), ABSENT), self._was)
 
-    def fast_put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> Call[bool]:
+    def fast_put_if_absent(self, key: K, value: V, ttl: Duration | None, max_idle: Duration | None) -> ScriptCall[bool]:
         return then(self._put(key, value, span_of(ttl, max_idle), ABSENT), created)
 
     def put_all(
@@ -102,21 +106,21 @@ class MapVerbs(Generic[K, V]):
         for chunk in chunks:
             yield from ask(self._layout.put(chunk, span, ALWAYS))
 
-    def replace(self, key: K, value: V) -> Call[V | None]:
+    def replace(self, key: K, value: V) -> ScriptCall[V | None]:
         return then(self._put(key, value, KEEPING, PRESENT, want=True), self._was)
 
-    def replace_if(self, key: K, old: V, value: V) -> Call[bool]:
+    def replace_if(self, key: K, old: V, value: V) -> ScriptCall[bool]:
         request = self._put(key, value, KEEPING, EQUAL, proof=self.desk.value(old))
         return then(request, lambda written: self.desk.found(written.did != REFUSED, keys=[key], values=[old]))
 
-    def add_and_get(self, key: K, delta: float) -> Call[float]:
+    def add_and_get(self, key: K, delta: float) -> ScriptCall[float]:
         if isinstance(delta, bool) or not isinstance(delta, (int, float)):
             raise BadInput(f"delta: {type(delta).__name__} is no number.")
         if not math.isfinite(delta):
             raise BadInput(f"delta: {delta!r} is not finite.")
         if not writes_numbers(self.desk.codec):
             raise BadInput("add_and_get: the codec must keep numbers as text: long, json or string.")
-        request: Call[bytes] = self._layout.add(self.desk.key(key), repr(delta).encode())
+        request: ScriptCall[bytes] = self._layout.add(self.desk.key(key), repr(delta).encode())
         return then(request, number)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,16 +130,16 @@ class MapVerbs(Generic[K, V]):
         request.decode = reader(self.desk) if how != HAS else present
         return request
 
-    def get(self, key: K) -> Call[V | None]:
-        request: Call[V | None] = self._get(key, GETS)
+    def get(self, key: K) -> ScriptCall[V | None]:
+        request: ScriptCall[V | None] = self._get(key, GETS)
         return request
 
-    def get_with_ttl_only(self, key: K) -> Call[V | None]:
-        request: Call[V | None] = self._get(key, TTL_ONLY)
+    def get_with_ttl_only(self, key: K) -> ScriptCall[V | None]:
+        request: ScriptCall[V | None] = self._get(key, TTL_ONLY)
         return request
 
-    def contains(self, key: K) -> Call[bool]:
-        request: Call[bool] = self._get(key, HAS)
+    def contains(self, key: K) -> ScriptCall[bool]:
+        request: ScriptCall[bool] = self._get(key, HAS)
         return then(request, lambda there: self.desk.found(there, keys=[key]))
 
     def get_all(self, keys: Iterable[K]) -> Flow[dict[K, V]]:
@@ -155,7 +159,7 @@ class MapVerbs(Generic[K, V]):
             )
         return found
 
-    def remaining_ttl(self, key: K) -> Call[timedelta | None]:
+    def remaining_ttl(self, key: K) -> ScriptCall[timedelta | None]:
         request: Any = self._layout.left(self.desk.key(key))
         decode = request.decode
 
@@ -163,11 +167,11 @@ class MapVerbs(Generic[K, V]):
             return time_left(decode(reply))
 
         request.decode = read
-        answer: Call[timedelta | None] = request
+        answer: ScriptCall[timedelta | None] = request
         return answer
 
-    def page(self, cursor: bytes) -> Call[tuple[bytes, list[tuple[bytes, bytes]]]]:
-        request: Call[tuple[bytes, list[tuple[bytes, bytes]]]] = self._layout.page(cursor)
+    def page(self, cursor: bytes) -> ScriptCall[tuple[bytes, list[tuple[bytes, bytes]]]]:
+        request: ScriptCall[tuple[bytes, list[tuple[bytes, bytes]]]] = self._layout.page(cursor)
         return request
 
     def contains_value(self, value: V) -> Flow[bool]:
@@ -186,18 +190,18 @@ class MapVerbs(Generic[K, V]):
         flow: Flow[int] = self._layout.size()
         return flow
 
-    def stats(self) -> Call[MapStats]:
+    def stats(self) -> ScriptCall[MapStats]:
         if self.native:
             refuse("stats")
         return then(self._layout.stats(), first)
 
     # ── removing, expiring ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def remove(self, key: K) -> Call[V | None]:
+    def remove(self, key: K) -> ScriptCall[V | None]:
         request = self._layout.remove((self.desk.key(key),), ANY, want=True)
         return then(request, lambda taken: self.desk.read_or_none(taken[0][1]))
 
-    def remove_if(self, key: K, value: V) -> Call[bool]:
+    def remove_if(self, key: K, value: V) -> ScriptCall[bool]:
         request = self._layout.remove((self.desk.key(key),), EQUAL, proof=self.desk.value(value))
         return then(request, lambda taken: self.desk.found(taken[0][0], keys=[key], values=[value]))
 
@@ -232,13 +236,13 @@ class MapVerbs(Generic[K, V]):
         command: Command[bool] = self._layout.clear()
         return command
 
-    def expire(self, after: Duration, if_not_set: bool) -> Call[bool]:
-        after_ms = ms_of(microseconds(after, "after", least=MILLISECOND))
-        request: Call[bool] = self._layout.expire(after_ms, if_not_set)
+    def expire(self, after: Duration, if_not_set: bool) -> ScriptCall[bool]:
+        after_ms = ms_of(duration_us(after, "after", minimum=MILLISECOND))
+        request: ScriptCall[bool] = self._layout.expire(after_ms, if_not_set)
         return request
 
-    def clear_expire(self) -> Call[bool]:
-        request: Call[bool] = self._layout.expire(None, False)
+    def clear_expire(self) -> ScriptCall[bool]:
+        request: ScriptCall[bool] = self._layout.expire(None, False)
         return request
 
     # ── maximum size, eviction, loading ──────────────────────────────────────────────────────────────────────────────
@@ -252,7 +256,7 @@ class MapVerbs(Generic[K, V]):
             raise BadInput(f"mode: {mode!r}; it is LRU or LFU.")
         return self._set_max_size(self._layout.limit(size, mode, if_not_set))
 
-    def _set_max_size(self, request: Call[bool]) -> Flow[bool]:
+    def _set_max_size(self, request: ScriptCall[bool]) -> Flow[bool]:
         done = yield from ask(request)
         if done:
             yield from evicting.trim(self.desk)

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
-from tarry.idea.calls import Call, Flow
+from tarry.core.requests import Flow, ScriptCall
+from tarry.values.durations import MILLISECOND, SECOND
 from tarry.verbs.mapcache.desk import MapDesk
 from tarry.verbs.mapcache.evicting import (
     EVICTOR,
@@ -29,7 +30,6 @@ from tarry.verbs.mapcache.evicting import (
     next_pace,
     sweep,
 )
-from tarry.words.durations import MILLISECOND, SECOND
 
 FROZEN_S = 0.05
 """An answer that was read later than this came to a process that did not run."""
@@ -75,14 +75,14 @@ class Kept:
         self.answered = 0.0  #: when the last answer came, by the driver's clock …
         self.now = 0  #: … and by the server's
 
-    def request(self) -> Call[Any]:
+    def request(self) -> ScriptCall[Any]:
         """The first step of a look."""
         self.looking, self.again = True, False
         if self.rule is not None and self.pace is not None:
             return sweep(self.desk, self.rule, self.pace)
         return evict_step(self.desk, me=self.me, stays=True)
 
-    def farewell(self) -> Call[Any] | None:
+    def farewell(self) -> ScriptCall[Any] | None:
         """Gives the seat back, so that nobody has to find out."""
         return evict_step(self.desk, me=self.me) if self.seat else None
 

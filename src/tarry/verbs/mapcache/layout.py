@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, cast
 
+from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import FIRST_TIME, Call, Command, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us
+from tarry.values.keys import MAP_PARTS
 from tarry.verbs.mapcache.desk import NO_NONCE, MapDesk
 from tarry.verbs.mapcache.evicting import evict_step
 from tarry.verbs.mapcache.shapes import MapStats, Mode
-from tarry.words.durations import MILLISECOND, Duration, as_datetime, microseconds
-from tarry.words.keys import MAP_PARTS
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -44,7 +44,7 @@ EXPIRE_ENTRY = Script(
 TTL = Script("mapcache/ttl", item=("key",), keys=MAP_PARTS[:3])
 ADD = Script("mapcache/add", args=("sharded", "key", "delta", "again"), keys=(*MAP_PARTS, "memo", "lease"))
 SCAN = Script("mapcache/scan", args=("cursor", "limit"), keys=MAP_PARTS[:3])
-STATS = Script("mapcache/stats", args=("limit",), keys=(*READ, "evictors"), looks=True)
+STATS = Script("mapcache/stats", args=("limit",), keys=(*READ, "evictors"), read_only=True)
 LIMIT = Script("mapcache/limit", args=("size", "mode", "if_not_set"), keys=("options",))
 EXPIRE = Script("mapcache/expire", args=("after", "if_not_set"), keys=READ)
 LEASE = Script("mapcache/lease", args=("sharded", "token", "lasts", "key"), keys=(*MAP_PARTS, "lease"))
@@ -81,8 +81,8 @@ class Leave(NamedTuple):
 def span_of(ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool = False) -> Span:
     if keep_ttl and (ttl is not None or max_idle is not None):
         raise BadInput("keep_ttl: it keeps what the entry has; give ttl= and max_idle=, or keep_ttl=.")
-    ttl_us = 0 if ttl is None else microseconds(ttl, "ttl", least=MILLISECOND)
-    idle_us = 0 if max_idle is None else microseconds(max_idle, "max_idle", least=MILLISECOND)
+    ttl_us = 0 if ttl is None else duration_us(ttl, "ttl", minimum=MILLISECOND)
+    idle_us = 0 if max_idle is None else duration_us(max_idle, "max_idle", minimum=MILLISECOND)
     return Span(ttl_us, idle_us, keep_ttl)
 
 
@@ -91,10 +91,10 @@ def ms_of(us: int) -> int:
     return -(-us // MILLISECOND)
 
 
-def then(request: Call[T], read: Callable[[T], U]) -> Call[U]:
+def then(request: ScriptCall[T], read: Callable[[T], U]) -> ScriptCall[U]:
     """The call, which was made for this, with another answer."""
     decode = request.decode
-    other = cast("Call[U]", request)
+    other = cast("ScriptCall[U]", request)
 
     def read_on(reply: Reply) -> U:
         return read(decode(reply))
@@ -139,50 +139,50 @@ class Shared:
 
     def put(
         self, pairs: Sequence[tuple[bytes, bytes]], span: Span, when: bytes, *, proof: bytes = b"", want: bool = False
-    ) -> Call[list[Written]]:
+    ) -> ScriptCall[list[Written]]:
         desk = self.desk
         memo = desk.answer(NO_NONCE if when == ALWAYS else desk.nonce())
         keys = (*desk.keys, memo, *[desk.leases + key for key, _ in pairs])
         ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
         args = (desk.sharded, ttl, idle, _bit(span.keep), when, proof, _bit(want), FIRST_TIME)
-        return Call(PUT, keys, args, written, items=[word for pair in pairs for word in pair], alone=True)
+        return ScriptCall(PUT, keys, args, written, items=[word for pair in pairs for word in pair], never_merged=True)
 
-    def get(self, keys: Sequence[bytes], how: bytes) -> Call[list[Any]]:
-        return Call(GET, self.desk.keys[:5], (how,), list, items=keys, alone=how == ALL)
+    def get(self, keys: Sequence[bytes], how: bytes) -> ScriptCall[list[Any]]:
+        return ScriptCall(GET, self.desk.keys[:5], (how,), list, items=keys, never_merged=how == ALL)
 
     def remove(
         self, keys: Sequence[bytes], when: bytes, *, proof: bytes = b"", want: bool = False
-    ) -> Call[list[tuple[bool, bytes | None]]]:
+    ) -> ScriptCall[list[tuple[bool, bytes | None]]]:
         desk = self.desk
         names = (*desk.keys, desk.answer(desk.nonce()), *map(desk.lease, keys))
         args = (desk.sharded, when, proof, _bit(want), FIRST_TIME)
-        return Call(REMOVE, names, args, taken, items=keys, alone=True)
+        return ScriptCall(REMOVE, names, args, taken, items=keys, never_merged=True)
 
-    def expire_entries(self, keys: Sequence[bytes], span: Span, if_not_set: bool) -> Call[list[bool]]:
+    def expire_entries(self, keys: Sequence[bytes], span: Span, if_not_set: bool) -> ScriptCall[list[bool]]:
         desk = self.desk
         names = (*desk.keys, desk.answer(desk.nonce()))
         ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
         args = (desk.sharded, ttl, idle, _bit(if_not_set), FIRST_TIME)
-        return Call(EXPIRE_ENTRY, names, args, truths, items=keys, alone=True)
+        return ScriptCall(EXPIRE_ENTRY, names, args, truths, items=keys, never_merged=True)
 
-    def left(self, key: bytes) -> Call[int]:
+    def left(self, key: bytes) -> ScriptCall[int]:
         """µs; -1: no end, -2: not there."""
-        return Call(TTL, self.desk.keys[:3], (), lambda reply: int(reply[0]), items=(key,))
+        return ScriptCall(TTL, self.desk.keys[:3], (), lambda reply: int(reply[0]), items=(key,))
 
-    def add(self, key: bytes, delta: bytes) -> Call[bytes]:
+    def add(self, key: bytes, delta: bytes) -> ScriptCall[bytes]:
         desk = self.desk
         keys = (*desk.keys, desk.answer(desk.nonce()), desk.lease(key))
-        return Call(ADD, keys, (desk.sharded, key, delta, FIRST_TIME), bytes)
+        return ScriptCall(ADD, keys, (desk.sharded, key, delta, FIRST_TIME), bytes)
 
-    def page(self, cursor: bytes) -> Call[tuple[bytes, list[tuple[bytes, bytes]]]]:
-        return Call(SCAN, self.desk.keys[:3], (cursor, PAGE), page)
+    def page(self, cursor: bytes) -> ScriptCall[tuple[bytes, list[tuple[bytes, bytes]]]]:
+        return ScriptCall(SCAN, self.desk.keys[:3], (cursor, PAGE), page)
 
-    def lease(self, key: bytes, token: bytes, lasts_ms: int) -> Call[Leave]:
+    def lease(self, key: bytes, token: bytes, lasts_ms: int) -> ScriptCall[Leave]:
         desk = self.desk
         args = (desk.sharded, token, b"%d" % lasts_ms, key)
-        return Call(LEASE, (*desk.keys, desk.lease(key)), args, leave)
+        return ScriptCall(LEASE, (*desk.keys, desk.lease(key)), args, leave)
 
-    def stats(self) -> Call[tuple[MapStats, bool]]:
+    def stats(self) -> ScriptCall[tuple[MapStats, bool]]:
         """The counts, and whether the size is exact."""
         name, keys = self.desk.name, (*self.desk.keys[:5], self.desk.keys.evictors)
 
@@ -203,7 +203,7 @@ class Shared:
             )
             return found, expired >= 0
 
-        return Call(STATS, keys, (COUNTED,), decode)
+        return ScriptCall(STATS, keys, (COUNTED,), decode)
 
     def size(self) -> Flow[int]:
         """Exact: a larger backlog than one script may count is evicted first."""
@@ -216,13 +216,13 @@ class Shared:
     def clear(self) -> Command[bool]:
         return Command((b"UNLINK", *self.desk.keys[:4]), bool)
 
-    def limit(self, size: int, mode: str, if_not_set: bool) -> Call[bool]:
+    def limit(self, size: int, mode: str, if_not_set: bool) -> ScriptCall[bool]:
         args = (b"%d" % size, mode.encode(), _bit(if_not_set))
-        return Call(LIMIT, (self.desk.keys.options,), args, bool)
+        return ScriptCall(LIMIT, (self.desk.keys.options,), args, bool)
 
-    def expire(self, after_ms: int | None, if_not_set: bool) -> Call[bool]:
+    def expire(self, after_ms: int | None, if_not_set: bool) -> ScriptCall[bool]:
         after = b"" if after_ms is None else b"%d" % after_ms
-        return Call(EXPIRE, self.desk.keys[:5], (after, _bit(if_not_set)), bool)
+        return ScriptCall(EXPIRE, self.desk.keys[:5], (after, _bit(if_not_set)), bool)
 
 
 def _bit(yes: bool) -> bytes:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tarry.idea.calls import Call
-from tarry.idea.scripts import Script
+from tarry.core.requests import ScriptCall
+from tarry.core.scripts import Script
+from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.verbs.mapcache.layout import LEASED, REFUSED, Leave, Span, first, then
-from tarry.words.durations import MILLISECOND, Duration, microseconds
 
 V = TypeVar("V")
 UNLEASE = Script("mapcache/unlease", args=("sharded", "token", "key"), keys=("hints", "lease"))
@@ -34,10 +34,10 @@ class Load(Generic[V]):
     lease_ms: int
     token: bytes
 
-    def begin(self) -> Call[Leave]:
-        call: Call[Leave] = self.layout.lease(self.key, self.token, self.lease_ms)
+    def begin(self) -> ScriptCall[Leave]:
+        call: ScriptCall[Leave] = self.layout.lease(self.key, self.token, self.lease_ms)
 
-        def undo(leave: Leave) -> Call[bool] | None:
+        def undo(leave: Leave) -> ScriptCall[bool] | None:
             return self.give_up() if leave.mine else None
 
         call.undo = undo  # nobody is there any more to load
@@ -47,7 +47,7 @@ class Load(Generic[V]):
         value: V = self.layout.desk.read(raw)
         return value
 
-    def finish(self, value: V) -> Call[V]:
+    def finish(self, value: V) -> ScriptCall[V]:
         """Stores what was loaded. Answers it; or what somebody else has written meanwhile."""
         desk = self.layout.desk
         request = self.layout.put([(self.key, desk.value(value))], self.span, LEASED, proof=self.token)
@@ -58,10 +58,10 @@ class Load(Generic[V]):
 
         return then(request, decode)
 
-    def give_up(self) -> Call[bool]:
+    def give_up(self) -> ScriptCall[bool]:
         """Nothing was loaded: who waits may try."""
         desk = self.layout.desk
-        return Call(UNLEASE, (desk.keys.hints, desk.lease(self.key)), (desk.sharded, self.token, self.key), bool)
+        return ScriptCall(UNLEASE, (desk.keys.hints, desk.lease(self.key)), (desk.sharded, self.token, self.key), bool)
 
     def concerns(self, channel: bytes, message: bytes) -> bool:
         """Whether a message says that it is worth looking again; an empty one may have been missed."""
@@ -76,5 +76,5 @@ class Load(Generic[V]):
 
 
 def load_of(layout: Any, key: bytes, span: Span, lease: Duration) -> Load[Any]:
-    lease_ms = microseconds(lease, "lease", least=MILLISECOND) // MILLISECOND
+    lease_ms = duration_us(lease, "lease", minimum=MILLISECOND) // MILLISECOND
     return Load(layout, key, span, lease_ms, OURS + layout.desk.nonce())

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import FIRST_TIME, Call, Command, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.durations import MILLISECOND
 from tarry.verbs.mapcache.desk import NO_NONCE, MapDesk
 from tarry.verbs.mapcache.layout import (
     ALWAYS,
@@ -23,7 +24,6 @@ from tarry.verbs.mapcache.layout import (
     truths,
     written,
 )
-from tarry.words.durations import MILLISECOND
 
 PUT = Script(
     "mapcache/native_put",
@@ -59,28 +59,28 @@ class Native:
 
     def put(
         self, pairs: Sequence[tuple[bytes, bytes]], span: Span, when: bytes, *, proof: bytes = b"", want: bool = False
-    ) -> Call[list[Written]]:
+    ) -> ScriptCall[list[Written]]:
         desk = self.desk
         memo = desk.answer(NO_NONCE if when == ALWAYS else desk.nonce())
         keys = (desk.keys.entries, desk.keys.hints, memo, *[desk.leases + key for key, _ in pairs])
         args = (desk.sharded, _ttl(span), _bit(span.keep), when, proof, _bit(want), FIRST_TIME)
-        return Call(PUT, keys, args, written, items=[word for pair in pairs for word in pair], alone=True)
+        return ScriptCall(PUT, keys, args, written, items=[word for pair in pairs for word in pair], never_merged=True)
 
     def get(self, keys: Sequence[bytes], _how: bytes) -> Command[list[Any]]:
         return Command((b"HMGET", self.desk.keys.entries, *keys), list)
 
     def remove(
         self, keys: Sequence[bytes], when: bytes, *, proof: bytes = b"", want: bool = False
-    ) -> Call[list[tuple[bool, bytes | None]]]:
+    ) -> ScriptCall[list[tuple[bool, bytes | None]]]:
         desk = self.desk
         names = (desk.keys.entries, desk.keys.hints, desk.answer(desk.nonce()), *map(desk.lease, keys))
         args = (desk.sharded, when, proof, _bit(want), FIRST_TIME)
-        return Call(REMOVE, names, args, taken, items=keys, alone=True)
+        return ScriptCall(REMOVE, names, args, taken, items=keys, never_merged=True)
 
-    def expire_entries(self, keys: Sequence[bytes], span: Span, if_not_set: bool) -> Call[list[bool]]:
+    def expire_entries(self, keys: Sequence[bytes], span: Span, if_not_set: bool) -> ScriptCall[list[bool]]:
         names = (self.desk.keys.entries, self.desk.answer(self.desk.nonce()))
         args = (_ttl(span), _bit(if_not_set), FIRST_TIME)
-        return Call(EXPIRE_ENTRY, names, args, truths, items=keys, alone=True)
+        return ScriptCall(EXPIRE_ENTRY, names, args, truths, items=keys, never_merged=True)
 
     def left(self, key: bytes) -> Command[int]:
         def decode(reply: Reply) -> int:
@@ -89,10 +89,10 @@ class Native:
 
         return Command((b"HPTTL", self.desk.keys.entries, b"FIELDS", b"1", key), decode)
 
-    def add(self, key: bytes, delta: bytes) -> Call[bytes]:
+    def add(self, key: bytes, delta: bytes) -> ScriptCall[bytes]:
         desk = self.desk
         keys = (desk.keys.entries, desk.keys.hints, desk.answer(desk.nonce()), desk.lease(key))
-        return Call(ADD, keys, (desk.sharded, key, delta, FIRST_TIME), bytes)
+        return ScriptCall(ADD, keys, (desk.sharded, key, delta, FIRST_TIME), bytes)
 
     def page(self, cursor: bytes) -> Command[tuple[bytes, list[tuple[bytes, bytes]]]]:
         def decode(reply: Reply) -> tuple[bytes, list[tuple[bytes, bytes]]]:
@@ -102,9 +102,9 @@ class Native:
 
         return Command((b"HSCAN", self.desk.keys.entries, cursor, b"COUNT", PAGE), decode)
 
-    def lease(self, key: bytes, token: bytes, lasts_ms: int) -> Call[Leave]:
+    def lease(self, key: bytes, token: bytes, lasts_ms: int) -> ScriptCall[Leave]:
         keys = (self.desk.keys.entries, self.desk.lease(key))
-        return Call(LEASE, keys, (token, b"%d" % lasts_ms, key), leave)
+        return ScriptCall(LEASE, keys, (token, b"%d" % lasts_ms, key), leave)
 
     def size(self) -> Flow[int]:
         return ask(Command((b"HLEN", self.desk.keys.entries), int))

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from tarry.idea.calls import Reply
+from tarry.core.requests import Reply
+from tarry.values.durations import as_timedelta
 from tarry.verbs.mapcache.desk import MapDesk
 from tarry.verbs.mapcache.layout import CREATED, Written
-from tarry.words.durations import as_timedelta
 
 V = TypeVar("V")
 CHUNK, CHUNK_BYTES = 200, 1_000_000

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta, timezone
 
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Flow, Reply, ask
-from tarry.idea.scripts import Script
+from tarry.values.durations import SECOND
+from tarry.values.keys import SCHEDULE_PARTS, TopicKeys, schedule_keys
 from tarry.verbs.schedules import rhythms
 from tarry.verbs.schedules.plans import Missed, moments_of, unpack
 from tarry.verbs.schedules.rhythms import Rhythm
-from tarry.words.durations import SECOND
-from tarry.words.keys import SCHEDULE_PARTS, TopicKeys, schedule_keys
 
 DUE = Script("schedules/due", args=("limit",), keys=SCHEDULE_PARTS)
 FIRE = Script(
@@ -41,7 +41,7 @@ def attend(keys: TopicKeys) -> Flow[int]:
     """Adds the jobs of all occurrences that are due. Answers how many this call added."""
     places, added = schedule_keys(keys), 0
     for _ in range(ROUNDS):
-        now, *found = yield from ask(Call(DUE, places, (b"%d" % SCHEDULES,), list))
+        now, *found = yield from ask(ScriptCall(DUE, places, (b"%d" % SCHEDULES,), list))
         items: list[bytes] = []
         jobs = 0
         for id, at, stored in found:
@@ -52,7 +52,7 @@ def attend(keys: TopicKeys) -> Flow[int]:
                 break
         if not items:
             break
-        added += yield from ask(Call(FIRE, places, (), _added, items=items))
+        added += yield from ask(ScriptCall(FIRE, places, (), _added, items=items))
         if len(found) < SCHEDULES and jobs < JOBS_OF_ONE:
             break  # none was left for another round
     return added

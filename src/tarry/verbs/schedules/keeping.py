@@ -12,14 +12,14 @@ from typing import Literal
 
 import msgspec
 
+from tarry.core.flows import gather
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
 from tarry.errors import BadInput
-from tarry.idea.calls import Call, Command, Flow, Reply, ask
-from tarry.idea.scripts import Script
-from tarry.idea.together import together
+from tarry.values.keys import SCHEDULE_PARTS, TopicKeys, schedule_keys
 from tarry.verbs.schedules import rhythms
 from tarry.verbs.schedules.plans import About, Kept, Missed, id_of, kept
 from tarry.verbs.schedules.rhythms import Rhythm
-from tarry.words.keys import SCHEDULE_PARTS, TopicKeys, schedule_keys
 
 GET = Script("schedules/get", item=("id",), keys=SCHEDULE_PARTS)
 LIST = Script("schedules/list", args=("cursor", "limit"), keys=SCHEDULE_PARTS)
@@ -63,12 +63,12 @@ class Said:
         return b"%d" % following, b"%d" % after
 
 
-def _read(keys: TopicKeys, ids: Sequence[bytes]) -> Call[tuple[int, list[Kept | None]]]:
+def _read(keys: TopicKeys, ids: Sequence[bytes]) -> ScriptCall[tuple[int, list[Kept | None]]]:
     def decode(reply: Reply) -> tuple[int, list[Kept | None]]:
         now, declared, *rows = reply
         return now, [None if row is None else kept(row, int(declared or 0)) for row in rows]
 
-    return Call(GET, schedule_keys(keys), (), decode, items=ids, lead=2)
+    return ScriptCall(GET, schedule_keys(keys), (), decode, items=ids, reply_header=2)
 
 
 def count(keys: TopicKeys) -> Command[int]:
@@ -86,7 +86,7 @@ def put(keys: TopicKeys, said: Said) -> Flow[Kept]:
     id = id_of(said.id)
     now, _ = yield from ask(_read(keys, [id]))
     item = (id, *said.words, *said.start(now))
-    done = yield from ask(Call(PUT, schedule_keys(keys), (), list, items=item))
+    done = yield from ask(ScriptCall(PUT, schedule_keys(keys), (), list, items=item))
     if not done[0]:
         raise BadInput(f"schedule {said.id}: a worker's code declares it; change it there, or pause it.")
     _, found = yield from ask(_read(keys, [id]))
@@ -97,7 +97,7 @@ def put(keys: TopicKeys, said: Said) -> Flow[Kept]:
 
 def everything(places: Sequence[TopicKeys]) -> Flow[list[Kept]]:
     """All schedules of some partitions, by their next occurrence; paused ones last. Damaged ones are among them."""
-    each = yield from together(map(_of, places))
+    each = yield from gather(map(_of, places))
     found = [one for some in each for one in some]
     return sorted(found, key=lambda one: (one.next is None, one.next, one.plan.id))
 
@@ -106,7 +106,7 @@ def _of(keys: TopicKeys) -> Flow[list[Kept]]:
     found: dict[str, Kept] = {}
     cursor = b"0"
     while True:
-        _, declared, cursor, *rows = yield from ask(Call(LIST, schedule_keys(keys), (cursor, _STEP), list))
+        _, declared, cursor, *rows = yield from ask(ScriptCall(LIST, schedule_keys(keys), (cursor, _STEP), list))
         for row in rows:
             one = kept(row, int(declared or 0))
             found[one.plan.id] = one
@@ -126,7 +126,7 @@ def switch(keys: TopicKeys, id: str, what: Literal["pause", "resume", "delete"])
                 f"schedule {id}: it is damaged, or a newer version of tarry wrote it; upgrade, put it anew, or delete it."
             )
         start = _resumed(found[0], now)
-    done = yield from ask(Call(SWITCH, schedule_keys(keys), (what.encode(),), list, items=(raw, *start)))
+    done = yield from ask(ScriptCall(SWITCH, schedule_keys(keys), (what.encode(),), list, items=(raw, *start)))
     return bool(done[0])
 
 
@@ -155,12 +155,12 @@ def declare(keys: TopicKeys, schedules: Sequence[Said]) -> Flow[Declared]:
     places = schedule_keys(keys)
     said = {one.id: one for one in schedules}
     items = [word for one in schedules for word in (id_of(one.id), one.version, *one.words, b"", b"0")]
-    now, count, *verdicts = yield from ask(Call(DECLARE, places, (), list, items=items, alone=True))
+    now, count, *verdicts = yield from ask(ScriptCall(DECLARE, places, (), list, items=items, never_merged=True))
     answers = dict(zip(said, verdicts, strict=True))
     new = [said[id] for id, verdict in answers.items() if verdict == TO_CHANGE]
     if new:
         items = [word for one in new for word in (id_of(one.id), one.version, *one.words, *one.start(now))]
-        _, count, *verdicts = yield from ask(Call(DECLARE, places, (), list, items=items, alone=True))
+        _, count, *verdicts = yield from ask(ScriptCall(DECLARE, places, (), list, items=items, never_merged=True))
         answers.update(zip((one.id for one in new), verdicts, strict=True))
     return Declared(
         tuple(id for id, verdict in answers.items() if verdict == NEWER_IS_ABOUT),

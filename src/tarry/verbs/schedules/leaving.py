@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tarry.idea.calls import Call, Command, Reply
-from tarry.idea.scripts import Script
-from tarry.words.keys import MOVING_PARTS, TopicKeys, moving_key, moving_keys
+from tarry.core.requests import Command, Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.values.keys import MOVING_PARTS, TopicKeys, moving_key, moving_keys
 
 DEPART = Script("leaving/plan_depart", args=("cursor", "limit", "word"), keys=MOVING_PARTS)
 ARRIVE = Script("leaving/plan_arrive", item=("id", "kept"), keys=MOVING_PARTS)
@@ -23,26 +23,28 @@ Departure = tuple[bytes, bool, list[bytes], list[Row]]
 """The next cursor, whether there is more, the damaged ones, which stay, and those that leave now."""
 
 
-def depart(keys: TopicKeys, cursor: bytes, word: bytes) -> Call[Departure]:
+def depart(keys: TopicKeys, cursor: bytes, word: bytes) -> ScriptCall[Departure]:
     """Those that leave now: what somebody left there, or the next. ``word`` is one that no other has."""
 
     def decode(reply: Reply) -> Departure:
         following, more, stay, *rows = reply
         return following, bool(more), stay, [tuple(row) for row in rows]
 
-    return Call(DEPART, moving_keys(keys), (cursor, _STEP, word), decode)
+    return ScriptCall(DEPART, moving_keys(keys), (cursor, _STEP, word), decode)
 
 
-def arrive(keys: TopicKeys, rows: Sequence[Row]) -> Call[list[bool]]:
+def arrive(keys: TopicKeys, rows: Sequence[Row]) -> ScriptCall[list[bool]]:
     """They are taken over; ``False`` where another schedule has the name."""
     items = [word for row in rows for word in row]
-    return Call(ARRIVE, moving_keys(keys), (), lambda reply: [bool(one) for one in reply], items=items, alone=True)
+    return ScriptCall(
+        ARRIVE, moving_keys(keys), (), lambda reply: [bool(one) for one in reply], items=items, never_merged=True
+    )
 
 
-def depart_end(keys: TopicKeys, rows: Sequence[Row], arrived: Mapping[bytes, bool]) -> Call[int]:
+def depart_end(keys: TopicKeys, rows: Sequence[Row], arrived: Mapping[bytes, bool]) -> ScriptCall[int]:
     """Those that arrived are gone here, the others go on."""
     items = [word for id, kept in rows for word in (id, kept.partition(b"\n")[0], b"%d" % arrived[id])]
-    return Call(DEPART_END, moving_keys(keys), (), int, items=items, alone=True)
+    return ScriptCall(DEPART_END, moving_keys(keys), (), int, items=items, never_merged=True)
 
 
 def on_the_way(keys: TopicKeys) -> Command[list[bytes]]:

@@ -12,9 +12,9 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from tarry.errors import BadInput
+from tarry.values import names
 from tarry.verbs.schedules import rhythms
 from tarry.verbs.schedules.rhythms import Rhythm
-from tarry.words import names
 
 Missed = Literal["skip", "once", "all"]
 """What becomes of occurrences that nobody was there for: none of them, one job for the last, or each (the last 1,000)."""
@@ -125,7 +125,7 @@ def kept(row: list[Any], declared_us: int) -> Kept:
 
 
 def id_of(value: str) -> bytes:
-    raw = names.name(value, "schedule")
+    raw = names.check_name(value, "schedule")
     if len(raw) > LONGEST_ID:
         raise BadInput(f"schedule: it has {len(raw)} bytes of UTF-8; at most {LONGEST_ID} are allowed.")
     if any(char.isspace() for char in value):

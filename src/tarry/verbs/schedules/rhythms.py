@@ -16,7 +16,7 @@ import msgspec
 from cronsim import CronSim, CronSimError
 
 from tarry.errors import BadInput
-from tarry.words.durations import LAST_MOMENT_US, SECOND, Duration, microseconds
+from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, duration_us
 
 SHORTEST_US = SECOND // 10
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -47,7 +47,7 @@ def rhythm(every: Duration | None, cron: str | None, tz: str) -> Rhythm:
     if (every is None) == (cron is None):
         raise BadInput("schedule: give every= or cron=, one of the two.")
     if every is not None:
-        return Rhythm(microseconds(every, "every", least=SHORTEST_US))
+        return Rhythm(duration_us(every, "every", minimum=SHORTEST_US))
     if not isinstance(cron, str):
         raise BadInput(f'cron: {type(cron).__name__} is no text; write "0 9 * * 1-5".')
     made = Rhythm(cron=" ".join(cron.split()), tz=tz)

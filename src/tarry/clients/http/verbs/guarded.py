@@ -15,8 +15,8 @@ from tarry.clients.http.verbs.saying import new_key, one_after_the_other, reader
 from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answers
 from tarry.clients.http.wire.reading import guarded_stats, items
 from tarry.clients.http.wire.words import MOST_WAIT_S
+from tarry.values.durations import SECOND, Duration
 from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item, want_of
-from tarry.words.durations import SECOND, Duration
 
 MOST, MOST_BYTES = 10_000, 4_000_000
 """One request puts in no more."""

@@ -15,12 +15,12 @@ from tarry.clients.http.verbs.saying import cut, given, new_key, nothing, one_af
 from tarry.clients.http.wire import queue_answers, queue_models
 from tarry.clients.http.wire.queue_answers import base64, payloads
 from tarry.clients.http.wire.reading import queue_stats, set_aside
+from tarry.values.durations import Duration
 from tarry.verbs.delayed.desk import QueueDesk, Taken
 from tarry.verbs.delayed.finding import READ_PAGE, want_of
 from tarry.verbs.delayed.moving import SetAside
 from tarry.verbs.delayed.telling import QueueStats
 from tarry.verbs.redisson.elements import format_of
-from tarry.words.durations import Duration
 
 T = TypeVar("T")
 S = TypeVar("S")

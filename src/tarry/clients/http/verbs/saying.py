@@ -13,11 +13,11 @@ from msgspec import UNSET
 
 from tarry.clients.http.asking import Ask, Asking, ask
 from tarry.errors import JobExists, StaleReceipt, Unavailable
+from tarry.values.durations import Duration, duration_us
 from tarry.verbs.codecs import JSON, Bodies
 from tarry.verbs.jobs.durable import WITHIN_MS, Durability
 from tarry.verbs.jobs.options import TOPICS_OWN
 from tarry.verbs.jobs.taking import MOST
-from tarry.words.durations import Duration, microseconds
 
 S = TypeVar("S")
 
@@ -29,7 +29,7 @@ def segment(name: str) -> str:
 
 def given(span: Duration) -> str:
     """To the microsecond."""
-    return f"{microseconds(span)}us"
+    return f"{duration_us(span)}us"
 
 
 def span_of(span: Duration | None) -> str | None:

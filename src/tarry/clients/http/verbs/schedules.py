@@ -13,11 +13,11 @@ from tarry.clients.http.wire import schedule_answers, schedule_models
 from tarry.clients.http.wire.reading import schedule
 from tarry.clients.scheduling import Schedule, said
 from tarry.errors import BadInput
+from tarry.values.durations import Duration
 from tarry.verbs.codecs import Bodies
 from tarry.verbs.jobs import options
 from tarry.verbs.jobs.topic import TopicDesk
 from tarry.verbs.schedules.plans import Missed, id_of
-from tarry.words.durations import Duration
 
 UNKNOWN = "unknown_schedule"
 

@@ -30,6 +30,9 @@ from tarry.clients.http.verbs.saying import (
 from tarry.clients.http.wire import answers, models, topic_answers, topic_models
 from tarry.clients.http.wire.reading import added, check, defaults, histogram, info, page, stats
 from tarry.errors import BadInput
+from tarry.values import rates
+from tarry.values.durations import Duration
+from tarry.values.rates import RateLike
 from tarry.verbs.jobs import options, putting
 from tarry.verbs.jobs.durable import Durability, confirmation
 from tarry.verbs.jobs.face import AS_IT_IS, TopicVerbs, refuse_one
@@ -37,9 +40,6 @@ from tarry.verbs.jobs.parting import wanted_of
 from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.putting import MOST_BYTES, MOST_JOBS
 from tarry.verbs.jobs.shapes import Added, Holding, IfExists, JobInfo, NewJob, Page, State
-from tarry.words import rates
-from tarry.words.durations import Duration
-from tarry.words.rates import RateLike
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -280,7 +280,7 @@ class HTTPVerbs(Generic[T]):
             "rate": rate,
         }
         if rate is not None and rate != AS_IT_IS:
-            count, us = rates.rate(rate)
+            count, us = rates.parse_rate(rate)
             others["rate"] = f"{count}/{us}us"
         said: dict[str, Any] = {name: span_of(span) for name, span in spans.items() if span != AS_IT_IS}
         said |= {name: value for name, value in others.items() if value != AS_IT_IS}

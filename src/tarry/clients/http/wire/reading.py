@@ -21,6 +21,9 @@ from tarry.clients.http.wire import (
 )
 from tarry.clients.scheduling import Schedule
 from tarry.errors import BodyError
+from tarry.values import rates
+from tarry.values.durations import MILLISECOND, moment_us
+from tarry.values.rates import Rate
 from tarry.verbs.codecs import JSON, RAW, Bodies
 from tarry.verbs.delayed.moving import SetAside
 from tarry.verbs.delayed.telling import QueueStats
@@ -33,9 +36,6 @@ from tarry.verbs.locks.shapes import LockState
 from tarry.verbs.mapcache.shapes import MapStats
 from tarry.verbs.schedules.plans import About, Kept, Plan
 from tarry.verbs.schedules.rhythms import Rhythm
-from tarry.words import rates
-from tarry.words.durations import MILLISECOND, moment
-from tarry.words.rates import Rate
 
 T = TypeVar("T")
 
@@ -52,11 +52,11 @@ def taken(found: answers.PoppedJobs) -> list[Taken]:
 
 def _moment_of(job: answers.PoppedJob) -> int:
     """When it was handed out, by its server's clock."""
-    return moment(job.due) + round(job.lateness_ms * MILLISECOND)
+    return moment_us(job.due) + round(job.lateness_ms * MILLISECOND)
 
 
 def _raw(job: answers.PoppedJob) -> RawJob:
-    return job.id.encode(), _record(job), job.attempt, moment(job.due), round(job.ttr_ms * MILLISECOND)
+    return job.id.encode(), _record(job), job.attempt, moment_us(job.due), round(job.ttr_ms * MILLISECOND)
 
 
 def _record(job: answers.Job, ttr_ms: float | None = None, max_attempts: int | None = None) -> bytes:
@@ -64,7 +64,7 @@ def _record(job: answers.Job, ttr_ms: float | None = None, max_attempts: int | N
     if job.created is None:
         return b""
     body, flag = _body(job)
-    return stored.record(moment(job.created), flag, round(ttr_ms or 0), max_attempts or 0, _headers(job), body)
+    return stored.record(moment_us(job.created), flag, round(ttr_ms or 0), max_attempts or 0, _headers(job), body)
 
 
 def _headers(job: answers.Carried) -> bytes:
@@ -83,12 +83,12 @@ def info(job: answers.JobShown, bodies: Bodies[T]) -> JobInfo[T]:
         attempt=job.attempts,
         limit=0,
         receipt=job.receipt or 0,
-        first_failure=moment(job.first_failure) if job.first_failure else 0,
+        first_failure=moment_us(job.first_failure) if job.first_failure else 0,
         holder=job.holder or "",
         fault="\n".join([job.reason or "", *([job.error] if job.error else [])]),
     )
     record = _record(job, job.ttr_ms, job.max_attempts)
-    raw = [job.id.encode(), job.state.encode(), moment(since) if since else 0, record, stored.run_record(run)]
+    raw = [job.id.encode(), job.state.encode(), moment_us(since) if since else 0, record, stored.run_record(run)]
     return JobInfo(job.topic, bodies, raw)
 
 
@@ -119,7 +119,7 @@ def defaults(now: topic_answers.TopicDefaults) -> Defaults:
 def _rate(text: str | None) -> Rate | None:
     if text is None:
         return None
-    count, us = rates.rate(text.replace(" ", ""))
+    count, us = rates.parse_rate(text.replace(" ", ""))
     return Rate(count, timedelta(microseconds=us))
 
 
@@ -169,11 +169,11 @@ def guarded_stats(now: guarded_answers.GuardedStatsShown) -> GuardedStats:
 
 def schedule(now: schedule_answers.ScheduleShown, bodies: Bodies[Any]) -> Schedule:
     rhythm = Rhythm(0 if now.every_ms is None else round(now.every_ms * MILLISECOND), now.cron or "", now.tz or "UTC")
-    last, changed = moment(now.last) if now.last else 0, moment(now.changed)
+    last, changed = moment_us(now.last) if now.last else 0, moment_us(now.changed)
     about, value = About(now.missed), _head_and_body(now)
     plan = Plan(now.id, now.paused, last, changed, now.fired, now.skipped, rhythm, about, value, now.damaged)
-    orphaned, declared = now.orphaned, None if now.declared is None else moment(now.declared)
-    next = None if now.next is None else moment(now.next)
+    orphaned, declared = now.orphaned, None if now.declared is None else moment_us(now.declared)
+    next = None if now.next is None else moment_us(now.next)
     return scheduling.shown(now.topic, bodies, Kept(plan, next, now.from_code, orphaned, now.version, declared))
 
 

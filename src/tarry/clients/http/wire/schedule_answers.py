@@ -9,9 +9,9 @@ from msgspec import UNSET, Struct, UnsetType
 from tarry.clients.http.wire.answers import Carried, carried
 from tarry.clients.http.wire.words import Milliseconds, Moment, ms
 from tarry.errors import BodyError
+from tarry.values.durations import as_timedelta
 from tarry.verbs.jobs import stored
 from tarry.verbs.schedules.plans import Missed
-from tarry.words.durations import as_timedelta
 
 if TYPE_CHECKING:
     from tarry.clients.scheduling import Schedule

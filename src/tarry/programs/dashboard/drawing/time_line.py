@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tarry.programs.dashboard.drawing import scales
 
 if TYPE_CHECKING:
+    from tarry.values.durations import Duration
     from tarry.verbs.jobs.pictures import Histogram
-    from tarry.words.durations import Duration
 
 HEIGHT = 100
 BARS = 140

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from tarry.idea.calls import Command
+from tarry.core.requests import Command
 from tarry.links.faults import NotPermitted
 from tarry.programs.dashboard.app import Dashboard
 

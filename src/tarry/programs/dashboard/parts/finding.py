@@ -8,7 +8,7 @@ from typing import Any
 from tarry.errors import BadInput
 from tarry.programs.dashboard.asking import Visit
 from tarry.programs.dashboard.sections import Section
-from tarry.words import names
+from tarry.values import names
 
 AT_ONCE = 200
 
@@ -32,7 +32,7 @@ async def view(visit: Visit) -> dict[str, Any]:
 
 def _may_be_an_id(text: str) -> bool:
     try:
-        names.name(text, "id")
+        names.check_name(text, "id")
     except BadInput:
         return False
     return True

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from tarry.core.requests import Command
 from tarry.errors import BadInput
-from tarry.idea.calls import Command
 from tarry.programs.dashboard import saying
 from tarry.programs.dashboard.acting import Form, Plan
 from tarry.programs.dashboard.asking import Missing, Visit
@@ -21,11 +21,11 @@ from tarry.programs.dashboard.drawing.time_line import TimeLine
 from tarry.programs.dashboard.parts.finder import Finder
 from tarry.programs.dashboard.parts.job import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
+from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
+from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.moving import SetAside
 from tarry.verbs.jobs.pictures import Histogram
 from tarry.verbs.redisson.elements import Element, unpack
-from tarry.words.durations import MILLISECOND, Duration, as_datetime, microseconds, moment
-from tarry.words.keys import QueueKeys
 
 SHOWN, PREVIEW = 50, 160
 POISON_SHOWN = 1000
@@ -59,9 +59,9 @@ class Due:
     async def histogram(
         self, *, start: Duration | datetime = 0, span: Duration = 3600, buckets: int = 60, past: Duration = 0
     ) -> Histogram:
-        now = moment(self._now)
-        first = moment(start) if isinstance(start, datetime) else now + microseconds(start) - microseconds(past)
-        width = microseconds(span) // buckets
+        now = moment_us(self._now)
+        first = moment_us(start) if isinstance(start, datetime) else now + duration_us(start) - duration_us(past)
+        width = duration_us(span) // buckets
         edges = [b"%d" % ((first + i * width) // MILLISECOND) for i in range(buckets + 1)]
         pairs = [
             (b"-inf", b"(" + edges[0]),

@@ -14,8 +14,8 @@ from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, forms, replacing
 from tarry.programs.service.replies import Plain
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+from tarry.values.durations import duration_us
 from tarry.verbs.jobs.stored import LONGEST_TTR_MS
-from tarry.words.durations import microseconds
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -182,7 +182,7 @@ def _number(id: str) -> int | str:
 def _span(ms: int, what: str) -> timedelta:
     try:
         span = timedelta(milliseconds=ms)
-        microseconds(span, what)  # refused by the article's name
+        duration_us(span, what)  # refused by the article's name
         return span
     except OverflowError:
         raise BadInput(f"{what}: {ms} ms reach beyond the year 9999.") from None

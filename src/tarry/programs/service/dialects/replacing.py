@@ -26,10 +26,10 @@ import msgspec
 
 from tarry.errors import BodyError, JobExists
 from tarry.programs.service.dialects import by_id
+from tarry.values.names import IdGenerator
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs import options
 from tarry.verbs.jobs.minding import ANY_NONCE
-from tarry.words.names import Ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ class Seen:
         return (self.turn, self.topic.name) < (other.turn, other.topic.name)
 
 
-class _One(Ids):
+class _One(IdGenerator):
     """The nonce that is known before."""
 
     def __init__(self, nonce: bytes) -> None:

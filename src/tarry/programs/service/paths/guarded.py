@@ -18,8 +18,8 @@ from tarry.programs.service import again, keyed
 from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.sharing import waiting
 from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, Example, Table, each
+from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import scripted
-from tarry.words.durations import as_datetime
 
 if TYPE_CHECKING:
     from tarry.clients.aio.guarded import AsyncGuardedQueue

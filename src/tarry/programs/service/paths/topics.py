@@ -13,7 +13,7 @@ from tarry.clients.migrating import migrate_some
 from tarry.errors import BadInput
 from tarry.programs.service.problems import UnknownCursor
 from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table
-from tarry.words.durations import microseconds
+from tarry.values.durations import duration_us
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -134,7 +134,7 @@ async def check(x: Exchange) -> topic_answers.TopicCheck:
 async def pause(x: Exchange) -> topic_answers.Paused:
     """Hands out nothing for a time, or until `resume`."""
     if x.said.for_ is not None:
-        microseconds(x.said.for_, "for", least=1)  # refused by the name that it has here
+        duration_us(x.said.for_, "for", minimum=1)  # refused by the name that it has here
     return topic_answers.Paused(await x.topic.pause(x.said.for_))
 
 

@@ -25,15 +25,15 @@ from typing import Protocol
 from zlib import crc32
 
 from tarry.errors import Unavailable
-from tarry.words.keys import TopicKeys
+from tarry.values.keys import TopicKeys
 
-MOST = 1000
+MOST_JOBS = 1000
 """No look asks for more jobs than this."""
 FROZEN_S = 0.05
 """An answer that was read later than this came to a process that did not run."""
 
 
-class Found(Protocol):
+class PopAnswer(Protocol):
     """What a look answers, as far as the watch is concerned."""
 
     @property
@@ -51,24 +51,24 @@ class Found(Protocol):
 class Caller:
     """Somebody who waits for ``want`` jobs of the first of some posts that has any. ``served`` is called at the end."""
 
-    __slots__ = ("deadline", "done", "fault", "found", "last_looks", "posts", "served", "want")
+    __slots__ = ("deadline", "done", "fault", "last_pops", "queues", "result", "served", "want")
 
     def __init__(self, want: int, deadline: float, served: Callable[[], None]) -> None:
         self.want = want
         self.deadline = deadline
         self.served = served
-        self.posts: list[Post] = []
-        self.last_looks: set[Post] | None = None
+        self.queues: list[WaitQueue] = []
+        self.last_pops: set[WaitQueue] | None = None
         self.done = False
         self.fault: BaseException | None = None
         #: the post it was served from, the look, and its share of the jobs
-        self.found: tuple[Post, Found, list[tuple[bytes, bytes, int, int, int]]] | None = None
+        self.result: tuple[WaitQueue, PopAnswer, list[tuple[bytes, bytes, int, int, int]]] | None = None
 
 
-class Post:
+class WaitQueue:
     """The place where callers wait for one topic, with one TTR, for one holder."""
 
-    __slots__ = ("alarm", "callers", "holder", "keys", "me", "seat", "ttr", "unsure")
+    __slots__ = ("alarm", "callers", "holder", "keys", "me", "seat", "ttr", "uncertain")
 
     def __init__(self, keys: TopicKeys, ttr: bytes, holder: bytes, me: bytes) -> None:
         self.keys = keys
@@ -79,21 +79,21 @@ class Post:
         self.alarm: float | None = None
         self.seat = 0
         #: a look or a wait was broken off, or a token not yet answered: perhaps there is a seat, or a token to hand back
-        self.unsure = False
+        self.uncertain = False
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PopStep:
     """Pop up to ``want`` jobs, for ``need`` callers who wait; ``named``: stay, and take a seat, if fewer come."""
 
-    post: Post
+    queue: WaitQueue
     want: int
     need: int
-    named: bool
+    may_take_seat: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class LeaveStep:
     """Hand back a seat, or a token that nobody here will answer."""
 
     keys: TopicKeys
@@ -101,25 +101,25 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveBack:
+class GiveBackStep:
     """Release, uncounted, what nobody here waits for any more."""
 
-    post: Post
-    found: Found
+    queue: WaitQueue
+    answer: PopAnswer
     jobs: list[tuple[bytes, bytes, int, int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockStep:
     """Wait for a token in one of the keys, until the moment; without keys: stop waiting. ``hang_up``: without a word, to a
     server that does not answer."""
 
     keys: tuple[bytes, ...]
     until: float
-    hang_up: bool = False
+    abandon: bool = False
 
 
-Step = Look | Leave | GiveBack | Block
+WaitStep = PopStep | LeaveStep | GiveBackStep | BlockStep
 
 
 class Watch:
@@ -128,37 +128,37 @@ class Watch:
     def __init__(self, name: bytes) -> None:
         self._name = name
         self._numbers = count()
-        self._posts: dict[tuple[bytes, bytes, bytes], Post] = {}
+        self._queues: dict[tuple[bytes, bytes, bytes], WaitQueue] = {}
         self._callers: dict[Caller, None] = {}
-        self._errands: list[Leave | GiveBack] = []
+        self._pending_steps: list[LeaveStep | GiveBackStep] = []
         self._blocked: tuple[bytes, ...] = ()
-        self._silent = False
+        self._server_silent = False
 
     # ── callers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def enter(self, caller: Caller, wanted: Sequence[tuple[TopicKeys, bytes, bytes]]) -> bool:
+    def enter(self, caller: Caller, queue_keys: Sequence[tuple[TopicKeys, bytes, bytes]]) -> bool:
         """A caller queues at its posts (keys, ttr, holder), in its order. True when there is something to do at once."""
-        fresh = False
+        due_now = False
         self._callers[caller] = None  # first: an interrupted entry can be undone
-        for keys, ttr, holder in wanted:
-            post = self._posts.get((keys.wake, ttr, holder))
-            if post is None:
+        for keys, ttr, holder in queue_keys:
+            queue = self._queues.get((keys.wake, ttr, holder))
+            if queue is None:
                 me = self._name + b":%d" % next(self._numbers)
-                post = self._posts[keys.wake, ttr, holder] = Post(keys, ttr, holder, me)
-            if post in caller.posts:  # a topic named twice: one place in its queue
+                queue = self._queues[keys.wake, ttr, holder] = WaitQueue(keys, ttr, holder, me)
+            if queue in caller.queues:  # a topic named twice: one place in its queue
                 continue
-            fresh = fresh or post.alarm is None
-            caller.posts.append(post)
-            post.callers.append(caller)
-        return fresh
+            due_now = due_now or queue.alarm is None
+            caller.queues.append(queue)
+            queue.callers.append(caller)
+        return due_now
 
     def leave(self, caller: Caller) -> None:
         """A caller goes, served or not."""
         if caller in self._callers:
             del self._callers[caller]
-            for post in caller.posts:
-                if caller in post.callers:
-                    post.callers.remove(caller)
+            for queue in caller.queues:
+                if caller in queue.callers:
+                    queue.callers.remove(caller)
 
     @property
     def waiting(self) -> bool:
@@ -169,107 +169,109 @@ class Watch:
 
     # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def next_step(self, now: float) -> Step | None:
+    def next_step(self, now: float) -> WaitStep | None:
         """What to do now; ``None`` when nobody waits and nothing is left behind."""
-        if self._silent and not self._callers:  # what would be handed back is missed by others at their look-around
-            self._errands.clear()
-            self._posts.clear()
-            return Block((), now, hang_up=True) if self._blocked else None
-        if self._errands:
-            return self._errands.pop()
+        if (
+            self._server_silent and not self._callers
+        ):  # what would be handed back is missed by others at their look-around
+            self._pending_steps.clear()
+            self._queues.clear()
+            return BlockStep((), now, abandon=True) if self._blocked else None
+        if self._pending_steps:
+            return self._pending_steps.pop()
         for caller in self._callers:
-            if caller.deadline <= now and caller.last_looks is None:
-                caller.last_looks = set(caller.posts)
+            if caller.deadline <= now and caller.last_pops is None:
+                caller.last_pops = set(caller.queues)
         for caller in self._callers:
-            for post in caller.posts:
-                if _wants_look(caller, post, now):
-                    return self._look(post)
-        for key, post in list(self._posts.items()):
-            if not post.callers:
-                del self._posts[key]
-                if post.seat or post.unsure:
-                    return Leave(post.keys, post.me)
-        if not self._posts:
-            return Block((), now) if self._blocked else None
-        self._blocked = tuple(dict.fromkeys(key for post in self._posts.values() for key in _tokens_of(post)))
-        return Block(self._blocked, min(self._moments()))
+            for queue in caller.queues:
+                if _wants_pop(caller, queue, now):
+                    return self._pop_step(queue)
+        for key, queue in list(self._queues.items()):
+            if not queue.callers:
+                del self._queues[key]
+                if queue.seat or queue.uncertain:
+                    return LeaveStep(queue.keys, queue.me)
+        if not self._queues:
+            return BlockStep((), now) if self._blocked else None
+        self._blocked = tuple(dict.fromkeys(key for queue in self._queues.values() for key in _tokens_of(queue)))
+        return BlockStep(self._blocked, min(self._deadlines()))
 
-    def _moments(self) -> Iterator[float]:
-        for post in self._posts.values():
-            yield math.inf if post.alarm is None else post.alarm
+    def _deadlines(self) -> Iterator[float]:
+        for queue in self._queues.values():
+            yield math.inf if queue.alarm is None else queue.alarm
         for caller in self._callers:
             yield caller.deadline
 
-    def _look(self, post: Post) -> Look:
-        post.unsure = True
-        stay = sum(1 for caller in post.callers if caller.last_looks is None)
-        named = post.keys.relay not in self._blocked
-        return Look(post, min(sum(caller.want for caller in post.callers), MOST), min(stay, MOST), named)
+    def _pop_step(self, queue: WaitQueue) -> PopStep:
+        queue.uncertain = True
+        stay = sum(1 for caller in queue.callers if caller.last_pops is None)
+        named = queue.keys.relay not in self._blocked
+        return PopStep(queue, min(sum(caller.want for caller in queue.callers), MOST_JOBS), min(stay, MOST_JOBS), named)
 
     # ── what came of it ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def looked(self, look: Look, found: Found, sent: float, now: float) -> None:
+    def pop_answered(self, step: PopStep, answer: PopAnswer, sent: float, now: float) -> None:
         """Hands out: one job to each caller in order, then what is left, in order.
 
         A promise counts from when the question was ``sent``, but for a moment: a process that froze before it read the
         answer must not look later than it promised.
         """
-        post, jobs, self._silent = look.post, list(found.jobs), False
-        stays = len(jobs) < look.need and not found.ask_again
-        post.unsure = False
-        post.seat = found.seat  # who only asks again has none, but for one who attends to a schedule first
-        wait = found.wait / 1e6 * (1 if post.seat else 1 + crc32(post.me) % 50 / 1000)  # look-arounds fall apart
-        post.alarm = min(now, sent + FROZEN_S) + wait if stays else None
-        served = [caller for caller in post.callers if not caller.done][: len(jobs)]
+        queue, jobs, self._server_silent = step.queue, list(answer.jobs), False
+        stays = len(jobs) < step.need and not answer.ask_again
+        queue.uncertain = False
+        queue.seat = answer.seat  # who only asks again has none, but for one who attends to a schedule first
+        wait = answer.wait / 1e6 * (1 if queue.seat else 1 + crc32(queue.me) % 50 / 1000)  # look-arounds fall apart
+        queue.alarm = min(now, sent + FROZEN_S) + wait if stays else None
+        served = [caller for caller in queue.callers if not caller.done][: len(jobs)]
         spare = len(jobs) - len(served)
         for caller in served:
             extra = min(caller.want - 1, spare)
             spare -= extra
             share, jobs = jobs[: 1 + extra], jobs[1 + extra :]
-            caller.found = (post, found, share)
+            caller.result = (queue, answer, share)
             self._serve(caller)
         if jobs:
-            self._errands.append(GiveBack(post, found, jobs))
-        if not found.ask_again:
-            for caller in list(post.callers):
-                if caller.last_looks is not None:
-                    caller.last_looks.discard(post)
-                    if not caller.last_looks:
+            self._pending_steps.append(GiveBackStep(queue, answer, jobs))
+        if not answer.ask_again:
+            for caller in list(queue.callers):
+                if caller.last_pops is not None:
+                    caller.last_pops.discard(queue)
+                    if not caller.last_pops:
                         self._serve(caller)
 
-    def failed(self, look: Look, fault: BaseException) -> None:
+    def pop_failed(self, step: PopStep, fault: BaseException) -> None:
         """A look could not be had: its callers learn why."""
-        self._silent = isinstance(fault, Unavailable)
-        look.post.alarm, look.post.seat, look.post.unsure = None, 0, False
-        for caller in list(look.post.callers):
+        self._server_silent = isinstance(fault, Unavailable)
+        step.queue.alarm, step.queue.seat, step.queue.uncertain = None, 0, False
+        for caller in list(step.queue.callers):
             caller.fault = fault
             self._serve(caller)
 
-    def woken(self, key: bytes | None) -> None:
+    def token_received(self, key: bytes | None) -> None:
         """The waiting is over. If a token came, somebody here answers it by a look, or it is handed back."""
         self._blocked = ()
         if key is None:
             return
-        mine = [post for post in self._posts.values() if key in (post.keys.wake, post.keys.relay)]
-        for post in mine:
-            if post.callers:
-                post.alarm, post.unsure = None, True  # whoever goes before it has looked leaves
+        mine = [queue for queue in self._queues.values() if key in (queue.keys.wake, queue.keys.relay)]
+        for queue in mine:
+            if queue.callers:
+                queue.alarm, queue.uncertain = None, True  # whoever goes before it has looked leaves
                 return
         if mine:
-            self._errands.append(Leave(mine[0].keys, mine[0].me))
+            self._pending_steps.append(LeaveStep(mine[0].keys, mine[0].me))
         else:
-            self._errands.append(Leave(_keys_of(key), b""))
+            self._pending_steps.append(LeaveStep(_keys_of(key), b""))
 
-    def lost(self) -> None:
+    def connection_lost(self) -> None:
         """The waiting connection is gone, and perhaps a token with it: no answer is in hand any more."""
         self._blocked = ()
-        for post in self._posts.values():
-            post.alarm, post.unsure = None, True
+        for queue in self._queues.values():
+            queue.alarm, queue.uncertain = None, True
 
-    def dismiss(self, fault: BaseException) -> None:
+    def fail_all(self, error: BaseException) -> None:
         """Nobody can be served here any more: all who wait learn why."""
         for caller in list(self._callers):
-            caller.fault = fault
+            caller.fault = error
             self._serve(caller)
 
     def _serve(self, caller: Caller) -> None:
@@ -278,14 +280,14 @@ class Watch:
         self.leave(caller)
 
 
-def _wants_look(caller: Caller, post: Post, now: float) -> bool:
-    if caller.last_looks is not None:  # its time is up: one last look at each of its posts
-        return post in caller.last_looks
-    return post.alarm is None or post.alarm <= now
+def _wants_pop(caller: Caller, queue: WaitQueue, now: float) -> bool:
+    if caller.last_pops is not None:  # its time is up: one last look at each of its posts
+        return queue in caller.last_pops
+    return queue.alarm is None or queue.alarm <= now
 
 
-def _tokens_of(post: Post) -> tuple[bytes, ...]:
-    return (post.keys.wake,) if post.seat else (post.keys.wake, post.keys.relay)
+def _tokens_of(queue: WaitQueue) -> tuple[bytes, ...]:
+    return (queue.keys.wake,) if queue.seat else (queue.keys.wake, queue.keys.relay)
 
 
 def _keys_of(token: bytes) -> TopicKeys:
@@ -294,4 +296,4 @@ def _keys_of(token: bytes) -> TopicKeys:
     return TopicKeys(*[stem + b":" + part.encode() for part in TopicKeys._fields])
 
 
-__all__ = ["Block", "Caller", "GiveBack", "Leave", "Look", "Post", "Step", "Watch"]
+__all__ = ["BlockStep", "Caller", "GiveBackStep", "LeaveStep", "PopStep", "WaitQueue", "WaitStep", "Watch"]

@@ -17,11 +17,11 @@ from functools import cached_property, lru_cache
 from hashlib import sha1
 from importlib.resources import files
 
-from tarry.words.keys import TOPIC_PARTS
+from tarry.values.keys import TOPIC_PARTS
 
 _KEYS = re.compile(r"^local ([\w, ]+) = unpack\(KEYS\)$", re.M)
 _ARGS = re.compile(r"^local ([\w, ]+) = unpack\(ARGV\)$", re.M)
-_EACH = re.compile(r"^-- each: ([\w, ]+) = unpack\(ARGV, i, i(?: \+ \d+)?\)$", re.M)
+_ITEM = re.compile(r"^-- each: ([\w, ]+) = unpack\(ARGV, i, i(?: \+ \d+)?\)$", re.M)
 _INCLUDE = re.compile(r"^-- include ([\w ]+)$", re.M)
 _CALL = re.compile(rb"redis\.call\(([^,]*)")
 _COMMAND = re.compile(rb"'([A-Z]+)'")
@@ -30,7 +30,7 @@ _COMMAND = re.compile(rb"'([A-Z]+)'")
 class Script:
     """A Lua script, ready to be called by its hash."""
 
-    __slots__ = ("__dict__", "bound", "knows_replays", "looks", "name", "sha", "source", "stride")
+    __slots__ = ("__dict__", "detects_replays", "limit_index", "name", "read_only", "sha", "source", "stride")
 
     def __init__(
         self,
@@ -39,26 +39,28 @@ class Script:
         args: tuple[str, ...] = (),
         item: tuple[str, ...] = (),
         keys: tuple[str, ...] = TOPIC_PARTS,
-        looks: bool = False,
+        read_only: bool = False,
     ) -> None:
         """``args`` come after the clock, ``item`` after them, once for each item; ``keys`` are a topic's, or others.
         ``looks``: it writes nothing, whatever it finds, so a replica can answer it."""
-        raw = _read(name)
-        for what, pattern, meant in (
+        raw = _source_of(name)
+        for kind, pattern, expected in (
             ("keys", _KEYS, keys),
             ("arguments", _ARGS, ("clock", *args)),
-            ("items", _EACH, item),
+            ("items", _ITEM, item),
         ):
-            declared = _declared(pattern, raw)
-            if declared != meant:
-                raise AssertionError(f"lua/{name}.lua declares the {what} {declared}, its verb gives {meant}")
+            declared = _declaration(pattern, raw)
+            if declared != expected:
+                raise AssertionError(f"lua/{name}.lua declares the {kind} {declared}, its verb gives {expected}")
         self.name = name
-        self.source = _INCLUDE.sub(lambda found: "\n".join(map(_library, found[1].split())), raw).encode()
+        self.source = _INCLUDE.sub(lambda found: "\n".join(map(_include, found[1].split())), raw).encode()
         self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
         self.stride = len(item)
-        self.looks = looks
-        self.knows_replays = args[-1:] == ("again",)
-        self.bound = args.index("limit") if "limit" in args else None  #: which argument says how many it goes through
+        self.read_only = read_only
+        self.detects_replays = args[-1:] == ("again",)
+        self.limit_index = (
+            args.index("limit") if "limit" in args else None
+        )  #: which argument says how many it goes through
 
     def __repr__(self) -> str:
         return f"Script({self.name!r})"
@@ -70,15 +72,15 @@ class Script:
         return frozenset(name for call in calls for name in _COMMAND.findall(call))
 
 
-def _declared(pattern: re.Pattern[str], raw: str) -> tuple[str, ...]:
+def _declaration(pattern: re.Pattern[str], raw: str) -> tuple[str, ...]:
     found = pattern.search(raw)
     return tuple(found[1].split(", ")) if found else ()
 
 
 @lru_cache
-def _read(name: str) -> str:
+def _source_of(name: str) -> str:
     return files("tarry").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
 
 
-def _library(name: str) -> str:
-    return _read(f"lib/{name}")
+def _include(name: str) -> str:
+    return _source_of(f"lib/{name}")

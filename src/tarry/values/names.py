@@ -1,7 +1,7 @@
 """Names: topics, namespaces and job ids, and what they may look like.
 
 1–200 bytes of UTF-8 (article 001's topic is ``测试``) without control characters, ``{``, ``}`` or blanks
-at the ends: a name stands inside the hash tag of its keys, ``tarry:{namespace/topic}:due``.
+at the ends: a name stands inside the hash tag of its keys, ``tarry:{check_namespace/topic}:due``.
 
 Nothing new is called ``.`` or ``..``: in a URL these mean a folder, and browsers resolve them, percent-encoded or not, before
 anything is sent, so that ``…/topics/orders/schedules/../pause`` would pause the topic. What has such a name from before can be
@@ -24,10 +24,10 @@ DOTS = (".", "..")
 _NAME = re.compile(r"(?!\s)[^\x00-\x1f\x7f-\x9f{}\u2028\u2029]+(?<!\s)")
 _SORTED64 = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _RANDOM_BYTES = 9
-_STOCK = 256
+_RANDOM_POOL = 256
 
 
-def name(value: str, what: str) -> bytes:
+def check_name(value: str, what: str) -> bytes:
     """The name in UTF-8, or ``BadInput`` that says what is wrong with it."""
     if isinstance(value, str):
         try:
@@ -36,13 +36,13 @@ def name(value: str, what: str) -> bytes:
             raise BadInput(f"{what}: {value!r} is not valid Unicode (a lone surrogate).") from None
         if _NAME.fullmatch(value) and len(raw) <= LONGEST:
             return raw
-    raise BadInput(f"{what}: {_fault(value, what)}")
+    raise BadInput(f"{what}: {_explain(value, what)}")
 
 
 def new(value: str, what: str) -> bytes:
     """The same for something that may not be there yet."""
     refuse_dots(value, what)
-    return name(value, what)
+    return check_name(value, what)
 
 
 def refuse_dots(value: str, what: str) -> None:
@@ -51,15 +51,15 @@ def refuse_dots(value: str, what: str) -> None:
         raise BadInput(f"{what}: {value!r} means a folder in a URL; give another name.")
 
 
-def namespace(value: str) -> bytes:
+def check_namespace(value: str) -> bytes:
     """A namespace is a name without ``/``, which ends it in the keys."""
-    raw = name(value, "namespace")
+    raw = check_name(value, "namespace")
     if b"/" in raw:
         raise BadInput(f"namespace: {value!r} holds a '/'; it separates the namespace from the topic in key names.")
     return raw
 
 
-def _fault(value: object, what: str) -> str:
+def _explain(value: object, what: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value!r} is a number, not text; write str({what})."
     if not isinstance(value, str):
@@ -74,7 +74,7 @@ def _fault(value: object, what: str) -> str:
     return f"{value!r} holds a control character or one of '{{' '}}', which separate hash tags."
 
 
-class Ids:
+class IdGenerator:
     """Makes default ids from a clock (milliseconds) and a source of random bytes, both given by the client.
 
     Random words are drawn in stock; a process that was forked does not use its parent's.
@@ -83,42 +83,42 @@ class Ids:
     def __init__(self, now_ms: Callable[[], int], random: Callable[[int], bytes]) -> None:
         self._now_ms = now_ms
         self._random = random
-        self._stock: list[bytes] = []
-        self._process = 0
-        self._stamp: tuple[int, bytes] = (0, b"")
+        self._random_pool: list[bytes] = []
+        self._process_part = 0
+        self._clock_part: tuple[int, bytes] = (0, b"")
 
     def new(self) -> bytes:
         """One id."""
         process = getpid()
-        if process != self._process:
-            self._process, self._stock = process, []
+        if process != self._process_part:
+            self._process_part, self._random_pool = process, []
         try:
-            text = self._stock.pop()
+            text = self._random_pool.pop()
         except IndexError:
-            self._stock = self._texts(_STOCK)
-            text = self._texts(1)[0]
+            self._random_pool = self._new_texts(_RANDOM_POOL)
+            text = self._new_texts(1)[0]
         return self._now() + text
 
-    def many(self, n: int) -> list[bytes]:
+    def new_many(self, n: int) -> list[bytes]:
         """As many ids."""
         stamp = self._now()
-        return [stamp + text for text in self._texts(n)]
+        return [stamp + text for text in self._new_texts(n)]
 
     def nonce(self) -> bytes:
         """Eight random bytes, by which a repeated ``add`` is known."""
         return self._random(8)
 
-    def _texts(self, n: int) -> list[bytes]:
+    def _new_texts(self, n: int) -> list[bytes]:
         text = b64encode(self._random(_RANDOM_BYTES * n), b"-_")
         return [text[i : i + 12] for i in range(0, 12 * n, 12)]
 
     def _now(self) -> bytes:
         ms = self._now_ms()
-        if self._stamp[0] != ms:
-            self._stamp = (ms, "".join([_SORTED64[ms >> shift & 63] for shift in range(36, -1, -6)]).encode())
-        return self._stamp[1]
+        if self._clock_part[0] != ms:
+            self._clock_part = (ms, "".join([_SORTED64[ms >> shift & 63] for shift in range(36, -1, -6)]).encode())
+        return self._clock_part[1]
 
 
-def word(random: Callable[[int], bytes]) -> bytes:
+def random_word(random: Callable[[int], bytes]) -> bytes:
     """A short random word, for the name of a client. It may stand on a command line: none begins with a hyphen."""
     return b64encode(random(_RANDOM_BYTES), b"._")

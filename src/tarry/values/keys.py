@@ -79,10 +79,10 @@ from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
-from tarry.words import names
+from tarry.values import names
 
 SLOTS = 16384
-NEAR = 64
+NEIGHBOURING_SLOTS = 64
 """One of so many slots is good enough, and soon found."""
 TOPIC_PARTS = ("due", "reserved", "dead", "jobs", "runs", "meta", "watch", "wake", "relay")
 DEPARTING_PARTS = (*TOPIC_PARTS, "leaving")
@@ -176,16 +176,16 @@ def topic_keys(namespace: str, topic: str) -> TopicKeys:
     return _tagged(_stem(namespace, topic))
 
 
-def partition_keys(namespace: str, topic: str, partition: int, among: int) -> TopicKeys:
+def partition_keys(namespace: str, topic: str, partition: int, total: int) -> TopicKeys:
     """The keys of a partition, counted from 0, among so many: a slot as far from the next as they are all from each other.
 
     Names that differ by a digit only would fall upon few of a Cluster's masters: its hash is linear. Topics that were made
     before this have such names; for them ``among`` is 0.
     """
     stem = _stem(namespace, topic)
-    if not among:
+    if not total:
         return _tagged(b"%s{%d" % (stem, partition))
-    start, near = _slot_of(stem) + partition * SLOTS // among, max(SLOTS // (4 * among), NEAR)
+    start, near = _slot_of(stem) + partition * SLOTS // total, max(SLOTS // (4 * total), NEIGHBOURING_SLOTS)
     tags = (b"%s{%d.%d" % (stem, partition, k) for k in count())
     return _tagged(next(tag for tag in tags if (_slot_of(tag) - start) % SLOTS < near))
 
@@ -202,7 +202,7 @@ def _slot_of(tag: bytes) -> int:
 
 
 def _stem(namespace: str, topic: str) -> bytes:
-    return names.namespace(namespace) + b"/" + names.name(topic, "topic")
+    return names.check_namespace(namespace) + b"/" + names.check_name(topic, "topic")
 
 
 def _tagged(tag: bytes) -> TopicKeys:
@@ -256,21 +256,21 @@ def with_arriving(keys: TopicKeys) -> tuple[bytes, ...]:
 
 
 def topics_key(namespace: str) -> bytes:
-    return b"tarry:" + names.namespace(namespace) + b":topics"
+    return b"tarry:" + names.check_namespace(namespace) + b":topics"
 
 
 def worker_keys(namespace: str) -> WorkerKeys:
-    tag = b"tarry:{" + names.namespace(namespace) + b"}:"
+    tag = b"tarry:{" + names.check_namespace(namespace) + b"}:"
     return WorkerKeys(*[tag + part.encode() for part in WORKER_PARTS])
 
 
 def tokens_key(namespace: str) -> bytes:
-    return b"tarry:" + names.namespace(namespace) + b":tokens"
+    return b"tarry:" + names.check_namespace(namespace) + b":tokens"
 
 
-def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged: str) -> QueueKeys:
+def queue_keys(ready: str, order: str, timeouts: str, channel: str, tagged_name: str) -> QueueKeys:
     """Redisson's names, and ours; ``tagged`` is ``tarry:`` and the queue's name, tagged as Redisson tags it."""
-    ours = [f"{tagged}:{part}" for part in ("poison", "movers", "format")]
+    ours = [f"{tagged_name}:{part}" for part in ("poison", "movers", "format")]
     return QueueKeys(*[name.encode() for name in (ready, order, timeouts, channel, *ours)])
 
 
@@ -296,22 +296,24 @@ def holders_channel(keys: LockKeys) -> bytes:
 
 
 def guarded_keys(namespace: str, queue: str) -> GuardedKeys:
-    tag = b"tarry:{" + names.namespace(namespace) + b"/" + names.name(queue, "queue") + b"}:"
+    tag = b"tarry:{" + names.check_namespace(namespace) + b"/" + names.check_name(queue, "queue") + b"}:"
     return GuardedKeys(*[tag + part.encode() for part in ("items", "fence", "polled", "pushed")])
 
 
-ARTICLE = "d_q_p:"
+ARTICLE_PREFIX = "d_q_p:"
 """The prefix of article 002's queues."""
 
 
-def article_keys(items: str, tagged: str) -> GuardedKeys:
+def article_keys(items: str, tagged_name: str) -> GuardedKeys:
     """The article's name, and ours; ``tagged`` is ``tarry:`` and that name, tagged as Redisson tags it."""
-    return GuardedKeys(*[name.encode() for name in (items, f"{tagged}:fence", f"{tagged}:polled", f"{tagged}:pushed")])
+    return GuardedKeys(
+        *[name.encode() for name in (items, f"{tagged_name}:fence", f"{tagged_name}:polled", f"{tagged_name}:pushed")]
+    )
 
 
-def map_keys(theirs: Sequence[str], tagged: str) -> MapKeys:
+def map_keys(redisson_names: Sequence[str], tagged_name: str) -> MapKeys:
     """Redisson's names, in the order of the parts, and ours; ``tagged`` as above."""
-    return MapKeys(*[name.encode() for name in (*theirs, f"{tagged}:evictors", f"{tagged}:hints")])
+    return MapKeys(*[name.encode() for name in (*redisson_names, f"{tagged_name}:evictors", f"{tagged_name}:hints")])
 
 
 def answer_key(keys: MapKeys, nonce: bytes) -> bytes:

@@ -19,18 +19,18 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from tarry.core.scripts import Script
 from tarry.errors import BadInput, ServerUnfit, TarryError
-from tarry.idea.scripts import Script
 
 T = TypeVar("T")
 Reply = Any
 """What the driver gives for a reply: ``int``, ``bytes``, ``None`` or a list of them."""
 
-FIRST_TIME, AGAIN = b"0", b"1"
+FIRST_TIME, REPLAY = b"0", b"1"
 """The last argument of a script that must know a repeated call from a first one: ``again``."""
 
 
-class Call(Generic[T]):
+class ScriptCall(Generic[T]):
     """One script, one round trip. ``items`` are flat, ``script.stride`` values each.
 
     Calls of the same script, keys and ``args`` that carry items may be sent as one; the reply then holds ``lead``
@@ -42,7 +42,18 @@ class Call(Generic[T]):
     a key is of another kind: nothing was done then.
     """
 
-    __slots__ = ("alone", "anew", "args", "decode", "items", "keys", "lead", "script", "then", "undo")
+    __slots__ = (
+        "args",
+        "confirmation",
+        "decode",
+        "items",
+        "keys",
+        "never_merged",
+        "on_wrong_type",
+        "reply_header",
+        "script",
+        "undo",
+    )
 
     def __init__(
         self,
@@ -52,50 +63,50 @@ class Call(Generic[T]):
         decode: Callable[[Reply], T],
         *,
         items: Sequence[bytes] = (),
-        lead: int = 0,
-        alone: bool = False,
-        undo: Callable[[T], Call[Any] | None] | None = None,
-        then: Confirmation | None = None,
+        reply_header: int = 0,
+        never_merged: bool = False,
+        undo: Callable[[T], ScriptCall[Any] | None] | None = None,
+        confirmation: Confirmation | None = None,
     ) -> None:
         self.script = script
         self.keys = keys
         self.args = args
         self.decode = decode
         self.items = items
-        self.lead = lead
-        self.alone = alone
+        self.reply_header = reply_header
+        self.never_merged = never_merged
         self.undo = undo
-        self.then = then
-        self.anew: Callable[[Call[T], WrongKind], Flow[T]] | None = None
+        self.confirmation = confirmation
+        self.on_wrong_type: Callable[[ScriptCall[T], WrongType], Flow[T]] | None = None
 
-    def repeated(self) -> Call[T]:
+    def as_replay(self) -> ScriptCall[T]:
         """The same call, told that it may have been done already."""
-        if not self.script.knows_replays:
+        if not self.script.detects_replays:
             return self
-        args = (*self.args[:-1], AGAIN)
-        told = Call(
+        args = (*self.args[:-1], REPLAY)
+        replay = ScriptCall(
             self.script,
             self.keys,
             args,
             self.decode,
             items=self.items,
-            lead=self.lead,
-            alone=self.alone,
+            reply_header=self.reply_header,
+            never_merged=self.never_merged,
             undo=self.undo,
-            then=self.then,
+            confirmation=self.confirmation,
         )
-        told.anew = self.anew
-        return told
+        replay.on_wrong_type = self.on_wrong_type
+        return replay
 
     def __repr__(self) -> str:
         return f"Call({self.script.name}, {len(self.items)} values)"
 
 
-class WrongKind(ServerUnfit):
+class WrongType(ServerUnfit):
     """A key is of another kind than it should be: another program has the name, or the topic has been given partitions."""
 
 
-class Unconfirmable(ServerUnfit):
+class CannotConfirm(ServerUnfit):
     """A server was not given what it could not confirm. ``why``: in its words, and what it takes."""
 
     def __init__(self, why: str) -> None:
@@ -111,21 +122,21 @@ class Confirmation:
     ``needs`` says what it takes.
     """
 
-    words: tuple[bytes, ...]
-    judge: Callable[[Reply], TarryError | None]
-    trial: tuple[bytes, ...]
-    needs: str
+    command: tuple[bytes, ...]
+    check: Callable[[Reply], TarryError | None]
+    probe: tuple[bytes, ...]
+    requirement: str
 
 
 class Command(Generic[T]):
     """One plain command, for what needs no script. Safe to repeat. ``at`` says which of its words is the key."""
 
-    __slots__ = ("at", "decode", "words")
+    __slots__ = ("args", "decode", "key_index")
 
-    def __init__(self, words: tuple[bytes, ...], decode: Callable[[Reply], T], *, at: int = 1) -> None:
-        self.words = words
+    def __init__(self, args: tuple[bytes, ...], decode: Callable[[Reply], T], *, key_index: int = 1) -> None:
+        self.args = args
         self.decode = decode
-        self.at = at
+        self.key_index = key_index
 
 
 class Transaction(Generic[T]):
@@ -150,11 +161,11 @@ class Transaction(Generic[T]):
         self.decode = decode
 
 
-Request = Call[Any] | Command[Any]
+Request = ScriptCall[Any] | Command[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class Batch:
     """Requests that wait for nothing of each other. The answer is a list: of each its value, or the error that it ended in.
 
     What hands out is asked alone: who is interrupted could not give back what came for many.
@@ -163,31 +174,31 @@ class Together:
     requests: Sequence[Request]
 
 
-Step = Request | Together
+Step = Request | Batch
 Flow = Generator[Step, Any, T]
 
 
-def ask(request: Call[T] | Command[T]) -> Flow[T]:
+def ask(request: ScriptCall[T] | Command[T]) -> Flow[T]:
     """Performs one request inside a flow, with its type."""
     answer: T = yield request
     return answer
 
 
-def flow_of(operation: Call[T] | Command[T] | Flow[T]) -> Flow[T]:
+def flow_of(operation: ScriptCall[T] | Command[T] | Flow[T]) -> Flow[T]:
     """Whatever it is, as a flow."""
     if isinstance(operation, Command):
         return (yield from ask(operation))
-    if not isinstance(operation, Call):
+    if not isinstance(operation, ScriptCall):
         return (yield from operation)
     try:
         return (yield from ask(operation))
-    except WrongKind as fault:
-        if operation.anew is None:
+    except WrongType as fault:
+        if operation.on_wrong_type is None:
             raise
-        return (yield from operation.anew(operation, fault))
+        return (yield from operation.on_wrong_type(operation, fault))
 
 
-def refusal(words: str) -> TarryError | None:
+def refusal_error(words: str) -> TarryError | None:
     """The error that a script's refusal means, by its first word; ``None`` for words that are not ours."""
     first, _, rest = words.partition(" ")
     if first == "BEYOND":

@@ -35,7 +35,7 @@ _HINT = 'give seconds, a timedelta, or text such as "10m", "1h30m" or "PT10M"'
 _TEXT_HINT = 'write seconds, or such as "10m", "1h30m" or "PT10M"'
 
 
-def microseconds(value: Duration, what: str = "delay", *, least: int = 0) -> int:
+def duration_us(value: Duration, what: str = "delay", *, minimum: int = 0) -> int:
     """The duration in whole microseconds; ``BadInput`` names ``what`` and says what to write instead."""
     if type(value) is int:
         us = value * SECOND
@@ -53,23 +53,23 @@ def microseconds(value: Duration, what: str = "delay", *, least: int = 0) -> int
         raise BadInput(f"{what}: {type(value).__name__} is no duration; {_HINT}.")
     if us < 0:
         raise BadInput(f"{what}: {as_text(us)} is negative.")
-    if us < least:
-        raise BadInput(f"{what}: {_given(value)} is too short; it must be at least {as_text(least)}.")
+    if us < minimum:
+        raise BadInput(f"{what}: {_as_given(value)} is too short; it must be at least {as_text(minimum)}.")
     if us > FOREVER_US:
-        raise BadInput(f"{what}: {_given(value)} reaches beyond the year 9999.")
+        raise BadInput(f"{what}: {_as_given(value)} reaches beyond the year 9999.")
     return us
 
 
-def _given(value: Duration) -> str:
+def _as_given(value: Duration) -> str:
     return as_text(value // _MICROSECOND) if isinstance(value, timedelta) else repr(value)
 
 
 def _parse(text: str, what: str) -> int:
     if _PARTS.fullmatch(text):
-        return sum(_times(number, _UNITS[unit]) for number, unit in _PART.findall(text))
+        return sum(_multiplied(number, _UNITS[unit]) for number, unit in _PART.findall(text))
     iso = _ISO.fullmatch(text)
     if iso and any(iso.groups()):
-        return sum(_times(number or "0", _UNITS[unit]) for number, unit in zip(iso.groups(), "wdhms", strict=True))
+        return sum(_multiplied(number or "0", _UNITS[unit]) for number, unit in zip(iso.groups(), "wdhms", strict=True))
     try:
         number = float(text) if text.isascii() else math.nan
     except ValueError:
@@ -79,15 +79,15 @@ def _parse(text: str, what: str) -> int:
     raise BadInput(f"{what}: {text[:40]!r} is no duration; {_TEXT_HINT}.")
 
 
-def _times(number: str, unit: int) -> int:
+def _multiplied(number: str, unit: int) -> int:
     """Exact for whole numbers of any size: floats are used only for fractions."""
     return int(number) * unit if number.isdigit() else round(float(number) * unit)
 
 
-def moment(value: datetime, what: str = "at") -> int:
+def moment_us(value: datetime, what: str = "at") -> int:
     """An aware datetime as microseconds since 1970; naive ones are refused, for nobody can know what they mean."""
     if not isinstance(value, datetime):
-        raise BadInput(f"{what}: {type(value).__name__} is no datetime; {_instead(value)}.")
+        raise BadInput(f"{what}: {type(value).__name__} is no datetime; {_hint_for(value)}.")
     if value.tzinfo is None or value.utcoffset() is None:
         raise BadInput(f"{what}: {value.isoformat()} has no time zone; use datetime.now(timezone.utc) or a ZoneInfo.")
     us = (value - _EPOCH) // _MICROSECOND
@@ -96,7 +96,7 @@ def moment(value: datetime, what: str = "at") -> int:
     return us
 
 
-def _instead(value: object) -> str:
+def _hint_for(value: object) -> str:
     return "read it with datetime.fromisoformat()" if isinstance(value, str) else "for a duration use delay="
 
 

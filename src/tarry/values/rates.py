@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from tarry.errors import BadInput
-from tarry.words.durations import DAY, MILLISECOND, Duration, as_text, as_timedelta, microseconds
+from tarry.values.durations import DAY, MILLISECOND, Duration, as_text, as_timedelta, duration_us
 
 RateLike = int | str | tuple[int, Duration]
 """What a user may write for a rate."""
@@ -32,7 +32,7 @@ class Rate:
         return f"{self.count}/{as_text(self.per // timedelta(microseconds=1))}"
 
 
-def rate(value: object) -> tuple[int, int]:
+def parse_rate(value: object) -> tuple[int, int]:
     """How many, and in how many microseconds. Raises ``BadInput``."""
     count: object = value
     span: Duration = 1
@@ -46,7 +46,7 @@ def rate(value: object) -> tuple[int, int]:
         raise BadInput(
             f"rate: {count} jobs; it is a whole number from 1 to {MOST:,}. To hand out nothing, pause the topic."
         )
-    us = microseconds(span, "rate", least=MILLISECOND)
+    us = duration_us(span, "rate", minimum=MILLISECOND)
     if us > LONGEST_US:
         raise BadInput("rate: it spans more than a year.")
     return count, us

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from tarry.idea.calls import Flow, Request, Together
+from tarry.core.requests import Batch, Flow, Request
 
 T = TypeVar("T")
 
 
-def together(flows: Iterable[Flow[T]]) -> Flow[list[T]]:
+def gather(flows: Iterable[Flow[T]]) -> Flow[list[T]]:
     """Performs flows in step, and answers what each came to. Where one fails, the others are asked nothing more once the
     answers of that step are in, and the error of the first one is raised."""
     some = list(flows)
@@ -26,30 +26,30 @@ def together(flows: Iterable[Flow[T]]) -> Flow[list[T]]:
             faults: list[Exception] = []
             for at, answer in given.items():
                 try:
-                    asked.append((at, _go_on(some[at], answer)))
+                    asked.append((at, _advance(some[at], answer)))
                 except StopIteration as end:
                     answers[at] = end.value
                 except Exception as fault:  # noqa: BLE001  # told below, when the others have their answers
                     faults.append(fault)
             if faults:
                 raise faults[0]
-            given = (yield from _asked(asked)) if asked else {}
+            given = (yield from _perform_steps(asked)) if asked else {}
     finally:
         for flow in some:
             flow.close()
     return answers
 
 
-def _go_on(flow: Flow[Any], answer: Any) -> Any:
+def _advance(flow: Flow[Any], answer: Any) -> Any:
     return flow.throw(answer) if isinstance(answer, Exception) else flow.send(answer)
 
 
-def _asked(asked: list[tuple[int, Any]]) -> Flow[dict[int, Any]]:
+def _perform_steps(asked: list[tuple[int, Any]]) -> Flow[dict[int, Any]]:
     """What some flows ask, which may be several requests of one, and what each is answered."""
-    requests = [one for _, step in asked for one in _requests(step)]
+    requests = [one for _, step in asked for one in _requests_of(step)]
     found: list[Any]
     if len(requests) != 1:
-        found = yield Together(requests)
+        found = yield Batch(requests)
     else:
         try:
             found = [(yield requests[0])]
@@ -57,35 +57,35 @@ def _asked(asked: list[tuple[int, Any]]) -> Flow[dict[int, Any]]:
             found = [fault]
     answers, given = iter(found), dict[int, Any]()
     for at, step in asked:
-        given[at] = [next(answers) for _ in step.requests] if isinstance(step, Together) else next(answers)
+        given[at] = [next(answers) for _ in step.requests] if isinstance(step, Batch) else next(answers)
     return given
 
 
-def _requests(step: Any) -> Iterable[Request]:
-    return step.requests if isinstance(step, Together) else (step,)
+def _requests_of(step: Any) -> Iterable[Request]:
+    return step.requests if isinstance(step, Batch) else (step,)
 
 
-def told(
+def intercept(
     flow: Flow[T],
-    tell: Callable[[Request], Request],
-    hear: Callable[[Sequence[Request], Sequence[Any]], Sequence[Any]] | None = None,
+    on_request: Callable[[Request], Request],
+    on_reply: Callable[[Sequence[Request], Sequence[Any]], Sequence[Any]] | None = None,
 ) -> Flow[T]:
     """The same flow, each of its requests as ``tell`` makes it; ``hear`` says what it hears for what was answered to some
     requests, values and errors."""
     answer: Any = None
     while True:
         try:
-            step = _go_on(flow, answer)
+            step = _advance(flow, answer)
         except StopIteration as end:
             result: T = end.value
             return result
-        asked = list(map(tell, _requests(step)))
-        several = isinstance(step, Together)
+        asked = list(map(on_request, _requests_of(step)))
+        several = isinstance(step, Batch)
         try:
-            answer = yield Together(asked) if several else asked[0]
+            answer = yield Batch(asked) if several else asked[0]
         except Exception as fault:  # noqa: BLE001  # the flow decides what it means
             answer = fault
             if several:
                 continue
-        if hear is not None:
-            answer = list(hear(asked, answer)) if several else hear(asked, [answer])[0]
+        if on_reply is not None:
+            answer = list(on_reply(asked, answer)) if several else on_reply(asked, [answer])[0]
