@@ -21,9 +21,9 @@ from typing import Literal
 import msgspec
 
 from bench.reading import Turn
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running, launch
-from tarry.links.embedded.share import DURABLE
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess, launch
+from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 
 Effort = Literal["full", "quick", "tiny"]
 DAY_S = 86400
@@ -44,7 +44,7 @@ return 1
 class Bench:
     """What a row is given: its server, its sizes, its turns."""
 
-    def __init__(self, server: Running, effort: Effort, repeat: int) -> None:
+    def __init__(self, server: ServerProcess, effort: Effort, repeat: int) -> None:
         self.server = server
         self.url = server.url
         self.effort = effort
@@ -62,8 +62,8 @@ class Bench:
         self.server.ask("FLUSHALL", "SYNC")
 
     def info(self, section: str) -> dict[str, str]:
-        with wire.Line.to(self.socket) as line:
-            return wire.info(line, section)
+        with resp.RespConnection.connect(self.socket) as line:
+            return resp.read_info(line, section)
 
     def calls(self) -> dict[str, tuple[int, float]]:
         """Calls and microseconds of each command since the server started, those inside of scripts included."""
@@ -117,11 +117,11 @@ class Bench:
 
 
 @contextmanager
-def private_server() -> Iterator[Running]:
+def private_server() -> Iterator[ServerProcess]:
     """A server of our own, with the embedded server's settings, in a folder with a short name."""
     folder = Path(tempfile.mkdtemp(prefix="tarry-", dir="/tmp"))
     try:
-        running = launch(folder, socket=folder / "s", options=DURABLE)
+        running = launch(folder, socket=folder / "s", options=DURABLE_OPTIONS)
         try:
             yield running
         finally:

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running, launch
-from tarry.links.embedded.share import DURABLE
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess, launch
+from tarry.connections.embedded.shared_server import DURABLE_OPTIONS
 
 SLOTS = 16384
 
 
 @contextmanager
-def cluster(masters: int) -> Iterator[list[Running]]:
+def cluster(masters: int) -> Iterator[list[ServerProcess]]:
     """A Cluster of so many masters, without replicas."""
     with servers(masters, "--cluster-enabled", "yes") as started:
         _form(started)
@@ -24,13 +24,13 @@ def cluster(masters: int) -> Iterator[list[Running]]:
 
 
 @contextmanager
-def servers(count: int, *options: str) -> Iterator[list[Running]]:
+def servers(count: int, *options: str) -> Iterator[list[ServerProcess]]:
     """So many servers, each with the embedded server's settings and a port of its own."""
     with ExitStack() as stack:
-        started: list[Running] = []
+        started: list[ServerProcess] = []
         for port in _ports(count):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tarry-", dir="/tmp")))
-            started.append(launch(folder, port=port, options=(*DURABLE, *options)))
+            started.append(launch(folder, port=port, options=(*DURABLE_OPTIONS, *options)))
             stack.callback(started[-1].stop)
         yield started
 
@@ -48,7 +48,7 @@ def _ports(count: int) -> list[int]:
         return found
 
 
-def _form(masters: list[Running]) -> None:
+def _form(masters: list[ServerProcess]) -> None:
     share = -(-SLOTS // len(masters))
     for number, node in enumerate(masters):
         last = min((number + 1) * share, SLOTS) - 1
@@ -57,19 +57,19 @@ def _form(masters: list[Running]) -> None:
         if number:
             node.ask("CLUSTER", "MEET", "127.0.0.1", str(port_of(masters[0])))
     for node in masters:
-        for _ in wire.pauses(20):
+        for _ in resp.backoff_delays(20):
             about = node.ask("CLUSTER", "INFO")
             assert isinstance(about, bytes)
             if b"cluster_state:ok" in about and f"cluster_known_nodes:{len(masters)}".encode() in about:
                 break
 
 
-def port_of(server: Running) -> int:
+def port_of(server: ServerProcess) -> int:
     assert not isinstance(server.address, str)
     return server.address[1]
 
 
-def cpu_s(server: Running) -> float:
-    with wire.Line.to(server.address) as line:
-        about = wire.info(line, "cpu")
+def cpu_s(server: ServerProcess) -> float:
+    with resp.RespConnection.connect(server.address) as line:
+        about = resp.read_info(line, "cpu")
     return float(about["used_cpu_user"]) + float(about["used_cpu_sys"])

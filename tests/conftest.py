@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 import constellations
 import servers
 import zookeepers
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 # Stories say what they found when it is not what they expect, whoever tells them first.
 pytest.register_assert_rewrite("everywhere.jobs", "everywhere.queues", "everywhere.world")
@@ -132,7 +132,7 @@ def constellation() -> Iterator[Callable[[str], constellations.Sentinels | const
 
 
 @pytest.fixture
-def own_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., Running]]:
+def own_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., ServerProcess]]:
     """Start a Valkey for this test alone: ``own_server(maxmemory="2mb", maxmemory_policy="allkeys-lru")``.
     Plain words go to its command line as they are: ``own_server("--rename-command", "EVALSHA", "")``.
     ``port=True`` makes it listen on a loopback port instead of a unix socket. A test that is marked ``servers.ON_BOTH``
@@ -141,7 +141,7 @@ def own_server(request: pytest.FixtureRequest) -> Iterator[Callable[..., Running
     with ExitStack() as stack:
         binary = servers.binary_of(getattr(request, "param", "valkey"), stack.enter_context(servers.short_folder()))
 
-        def start(*words: str, port: bool = False, **options: object) -> Running:
+        def start(*words: str, port: bool = False, **options: object) -> ServerProcess:
             named = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
             number = servers.free_ports(1)[0] if port else 0
             return stack.enter_context(servers.server(binary, port=number, options=(*words, *named)))

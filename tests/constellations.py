@@ -22,8 +22,8 @@ import redis
 import trustme
 
 import servers
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess
 
 MASTER = "tarry-master"
 DOWN_MS, FORM_S = 1000, 60.0
@@ -33,14 +33,14 @@ CLUSTER = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", *AT_ONC
 
 def until(what: str, is_so: Callable[[], bool]) -> None:
     """Asks again and again, for a minute at most."""
-    for _ in wire.pauses(FORM_S):
-        with suppress(wire.Refused):
+    for _ in resp.backoff_delays(FORM_S):
+        with suppress(resp.ErrorReply):
             if is_so():
                 return
     pytest.fail(f"{what}: not within {FORM_S:.0f} s")
 
 
-def port_of(running: Running) -> int:
+def port_of(running: ServerProcess) -> int:
     assert not isinstance(running.address, str)
     return running.address[1]
 
@@ -53,7 +53,7 @@ class Plain:
     def options(self, running_at: int) -> tuple[str, ...]:  # noqa: ARG002  # with TLS it is remembered
         return ()
 
-    def port_of(self, running: Running) -> int:
+    def port_of(self, running: ServerProcess) -> int:
         """The port that they tell of."""
         return port_of(running)
 
@@ -81,14 +81,14 @@ class Tls(Plain):
         }  # fmt: skip
         return tuple(word for name, value in pairs.items() for word in (f"--{name}", str(value)))
 
-    def port_of(self, running: Running) -> int:
+    def port_of(self, running: ServerProcess) -> int:
         return self._ports[port_of(running)]
 
 
 PLAIN = Plain()
 
 
-def told(running: Running, *words: str) -> dict[str, str]:
+def told(running: ServerProcess, *words: str) -> dict[str, str]:
     """An answer of lines ``name:value``."""
     text = running.ask(*words)
     assert isinstance(text, bytes), text
@@ -99,8 +99,8 @@ def told(running: Running, *words: str) -> dict[str, str]:
 class Sentinels:
     """A master, its replicas, and who watches them."""
 
-    data: list[Running]
-    watchers: list[Running]
+    data: list[ServerProcess]
+    watchers: list[ServerProcess]
     ways: Plain = PLAIN
 
     @property
@@ -111,7 +111,7 @@ class Sentinels:
     def url(self) -> str:
         return f"{self.ways.scheme}+sentinel://{self.hosts}/{MASTER}{self.ways.query}"
 
-    def master(self) -> Running:
+    def master(self) -> ServerProcess:
         """Whom the first Sentinel that lives calls master."""
         watcher = next(one for one in self.watchers if one.alive)
         found = watcher.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER)
@@ -141,7 +141,7 @@ class Sentinels:
 class Switch:
     """Who was master before, and when each of the Sentinels announced another, by ``time.monotonic``."""
 
-    old: Running
+    old: ServerProcess
     heard: list[Future[float]]
 
     def until_announced(self) -> float:
@@ -162,7 +162,7 @@ def _ear(port: int) -> Iterator[Any]:
 
 
 def _announced(ear: Any) -> float:
-    for _ in wire.pauses(FORM_S):
+    for _ in resp.backoff_delays(FORM_S):
         if ear.get_message(timeout=0.05) is not None:
             return time.monotonic()
     pytest.fail(f"no Sentinel announced another master within {FORM_S:.0f} s")
@@ -199,7 +199,7 @@ def replicated(row: dict[str, str], by: int = 1) -> bool:
     return all(one.get("state") == "online" and one.get("offset") == row["master_repl_offset"] for one in said)
 
 
-def _knows(watcher: Running, replicas: int) -> bool:
+def _knows(watcher: ServerProcess, replicas: int) -> bool:
     row = watcher.ask("SENTINEL", "MASTER", MASTER)
     assert isinstance(row, list)
     words = [word.decode() for word in row if isinstance(word, bytes)]
@@ -208,7 +208,7 @@ def _knows(watcher: Running, replicas: int) -> bool:
 
 
 @contextmanager
-def _watcher(binary: Path, port: int, master: int, ways: Plain) -> Iterator[Running]:
+def _watcher(binary: Path, port: int, master: int, ways: Plain) -> Iterator[ServerProcess]:
     with servers.short_folder() as folder:
         settings = folder / "sentinel.conf"
         options = iter(ways.options(port))
@@ -217,7 +217,7 @@ def _watcher(binary: Path, port: int, master: int, ways: Plain) -> Iterator[Runn
             f"{secure}port {port}\nbind 127.0.0.1\nsentinel monitor {MASTER} 127.0.0.1 {master} 2\n"
             f"sentinel down-after-milliseconds {MASTER} {DOWN_MS}\nsentinel failover-timeout {MASTER} 5000\n"
         )
-        running = Running(folder, [str(binary), str(settings), "--sentinel"], (servers.LOOPBACK, port))
+        running = ServerProcess(folder, [str(binary), str(settings), "--sentinel"], (servers.LOOPBACK, port))
         try:
             yield running
         finally:
@@ -228,7 +228,7 @@ def _watcher(binary: Path, port: int, master: int, ways: Plain) -> Iterator[Runn
 class BigCluster:
     """Masters and their replicas; ``nodes[i + 3]`` begins as the replica of ``nodes[i]``."""
 
-    nodes: list[Running]
+    nodes: list[ServerProcess]
     ways: Plain = PLAIN
 
     @property
@@ -236,7 +236,7 @@ class BigCluster:
         hosts = ",".join(f"127.0.0.1:{self.ways.port_of(one)}" for one in self.nodes[:3])
         return f"{self.ways.scheme}+cluster://{hosts}{self.ways.query}"
 
-    def role(self, node: Running) -> str:
+    def role(self, node: ServerProcess) -> str:
         return told(node, "INFO", "replication")["role"]
 
     def until_whole(self) -> None:
@@ -245,18 +245,18 @@ class BigCluster:
         for node in alive:
             until("a whole Cluster", lambda node=node: told(node, "CLUSTER", "INFO").get("cluster_state") == "ok")  # type: ignore[misc]
 
-    def follows(self, node: Running, master: Running) -> bool:
+    def follows(self, node: ServerProcess, master: ServerProcess) -> bool:
         """Whether it is a replica of that master."""
         row = told(node, "INFO", "replication")
         return row["role"] == "slave" and int(row["master_port"]) == self.ways.port_of(master)
 
-    def slots_of(self, master: Running) -> set[int]:
+    def slots_of(self, master: ServerProcess) -> set[int]:
         rows = master.ask("CLUSTER", "SLOTS")
         assert isinstance(rows, list)
         mine = [row for row in rows if row[2][1] == port_of(master)]  # type: ignore[index]
         return {slot for row in mine for slot in range(row[0], row[1] + 1)}  # type: ignore[index,operator,misc]
 
-    def owner_of(self, key: bytes) -> Running:
+    def owner_of(self, key: bytes) -> ServerProcess:
         """The node that serves a key."""
         from redis.crc import key_slot
 

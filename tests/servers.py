@@ -28,9 +28,9 @@ from pathlib import Path
 
 import pytest
 
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import TEST_OPTIONS, ServerProcess, find_binary, launch
 from tarry.errors import ServerUnfit
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import TEST_OPTIONS, Running, find_binary, launch
 
 LOOPBACK = "127.0.0.1"
 SLOTS = 16_384
@@ -55,7 +55,7 @@ def short_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def server(binary: Path, *, port: int = 0, options: tuple[str, ...] = ()) -> Iterator[Running]:
+def server(binary: Path, *, port: int = 0, options: tuple[str, ...] = ()) -> Iterator[ServerProcess]:
     """A marked server in a folder of its own, for as long as the block lasts."""
     with short_folder() as folder:
         where = None if port else folder / "s"
@@ -110,7 +110,7 @@ def binary_of(kind: str, folder: Path) -> Path:
 
 
 @contextmanager
-def cluster() -> Iterator[list[Running]]:
+def cluster() -> Iterator[list[ServerProcess]]:
     """Three nodes without replicas that hold all slots and know each other."""
     binary = valkey_binary()
     options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "5000")
@@ -130,7 +130,7 @@ def cluster() -> Iterator[list[Running]]:
         yield nodes
 
 
-def cluster_addresses(nodes: list[Running]) -> list[tuple[str, int]]:
+def cluster_addresses(nodes: list[ServerProcess]) -> list[tuple[str, int]]:
     return [(LOOPBACK, _port(node)) for node in nodes]
 
 
@@ -166,15 +166,15 @@ def _is_free(port: int) -> bool:
         return True
 
 
-def _port(node: Running) -> int:
+def _port(node: ServerProcess) -> int:
     assert not isinstance(node.address, str)
     return node.address[1]
 
 
-def _wait_until_formed(node: Running, size: int) -> None:
+def _wait_until_formed(node: ServerProcess, size: int) -> None:
     wanted = {"cluster_state": "ok", "cluster_known_nodes": str(size), "cluster_slots_ok": str(SLOTS)}
-    text: wire.Reply = b""
-    for _ in wire.pauses(20):
+    text: resp.Reply = b""
+    for _ in resp.backoff_delays(20):
         text = node.ask("CLUSTER", "INFO")
         assert isinstance(text, bytes)
         lines = dict(row.split(":", 1) for row in text.decode().splitlines() if ":" in row)

@@ -21,7 +21,7 @@ import tarry
 from bench import masters
 from bench.harness import BODY, Bench
 from bench.reading import Reach, Reading, Result, Turn
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 MASTERS, TASKS, PARTITIONS, BATCH = 3, 64, 12, 200
 LIFE = f"lives in batches, {PARTITIONS} partitions"
@@ -96,7 +96,7 @@ def _micro(turns: list[Spent], whose: str) -> Reading:
 class _Side:
     """A single server, or the masters of a Cluster."""
 
-    def __init__(self, bench: Bench, servers: list[Running], kind: str) -> None:
+    def __init__(self, bench: Bench, servers: list[ServerProcess], kind: str) -> None:
         self._bench = bench
         self._servers = servers
         self.url = f"redis{kind}://" + ",".join(f"127.0.0.1:{masters.port_of(one)}" for one in servers)

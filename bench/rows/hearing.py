@@ -20,8 +20,8 @@ import tarry
 from bench import masters
 from bench.harness import Bench
 from bench.reading import Reach, Reading, Result
-from tarry.links import budget
-from tarry.links.embedded.launch import Running
+from tarry.connections import connection_limit
+from tarry.connections.embedded.process import ServerProcess
 
 CROWD, WIDE, FEW = 20, 64, 3
 
@@ -39,7 +39,7 @@ def hearing(bench: Bench) -> list[Result]:
                 asyncio.run(called(crowd, url, nodes, CROWD, times))
                 wide += asyncio.run(in_vain(url, WIDE, vain))
             asyncio.run(called(held, url, nodes, 1, times))
-            asyncio.run(called(crowd_held, url, nodes, budget.MOST, times))
+            asyncio.run(called(crowd_held, url, nodes, connection_limit.MOST_BLOCKED, times))
             few += asyncio.run(in_vain(url, FEW, vain))
     return [
         Result(
@@ -58,7 +58,10 @@ def hearing(bench: Bench) -> list[Result]:
             crowd.reading,
             None,
             crowd_held.reading,
-            {"servers µs": crowd.servers_us, f"servers µs, {budget.MOST} blocked": crowd_held.servers_us},
+            {
+                "servers µs": crowd.servers_us,
+                f"servers µs, {connection_limit.MOST_BLOCKED} blocked": crowd_held.servers_us,
+            },
         ),
         Result(
             "hearing",
@@ -90,16 +93,16 @@ class Side:
 @contextmanager
 def full() -> Iterator[None]:
     """All blocked connections that a process may have are somebody else's."""
-    taken = [budget.BLOCKED.take() for _ in range(budget.MOST)]
+    taken = [connection_limit.BLOCKED_LIMIT.acquire() for _ in range(connection_limit.MOST_BLOCKED)]
     try:
         yield
     finally:
         for permit in taken:
             if permit is not None:
-                permit.give_back()
+                permit.release()
 
 
-async def called(side: Side, url: str, nodes: list[Running], crowd: int, times: int) -> None:
+async def called(side: Side, url: str, nodes: list[ServerProcess], crowd: int, times: int) -> None:
     added = 0.0
     handed = asyncio.Event()
 

@@ -8,7 +8,7 @@ import sys
 import threading
 
 import tarry
-from tarry.links import budget
+from tarry.connections import connection_limit
 
 WAIT = 60
 
@@ -62,7 +62,7 @@ async def awaiting(url: str) -> None:
 
 
 logging.disable()
-budget.SINGLE.most = 1  # who waits second is heard by a lookout
+connection_limit.UNLIMITED.maximum = 1  # who waits second is heard by a lookout
 if sys.argv[1] == "sync":
     blocking(sys.argv[2])
 else:

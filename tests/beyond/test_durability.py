@@ -12,15 +12,15 @@ import pytest
 import servers
 import tarry
 from constellations import port_of, told, until
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Batch, CannotConfirm
-from tarry.links.embedded.launch import Running
 from tarry.verbs.jobs import durable, putting
 from tarry.verbs.jobs.durable import confirmation, confirmed
 from tarry.verbs.jobs.options import PLAIN
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[Running, Running]]:
+def pair() -> Iterator[tuple[ServerProcess, ServerProcess]]:
     """A master and its replica."""
     binary, ports = servers.valkey_binary(), servers.free_ports(2)
     with servers.server(binary, port=ports[0], options=("--repl-diskless-sync-delay", "0")) as master:
@@ -30,7 +30,7 @@ def pair() -> Iterator[tuple[Running, Running]]:
             yield master, replica
 
 
-def url_of(running: Running) -> str:
+def url_of(running: ServerProcess) -> str:
     return f"redis://127.0.0.1:{port_of(running)}/0"
 
 
@@ -75,7 +75,7 @@ def test_partitions_of_one_server_are_confirmed_together(pair: Any, kind: str, w
     assert sum(replica.ask("HLEN", part.keys.jobs.decode()) for part in parts) == 201
 
 
-def waits(server: Running) -> int:
+def waits(server: ServerProcess) -> int:
     row = told(server, "INFO", "commandstats").get("cmdstat_wait", "calls=0,")
     return int(row.partition(",")[0].removeprefix("calls="))
 
@@ -109,7 +109,7 @@ def test_too_few_replicas_are_told_and_the_job_is_there(pair: Any) -> None:
 
 
 @servers.ON_BOTH
-def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., Running]) -> None:
+def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., ServerProcess]) -> None:
     running = own_server(appendonly="yes", appendfsync="everysec")
     with tarry.Client(running.url) as client:
         client.topic("orders").add("tea", delay="1h", durability="fsynced")
@@ -120,7 +120,7 @@ def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., Running
 
 @servers.ON_BOTH
 def test_a_server_without_a_file_is_given_nothing_that_it_could_not_confirm(
-    own_server: Callable[..., Running], kind: str, ways: Any
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any
 ) -> None:
     running = own_server()
     way = ways(kind, running.url, imaginary=False)
@@ -134,7 +134,7 @@ def test_a_server_without_a_file_is_given_nothing_that_it_could_not_confirm(
 
 
 def test_what_only_turns_out_after_the_add_is_told_as_unconfirmed(
-    own_server: Callable[..., Running], kind: str, ways: Any
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any
 ) -> None:
     running = own_server(appendonly="yes")
     way = ways(kind, running.url, imaginary=False)
@@ -150,7 +150,7 @@ def test_what_only_turns_out_after_the_add_is_told_as_unconfirmed(
 
 @pytest.mark.parametrize(("durability", "lacks"), [("fsynced", "waitaof"), (1, "wait")])
 def test_a_user_who_may_not_ask_for_a_confirmation_adds_nothing(
-    own_server: Callable[..., Running], kind: str, ways: Any, durability: Any, lacks: str
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any, durability: Any, lacks: str
 ) -> None:
     running = own_server(appendonly="yes")
     rules = ["on", ">secret", "~*", "&*", "+@all", f"-{lacks}"]
@@ -174,7 +174,9 @@ def test_a_server_that_is_older_than_the_confirmation_is_given_nothing(
     assert way.do(topic, "stats").added == 0
 
 
-def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(own_server: Callable[..., Running]) -> None:
+def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(
+    own_server: Callable[..., ServerProcess],
+) -> None:
     running = own_server(appendonly="yes")
     with tarry.Client(running.url) as client:
         topic = client.topic("orders", partitions=8)
@@ -194,7 +196,7 @@ def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(own_ser
 
 @pytest.mark.parametrize("patience", [0, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_added_twice(
-    own_server: Callable[..., Running], kind: str, ways: Any, patience: float, monkeypatch: pytest.MonkeyPatch
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any, patience: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a server does to all who wait when it becomes a replica."""
     if patience:

@@ -29,8 +29,8 @@ from beyond.waiters import (
 from constellations import BigCluster, big_cluster, until
 from tarry.clients.aio import lookout as awaiting
 from tarry.clients.sync import lookout as blocking
+from tarry.connections import connection_limit
 from tarry.core.watch import Watch
-from tarry.links import budget
 from tarry.values.keys import partition_keys, topic_keys
 from tarry.verbs.jobs.parting import place_of
 
@@ -69,7 +69,7 @@ def test_beyond_sixteen_slots_one_connection_a_node_hears(kind: str, six: BigClu
     assert len(set(map(slot_of, NAMES))) == 24
     threads = threading.active_count()
     with waiting(kind, six, *NAMES) as (one, popped):
-        assert blocked(six) == budget.MOST == 16
+        assert blocked(six) == connection_limit.MOST_BLOCKED == 16
         assert len(one.heard()) == 8
         assert max(map(len, connections(six, "t"))) == 1
         # who waits; for each of three nodes one that goes round its slots, and the lookout

@@ -14,7 +14,7 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs.jobs import leaving
 
 
@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def two(own_server: Callable[..., Running], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
+def two(own_server: Callable[..., ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
     with ExitStack() as stack:
         yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
 
@@ -156,7 +156,7 @@ def test_it_moves_awaited_too(two: Any, clock: Clock) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("partitions", [(1, 1), (3, 7)], ids=["plain", "growing"])
 def test_under_load_every_job_is_handed_out_once(
-    own_server: Callable[..., Running], partitions: tuple[int, int]
+    own_server: Callable[..., ServerProcess], partitions: tuple[int, int]
 ) -> None:
     """Real time: producers go over to the new server, consumers work on both, and the rest is moved meanwhile."""
     old_url, new_url = own_server().url, own_server().url

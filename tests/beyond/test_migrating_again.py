@@ -12,8 +12,8 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
-from tarry.links.embedded.launch import Running
 from tarry.values.keys import departing_key, with_arriving
 from tarry.verbs.jobs import leaving
 
@@ -26,7 +26,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def two(own_server: Callable[..., Running], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
+def two(own_server: Callable[..., ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
     with ExitStack() as stack:
         yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
 

@@ -11,14 +11,14 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs.jobs import leaving
 
 IDS = [f"{n}" for n in range(8)]
 
 
 @pytest.fixture
-def three(own_server: Callable[..., Running]) -> Iterator[tuple[TestClient, ...]]:
+def three(own_server: Callable[..., ServerProcess]) -> Iterator[tuple[TestClient, ...]]:
     """Of three servers, with one clock."""
     clock = Clock()
     with ExitStack() as stack:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 import tarry
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 JOBS = 400
@@ -47,7 +47,7 @@ print(deaths)
 @pytest.mark.slow
 @pytest.mark.parametrize("partitions", [None, 4], ids=["plain", "parted"])
 def test_a_mover_that_is_killed_anywhere_doubles_nothing(
-    own_server: Callable[..., Running], partitions: int | None
+    own_server: Callable[..., ServerProcess], partitions: int | None
 ) -> None:
     urls = own_server().url, own_server().url
     taken, over = Counter[tuple[int, int]](), threading.Event()

@@ -12,9 +12,9 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
 from tarry.errors import BadInput
-from tarry.links.embedded.launch import Running
 from tarry.values.durations import SECOND
 from tarry.values.keys import MOVING_PARTS, moving_keys, schedule_keys
 from tarry.verbs.jobs import leaving
@@ -23,7 +23,7 @@ NAMES = ["all", "calendar", "once", "paused"]
 
 
 @pytest.fixture
-def two(own_server: Callable[..., Running], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
+def two(own_server: Callable[..., ServerProcess], clock: Clock) -> Iterator[tuple[TestClient, TestClient]]:
     with ExitStack() as stack:
         yield tuple(stack.enter_context(TestClient(own_server().url, clock)) for _ in range(2))  # type: ignore[misc]
 

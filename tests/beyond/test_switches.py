@@ -24,7 +24,7 @@ import pytest
 import tarry
 from constellations import MASTER, Sentinels, big_cluster, port_of, sentinels, told
 from faults.ways import KINDS, Way
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import topic_keys
 from until import until
 
@@ -42,14 +42,14 @@ def trio() -> Iterator[Sentinels]:
         yield made
 
 
-def ids_at(server: Running, topic: str = "orders") -> set[str]:
+def ids_at(server: ServerProcess, topic: str = "orders") -> set[str]:
     """The jobs of a topic, as this server has them."""
     found = server.ask("HKEYS", topic_keys("default", topic).jobs.decode())
     assert isinstance(found, list)
     return {one.decode() for one in found if isinstance(one, bytes)}
 
 
-def is_demoted(old: Running) -> bool:
+def is_demoted(old: ServerProcess) -> bool:
     try:
         return told(old, "INFO", "replication")["role"] == "slave"
     except OSError:  # it drops its clients in that very moment
@@ -138,7 +138,7 @@ def test_an_idle_client_never_adds_to_an_old_master_that_is_back(trio: Sentinels
     old = trio.master()
     (old.kill if how == "killed" else old.freeze)()
     until(lambda: trio.master() is not old, "another master")
-    (old.restart if how == "killed" else old.thaw)()
+    (old.restart if how == "killed" else old.resume)()
     added = {way.do(topic, "add", "after").id for _ in range(3)}
     way.close()
     assert added <= ids_at(trio.master())
@@ -223,7 +223,7 @@ def test_without_sentinels_connections_stay_in_use_and_no_new_one_is_made(trio: 
             way.do(topic, "add", "lost")
     finally:
         for one in trio.watchers:
-            one.thaw()
+            one.resume()
         until(lambda: is_added(way, topic))
         way.close()
 
@@ -325,7 +325,7 @@ def test_every_connection_to_the_old_master_is_dropped(trio: Sentinels, kind: st
         assert program.wait(30) == 0
 
 
-def last_words(server: Running) -> set[str]:
+def last_words(server: ServerProcess) -> set[str]:
     """The last command of each of its clients that is tarry's."""
     try:
         rows = server.ask("CLIENT", "LIST")

@@ -15,20 +15,20 @@ import tarry
 from beyond.conftest import PARTS
 from constellations import told, until
 from faults.ways import KINDS, Way
-from tarry.links import blocking
-from tarry.links.embedded.launch import Running
+from tarry.connections import blocking
+from tarry.connections.embedded.process import ServerProcess
 
 pytestmark = pytest.mark.otherserver
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[list[Running]]:
+def nodes() -> Iterator[list[ServerProcess]]:
     with servers.cluster() as made:
         yield made
 
 
 @pytest.fixture(params=KINDS)
-def way(request: pytest.FixtureRequest, nodes: list[Running]) -> Iterator[Way]:
+def way(request: pytest.FixtureRequest, nodes: list[ServerProcess]) -> Iterator[Way]:
     hosts = ",".join(f"{host}:{port}" for host, port in servers.cluster_addresses(nodes))
     made = Way(request.param, f"redis+cluster://{hosts}", None, namespace=f"together-{request.param}")
     yield made
@@ -68,7 +68,7 @@ def test_a_slot_that_is_elsewhere_is_found_for_one_of_them(way: Way, topic: Any)
     assert way.do(topic, "check").ok
 
 
-def test_one_server_works_while_another_holds_its_answer(way: Way, topic: Any, nodes: list[Running]) -> None:
+def test_one_server_works_while_another_holds_its_answer(way: Way, topic: Any, nodes: list[ServerProcess]) -> None:
     """The first partition's server pauses; the others are asked all the same, before it has answered."""
     runner, keys = way.client.engine.runner, parts_of(way, topic)
     place = {f"{host}:{port}": node for node, (host, port) in zip(nodes, servers.cluster_addresses(nodes), strict=True)}
@@ -91,7 +91,7 @@ def test_one_server_works_while_another_holds_its_answer(way: Way, topic: Any, n
     assert found[0].ready == 100
 
 
-def test_who_is_interrupted_leaves_no_answer_on_any_server(nodes: list[Running], monkeypatch: Any) -> None:
+def test_who_is_interrupted_leaves_no_answer_on_any_server(nodes: list[ServerProcess], monkeypatch: Any) -> None:
     """Ctrl-C while the first server's answers are read: the connections to all of them are closed, none is used again."""
 
     class Interrupted(BaseException):
@@ -114,7 +114,7 @@ def test_who_is_interrupted_leaves_no_answer_on_any_server(nodes: list[Running],
         assert kept.value is not None, "its frames are still there"
 
 
-def test_awaited_verbs_of_many_topics_go_on_beside_each_other(nodes: list[Running]) -> None:
+def test_awaited_verbs_of_many_topics_go_on_beside_each_other(nodes: list[ServerProcess]) -> None:
     hosts = ",".join(f"{host}:{port}" for host, port in servers.cluster_addresses(nodes))
 
     async def story() -> None:

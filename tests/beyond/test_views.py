@@ -16,8 +16,8 @@ import pytest
 import servers
 import tarry
 from constellations import BigCluster, Sentinels, big_cluster, sentinels, told, until
-from tarry.links.address import find
-from tarry.links.embedded.launch import Running
+from tarry.connections.address import find_address
+from tarry.connections.embedded.process import ServerProcess
 
 # ── what the URL says ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -31,9 +31,11 @@ from tarry.links.embedded.launch import Running
     ],
 )  # fmt: skip
 def test_a_url_says_that_views_may_be_from_replicas(url: str, reached: str) -> None:
-    address = find(url, {})
-    assert (address.url, address.views) == (reached, True)
-    assert address == find(url.replace("views=replica&", "").replace("?views=replica", ""), {}), "the same server"
+    address = find_address(url, {})
+    assert (address.url, address.read_from) == (reached, True)
+    assert address == find_address(url.replace("views=replica&", "").replace("?views=replica", ""), {}), (
+        "the same server"
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,13 +48,13 @@ def test_a_url_says_that_views_may_be_from_replicas(url: str, reached: str) -> N
 )
 def test_what_cannot_be_is_refused_in_words(url: str, says: str) -> None:
     with pytest.raises(tarry.BadInput, match=says):
-        find(url, {})
+        find_address(url, {})
 
 
 # ── on real replicas ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def calls(node: Running, *commands: str) -> int:
+def calls(node: ServerProcess, *commands: str) -> int:
     """How often a server was asked for commands."""
     row = told(node, "INFO", "commandstats")
     return sum(
@@ -65,7 +67,7 @@ def calls(node: Running, *commands: str) -> int:
 ASKED = ("evalsha_ro", "eval_ro")
 
 
-def reset(*nodes: Running) -> None:
+def reset(*nodes: ServerProcess) -> None:
     for node in nodes:
         node.ask("CONFIG", "RESETSTAT")
 
@@ -168,7 +170,7 @@ def test_a_replica_that_cannot_answer_is_replaced_by_its_master() -> None:
             knows.topic("orders").add("more", delay="1h")
             assert (seen(knows), seen()) == (4, 4)
         finally:
-            replica.thaw()
+            replica.resume()
 
         replica.ask("REPLICAOF", "127.0.0.1", "1")
         until("a cut link", lambda: told(replica, "INFO", "replication")["master_link_status"] == "down")

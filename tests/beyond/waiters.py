@@ -95,7 +95,7 @@ def settled(line: Any) -> bool:
     if not isinstance(line, (blocking.HeardLine, awaiting.HeardLine)):
         return True
     orders = line._lookout._orders
-    return not orders.awaiting and orders._heard.issuperset(line.keys)
+    return not orders.awaits_reply and orders._tracked.issuperset(line.keys)
 
 
 @contextmanager

@@ -28,8 +28,8 @@ import redis
 
 import constellations
 import servers
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess
 
 from . import diary
 from .diary import BODILESS, DEAD, DUE, PLACELESS, RESERVED, clock
@@ -61,7 +61,7 @@ class Scene:
     """What is there."""
 
     url: str
-    nodes: list[Running]
+    nodes: list[ServerProcess]
     proxy: Proxy | None = None
     sentinels: constellations.Sentinels | None = None
     cluster: constellations.BigCluster | None = None
@@ -71,7 +71,7 @@ class Scene:
     other_url: str = ""
     env: dict[str, str] = field(default_factory=dict)
 
-    def masters(self) -> list[Running]:
+    def masters(self) -> list[ServerProcess]:
         """Those that hold jobs, each once."""
         if self.sentinels is not None:
             return [self.sentinels.master()]
@@ -218,7 +218,7 @@ def with_zookeeper() -> Iterator[Scene]:
 KEY = re.compile(rb"tarry:\{" + NAMESPACE.encode() + rb"/([^}]+)\}:(\w+)$")
 
 
-def line_to(node: Running) -> Any:
+def line_to(node: ServerProcess) -> Any:
     assert not isinstance(node.address, str)
     return redis.Redis(*node.address, socket_timeout=20)
 
@@ -315,7 +315,7 @@ def healed(run: Run, name: str, since: int, after_us: int = AFTER_US) -> None:
     run.journal.note("healed", at=now, name=name)
 
 
-def _restart(run: Run, node: Running) -> None:
+def _restart(run: Run, node: ServerProcess) -> None:
     for turn in range(40):  # a server that is killed while it starts, a port that is still held
         try:
             node.restart()
@@ -357,7 +357,7 @@ def frozen_server(run: Run, dice: random.Random) -> None:
     since = clock()
     node.freeze()
     run.rest(dice.choice((0.3, 1.0, 2.5, 6.0)))
-    node.thaw()
+    node.resume()
     healed(run, "server frozen", since)
 
 
@@ -463,7 +463,7 @@ def masters_port(run: Run) -> int:
 
 def _until_switched(run: Run, before: int, most_s: float = 20) -> int:
     """The moment at which the Sentinels name another master."""
-    for _ in wire.pauses(most_s, most_s=0.02):
+    for _ in resp.backoff_delays(most_s, most_s=0.02):
         if masters_port(run) not in (0, before):
             break
     return clock()
@@ -501,11 +501,11 @@ def sentinel_master_frozen(run: Run, dice: random.Random) -> None:
     old.freeze()
     run.rest(dice.choice((0.4, 1.6, 3.0)))
     if masters_port(run) == before:
-        old.thaw()
+        old.resume()
         switched = _until_switched(run, before, 3)
     else:
         switched = clock()
-        old.thaw()
+        old.resume()
     run.journal.note("undone", since=since - REPLICATION_US, until=switched + SWITCHED_US, name="replication lag")
     healed(run, "Sentinel: master frozen", since)
     run.rest(2)
@@ -521,7 +521,7 @@ def sentinel_planned(run: Run, dice: random.Random) -> None:
         try:
             made.watchers[0].ask("SENTINEL", "FAILOVER", constellations.MASTER)
             break
-        except wire.Refused:
+        except resp.ErrorReply:
             run.rest(0.5)
     switched = _until_switched(run, before)
     if not run.family.min_replicas:
@@ -551,9 +551,9 @@ def _whole(run: Run, since: int) -> None:
     run.journal.note("whole", at=clock(), since=since)
 
 
-def _served(run: Run, slots: set[int], but: Running, most_s: float = 20) -> int:
+def _served(run: Run, slots: set[int], but: ServerProcess, most_s: float = 20) -> int:
     """The moment at which somebody else serves what a master served."""
-    for _ in wire.pauses(most_s, most_s=0.03):
+    for _ in resp.backoff_delays(most_s, most_s=0.03):
         for node in run.scene.nodes:
             with suppress(Exception):
                 served = node is not but and node.alive and _cluster(run).slots_of(node) & slots
@@ -583,9 +583,9 @@ def cluster_failover(run: Run, dice: random.Random) -> None:
     replicas = [n for n in run.scene.nodes if n not in masters]
     node = dice.choice(replicas)
     since = clock()
-    with suppress(wire.Refused):
+    with suppress(resp.ErrorReply):
         node.ask("CLUSTER", "FAILOVER")
-    for _ in wire.pauses(10):
+    for _ in resp.backoff_delays(10):
         if _cluster(run).role(node) == "master":
             break
     healed(run, "Cluster: planned switch", since)
@@ -646,7 +646,7 @@ def disk_full(run: Run, dice: random.Random) -> None:
             file.close()
     run.rest(dice.uniform(1, 4))
     ballast.unlink()
-    for _ in wire.pauses(10):
+    for _ in resp.backoff_delays(10):
         if constellations.told(node, "INFO", "persistence").get("aof_last_write_status") == "ok":
             break
     healed(run, "disk full", since)

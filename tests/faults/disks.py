@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 import servers
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 
 class Disk:
     """A server whose folder can be full: a file system of two megabytes, and a file that fills it."""
 
-    def __init__(self, server: Running, folder: Path) -> None:
+    def __init__(self, server: ServerProcess, folder: Path) -> None:
         self.server = server
         self._filler = folder / "filler"
 
@@ -31,7 +31,7 @@ class Disk:
     def _is_refused(self) -> bool:
         try:
             self.server.ask("SET", "other:filler", "x" * 10_000)
-        except wire.Refused as refusal:
+        except resp.ErrorReply as refusal:
             return "MISCONF" in str(refusal)
         return False
 
@@ -41,7 +41,7 @@ class Disk:
         def is_well() -> bool:
             try:
                 self.server.ask("SET", "other:filler", "")
-            except wire.Refused:
+            except resp.ErrorReply:
                 return False
             return True
 

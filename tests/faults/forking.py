@@ -8,12 +8,12 @@ import sys
 import threading
 
 import tarry
-from tarry.links import budget
+from tarry.connections import connection_limit
 
 
 def main(url: str, name: str, most: str) -> None:
     logging.disable()
-    budget.BLOCKED.most = budget.SINGLE.most = int(most)
+    connection_limit.BLOCKED_LIMIT.maximum = connection_limit.UNLIMITED.maximum = int(most)
     client = tarry.Client(url)
     topic = client.topic(name)
     topic.stats()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 
-def told(running: Running) -> list[str]:
+def told(running: ServerProcess) -> list[str]:
     """The ids of connections that hear."""
     listed = running.ask("CLIENT", "LIST")
     assert isinstance(listed, bytes)
@@ -21,7 +21,7 @@ def hears(client: Any, many: int = 1) -> bool:
     lines = [waiter._line for waiter in list(client.engine._waiters.values())]
     heard = [line for line in lines if line is not None and line.keys]
     return len(heard) == many and all(
-        not line._lookout._orders.awaiting and line._lookout._orders._heard.issuperset(line.keys) for line in heard
+        not line._lookout._orders.awaits_reply and line._lookout._orders._heard.issuperset(line.keys) for line in heard
     )
 
 

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess
 
 HANG_S = 30
 
 
 def until(true: Callable[[], Any]) -> None:
-    for _ in wire.pauses(HANG_S):
+    for _ in resp.backoff_delays(HANG_S):
         with contextlib.suppress(OSError):
             if true():
                 return
     pytest.fail("it did not come to pass")
 
 
-def blocked(server: Running) -> bool:
+def blocked(server: ServerProcess) -> bool:
     told = server.ask("INFO", "clients")
     assert isinstance(told, bytes)
     return "blocked_clients:0" not in told.decode()

@@ -14,12 +14,12 @@ import servers
 import tarry
 from faults.patience import HANG_S, until
 from faults.ways import KINDS, Way
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess
 
 
 def test_a_server_that_still_loads_is_waited_for(
-    own_server: Callable[..., Running], kind: str, ways: Any, threads: ThreadPoolExecutor
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     slow = ("--key-load-delay", "0", "--loading-process-events-interval-bytes", "1024", "--aof-use-rdb-preamble", "no")
     server = own_server("--appendonly", "yes", *slow)
@@ -28,27 +28,27 @@ def test_a_server_that_still_loads_is_waited_for(
             before.topic("a").add("x" * 300, id=f"job-{n}")
     server._command[server._command.index("--key-load-delay") + 1] = "1000"
     again = threads.submit(server.restart)
-    until(lambda: (not again.done() and wire.state(server.address) == "loading") or again.done())
+    until(lambda: (not again.done() and resp.read_state(server.address) == "loading") or again.done())
     way = ways(kind, server.url)  # its very first question meets LOADING
     assert way.do(way.topic("a"), "stats").ready == 150
     again.result(HANG_S)
 
 
 @pytest.fixture
-def busy(own_server: Callable[..., Running], threads: ThreadPoolExecutor) -> Callable[[], Running]:
+def busy(own_server: Callable[..., ServerProcess], threads: ThreadPoolExecutor) -> Callable[[], ServerProcess]:
     """A server whose script does not end, until somebody kills it."""
     server = own_server("--busy-reply-threshold", "20")
 
-    def begin() -> Running:
+    def begin() -> ServerProcess:
         def loop() -> None:
-            with contextlib.suppress(wire.Refused), wire.Line.to(server.address) as line:
-                line._link.settimeout(HANG_S)
-                line.ask("EVAL", "while true do end", "0")
+            with contextlib.suppress(resp.ErrorReply), resp.RespConnection.connect(server.address) as line:
+                line._socket.settimeout(HANG_S)
+                line.call("EVAL", "while true do end", "0")
 
         def is_busy() -> bool:
             try:
                 server.ask("GET", "a")
-            except wire.Refused as refusal:
+            except resp.ErrorReply as refusal:
                 return "BUSY" in str(refusal)
             return False
 
@@ -61,7 +61,7 @@ def busy(own_server: Callable[..., Running], threads: ThreadPoolExecutor) -> Cal
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_busy_server_is_waited_for(
-    first: bool, busy: Callable[[], Running], kind: str, ways: Any, threads: ThreadPoolExecutor
+    first: bool, busy: Callable[[], ServerProcess], kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     server = busy()
     if not first:
@@ -77,7 +77,7 @@ def test_a_busy_server_is_waited_for(
     assert add.result(HANG_S).created
 
 
-def test_a_server_that_stays_busy_is_told_of(busy: Callable[[], Running], kind: str, ways: Any) -> None:
+def test_a_server_that_stays_busy_is_told_of(busy: Callable[[], ServerProcess], kind: str, ways: Any) -> None:
     server = busy()
     way = ways(kind, server.url, patience=0.15)
     with pytest.raises(tarry.Unavailable, match="BUSY"):
@@ -103,7 +103,9 @@ def replica_story(url: Callable[[], str], ask: Callable[..., Any], kind: str, th
         way.close()
 
 
-def test_a_master_that_became_a_replica_is_waited_for(server: Running, kind: str, threads: ThreadPoolExecutor) -> None:
+def test_a_master_that_became_a_replica_is_waited_for(
+    server: ServerProcess, kind: str, threads: ThreadPoolExecutor
+) -> None:
     replica_story(lambda: server.url, server.ask, kind, threads)
 
 

@@ -13,7 +13,7 @@ from faults.blocked import HANG_S
 from faults.cancelling import MOMENTS, Cut, cancelled_at
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs import registry
 
 
@@ -123,7 +123,7 @@ async def act_on(act: Act, topic: Any, jobs: list[Any]) -> Any:
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("verb", ADDS)
 def test_a_cancelled_add_is_done_or_not_done(
-    verb: str, moment: str, running: Running, clock: Clock, direct: TestClient, name: str
+    verb: str, moment: str, running: ServerProcess, clock: Clock, direct: TestClient, name: str
 ) -> None:
     def after(at: Any, cut: Cut, before: Any) -> None:
         new = {"add_many": 2, "add replacing": 0}.get(verb, 1)
@@ -135,7 +135,7 @@ def test_a_cancelled_add_is_done_or_not_done(
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("verb", POPS)
 def test_what_a_cancelled_pop_took_is_back_as_it_was(
-    verb: str, moment: str, running: Running, clock: Clock, direct: TestClient, name: str
+    verb: str, moment: str, running: ServerProcess, clock: Clock, direct: TestClient, name: str
 ) -> None:
     def after(at: Any, cut: Cut, before: Any) -> None:
         if cut.cancelled:
@@ -150,7 +150,7 @@ def test_what_a_cancelled_pop_took_is_back_as_it_was(
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("verb", SETTLES)
 def test_a_cancelled_settling_is_done_or_not_done(
-    verb: str, moment: str, running: Running, clock: Clock, direct: TestClient, name: str
+    verb: str, moment: str, running: ServerProcess, clock: Clock, direct: TestClient, name: str
 ) -> None:
     def after(at: Any, cut: Cut, before: Any) -> None:
         gone = {"finish": 1, "finish_many": 3}.get(verb, 0)
@@ -163,7 +163,7 @@ def test_a_cancelled_settling_is_done_or_not_done(
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("verb", OTHERS)
 def test_any_other_verb_may_be_cancelled(
-    verb: str, moment: str, running: Running, clock: Clock, direct: TestClient, name: str
+    verb: str, moment: str, running: ServerProcess, clock: Clock, direct: TestClient, name: str
 ) -> None:
     def after(at: Any, cut: Cut, before: Any) -> None:
         if verb == "gather" and cut.cancelled:  # those of it that had ended are in nobody's hands

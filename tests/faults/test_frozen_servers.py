@@ -10,11 +10,11 @@ import pytest
 
 import tarry
 from faults.patience import HANG_S, blocked, until
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 
 def test_a_server_that_freezes_for_a_moment_is_waited_for(
-    server: Running, kind: str, ways: Any, threads: ThreadPoolExecutor
+    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     way = ways(kind, server.url)
     way.do(way.topic("a"), "stats")
@@ -22,13 +22,13 @@ def test_a_server_that_freezes_for_a_moment_is_waited_for(
     add = threads.submit(way.do, way.topic("a"), "add", "tea", id="a")
     threading.Event().wait(0.1)
     assert not add.done()
-    server.thaw()
+    server.resume()
     assert add.result(HANG_S).created
     assert way.do(way.topic("a"), "stats").repeated == 0
 
 
 def test_a_server_frozen_for_longer_than_an_answer_may_take_does_nothing_twice(
-    server: Running, kind: str, ways: Any, threads: ThreadPoolExecutor
+    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     way = ways(kind, server.url + "?socket_timeout=0.1", patience=HANG_S)
     topic = way.topic("a")
@@ -37,13 +37,13 @@ def test_a_server_frozen_for_longer_than_an_answer_may_take_does_nothing_twice(
     add = threads.submit(way.do, topic, "add", "tea", id="a")
     threading.Event().wait(0.4)
     assert not add.done()
-    server.thaw()
+    server.resume()
     assert add.result(HANG_S).created
     assert way.do(topic, "stats").ready == 1
     assert way.do(topic, "pop").attempt == 1
 
 
-def test_a_frozen_server_is_given_up_when_patience_ends(server: Running, kind: str, ways: Any) -> None:
+def test_a_frozen_server_is_given_up_when_patience_ends(server: ServerProcess, kind: str, ways: Any) -> None:
     way = ways(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.15)
     topic = way.topic("a")
     way.do(topic, "stats")
@@ -56,12 +56,12 @@ def test_a_frozen_server_is_given_up_when_patience_ends(server: Running, kind: s
         with pytest.raises(tarry.Unavailable):
             way.do(topic, "add_many", ["x" * 100_000] * 50)  # more than the line takes while nobody reads
     finally:
-        server.thaw()
+        server.resume()
     assert way.do(topic, "check").ok
 
 
 def test_who_waits_while_the_server_freezes_is_told_or_served(
-    server: Running, kind: str, ways: Any, threads: ThreadPoolExecutor
+    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     """The waiting connection has no time-out of its own; the wait ends all the same."""
     way = ways(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.3)
@@ -73,13 +73,13 @@ def test_who_waits_while_the_server_freezes_is_told_or_served(
         with pytest.raises(tarry.Unavailable):
             pop.result(HANG_S)
     finally:
-        server.thaw()
+        server.resume()
     way.do(topic, "add", "tea")
     assert way.do(topic, "pop", wait=5).body == "tea"
 
 
 def test_a_wait_that_begins_while_the_server_freezes_ends(
-    server: Running, kind: str, ways: Any, threads: ThreadPoolExecutor
+    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     way = ways(kind, server.url + "?socket_timeout=0.1", imaginary=False, patience=0.3)
     topic = way.topic("a")
@@ -89,5 +89,5 @@ def test_a_wait_that_begins_while_the_server_freezes_ends(
         with pytest.raises(tarry.Unavailable):
             threads.submit(way.do, topic, "pop", wait=None).result(HANG_S)
     finally:
-        server.thaw()
+        server.resume()
     assert way.do(topic, "pop", wait=0.01) is None

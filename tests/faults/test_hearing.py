@@ -12,8 +12,8 @@ import tarry
 from faults.blocked import async_story, blocked, waiting
 from faults.hearing import hears, told, until_it_hears
 from faults.proxy import CUTS, SILENT, Proxy
+from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import ServerUnfit
-from tarry.links.embedded.launch import Running
 from tarry.values.keys import topic_keys
 from until import until
 
@@ -51,7 +51,7 @@ def test_a_token_is_heard_on_every_server(
     assert {keys.wake, keys.relay} & set(woken)
 
 
-def test_a_thousand_waiting_pops_are_one_connection_that_hears(running: Running, at: Any) -> None:
+def test_a_thousand_waiting_pops_are_one_connection_that_hears(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         tasks = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(1000)]
@@ -65,7 +65,7 @@ def test_a_thousand_waiting_pops_are_one_connection_that_hears(running: Running,
     assert at.stats().watching == 0
 
 
-def test_threads_that_hear_are_served_in_the_order_in_which_they_came(running: Running, at: Any) -> None:
+def test_threads_that_hear_are_served_in_the_order_in_which_they_came(running: ServerProcess, at: Any) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(8) as pool:
         pops = []
         for n in range(8):
@@ -99,7 +99,7 @@ def test_no_fault_makes_who_hears_deaf(command: bytes, fault: str, kind: str, wa
 
 
 def test_a_killed_hearing_connection_is_replaced(
-    running: Running, at: Any, kind: str, ways: Any, woken: list[bytes | None]
+    running: ServerProcess, at: Any, kind: str, ways: Any, woken: list[bytes | None]
 ) -> None:
     way = ways(kind, running.url, imaginary=False)
     with ThreadPoolExecutor(1) as pool:
@@ -115,7 +115,7 @@ def test_a_killed_hearing_connection_is_replaced(
     assert {keys.wake, keys.relay} & set(woken)
 
 
-def test_a_flushed_server_is_looked_into(running: Running, at: Any, woken: list[bytes | None]) -> None:
+def test_a_flushed_server_is_looked_into(running: ServerProcess, at: Any, woken: list[bytes | None]) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(1) as pool:
         pop = pool.submit(client.topic(at.name).pop, wait=HANG_S)
         until(lambda: hears(client))
@@ -129,7 +129,7 @@ def test_a_flushed_server_is_looked_into(running: Running, at: Any, woken: list[
     assert {keys.wake, keys.relay} & set(woken)
 
 
-def test_something_else_where_the_token_lies_is_told_to_who_waits(running: Running, at: Any) -> None:
+def test_something_else_where_the_token_lies_is_told_to_who_waits(running: ServerProcess, at: Any) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(1) as pool:
         pop = pool.submit(client.topic(at.name).pop, wait=HANG_S)
         until(lambda: hears(client))
@@ -142,7 +142,7 @@ def test_something_else_where_the_token_lies_is_told_to_who_waits(running: Runni
 
 
 def test_where_the_server_may_not_tell_of_changes_who_waits_learns_why(
-    running: Running, at: Any, kind: str, ways: Any
+    running: ServerProcess, at: Any, kind: str, ways: Any
 ) -> None:
     running.ask("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-client|tracking")
     way = ways(kind, running.url.replace("unix://", "unix://deaf:x@"), imaginary=False)

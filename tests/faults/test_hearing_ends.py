@@ -17,7 +17,7 @@ import tarry
 from faults.blocked import async_story, waiting
 from faults.hearing import hears, told, until_it_hears
 from faults.test_interrupted import Interrupted
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 pytestmark = pytest.mark.usefixtures("woken")
@@ -26,7 +26,7 @@ HANG_S = 10
 
 OTHER_PROCESS = """
 import sys, tarry
-from tarry.links import budget
+from tarry.connections import budget
 budget.SINGLE.most = 0
 with tarry.Client(sys.argv[1]) as client:
     topic = client.topic(sys.argv[2])
@@ -39,7 +39,7 @@ with tarry.Client(sys.argv[1]) as client:
 
 
 def test_two_processes_that_hear_the_same_token_take_it_once(
-    running: Running, at: Any, woken: list[bytes | None]
+    running: ServerProcess, at: Any, woken: list[bytes | None]
 ) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", OTHER_PROCESS, running.url, at.name], stdout=subprocess.PIPE, text=True
@@ -83,7 +83,7 @@ def interrupt() -> Iterator[Callable[[], None]]:
 
 @pytest.mark.parametrize("followers", [0, 3])
 def test_when_a_leader_that_hears_is_interrupted_followers_take_over(
-    followers: int, interrupt: Callable[[], None], running: Running, at: Any
+    followers: int, interrupt: Callable[[], None], running: ServerProcess, at: Any
 ) -> None:
     pops: list[Any] = []
     with ThreadPoolExecutor(8) as pool, tarry.Client(running.url) as client:
@@ -105,7 +105,7 @@ def test_when_a_leader_that_hears_is_interrupted_followers_take_over(
         assert at.stats().watching == 0
 
 
-def test_closing_the_client_tells_those_who_hear(running: Running, at: Any, kind: str) -> None:
+def test_closing_the_client_tells_those_who_hear(running: ServerProcess, at: Any, kind: str) -> None:
     if kind == "sync":
         client = tarry.Client(running.url)
         with ThreadPoolExecutor(8) as pool:
@@ -130,7 +130,7 @@ def test_closing_the_client_tells_those_who_hear(running: Running, at: Any, kind
     assert at.stats().watching == 0
 
 
-def test_a_cancelled_pop_that_heard_hands_back_its_seat(running: Running, at: Any) -> None:
+def test_a_cancelled_pop_that_heard_hands_back_its_seat(running: ServerProcess, at: Any) -> None:
     at.add("tea", delay="5s")
 
     async def story(client: Any) -> None:

@@ -18,9 +18,9 @@ import pytest
 
 import tarry
 from faults.blocked import HANG_S, blocked, waiting
-from tarry.links import budget
-from tarry.links.embedded.launch import Running
-from tarry.links.embedded.wire import pauses
+from tarry.connections import connection_limit
+from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.embedded.resp import backoff_delays
 from until import until
 
 
@@ -55,7 +55,7 @@ def test_when_the_leader_is_interrupted_followers_take_over(
     what: type[BaseException],
     followers: int,
     interrupt: Any,
-    running: Running,
+    running: ServerProcess,
     client: tarry.Client,
     at: Any,
     threads: ThreadPoolExecutor,
@@ -117,7 +117,7 @@ def test_a_leader_interrupted_at_any_moment_loses_no_job(  # noqa: C901  # three
                 felt.clear()
                 while not felt and not over.is_set():  # what strikes a finalizer is swallowed by Python: then once more
                     interrupt(what)
-                    for _ in pauses(2):
+                    for _ in backoff_delays(2):
                         if felt:
                             break
 
@@ -149,7 +149,9 @@ def test_a_leader_interrupted_at_any_moment_loses_no_job(  # noqa: C901  # three
     assert at.stats().watching == 0
 
 
-def test_closing_the_client_tells_the_threads_that_wait(running: Running, at: Any, threads: ThreadPoolExecutor) -> None:
+def test_closing_the_client_tells_the_threads_that_wait(
+    running: ServerProcess, at: Any, threads: ThreadPoolExecutor
+) -> None:
     client = tarry.Client(running.url)
     pops = [threads.submit(client.topic(at.name).pop, wait=None) for _ in range(8)]
     until(lambda: waiting(client) == 8 and blocked(running))
@@ -163,8 +165,8 @@ def test_closing_the_client_tells_the_threads_that_wait(running: Running, at: An
     client.close()
 
 
-@pytest.mark.parametrize("most", [budget.MOST, 0])
-def test_a_forked_process_waits_for_itself(most: int, running: Running, at: Any) -> None:
+@pytest.mark.parametrize("most", [connection_limit.MOST_BLOCKED, 0])
+def test_a_forked_process_waits_for_itself(most: int, running: ServerProcess, at: Any) -> None:
     """A thread of the parent waits while it forks; parent and child get a job each, on connections of their own."""
     script = Path(__file__).with_name("forking.py")
     told = subprocess.run(

@@ -13,7 +13,7 @@ import pytest
 import redis
 
 import tarry
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import topic_keys
 from until import until
 
@@ -22,12 +22,12 @@ KEYS = topic_keys("default", "orders")
 
 
 @pytest.fixture
-def running(own_server: Callable[..., Running]) -> Running:
+def running(own_server: Callable[..., ServerProcess]) -> ServerProcess:
     return own_server()
 
 
 @pytest.fixture
-def server(running: Running) -> Iterator[Any]:
+def server(running: ServerProcess) -> Iterator[Any]:
     with redis.Redis.from_url(running.url) as raw:
         yield raw
 
@@ -37,7 +37,7 @@ def left(server: Any) -> set[bytes]:
 
 
 @pytest.mark.parametrize("delay", ["9s", "1h"])
-def test_a_purge_takes_the_seats_of_killed_consumers_away(running: Running, server: Any, delay: str) -> None:
+def test_a_purge_takes_the_seats_of_killed_consumers_away(running: ServerProcess, server: Any, delay: str) -> None:
     with ExitStack() as stack, tarry.Client(running.url) as client:
         topic = client.topic("orders")
         waiting = [stack.enter_context(subprocess.Popen([sys.executable, "-c", WAITS, running.url])) for _ in range(3)]
@@ -57,7 +57,7 @@ def test_a_purge_takes_the_seats_of_killed_consumers_away(running: Running, serv
 
 @pytest.mark.parametrize("state", ["delayed", None])
 def test_who_waits_while_it_is_purged_is_handed_what_comes_later(
-    running: Running, server: Any, state: tarry.State | None
+    running: ServerProcess, server: Any, state: tarry.State | None
 ) -> None:
     with tarry.Client(running.url) as client, ThreadPoolExecutor(3) as pool:
         topic = client.topic("orders")

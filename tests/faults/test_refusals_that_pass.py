@@ -13,8 +13,8 @@ import redis.exceptions as driver
 import tarry
 from faults.disks import Disk, full_disks
 from faults.patience import HANG_S, until
-from tarry.links.embedded.launch import Running
-from tarry.links.faults import Later, NotNow, meaning
+from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.faults import NotNow, TryLater, fault_of
 
 REFUSALS = {
     "LOADING Redis is loading the dataset in memory": "it still loads its data; wait until it has",
@@ -32,14 +32,14 @@ REFUSALS = {
 
 @pytest.mark.parametrize("said", REFUSALS)
 def test_what_passes_is_told_with_what_to_do(said: str) -> None:
-    fault = meaning(driver.ResponseError(said))
-    assert isinstance(fault, Later)
+    fault = fault_of(driver.ResponseError(said))
+    assert isinstance(fault, TryLater)
     assert REFUSALS[said] in str(fault)
 
 
 @pytest.mark.parametrize("kind", [driver.BusyLoadingError, driver.ClusterDownError, driver.MasterDownError])
 def test_so_is_what_the_driver_has_taken_the_first_word_from(kind: type[Exception]) -> None:
-    assert isinstance(meaning(kind("words of the server")), NotNow)
+    assert isinstance(fault_of(kind("words of the server")), NotNow)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_loop_around_a_waiting_pop_does_not_spin_meanwhile(disk: Disk, kind: s
     assert scripts(disk.server) - before < 5 * 10  # pauses of 20 ms, 40, 80, 160: half as long at times
 
 
-def scripts(server: Running) -> int:
+def scripts(server: ServerProcess) -> int:
     """How many it was asked to run."""
     said = server.ask("INFO", "commandstats")
     assert isinstance(said, bytes)

@@ -11,13 +11,13 @@ import pytest
 import tarry
 from faults.proxy import Proxy
 from loops import LOOPS, run
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 ROUNDS = 60
 
 
 @pytest.fixture
-def line(own_server: Callable[..., Running]) -> Iterator[Proxy]:
+def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
     proxy = Proxy(None, own_server(port=True).address)
     yield proxy
     proxy.close()

@@ -15,12 +15,12 @@ import pytest
 import servers
 import tarry
 from faults.patience import HANG_S, blocked, until
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess
 
 
 @pytest.mark.slow
-def test_every_verb_goes_on_after_a_restart(server: Running, kind: str, ways: Any) -> None:
+def test_every_verb_goes_on_after_a_restart(server: ServerProcess, kind: str, ways: Any) -> None:
     """Connections are dead and scripts unknown: the call that finds out is made again."""
     way = ways(kind, server.url)
     topic = way.topic("a")
@@ -45,7 +45,7 @@ def test_every_verb_goes_on_after_a_restart(server: Running, kind: str, ways: An
     assert way.do(topic, "check").ok
 
 
-def test_ten_idle_connections_that_died_cost_one_try(server: Running, threads: ThreadPoolExecutor) -> None:
+def test_ten_idle_connections_that_died_cost_one_try(server: ServerProcess, threads: ThreadPoolExecutor) -> None:
     with tarry.Client(server.url) as client:
         topic = client.topic("a")
         meet = threading.Barrier(10)
@@ -55,7 +55,7 @@ def test_ten_idle_connections_that_died_cost_one_try(server: Running, threads: T
             topic.add(n)
 
         while (
-            len(next(iter(client.engine.runner._servers.values()))._free if client.engine.runner._servers else []) < 10
+            len(next(iter(client.engine.runner._servers.values()))._idle if client.engine.runner._servers else []) < 10
         ):
             list(threads.map(at_once, range(10)))
         before = topic.stats().ready
@@ -67,7 +67,7 @@ def test_ten_idle_connections_that_died_cost_one_try(server: Running, threads: T
         assert topic.stats().ready == before + 11
 
 
-def test_who_waits_survives_a_restart(server: Running, kind: str, ways: Any, threads: ThreadPoolExecutor) -> None:
+def test_who_waits_survives_a_restart(server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor) -> None:
     way = ways(kind, server.url, imaginary=False)
     pop = threads.submit(way.do, way.topic("a"), "pop", wait=None)
     until(lambda: blocked(server))
@@ -78,7 +78,7 @@ def test_who_waits_survives_a_restart(server: Running, kind: str, ways: Any, thr
         assert pop.result(HANG_S).body == "tea"
 
 
-def test_scripts_that_are_forgotten_again_and_again_are_sent_again(server: Running, kind: str, ways: Any) -> None:
+def test_scripts_that_are_forgotten_again_and_again_are_sent_again(server: ServerProcess, kind: str, ways: Any) -> None:
     way = ways(kind, server.url)
     topic = way.topic("a")
     for n in range(5):
@@ -91,7 +91,7 @@ def test_scripts_that_are_forgotten_again_and_again_are_sent_again(server: Runni
     assert way.do(topic, "stats").finished == 5
 
 
-def test_calls_of_one_turn_find_their_scripts_forgotten(server: Running) -> None:
+def test_calls_of_one_turn_find_their_scripts_forgotten(server: ServerProcess) -> None:
     async def story() -> None:
         async with tarry.AsyncClient(server.url) as client:
             topic = client.topic("a")
@@ -135,7 +135,7 @@ def test_a_full_memory_is_told_in_words(which: str) -> None:
 
 
 def test_when_everybody_is_hung_up_on_they_come_back(
-    server: Running, kind: str, ways: Any, threads: ThreadPoolExecutor
+    server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     way = ways(kind, server.url)
     topic = way.topic("a")
@@ -157,13 +157,13 @@ def test_when_everybody_is_hung_up_on_they_come_back(
 
 
 def test_a_server_with_too_many_clients_is_asked_again(
-    own_server: Callable[..., Running], kind: str, ways: Any, threads: ThreadPoolExecutor
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     server = own_server(maxclients=4)
     with contextlib.ExitStack() as stack:
-        lines = [stack.enter_context(wire.Line.to(server.address)) for _ in range(4)]
+        lines = [stack.enter_context(resp.RespConnection.connect(server.address)) for _ in range(4)]
         for line in lines:
-            line.ask("PING")
+            line.call("PING")
         way = ways(kind, server.url, patience=0.15)
         with pytest.raises(tarry.Unavailable):
             way.do(way.topic("a"), "add", "tea")
@@ -174,13 +174,13 @@ def test_a_server_with_too_many_clients_is_asked_again(
 
 
 def test_who_waits_without_room_for_a_waiting_connection_gets_jobs_all_the_same(
-    own_server: Callable[..., Running], kind: str, ways: Any
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any
 ) -> None:
     server = own_server(maxclients=3)
     way = ways(kind, server.url, imaginary=False)
     topic = way.topic("a")
     way.do(topic, "add", "tea", delay=0.2)
-    with wire.Line.to(server.address) as one, wire.Line.to(server.address) as two:
-        one.ask("PING")
-        two.ask("PING")
+    with resp.RespConnection.connect(server.address) as one, resp.RespConnection.connect(server.address) as two:
+        one.call("PING")
+        two.call("PING")
         assert way.do(topic, "pop", wait=20).body == "tea"

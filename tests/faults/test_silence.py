@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 WAIT_S, PATIENCE_S = 0.5, 1.0
 SOON_S = WAIT_S + PATIENCE_S + 3.0
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def frozen(own_server: Callable[..., Running]) -> Iterator[tuple[str, Callable[[], None]]]:
+def frozen(own_server: Callable[..., ServerProcess]) -> Iterator[tuple[str, Callable[[], None]]]:
     running = own_server()
     yield running.url, running.freeze
-    running.thaw()
+    running.resume()
 
 
 WAITS: dict[str, Callable[[Any], Any]] = {
@@ -97,7 +97,7 @@ def test_who_waits_already_is_told_when_the_server_stands_still(frozen: tuple[st
     asyncio.run(story())
 
 
-def test_an_answer_that_came_while_the_loop_stood_still_is_not_lost(own_server: Callable[..., Running]) -> None:
+def test_an_answer_that_came_while_the_loop_stood_still_is_not_lost(own_server: Callable[..., ServerProcess]) -> None:
     """A handler that blocks its loop for longer than an answer may take: the server had answered in time."""
     url = own_server().url
 
@@ -118,7 +118,7 @@ def test_an_answer_that_came_while_the_loop_stood_still_is_not_lost(own_server: 
         asyncio.run(story(turns))
 
 
-def test_a_confirmation_has_its_time_though_patience_is_short(own_server: Callable[..., Running]) -> None:
+def test_a_confirmation_has_its_time_though_patience_is_short(own_server: Callable[..., ServerProcess]) -> None:
     """It is said within two seconds that no replica has it: not that nobody answered."""
     with tarry.Client(own_server().url, patience="1s") as client:
         client.topic("orders").add("rice", id="rice")

@@ -17,7 +17,7 @@ import tarry
 from constellations import MASTER, Sentinels, sentinels
 from faults.patience import HANG_S
 from faults.ways import KINDS, Way
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 MANY = 40
@@ -33,7 +33,7 @@ def silent() -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[list[Running]]:
+def nodes() -> Iterator[list[ServerProcess]]:
     with servers.cluster() as made:
         yield made
 
@@ -76,12 +76,12 @@ def test_who_knows_the_sentinels_is_told_when_they_and_their_master_freeze(
         is_told(threads, way, wait=0.5)
     finally:
         for one in frozen:
-            one.thaw()
+            one.resume()
         way.close()
 
 
 def test_who_knows_the_cluster_and_who_does_not_is_told_when_it_freezes(
-    threads: ThreadPoolExecutor, nodes: list[Running], silent: list[str]
+    threads: ThreadPoolExecutor, nodes: list[ServerProcess], silent: list[str]
 ) -> None:
     real = [f"{host}:{port}" for host, port in servers.cluster_addresses(nodes)]
     known, unknown = ",".join(real), ",".join([*real, *silent])
@@ -99,7 +99,7 @@ def test_who_knows_the_cluster_and_who_does_not_is_told_when_it_freezes(
             told.result()
     finally:
         for one in nodes:
-            one.thaw()
+            one.resume()
         for way in ways:
             way.close()
 

@@ -221,7 +221,7 @@ def test_a_cancelled_add_many_is_added_or_never_sent(moment: str, line: Proxy, a
 
 def test_who_is_interrupted_leaves_no_answer_for_the_next(line: Proxy, ways: Any, at: Any, monkeypatch: Any) -> None:
     """Ctrl-C while answers are read: they are not taken for those of the next verb."""
-    from tarry.links import blocking
+    from tarry.connections import blocking
 
     class Interrupted(BaseException):
         pass

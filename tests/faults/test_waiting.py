@@ -11,11 +11,11 @@ from typing import Any
 
 import tarry
 from faults.blocked import HANG_S, async_story, blocked, calls, until_blocked, waiting
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 
-def test_a_thousand_waiting_pops_are_one_blocked_connection(running: Running, at: Any) -> None:
+def test_a_thousand_waiting_pops_are_one_blocked_connection(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         tasks = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(1000)]
@@ -32,7 +32,7 @@ def test_a_thousand_waiting_pops_are_one_blocked_connection(running: Running, at
 
 
 def test_a_hundred_threads_are_one_blocked_connection(
-    running: Running, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
+    running: ServerProcess, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
 ) -> None:
     topic = client.topic(at.name)
     pops = [threads.submit(topic.pop, wait=None) for _ in range(100)]
@@ -48,7 +48,7 @@ def test_a_hundred_threads_are_one_blocked_connection(
 
 
 def test_threads_are_served_in_the_order_in_which_they_came(
-    running: Running, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
+    running: ServerProcess, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
 ) -> None:
     topic, pops = client.topic(at.name), []
     for n in range(8):
@@ -81,7 +81,7 @@ def test_sixteen_threads_use_one_client(client: tarry.Client, at: Any, threads: 
 
 
 def test_a_wait_for_several_topics_takes_the_first_that_has_something(
-    client: tarry.Client, at: Any, name: str, threads: ThreadPoolExecutor, running: Running
+    client: tarry.Client, at: Any, name: str, threads: ThreadPoolExecutor, running: ServerProcess
 ) -> None:
     names = [f"{name}-{n}" for n in range(3)]
     pop = threads.submit(client.pop, *names, wait=None)
@@ -104,7 +104,7 @@ def test_a_topic_named_twice_is_waited_for_once(client: tarry.Client, at: Any) -
     assert (job.body, at.stats().ready, at.stats().reserved) == ("tea", 1, 1)
 
 
-def test_two_who_wait_with_different_ttrs_get_a_job_each(running: Running, at: Any) -> None:
+def test_two_who_wait_with_different_ttrs_get_a_job_each(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
         for _ in range(10):
@@ -121,7 +121,7 @@ def test_two_who_wait_with_different_ttrs_get_a_job_each(running: Running, at: A
     assert at.stats().watching == 0
 
 
-def test_a_job_of_another_process_wakes_who_waits(running: Running, at: Any, threads: ThreadPoolExecutor) -> None:
+def test_a_job_of_another_process_wakes_who_waits(running: ServerProcess, at: Any, threads: ThreadPoolExecutor) -> None:
     with tarry.Client(running.url) as client:
         pop = threads.submit(client.topic(at.name).pop, wait=None)
         until(lambda: blocked(running))
@@ -145,7 +145,7 @@ def test_a_pop_never_answers_nothing_when_something_is_ready(client: tarry.Clien
         topic.finish(job)
 
 
-def test_an_awaited_pop_never_answers_nothing_when_something_is_ready(running: Running, at: Any) -> None:
+def test_an_awaited_pop_never_answers_nothing_when_something_is_ready(running: ServerProcess, at: Any) -> None:
     async def story(client: Any) -> None:
         topic = client.topic(at.name)
 
@@ -165,7 +165,7 @@ def test_an_awaited_pop_never_answers_nothing_when_something_is_ready(running: R
 
 
 def test_a_token_that_comes_as_the_wait_ends_calls_somebody_else(
-    running: Running, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
+    running: ServerProcess, client: tarry.Client, at: Any, threads: ThreadPoolExecutor
 ) -> None:
     """Short waits that end while jobs come: whatever they do not take, one who waits for ever gets at once."""
     patient = threads.submit(lambda: [client.topic(at.name).pop(wait=None) for _ in range(60)])
@@ -188,7 +188,9 @@ def test_a_token_that_comes_as_the_wait_ends_calls_somebody_else(
     assert at.stats().reserved == 60
 
 
-def test_seats_are_handed_back_when_nobody_waits_any_more(running: Running, client: tarry.Client, at: Any) -> None:
+def test_seats_are_handed_back_when_nobody_waits_any_more(
+    running: ServerProcess, client: tarry.Client, at: Any
+) -> None:
     at.add("tea", delay="5s")
     assert client.topic(at.name).pop(wait=0.02) is None
     assert (at.stats().watching, blocked(running)) == (0, [])
@@ -200,7 +202,7 @@ def test_seats_are_handed_back_when_nobody_waits_any_more(running: Running, clie
     assert at.stats().watching == 0
 
 
-def test_who_waits_does_not_poll(running: Running, at: Any) -> None:
+def test_who_waits_does_not_poll(running: ServerProcess, at: Any) -> None:
     at.add("tea", delay="1d")
     before = calls(running)
 

@@ -13,12 +13,12 @@ import pytest
 import tarry
 from faults.blocked import HANG_S, async_story, blocked, calls, until_blocked
 from faults.proxy import Proxy
-from tarry.links import awaiting, waiting
-from tarry.links.embedded.launch import Running
+from tarry.connections import awaited, blocking_blpop
+from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 
-def test_a_killed_waiting_connection_is_replaced(running: Running, at: Any, kind: str, ways: Any) -> None:
+def test_a_killed_waiting_connection_is_replaced(running: ServerProcess, at: Any, kind: str, ways: Any) -> None:
     async def awaited(client: Any) -> None:
         topic = client.topic(at.name)
         pops = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(5)]
@@ -42,7 +42,7 @@ def test_a_killed_waiting_connection_is_replaced(running: Running, at: Any, kind
         assert sorted(pop.result(HANG_S).body for pop in pops) == list(range(5))  # type: ignore[union-attr]
 
 
-def test_an_unblock_that_races_a_token_loses_nothing(running: Running, client: tarry.Client, at: Any) -> None:
+def test_an_unblock_that_races_a_token_loses_nothing(running: ServerProcess, client: tarry.Client, at: Any) -> None:
     topic, stop = client.topic(at.name), threading.Event()
 
     def meddle() -> None:
@@ -68,8 +68,8 @@ def test_a_waiting_line_that_went_silent_is_replaced(
     line: Proxy, at: Any, kind: str, ways: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection looks open, and the server's answers do not come: it is not trusted for ever."""
-    monkeypatch.setattr(waiting.WaitingLine, "wait_s", 1)
-    monkeypatch.setattr(awaiting.WaitingLine, "wait_s", 1)
+    monkeypatch.setattr(blocking_blpop.BlpopConnection, "wait_s", 1)
+    monkeypatch.setattr(awaited.BlpopConnection, "wait_s", 1)
     way = ways(kind, line.url(socket_timeout=0.2), imaginary=False)
     line.arm("ignored", at=b"BLPOP")
     with ThreadPoolExecutor(1) as pool:
@@ -79,7 +79,7 @@ def test_a_waiting_line_that_went_silent_is_replaced(
         assert pop.result(HANG_S).body == "tea"
 
 
-def test_who_waits_can_be_poked_while_the_waiting_line_is_refused(line: Proxy, running: Running, at: Any) -> None:
+def test_who_waits_can_be_poked_while_the_waiting_line_is_refused(line: Proxy, running: ServerProcess, at: Any) -> None:
     """Every BLPOP is cut: jobs are handed out all the same, and nobody spins."""
     before = calls(running)
     line.arm(*["unsent"] * 500, at=b"BLPOP")

@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 
 from faults.watched import EXACT, G, Play, R, World
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
-from tarry.links.embedded.launch import Running
 
 DELAYS = st.sampled_from([0, 0, 0.001, 0.5, 1, 3, 9.99, 10, 12])
 PAUSES = st.sampled_from([0, 0, 0.0005, 0.5, 1, 2, 10])
 
 
 @pytest.fixture(scope="module")
-def world_client(running: Running) -> Iterator[TestClient]:
+def world_client(running: ServerProcess) -> Iterator[TestClient]:
     with TestClient(running.url, Clock()) as client:
         yield client
 

@@ -13,8 +13,8 @@ from faults.proxy import CUTS, DONE, Proxy
 from guarded.conftest import Everyone, EveryoneAwaited
 from locks.conftest import redis_client, zookeeper_client
 from locks.party import Party
+from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import ServerUnfit
-from tarry.links.embedded.launch import Running
 from until import until
 from zookeepers import ZooKeeper
 
@@ -68,7 +68,7 @@ def test_polls_that_are_cut_again_and_again_lose_nothing(line: Proxy, party: Par
 
 @pytest.mark.parametrize("face", ["sync", "async"])
 def test_a_server_without_scripts(
-    own_server: Callable[..., Running], zookeeper: ZooKeeper, name: str, face: str
+    own_server: Callable[..., ServerProcess], zookeeper: ZooKeeper, name: str, face: str
 ) -> None:
     words = [word for command in ("EVAL", "EVALSHA", "SCRIPT") for word in ("--rename-command", command, "")]
     party = Party(face, redis_client(own_server(*words).url))

@@ -16,8 +16,8 @@ from faults.proxy import CUTS, DONE, UNSENT, Proxy
 from locks.conftest import redis_client
 from locks.held import Held
 from locks.party import Party
+from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import LockLost, Unavailable
-from tarry.links.embedded.launch import Running
 from until import until
 
 
@@ -163,7 +163,7 @@ def test_a_watchdog_that_gets_no_answer_loses_the_lock_in_time(
 
 @pytest.mark.parametrize("face", ["sync", "async"])
 def test_a_restarted_server_that_forgot_the_lock_is_noticed(
-    own_server: Callable[..., Running], name: str, face: str
+    own_server: Callable[..., ServerProcess], name: str, face: str
 ) -> None:
     server = own_server()
     party = Party(face, redis_client(server.url))

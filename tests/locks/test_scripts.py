@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.errors import ServerUnfit, Unavailable
-from tarry.links.embedded.launch import Running
 from tarry.values.keys import GUARDED_PARTS, LOCK_PARTS
 from tarry.verbs.guarded import scripted
 from tarry.verbs.locks import asking
@@ -43,7 +43,7 @@ def test_a_script_touches_declared_keys_only_and_keeps_large_numbers_whole(name:
     assert not re.search(r"\.\. *(now|due|mine)\b", text)
 
 
-def test_with_a_full_memory_what_is_held_is_given_back(own_server: Callable[..., Running], name: str) -> None:
+def test_with_a_full_memory_what_is_held_is_given_back(own_server: Callable[..., ServerProcess], name: str) -> None:
     server = own_server()
     with tarry.Client(server.url, patience=0.1) as client:
         grant = client.lock(name).acquire()

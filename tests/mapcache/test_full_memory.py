@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import Unavailable
-from tarry.links.embedded.launch import Running
 
 
 @pytest.fixture
-def full(own_server: Callable[..., Running]) -> Iterator[tuple[Any, Clock]]:
+def full(own_server: Callable[..., ServerProcess]) -> Iterator[tuple[Any, Clock]]:
     running, clock = own_server(), Clock()
     with TestClient(running.url, clock) as client:
         cache = client.map_cache("m", codec="string", policy=None)

@@ -12,7 +12,7 @@ import redis
 
 import tarry
 from tarry.clients.sync.hearing import Hearing
-from tarry.links.blocking import Server
+from tarry.connections.blocking import Server
 from tarry.verbs.mapcache.shapes import MapEvent
 from until import until
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tarry
-from tarry.links.embedded import share
+from tarry.connections.embedded import shared_server
 from until import until
 
 pytestmark = pytest.mark.slow
@@ -80,7 +80,7 @@ def test_no_embedded_server_is_started_for_it(offered: Offered, tmp_path: Path) 
     url = f"embedded://{tmp_path}/server"
     assert offered("tarry stats ", url=url) == []
     assert not (tmp_path / "server").exists()
-    with share.join(tmp_path / "server", linger_s=0):
+    with shared_server.join_server(tmp_path / "server", linger_s=0):
         with tarry.Client(url, namespace=os.environ.get("TARRY_NAMESPACE", "default")) as client:
             client.topic("orders").add(1)
         until(lambda: offered("tarry stats --namespace default ", url=url) == ["orders"], "it runs now")

@@ -13,8 +13,8 @@ import redis
 import tarry
 from constellations import sentinels
 from servers import free_ports
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
-from tarry.links.embedded.launch import Running
 from tarry.values.keys import topic_keys, topics_key
 from tarry.verbs.jobs import leaving, ruling
 from tarry.verbs.jobs.parting import place_of
@@ -101,7 +101,7 @@ def test_the_doctor_tells_of_the_server(cli: Cli, answers: Answers, client: tarr
     assert "answers in " in cli("doctor").stdout
 
 
-def test_the_doctor_warns_of_what_may_lose_jobs(own_server: Callable[..., Running], answers: Answers) -> None:
+def test_the_doctor_warns_of_what_may_lose_jobs(own_server: Callable[..., ServerProcess], answers: Answers) -> None:
     url = own_server("--save", "", appendonly="no", maxmemory_policy="volatile-lru", port=True).url
     with redis.Redis.from_url(url) as raw:
         raw.set("ballast", b"x" * (30 << 20))
@@ -120,7 +120,7 @@ def test_the_doctor_warns_of_what_may_lose_jobs(own_server: Callable[..., Runnin
 def test_a_clock_that_is_wrong_is_told(client: tarry.Client, valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
-    from tarry.links.blocking import Server
+    from tarry.connections.blocking import Server
     from tarry.programs.cli import nodes
 
     now = time.time

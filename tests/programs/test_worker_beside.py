@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import tarry
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
-from tarry.links.embedded.launch import Running
 from until import until
 
 
@@ -98,7 +98,7 @@ def test_a_block_whose_worker_cannot_start_says_so(valkey_url: str) -> None:
 
 
 def test_a_worker_that_dies_beside_an_application_says_so_at_once(
-    own_server: Callable[..., Running], caplog: pytest.LogCaptureFixture
+    own_server: Callable[..., ServerProcess], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def play() -> None:
         worker = tarry.Worker(own_server("--rename-command", "EVALSHA", "").url)

@@ -15,7 +15,7 @@ import redis
 import tarry
 from programs.conftest import Hired
 from tarry.clients.testing import Clock, TestClient
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from tarry.values.durations import SECOND
 from until import until
 
@@ -129,7 +129,7 @@ def test_reports_are_few(valkey_url: str, namespace: str, monkeypatch: pytest.Mo
 
 
 def test_a_worker_that_may_not_say_so_works_and_tells_it_once(
-    own_server: Callable[..., Running], namespace: str, caplog: pytest.LogCaptureFixture
+    own_server: Callable[..., ServerProcess], namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A user of an older rule, which knows the keys of topics only."""
     url = own_server(port=True).url

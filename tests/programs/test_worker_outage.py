@@ -12,11 +12,11 @@ import pytest
 import servers
 import tarry
 from faults.proxy import Proxy
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 
 @pytest.fixture
-def line(own_server: Callable[..., Running]) -> Iterator[Proxy]:
+def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
     with servers.short_folder() as folder:
         proxy = Proxy(folder, own_server().address)
         yield proxy

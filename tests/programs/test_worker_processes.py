@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tarry
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 Hire = Callable[..., Any]
@@ -83,7 +83,7 @@ def test_long_handlers_keep_their_jobs_longer_than_the_ttr(client: tarry.Client,
     assert orders.stats().timed_out == 0
 
 
-def test_a_worker_waits_for_its_server_and_goes_on(own_server: Callable[..., Running], hire: Hire) -> None:
+def test_a_worker_waits_for_its_server_and_goes_on(own_server: Callable[..., ServerProcess], hire: Hire) -> None:
     server = own_server(port=True)
     worker = hire("quick", url=server.url)
     until(lambda: worker.lines, "ready")

@@ -19,8 +19,8 @@ import tarry
 from faults.disks import Disk, full_disks
 from faults.proxy import Proxy
 from loops import LOOPS, run
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 HERE = Path(__file__).parent
@@ -54,7 +54,7 @@ def disk() -> Iterator[Disk]:
 
 
 @pytest.fixture
-def line(own_server: Callable[..., Running]) -> Iterator[Proxy]:
+def line(own_server: Callable[..., ServerProcess]) -> Iterator[Proxy]:
     proxy = Proxy(None, own_server(port=True).address)
     yield proxy
     proxy.close()
@@ -112,7 +112,7 @@ class Work:
         await asyncio.to_thread(until, is_settled, "everything settled")
 
 
-def scripts(server: Running) -> int:
+def scripts(server: ServerProcess) -> int:
     """How many it was asked to run."""
     said = server.ask("INFO", "commandstats")
     assert isinstance(said, bytes)
@@ -171,7 +171,7 @@ def test_it_waits_while_the_disk_is_full_and_says_so_once(disk: Disk, loop: str,
 
 @LOOPS
 def test_it_waits_while_its_password_is_another_one(
-    own_server: Callable[..., Running], loop: str, heard: Heard
+    own_server: Callable[..., ServerProcess], loop: str, heard: Heard
 ) -> None:
     server = own_server(port=True)
     server.ask("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
@@ -198,7 +198,7 @@ def test_it_waits_while_its_password_is_another_one(
 
 
 @LOOPS
-def test_one_that_never_worked_ends_and_says_why(own_server: Callable[..., Running], loop: str) -> None:
+def test_one_that_never_worked_ends_and_says_why(own_server: Callable[..., ServerProcess], loop: str) -> None:
     server = own_server(port=True, requirepass="secret")  # of a test's server
     assert not isinstance(server.address, str)
     work = tarry.Worker("redis://:wrong@{}:{}".format(*server.address))
@@ -287,7 +287,7 @@ def test_tarry_worker_lives_through_resets_and_so_do_its_children(line: Proxy, t
 
 @pytest.mark.slow
 def test_a_child_that_is_refused_after_others_have_worked_is_started_again(
-    own_server: Callable[..., Running], tmp_path: Path
+    own_server: Callable[..., ServerProcess], tmp_path: Path
 ) -> None:
     server = own_server(port=True)
     server.ask("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all")
@@ -308,7 +308,7 @@ def test_a_child_that_is_refused_after_others_have_worked_is_started_again(
             until(lambda: len(client.workers()) == 2)  # both have been answered
             pid = int(taken()[0].split()[3])
             server.ask("ACL", "SETUSER", "worker", "resetpass", ">other")
-            with pytest.raises(wire.Refused):
+            with pytest.raises(resp.ErrorReply):
                 server.ask("ACL", "DELUSER", "default")
             os.kill(pid, 9)
             until(lambda: "ended with 3" in said.read_text() or process.poll() is not None)

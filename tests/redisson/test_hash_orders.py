@@ -1,6 +1,6 @@
 """Maps and sets have the bytes that Java gives them: a dict and a set of Python's own, and what was read, however Java made it.
 
-What Java says is recorded in ``data/hash_orders.txt``, and asked anew of a JDK where there is one (``java/Orders.java``).
+What Java says is recorded in ``data/hash_orders.txt``, and asked anew of a JDK where there is one (``java/TrackingState.java``).
 """
 
 from __future__ import annotations

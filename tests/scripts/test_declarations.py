@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
-from tarry.links.embedded.launch import Running
 from tarry.values.keys import DELETING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, TOPIC_PARTS
 from tarry.verbs.jobs import holding, looking, minding, putting, ruling, settling, surveying, taking
 
@@ -71,7 +71,7 @@ def test_a_script_fits_a_screen_or_two(name: str) -> None:
 
 
 @EVERY
-def test_an_imaginary_clock_is_refused_on_a_server_that_is_not_for_tests(name: str, unmarked: Running) -> None:
+def test_an_imaginary_clock_is_refused_on_a_server_that_is_not_for_tests(name: str, unmarked: ServerProcess) -> None:
     from tarry import BadInput, Client
 
     script = BOUND[name]
@@ -91,7 +91,7 @@ def test_an_imaginary_clock_is_refused_on_a_server_that_is_not_for_tests(name: s
 def unmarked() -> Any:
     """A server as it would be anywhere."""
     import servers
-    from tarry.links.embedded.launch import launch
+    from tarry.connections.embedded.process import launch
 
     with servers.short_folder() as folder:
         running = launch(folder, binary=servers.valkey_binary(), socket=folder / "s", options=("--save", ""))

@@ -9,11 +9,11 @@ import pytest
 
 from tarry import NewJob, StaleReceipt, Unavailable
 from tarry.clients.testing import Clock, TestClient
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 
 @pytest.fixture
-def full(own_server: Callable[..., Running]) -> Iterator[tuple[Running, Any, Clock]]:
+def full(own_server: Callable[..., ServerProcess]) -> Iterator[tuple[ServerProcess, Any, Clock]]:
     """Ready, reserved and dead jobs, and then not a byte to spare."""
     running, clock = own_server(), Clock()
     with TestClient(running.url, clock) as client:
@@ -114,7 +114,7 @@ def test_looking_and_purging_work(full: Any) -> None:
     assert topic.purge() == 55
 
 
-def test_a_limited_topic_goes_on(own_server: Callable[..., Running]) -> None:
+def test_a_limited_topic_goes_on(own_server: Callable[..., ServerProcess]) -> None:
     running, clock = own_server(), Clock()
     with TestClient(running.url, clock) as client:
         topic = client.topic("t")
@@ -130,7 +130,7 @@ def test_a_limited_topic_goes_on(own_server: Callable[..., Running]) -> None:
         assert done == list(range(20))
 
 
-def test_a_schedule_that_is_due_holds_nobody_up(own_server: Callable[..., Running]) -> None:
+def test_a_schedule_that_is_due_holds_nobody_up(own_server: Callable[..., ServerProcess]) -> None:
     running, clock = own_server(), Clock()
     with TestClient(running.url, clock) as client:
         topic = client.topic("t")

@@ -10,8 +10,8 @@ import pytest
 import servers
 import tarry
 from tarry.clients.testing import Clock, TestClient
+from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
-from tarry.links.embedded.launch import Running
 from tarry.verbs.delayed import telling
 from tarry.verbs.jobs import looking, surveying
 from tarry.verbs.mapcache import layout
@@ -37,7 +37,7 @@ def fill(client: Any) -> None:
 
 
 @servers.ON_BOTH
-def test_a_server_lets_them_look_and_nothing_else(valkey_url: str, own_server: Callable[..., Running]) -> None:
+def test_a_server_lets_them_look_and_nothing_else(valkey_url: str, own_server: Callable[..., ServerProcess]) -> None:
     """All of them run as EVALSHA_RO; one that writes is refused by the server."""
     running = own_server()
     clock = Clock()
@@ -73,9 +73,9 @@ class Spelled:
 
     def run(self, operation: Any) -> None:
         from tarry.clients.answers import looking as words
+        from tarry.connections.blocking import raise_faults
+        from tarry.connections.faults import ServerRefused
         from tarry.core.requests import ScriptCall, flow_of
-        from tarry.links.blocking import sound
-        from tarry.links.faults import Refused
 
         def perform(request: Any) -> Any:
             assert isinstance(request, ScriptCall)
@@ -84,8 +84,8 @@ class Spelled:
             self.names.add(request.script.name)
             server = self._runner.server_of(request.keys[0])
             try:
-                (reply,) = sound(server.exchange([words(request, self._runner.clock, spelled=True)]))
-            except Refused as fault:
+                (reply,) = raise_faults(server.exchange([words(request, self._runner.clock, spelled=True)]))
+            except ServerRefused as fault:
                 raise fault.error from None
             return request.decode(reply)
 

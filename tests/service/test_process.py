@@ -20,10 +20,10 @@ import pytest
 import trustme
 
 import tarry
-from links.roles import rules
-from links.test_acl import user
+from connections.roles import rules
+from connections.test_acl import user
+from tarry.connections.embedded import resp
 from tarry.core.requests import Command
-from tarry.links.embedded import wire
 from tarry.programs.service.settings import Dialects
 from tarry.verbs import tokens
 from until import until
@@ -188,7 +188,7 @@ def test_a_queue_that_is_forbidden_takes_no_other_metric_away(
                 assert "DelayMessage" not in answer.text
             time.sleep(0.5)  # longer than the first repeats
         assert running.said.count("DelayMessage could not be moved") == 1
-        wire.ask(valkey_url.removeprefix("unix://"), "ACL", "SETUSER", "shop-others", "allkeys", "allchannels")
+        resp.call_once(valkey_url.removeprefix("unix://"), "ACL", "SETUSER", "shop-others", "allkeys", "allchannels")
         until(lambda: "DelayMessage is moved again" in running.said)
         assert running.said.count("DelayMessage could not be moved") == 1
         assert running.said.count("The queue DelayMessage is left out of the metrics: ") == 1

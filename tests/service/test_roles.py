@@ -15,13 +15,13 @@ import httpx
 import pytest
 
 import tarry
+from connections.roles import rules
+from connections.test_acl import user, version_of
 from dashboard.conftest import Site
-from links.roles import rules
-from links.test_acl import user, version_of
 from programs import forked
 from service.served import serve
 from tarry.clients.aio.client import AsyncClient
-from tarry.links.embedded import wire
+from tarry.connections.embedded import resp
 from tarry.programs import acl
 from tarry.programs.dashboard import sections
 from tarry.programs.service.settings import NO_DIALECTS, Settings
@@ -53,7 +53,7 @@ def url_of(place: str, server: str, request: pytest.FixtureRequest) -> Iterator[
     """Of a user who has a role in the namespace; afterwards the server has refused him nothing but what is said."""
     from contextlib import ExitStack
 
-    wire.ask(server, "ACL", "LOG", "RESET")
+    resp.call_once(server, "ACL", "LOG", "RESET")
     with ExitStack() as stack:
 
         def opened(role: acl.Role) -> str:
@@ -65,7 +65,7 @@ def url_of(place: str, server: str, request: pytest.FixtureRequest) -> Iterator[
 
 def refused(server: str) -> set[str]:
     """What the server has refused since: commands, keys, channels."""
-    found: Any = wire.ask(server, "ACL", "LOG", "100")
+    found: Any = resp.call_once(server, "ACL", "LOG", "100")
     entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in found]
     objects = {entry[b"object"].decode() for entry in entries if entry[b"username"].startswith(SHOP.encode())}
     # the driver names itself, and does without
@@ -74,7 +74,7 @@ def refused(server: str) -> set[str]:
 
 def six(server: str) -> bool:
     """Redis 6.2 cannot tell what a user may, so he tries; and it names commands without what follows."""
-    return b"redis_version:6.2" in bytes(wire.ask(server, "INFO", "server"))  # type: ignore[arg-type]
+    return b"redis_version:6.2" in bytes(resp.call_once(server, "INFO", "server"))  # type: ignore[arg-type]
 
 
 def shop(value: Any, name: str = "") -> Any:
@@ -221,7 +221,7 @@ def test_the_doctor_prints_the_users_that_this_server_can_have(
     assert words == [f"user {acl.line(role, SHOP, 'shop:', version_of(place))}" for role in acl.ROLES]
     for line in words:
         _, name, *line_of = line.split()
-        assert wire.ask(server, "ACL", "SETUSER", name, "reset", *line_of) == b"OK"
+        assert resp.call_once(server, "ACL", "SETUSER", name, "reset", *line_of) == b"OK"
         try:
             with tarry.Client(f"unix://{name}:secret@{server}", namespace=SHOP) as client:
                 client.topic("orders").add(1, id="7", if_exists="keep")
@@ -231,4 +231,4 @@ def test_the_doctor_prints_the_users_that_this_server_can_have(
                         client.map_cache("other:prices").get("tea")
                     client.topic("orders").purge()
         finally:
-            wire.ask(server, "ACL", "DELUSER", name)
+            resp.call_once(server, "ACL", "DELUSER", name)

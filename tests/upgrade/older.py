@@ -22,7 +22,7 @@ COMMIT = "e02222187eab1e75944ab77dd9a3bdc5c30372db"
 VERSION = "0.1.0.dev1"
 WHEEL = Path(__file__).parent / "data" / f"tarry-{VERSION}-py3-none-any.whl"
 LEFT_OUT = (
-    "clients/http/", "django/", "zookeeper.py", "otel.py", "links/ensemble.py",
+    "clients/http/", "django/", "zookeeper.py", "otel.py", "connections/zookeeper.py",
     "programs/cli/", "programs/dashboard/", "programs/demo/", "programs/service/", "programs/testing/", "testing.py",
 )  # fmt: skip
 EPOCH = (1980, 1, 1, 0, 0, 0)

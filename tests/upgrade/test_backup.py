@@ -16,7 +16,7 @@ import pytest
 import servers
 import tarry
 from constellations import CLUSTER, BigCluster, big_cluster, port_of, replicated, sentinels, told, until
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import topic_keys
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def start(binary: Path) -> Iterator[Any]:
     """Starts a server whose data lie in a folder."""
     with ExitStack() as stack:
 
-        def at(folder: Path, *words: str, port: int = 0, **options: str) -> Running:
+        def at(folder: Path, *words: str, port: int = 0, **options: str) -> ServerProcess:
             folder.mkdir(exist_ok=True)
             named = [word for name, value in options.items() for word in (f"--{name}", value)]
             options_ = ("--dir", str(folder), *words, *named)
@@ -129,14 +129,14 @@ def busy(client: tarry.Client, names: list[str]) -> Iterator[None]:
         adding.join()
 
 
-def back_up_rdb(running: Running, folder: Path, backup: Path) -> None:
+def back_up_rdb(running: ServerProcess, folder: Path, backup: Path) -> None:
     assert running.ask("BGSAVE") == b"Background saving started"
     until("a saved file", lambda: told(running, "INFO", "persistence")["rdb_bgsave_in_progress"] == "0")
     backup.mkdir()
     shutil.copy(folder / "dump.rdb", backup)
 
 
-def back_up_aof(running: Running, folder: Path, backup: Path) -> None:
+def back_up_aof(running: ServerProcess, folder: Path, backup: Path) -> None:
     running.ask("CONFIG", "SET", "auto-aof-rewrite-percentage", "0")
     until("no rewriting", lambda: told(running, "INFO", "persistence")["aof_rewrite_in_progress"] == "0")
     # A slow disk holds up the server's writing, for two seconds at most.
@@ -145,7 +145,7 @@ def back_up_aof(running: Running, folder: Path, backup: Path) -> None:
     running.ask("CONFIG", "SET", "auto-aof-rewrite-percentage", "100")
 
 
-def restore(node: Running, backup: Path | None) -> None:
+def restore(node: ServerProcess, backup: Path | None) -> None:
     """Everything in a stopped node's folder is lost, and what was copied is put there."""
     assert not node.alive
     shutil.rmtree(node.folder)
@@ -155,7 +155,7 @@ def restore(node: Running, backup: Path | None) -> None:
         shutil.copytree(backup, node.folder)
 
 
-WAYS: dict[str, tuple[Callable[[Running, Path, Path], None], dict[str, str]]] = {
+WAYS: dict[str, tuple[Callable[[ServerProcess, Path, Path], None], dict[str, str]]] = {
     "RDB": (back_up_rdb, {"appendonly": "no"}),
     "AOF": (back_up_aof, {"appendonly": "yes"}),
 }
@@ -242,7 +242,7 @@ def test_a_cluster_is_restored_beside_itself_at_other_addresses_and_then_at_its_
         everything_is_there(first, filled)
 
 
-def elsewhere(cluster: BigCluster, copies: list[Path], start: Callable[[Path, int], Running]) -> BigCluster:
+def elsewhere(cluster: BigCluster, copies: list[Path], start: Callable[[Path, int], ServerProcess]) -> BigCluster:
     """The copies at other addresses: those in each nodes.conf are replaced."""
     ports = dict(zip(map(port_of, cluster.nodes), servers.free_ports(6), strict=True))
     moves = copies[0].with_name("moves.sed")
@@ -268,7 +268,7 @@ def everything_is_there(cluster: BigCluster, filled: list[Filled]) -> None:
             topic.is_as_it_was(client)
 
 
-def offset(server: Running) -> int:
+def offset(server: ServerProcess) -> int:
     """How much of the stream of writes it has."""
     return int(told(server, "INFO", "replication")["master_repl_offset"])
 

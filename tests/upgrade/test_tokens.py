@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from links.roles import rules
+from connections.roles import rules
 from service.served import serve
 from tarry.clients.aio.client import AsyncClient
-from tarry.links.embedded import wire
+from tarry.connections.embedded import resp
 from tarry.programs.service.settings import NO_DIALECTS, Settings
 from until import until
 from upgrade.conftest import Hand, hiring
@@ -32,9 +32,9 @@ LISTS = "[(one.id, one.record.note) for one in real.engine.run(tokens.table(real
 def url(valkey_url: str, namespace: str) -> Iterator[str]:
     """Of the user that the page says, in this namespace."""
     path = valkey_url.removeprefix("unix://")
-    assert wire.ask(path, "ACL", "SETUSER", namespace, "reset", *rules("all", namespace)) == b"OK"
+    assert resp.call_once(path, "ACL", "SETUSER", namespace, "reset", *rules("all", namespace)) == b"OK"
     yield f"unix://{namespace}:secret@{path}"
-    wire.ask(path, "ACL", "DELUSER", namespace)
+    resp.call_once(path, "ACL", "DELUSER", namespace)
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tarry.connections.faults import ConfirmationLost, Fault, IsReplica, NotNow, ServerRefused
 from tarry.core.requests import CannotConfirm, Command, Confirmation, Reply, Request, ScriptCall
 from tarry.errors import ServerUnfit, TarryError, Unavailable, Unconfirmed
-from tarry.links.faults import Fault, NotNow, Refused, Replica, Unheard
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry.patience")
@@ -60,7 +60,7 @@ def refuse_forbidden(forbidden: frozenset[bytes], request: Request) -> None:
     """Raises a ``Fault`` for a script that would be stopped half-way, because its user may not run one of its commands."""
     if isinstance(request, ScriptCall) and (missing := request.script.commands & forbidden):
         names = ", ".join(sorted(name.decode() for name in missing))
-        raise Refused(
+        raise ServerRefused(
             ServerUnfit(
                 f"The user of the URL may not run {names} on this server, and {request.script.name} needs it; nothing was "
                 f"done. Allow it: docs/how-to/secure-the-server.md has the rules."
@@ -70,10 +70,10 @@ def refuse_forbidden(forbidden: frozenset[bytes], request: Request) -> None:
 
 def with_its_key(fault: Fault, request: Request) -> Fault:
     """A server that forbids a key does not say which."""
-    if not isinstance(fault, Refused) or not _A_KEY.search(str(fault)):
+    if not isinstance(fault, ServerRefused) or not _A_KEY.search(str(fault)):
         return fault
     key = key_of(request).decode("utf-8", "replace")
-    return Refused(ServerUnfit(f"{fault.error} The key, or one beside it: {key}"))
+    return ServerRefused(ServerUnfit(f"{fault.error} The key, or one beside it: {key}"))
 
 
 def all_by_name(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
@@ -125,9 +125,9 @@ def shares(calls: list[ScriptCall[Any]], reply: Reply) -> list[Reply]:
 
 def refuse_unconfirmable(then: Confirmation, reply: Reply) -> None:
     """Raises a ``Fault`` unless the server answered the trial of a confirmation."""
-    if isinstance(reply, Refused):
+    if isinstance(reply, ServerRefused):
         why = str(reply).rstrip(".")
-        raise Refused(CannotConfirm(f"this server cannot confirm it. {then.requirement}. {why}."))
+        raise ServerRefused(CannotConfirm(f"this server cannot confirm it. {then.requirement}. {why}."))
     if isinstance(reply, Fault):
         raise reply
 
@@ -141,14 +141,14 @@ def decoded(request: Request, reply: Reply) -> Any:
 
 
 def confirm(then: Confirmation | None, replies: Sequence[Reply], confirms: set[bytes]) -> None:
-    """Raises when what was asked right after a call says that the call's work is not where it should be; ``Unheard`` where
+    """Raises when what was asked right after a call says that the call's work is not where it should be; ``ConfirmationLost`` where
     it says nothing, and the call may be repeated. ``confirms``: what its server was known to answer."""
     for reply in replies:
-        if isinstance(reply, Refused):
+        if isinstance(reply, ServerRefused):
             confirms.clear()  # it is tried again before the next
             raise Unconfirmed(f"Added, but this server cannot confirm it: {reply}")
         if isinstance(reply, Fault):
-            raise Unheard(str(reply))
+            raise ConfirmationLost(str(reply))
         if then is not None and (problem := then.check(reply)) is not None:
             raise problem
 
@@ -158,7 +158,7 @@ def given_up(fault: Fault, shown: str, spent: float, *, added: bool = False) -> 
     confirmation was not heard, whatever was tried since."""
     if added:
         return Unconfirmed(f"Added, but it was not confirmed within {spent:.1f} s: {_why(fault, shown)}.")
-    if isinstance(fault, Refused):
+    if isinstance(fault, ServerRefused):
         return fault.error
     why = _why(fault, shown)
     did, how_long = ("refused", "for") if isinstance(fault, NotNow) else ("did not answer", "within")
@@ -170,7 +170,7 @@ def given_up(fault: Fault, shown: str, spent: float, *, added: bool = False) -> 
 
 def _why(fault: Fault, shown: str) -> str:
     """In a fail-over a replica is soon a master, or Sentinels and a Cluster name another; a plain URL stays where it is."""
-    if isinstance(fault, Replica) and "+" not in shown.partition("://")[0]:
+    if isinstance(fault, IsReplica) and "+" not in shown.partition("://")[0]:
         return (
             "it is a replica, which takes no writes; give the URL of its master, or redis+sentinel:// or redis+cluster://, "
             "which find the master"

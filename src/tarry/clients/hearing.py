@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tarry.links.blocking import Words
+from tarry.connections.blocking import Args
 
 Hear = Callable[[bytes, bytes], None]
 """Called with a channel and a message; an empty one: messages may have been missed."""
@@ -41,7 +41,7 @@ class Roll:
         self._wanted: dict[bytes, list[Ear]] = {}
         self._confirmed: set[bytes] = set()
 
-    def add(self, ear: Ear) -> list[Words]:
+    def add(self, ear: Ear) -> list[Args]:
         """What is to be said on the line."""
         self.ears.append(ear)
         new = [channel for channel in ear.channels if channel not in self._wanted]
@@ -50,7 +50,7 @@ class Roll:
         self._tell(ear)
         return self._words("SUBSCRIBE", new)
 
-    def remove(self, ear: Ear) -> list[Words]:
+    def remove(self, ear: Ear) -> list[Args]:
         """What is to be said on the line."""
         if ear not in self.ears:
             return []
@@ -64,7 +64,7 @@ class Roll:
                 gone.append(channel)
         return self._words("UNSUBSCRIBE", gone)
 
-    def anew(self) -> list[Words]:
+    def anew(self) -> list[Args]:
         """What is to be said on a new line."""
         self._confirmed.clear()
         return self._words("SUBSCRIBE", list(self._wanted))
@@ -87,7 +87,7 @@ class Roll:
         if ear.confirmed is not None and self._confirmed.issuperset(ear.channels):
             ear.confirmed()
 
-    def _words(self, verb: str, channels: list[bytes]) -> list[Words]:
+    def _words(self, verb: str, channels: list[bytes]) -> list[Args]:
         """On a Cluster both kinds of a channel: who publishes decides. Sharded ones one by one: those of one command must
         share a slot."""
         if not channels:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from tarry.connections.address import Address, find_address
 from tarry.core.patience import Patience
 from tarry.errors import BadInput
-from tarry.links.address import Address, find
 from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
 from tarry.verbs.codecs import Bodies
@@ -61,7 +61,7 @@ class Origin:
         self.name_mapper = name_mapper
         self.queue_format = queue_format_of(queue_format)
         self.namespace = namespace
-        self.address: Address = find(url, os.environ)
+        self.address: Address = find_address(url, os.environ)
         self.patience = Patience(duration_us(patience, "patience") / SECOND)
         self.name = names.random_word(os.urandom)
         self._max_body = max_body
@@ -87,7 +87,7 @@ class Origin:
     @property
     def shown(self) -> str:
         """Where it talks to, safe to log."""
-        return f"{self.namespace} at {self.address.shown}"
+        return f"{self.namespace} at {self.address.redacted}"
 
     def redisson_name(self, name: str) -> str:
         """What Java's NameMapper makes of the name of a queue, map or lock; ``BadInput`` if that is no name."""

@@ -15,7 +15,7 @@
 $ python manage.py tarry_worker --processes 2
 
 ``TARRY`` says what ``tarry.Worker`` takes: ``URL`` (else ``TARRY_URL`` of the environment), ``NAMESPACE``, ``CONCURRENCY``,
-``TTR``, ``GRACE``, ``BLOCKED``. Handlers find their database connections as a request does: fresh, and given back.
+``TTR``, ``GRACE``, ``BLOCKED_LIMIT``. Handlers find their database connections as a request does: fresh, and given back.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tarry.links import fitness
+from tarry.connections import fitness
 
 SLOW_MS, SKEWED_MS, FULL, LAG_S = 20.0, 1000.0, 0.9, 5
 """Worth a word: an answer that takes so long, a clock so far from this machine's, so much of the memory that it may have, a
@@ -35,8 +35,8 @@ def judged(
     answer_ms: float,
     clock_ms: float | None,
 ) -> Node:
-    """From the answers to ``fitness.probe()``, the ``save`` setting (``None``: not told), and two measurements."""
-    verdict = fitness.judge(info, save, scripting, cluster=cluster)
+    """From the answers to ``fitness.probe_commands()``, the ``save`` setting (``None``: not told), and two measurements."""
+    verdict = fitness.assess(info, save, scripting, cluster=cluster)
     memory, most = _number(info, "used_memory"), _number(info, "maxmemory")
     notes = [*verdict.refusals, *verdict.warnings]
     if info.get("aof_enabled") == "0" and save is None:

@@ -38,7 +38,7 @@ class AsyncBlockingQueue(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.shown}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
 
     async def put(self, value: T) -> None:
         """Puts an element at the end, to be taken at once."""

@@ -121,7 +121,7 @@ class AsyncClient:
             name,
             Terms(wait, lease),
             kept_in="redis",
-            at=self.engine.origin.address.shown,
+            at=self.engine.origin.address.redacted,
         )
 
     def guarded_queue(

@@ -30,7 +30,7 @@ class AsyncDelayedQueue(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.shown}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
 
     async def __aenter__(self) -> AsyncDelayedQueue[T]:
         return self

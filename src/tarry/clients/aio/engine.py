@@ -85,7 +85,7 @@ class Engine:
 
     async def look(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
         """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
-        if not self.origin.address.views:
+        if not self.origin.address.read_from:
             return await self.run(operation)
         return await self._run(operation, self.part(Viewer))
 

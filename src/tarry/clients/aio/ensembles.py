@@ -11,8 +11,8 @@ from tarry.clients.aio.locks import AsyncLock
 from tarry.clients.aio.timekeeper import Timekeeper
 from tarry.clients.locking import Terms, whoami
 from tarry.clients.origin import seconds_of
+from tarry.connections.zookeeper import ANSWER_TIMEOUT_S, ZooKeeperSession, result_of
 from tarry.errors import BadInput
-from tarry.links.ensemble import ANSWER_S, Ensemble, meaning
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs.locks.house import House
@@ -31,7 +31,7 @@ class NodeLocks(Timekeeper):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event)
 
-        self._ensemble = Ensemble(hosts, session_timeout_s, tell)
+        self._ensemble = ZooKeeperSession(hosts, session_timeout_s, tell)
 
         def keep(house: House) -> NodeKeeper:
             return NodeKeeper(house, Session(session_timeout_s), namespace, whoami(), patience_s)
@@ -42,18 +42,18 @@ class NodeLocks(Timekeeper):
 
     async def _ask(self, step: Any) -> Any:
         assert isinstance(step, Ask)
-        if not self._ensemble.met:
-            live = self._ensemble.begin()
-            if not await asyncio.to_thread(live.wait, min(self._patience_s, ANSWER_S)):
+        if not self._ensemble.reached:
+            live = self._ensemble.connect()
+            if not await asyncio.to_thread(live.wait, min(self._patience_s, ANSWER_TIMEOUT_S)):
                 raise Cut("there is no connection")
-        answers = [(op, self._ensemble.ask(op)) for op in step.ops]
+        answers = [(op, self._ensemble.start_request(op)) for op in step.ops]
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 for _, answer in answers:
                     await self._end_of(answer)
         except TimeoutError:
-            raise Cut(f"no answer for {ANSWER_S:g} s") from None
-        return [meaning(op, answer) for op, answer in answers]
+            raise Cut(f"no answer for {ANSWER_TIMEOUT_S:g} s") from None
+        return [result_of(op, answer) for op, answer in answers]
 
     async def _end_of(self, answer: Any) -> None:
         ended = asyncio.Event()

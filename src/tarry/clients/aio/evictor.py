@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.aio.hearing import Hearing
 from tarry.clients.hearing import Ear
+from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import TarryError
-from tarry.links.faults import TROUBLES
 from tarry.verbs.mapcache.desk import MapDesk
 from tarry.verbs.mapcache.evicting import AdaptivePolicy
 from tarry.verbs.mapcache.keeping import Keeper, Kept
@@ -137,7 +137,7 @@ class Evictor:
 
     async def _leave(self, kept: Kept) -> None:
         """Gives the seat back, and hears no more of the map."""
-        with suppress(TarryError, *TROUBLES):
+        with suppress(TarryError, *CONNECTION_ERRORS):
             ear = self._ears.pop(kept.desk.keys.hints, None)
             if ear is not None and self._hearing is not None:
                 self._hearing.close_ear(ear)

@@ -20,11 +20,11 @@ import redis.exceptions as driver
 
 from tarry.clients.answers import given_up
 from tarry.clients.hearing import QUIET_S, TAKEN_AWAY, Ear, Hear, Roll
+from tarry.connections.awaited import Server, abort_connection, send
+from tarry.connections.blocking import Args
+from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError, Unavailable
-from tarry.links.awaiting import Server, hang_up, send
-from tarry.links.blocking import Words
-from tarry.links.faults import TROUBLES, Fault, meaning
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -117,7 +117,7 @@ class _Line:
         self.roll = roll
         self._hearing = hearing
         self._connection: Any = None
-        self._unsaid: list[Words] = []
+        self._unsaid: list[Args] = []
         self._changed = asyncio.Event()
         self._failures = 0
         self._task = asyncio.ensure_future(self._run())
@@ -132,7 +132,7 @@ class _Line:
         self._task.cancel()
         await asyncio.wait({self._task})
 
-    def _say(self, commands: list[Words]) -> None:
+    def _say(self, commands: list[Args]) -> None:
         """Without a connection nothing is said: a new one is told everything."""
         if commands:
             self._unsaid += commands
@@ -147,7 +147,7 @@ class _Line:
                     self._connection = await self.server.connect()
                     await self._live()
                     await self._hang_up()  # somebody may have begun to listen meanwhile: then it is called again
-                except TROUBLES as fault:
+                except CONNECTION_ERRORS as fault:
                     await self._hang_up()
                     logger.info("The line that events come by broke, calling again: %s", fault)
                     await asyncio.sleep(min(0.02 * 2**self._failures, LONGEST_DELAY_S))
@@ -187,7 +187,7 @@ class _Line:
                     reading = asyncio.ensure_future(self._read())
                 elif not done:
                     if asked:
-                        raise meaning(TimeoutError("the line has been silent for too long"))
+                        raise fault_of(TimeoutError("the line has been silent for too long"))
                     asked = True
                     self._unsaid.append((b"PING",))
         finally:
@@ -201,7 +201,7 @@ class _Line:
 
     def _heard(self, reply: Any) -> None:
         if isinstance(reply, list) and reply[0] == TAKEN_AWAY and self._wanted(reply[1]):
-            raise meaning(ConnectionError("the channel's slot has moved"))
+            raise fault_of(ConnectionError("the channel's slot has moved"))
         for ear, channel, message in self.roll.read(reply):
             if ear.open:
                 try:
@@ -215,4 +215,4 @@ class _Line:
     async def _hang_up(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await hang_up(connection)
+            await abort_connection(connection)

@@ -1,7 +1,7 @@
 """The lines on which an awaiting client waits: some that block, and beyond those one lookout a node, for all others.
 
-    waiter ─▶ line ── BLPOP ──▶ node          at most 16 in a process (tarry.links.budget)
-    waiter ─▶ heard line ──wish──▶ lookout ── one connection, one task ──▶ node          (tarry.links.lookout)
+    waiter ─▶ line ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
+    waiter ─▶ heard line ──wish──▶ lookout ── one connection, one task ──▶ node          (tarry.connections.tracking)
 
 A lookout's connection is its task's: others leave their wishes in its box, and wake it.
 """
@@ -13,10 +13,10 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tarry.links import budget
-from tarry.links.awaiting import Server, WaitingLine, hang_up, read_any, send
-from tarry.links.faults import TROUBLES, Fault, Lost, meaning
-from tarry.links.lookout import LINGER_S, LOOK_AROUND_S, Orders, Wish, Words
+from tarry.connections import connection_limit
+from tarry.connections.awaited import BlpopConnection, Server, abort_connection, read_push_or_reply, send
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -27,12 +27,12 @@ logger = logging.getLogger("tarry")
 class Lookout:
     """One connection to one server, and its task, as long as anybody wishes."""
 
-    look_around_s, linger_s = LOOK_AROUND_S, LINGER_S
+    look_around_s, linger_s = RECHECK_S, LINGER_S
 
     def __init__(self, server: Server, *, tied: bool) -> None:
         self.server = server
-        self._orders = Orders(tied=tied)
-        self._box: deque[Wish] = deque()
+        self._orders = TrackingState(cluster=tied)
+        self._box: deque[TokenWait] = deque()
         self._rung = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._connection: Any = None
@@ -40,9 +40,9 @@ class Lookout:
         self._busy_at = self._looked_at = _now()
         self._owed_since: float | None = None
 
-    def post(self, wish: Wish) -> None:
+    def post(self, token_wait: TokenWait) -> None:
         """A new wish, or one that is not wanted any more."""
-        self._box.append(wish)
+        self._box.append(token_wait)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
         self._rung.set()
@@ -62,11 +62,11 @@ class Lookout:
                     await self._rest()
                     await self._hear()
                     if self._is_over():
-                        await self._hang_up(Lost("nobody wishes for anything"))
-                except (TimeoutError, *TROUBLES) as error:
+                        await self._hang_up(ConnectionLost("nobody wishes for anything"))
+                except (TimeoutError, *CONNECTION_ERRORS) as error:
                     await self._hang_up(_meaning(error))
         finally:
-            await self._hang_up(Lost("the client was closed"))
+            await self._hang_up(ConnectionLost("the client was closed"))
 
     def _is_over(self) -> bool:
         """Nobody has wished for anything for a while."""
@@ -78,19 +78,19 @@ class Lookout:
         if not self._box:
             return
         if self._connection is None:
-            self._connection = await self.server.connect(told=True)
-            self._reading = asyncio.ensure_future(read_any(self._connection))
+            self._connection = await self.server.connect(push_messages=True)
+            self._reading = asyncio.ensure_future(read_push_or_reply(self._connection))
             self._looked_at = _now()
-            await self._say(self._orders.begin())
-        said: list[Words] = []
+            await self._say(self._orders.start())
+        said: list[Args] = []
         while self._box:
             said += self._take(self._box.popleft())
         await self._say(said)
 
-    def _take(self, wish: Wish) -> list[Words]:
-        if wish.wanted:
-            return self._orders.add(wish)
-        self._orders.remove(wish)
+    def _take(self, token_wait: TokenWait) -> list[Args]:
+        if token_wait.wanted:
+            return self._orders.add(token_wait)
+        self._orders.remove(token_wait)
         return []
 
     async def _rest(self) -> None:
@@ -100,10 +100,10 @@ class Lookout:
         else:
             if _now() >= self._looked_at + self.look_around_s:
                 self._looked_at = _now()
-                await self._say(self._orders.look_around())
+                await self._say(self._orders.recheck())
             until = self._looked_at + self.look_around_s
         if self._owed_since is not None:
-            until = min(until, self._owed_since + self.server.answer_s)
+            until = min(until, self._owed_since + self.server.answer_timeout_s)
         rung = asyncio.ensure_future(self._rung.wait())
         try:
             sources = {rung} if self._reading is None else {rung, self._reading}
@@ -115,18 +115,18 @@ class Lookout:
     async def _hear(self) -> None:
         while self._reading is not None and self._reading.done():
             reply = self._reading.result()
-            self._reading = asyncio.ensure_future(read_any(self._connection))
+            self._reading = asyncio.ensure_future(read_push_or_reply(self._connection))
             self._owed_since = _now()
-            await self._say(self._orders.read(reply))
-        if not self._orders.awaiting:
+            await self._say(self._orders.on_message(reply))
+        if not self._orders.awaits_reply:
             self._owed_since = None
-        elif self._owed_since is not None and _now() >= self._owed_since + self.server.answer_s:
-            raise Lost("the lookout's connection has been silent for too long")
+        elif self._owed_since is not None and _now() >= self._owed_since + self.server.answer_timeout_s:
+            raise ConnectionLost("the lookout's connection has been silent for too long")
 
-    async def _say(self, commands: list[Words]) -> None:
+    async def _say(self, commands: list[Args]) -> None:
         if commands:
             self._owed_since = self._owed_since or _now()
-            async with asyncio.timeout(self.server.answer_s):
+            async with asyncio.timeout(self.server.answer_timeout_s):
                 await send(self._connection, commands)
 
     async def _hang_up(self, fault: Fault) -> None:
@@ -134,7 +134,7 @@ class Lookout:
         reading, self._reading = self._reading, None
         while self._box:
             self._take(self._box.popleft())
-        self._orders.broke(fault)
+        self._orders.connection_lost(fault)
         try:
             if reading is not None:
                 reading.cancel()
@@ -143,7 +143,7 @@ class Lookout:
                     reading.exception()  # seen: the line is gone anyway
         finally:
             if connection is not None:
-                await hang_up(connection)
+                await abort_connection(connection)
                 logger.debug("A lookout hung up: %s", fault)
 
 
@@ -154,7 +154,7 @@ class HeardLine:
         self.keys: tuple[bytes, ...] = ()
         self._lines = lines
         self._lookout: Lookout
-        self._wish: Wish
+        self._wish: TokenWait
         self._over: asyncio.Future[None]
 
     async def go_to(self, server: Server) -> None:
@@ -162,7 +162,7 @@ class HeardLine:
 
     async def begin(self, keys: tuple[bytes, ...]) -> None:
         self._over = over = asyncio.get_running_loop().create_future()
-        self._wish = Wish(keys, lambda: None if over.done() else over.set_result(None))
+        self._wish = TokenWait(keys, lambda: None if over.done() else over.set_result(None))
         self.keys = keys
         self._lookout.post(self._wish)
 
@@ -170,7 +170,7 @@ class HeardLine:
         """Until a token comes, the time is up, or somebody pokes. Answers whether the wait is over, and the key whose token
         came. Raises a ``Fault``."""
         await asyncio.wait({self._over, poke}, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
-        if not self._wish.over:
+        if not self._wish.ended:
             return False, None
         self.keys = ()
         if self._wish.fault is not None:
@@ -182,10 +182,10 @@ class HeardLine:
         self._wish.wanted = False
         self._lookout.post(self._wish)
         never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        over, key = await self.wait(self._lookout.server.answer_s, never)
+        over, key = await self.wait(self._lookout.server.answer_timeout_s, never)
         if not over:
             await self.drop()
-            raise Lost("the lookout did not answer")
+            raise ConnectionLost("the lookout did not answer")
         return key
 
     async def drop(self) -> None:
@@ -200,29 +200,29 @@ class Lines:
 
     def __init__(self, engine: Engine) -> None:
         self._tied = engine.origin.address.kind == "cluster"
-        self._budget = budget.BLOCKED if self._tied else budget.SINGLE
-        self._free: list[WaitingLine] = []
+        self._budget = connection_limit.BLOCKED_LIMIT if self._tied else connection_limit.UNLIMITED
+        self._free: list[BlpopConnection] = []
         self._lookouts: dict[int, Lookout] = {}
 
-    def take(self, near: Server | None) -> WaitingLine | HeardLine:
+    def take(self, near: Server | None) -> BlpopConnection | HeardLine:
         """A line that blocks, one that is connected to this server if there is one; or one that is heard."""
-        permit = self._budget.take()
+        permit = self._budget.acquire()
         if permit is None:
             return HeardLine(self)
-        free = next((line for line in self._free if line.is_at(near)), self._free[-1] if self._free else None)
+        free = next((line for line in self._free if line.is_connected_to(near)), self._free[-1] if self._free else None)
         if free is not None:
             self._free.remove(free)
-        line = free or WaitingLine()
+        line = free or BlpopConnection()
         line.permit = permit
         return line
 
-    def put(self, line: WaitingLine | HeardLine) -> None:
+    def put(self, line: BlpopConnection | HeardLine) -> None:
         """Its wait is over."""
-        if isinstance(line, WaitingLine):
+        if isinstance(line, BlpopConnection):
             permit, line.permit = line.permit, None
             self._free.append(line)
             if permit is not None:
-                permit.give_back()
+                permit.release()
 
     def lookout(self, server: Server) -> Lookout:
         if id(server) not in self._lookouts:
@@ -238,7 +238,9 @@ class Lines:
 
 def _meaning(error: Exception) -> Fault:
     return (
-        Lost("the lookout's connection has been silent for too long") if type(error) is TimeoutError else meaning(error)
+        ConnectionLost("the lookout's connection has been silent for too long")
+        if type(error) is TimeoutError
+        else fault_of(error)
     )
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tarry.clients.aio.hearing import Hearing
 from tarry.clients.hearing import Ear
 from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, Troubles
+from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import TarryError
-from tarry.links.faults import TROUBLES
 from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.keeping import Keeper
 
@@ -69,7 +69,7 @@ class Mover:
                 self._troubles.tell("A queue", fault)
                 self._poke.clear()
                 await self._pause(0 if self._closed else PAUSE_S)
-        with suppress(TarryError, *TROUBLES):
+        with suppress(TarryError, *CONNECTION_ERRORS):
             await self._engine.runner.perform_all(self._keeper.farewells())
 
     async def _look(self) -> None:

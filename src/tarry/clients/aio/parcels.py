@@ -10,9 +10,9 @@ import asyncio
 from typing import Any
 
 from tarry.clients.answers import merged, refuse_forbidden
+from tarry.connections.faults import ServerRefused
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import Command
-from tarry.links.faults import Refused
 
 MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
 """One script takes no more."""
@@ -80,7 +80,7 @@ def allowed(forbidden: frozenset[bytes], parcels: list[Parcel]) -> list[Parcel]:
     for parcel in parcels:
         try:
             refuse_forbidden(forbidden, parcel.request)
-        except Refused as no:
+        except ServerRefused as no:
             for errand in parcel.errands:
                 fail(errand.future, no.error)
         else:

@@ -31,12 +31,20 @@ from tarry.clients.answers import (
     words_of,
 )
 from tarry.clients.sync.way import PLAIN
+from tarry.connections.address import Address
+from tarry.connections.blocking import Replies
+from tarry.connections.faults import (
+    ConfirmationLost,
+    ConnectionLost,
+    Fault,
+    NoScript,
+    TryLater,
+    WrongNode,
+    with_tls_hint,
+)
 from tarry.core.patience import Patience, RetryBudget
 from tarry.core.requests import Batch, Command, Confirmation, Flow, Request, ScriptCall, Step, Transaction
 from tarry.errors import TarryError, Unavailable
-from tarry.links.address import Address
-from tarry.links.blocking import Replies
-from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard, of_tls
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -153,8 +161,8 @@ class Runner(Way):
             # It is met first. A confirmation has a time of its own; what failed before is bounded already, and tells why.
             met = url in self._servers and self._topology.sure
             if not met and then is None and not errand.begun.tries:
-                late = Lost("it was not met in time")
-                self._bound(errand, late if self._servers else of_tls(late, url))
+                late = ConnectionLost("it was not met in time")
+                self._bound(errand, late if self._servers else with_tls_hint(late, url))
             by_server.setdefault((url, then), []).append(errand)
         for (url, then), group in by_server.items():
             self._spawn(self._deliver(url, packed(group), then))
@@ -212,7 +220,7 @@ class Runner(Way):
                 answer = errand.request.decode(part)
                 confirm(then, more, confirms)
             except Fault as fault:
-                errand.begun.added |= isinstance(fault, Unheard)
+                errand.begun.added |= isinstance(fault, ConfirmationLost)
                 self._failed(errand, fault)
                 continue
             except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
@@ -232,19 +240,19 @@ class Runner(Way):
     def _failed(self, errand: Errand, fault: Fault) -> None:
         """Again after a pause, or an error in words."""
         budget = errand.begun
-        may = isinstance(fault, (Lost, Later)) and not errand.once
+        may = isinstance(fault, (ConnectionLost, TryLater)) and not errand.once
         pause = budget.next_delay(random.random()) if may else None
-        if errand.once and isinstance(fault, (Lost, Elsewhere)):
+        if errand.once and isinstance(fault, (ConnectionLost, WrongNode)):
             self._look_for_servers()
         if pause is None:
             self._give_up(errand, fault)
         elif not errand.future.done():
-            if isinstance(fault, Lost) and isinstance(errand.request, ScriptCall):
+            if isinstance(fault, ConnectionLost) and isinstance(errand.request, ScriptCall):
                 errand.request = errand.request.as_replay()
-            tell_of_patience(budget.tries, fault, self._topology.shown, self._patience.bound)
+            tell_of_patience(budget.tries, fault, self._topology.redacted, self._patience.bound)
             budget.tries += 1
             self._bound(errand, fault)
-            self._spawn(self._again(errand, pause, look=budget.tries > 1 or isinstance(fault, Elsewhere)))
+            self._spawn(self._again(errand, pause, look=budget.tries > 1 or isinstance(fault, WrongNode)))
 
     def _bound(self, errand: Errand, fault: Fault) -> None:
         """However long the next try takes, who waits is told when patience ends."""
@@ -252,7 +260,7 @@ class Runner(Way):
         errand.future.add_done_callback(lambda _: timer.cancel())
 
     def _give_up(self, errand: Errand, fault: Fault) -> None:
-        fail(errand.future, given_up(fault, self._topology.shown, errand.begun.elapsed, added=errand.begun.added))
+        fail(errand.future, given_up(fault, self._topology.redacted, errand.begun.elapsed, added=errand.begun.added))
 
     async def _again(self, errand: Errand, pause: float, *, look: bool) -> None:
         try:

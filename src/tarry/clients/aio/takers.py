@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.answers import given_up
 from tarry.clients.queueing import WINDOW_S, ready_keys
+from tarry.connections.awaited import Server, abort_connection, send
+from tarry.connections.blocking import DRAIN_TIMEOUT_S
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
 from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
 from tarry.errors import Unavailable
-from tarry.links.awaiting import Server, hang_up, send
-from tarry.links.blocking import RESCUE_S
-from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
 from tarry.values.keys import QueueKeys
 
 if TYPE_CHECKING:
@@ -45,17 +45,17 @@ class Line:
             if self._connection is None:
                 self._connection = await self.server.connect()
                 await self._send((b"CLIENT", b"ID"))
-                async with asyncio.timeout(self.server.answer_s):
+                async with asyncio.timeout(self.server.answer_timeout_s):
                     self._id = b"%d" % await read(self._connection)
             await self._send((b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001)))
             self._reply = asyncio.ensure_future(read(self._connection))
-            await asyncio.wait({self._reply}, timeout=seconds + self.server.answer_s)
+            await asyncio.wait({self._reply}, timeout=seconds + self.server.answer_timeout_s)
             if not self._reply.done():
-                raise Lost("the waiting connection has been silent for too long")
+                raise ConnectionLost("the waiting connection has been silent for too long")
             reply = self._reply.result()
-        except (TimeoutError, *TROUBLES) as error:
+        except (TimeoutError, *CONNECTION_ERRORS) as error:
             await self.close()
-            raise meaning(error) from error
+            raise fault_of(error) from error
         self._reply = None
         return reply and (reply[0], reply[1])
 
@@ -65,11 +65,11 @@ class Line:
     async def rescue(self) -> None:
         """After a cancellation: ends the wait, and puts back what came."""
         try:
-            with suppress(TimeoutError, *TROUBLES):
+            with suppress(TimeoutError, *CONNECTION_ERRORS):
                 if self._reply is not None:
                     if not self._reply.done():
                         await self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
-                    async with asyncio.timeout(RESCUE_S):
+                    async with asyncio.timeout(DRAIN_TIMEOUT_S):
                         reply = await self._reply
                     if reply:
                         await self.server.exchange([(b"LPUSH", reply[0], reply[1])])
@@ -84,7 +84,7 @@ class Line:
             if not task.cancelled():
                 task.exception()  # seen: the line is gone anyway
         if connection is not None:
-            await hang_up(connection)
+            await abort_connection(connection)
 
 
 class Takers:
@@ -105,13 +105,13 @@ class Takers:
                 wait = min(left, WINDOW_S)
                 pair = await (self._race(groups, wait) if len(groups) > 1 else self._window(groups[0], wait))
                 failures, last = 0, None
-            except Refused as refusal:
+            except ServerRefused as refusal:
                 raise refusal.error from refusal
             except Fault as fault:
                 last = fault
                 await asyncio.sleep(max(min(FIRST_DELAY_S * 2**failures, LONGEST_DELAY_S, until - loop.time()), 0))
                 failures = min(failures + 1, 10)
-                if isinstance(fault, Elsewhere) or failures > 1:
+                if isinstance(fault, WrongNode) or failures > 1:
                     with suppress(Unavailable, Fault):  # still nobody there
                         await self._runner.refresh()
             else:
@@ -161,7 +161,7 @@ class Takers:
         for task in waits:
             pair = None if task.cancelled() or task.exception() else task.result()
             if pair is not None:
-                with suppress(Unavailable, *TROUBLES):
+                with suppress(Unavailable, *CONNECTION_ERRORS):
                     server = await self._runner.server_of(pair[0])
                     await server.exchange([(b"LPUSH", *pair)])
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.answers import decoded, looking, tell_of_the_master
 from tarry.clients.portions import portioned
+from tarry.connections.awaited import Server
+from tarry.connections.blocking import Replies
+from tarry.connections.faults import Fault, NoScript
+from tarry.connections.replicas import STATE_COMMAND, Replicas
 from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
-from tarry.links.awaiting import Server
-from tarry.links.blocking import Replies
-from tarry.links.faults import Fault, NoScript
-from tarry.links.replicas import STATE, Replicas
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -74,11 +74,11 @@ class Viewer:
         """The replica that may answer, if there is one."""
         if not isinstance(request, ScriptCall) or not request.script.read_only:
             return ""
-        if self._replicas.is_time:
+        if self._replicas.is_due:
             if self._looking is None or self._looking.done():
-                self._looking = asyncio.ensure_future(asyncio.to_thread(self._replicas.look, self._patience_s))
+                self._looking = asyncio.ensure_future(asyncio.to_thread(self._replicas.discover, self._patience_s))
             await asyncio.shield(self._looking)
-        return self._replicas.of(request.keys[0]) or ""
+        return self._replicas.url_for(request.keys[0]) or ""
 
     async def _uncancelled(self, url: str, calls: Sequence[Any]) -> Replies:
         """Who stops waiting does not stop the exchange: others read behind it on the same connection."""
@@ -100,7 +100,7 @@ class Viewer:
             replies = [fault] * len(calls)
         for reply in replies:
             if isinstance(reply, Fault):
-                self._replicas.drop(url)
+                self._replicas.distrust(url)
                 tell_of_the_master(url, reply)
                 break
         return replies
@@ -108,12 +108,12 @@ class Viewer:
     async def _exchange(self, url: str, calls: Sequence[ScriptCall[Any]]) -> Replies:
         server = self._servers.get(url)
         if server is None:
-            server = self._servers[url] = Server(url, self._patience_s, of_a_replica=self._cluster)
-        first = () if self._replicas.is_believed(url) else (STATE,)
+            server = self._servers[url] = Server(url, self._patience_s, replica_of_cluster=self._cluster)
+        first = () if self._replicas.is_trusted(url) else (STATE_COMMAND,)
         told = await server.exchange([*first, *[looking(call, self._runner.clock) for call in calls]])
         state, replies = told[: len(first)], told[len(first) :]
         for one in state:
-            self._replicas.judge(url, one)
+            self._replicas.check_state(url, one)
         unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
         if unknown:
             again = await server.exchange([looking(calls[at], self._runner.clock, spelled=True) for at in unknown])

@@ -9,11 +9,11 @@ from contextlib import suppress
 from tarry.clients.aio.lookout import HeardLine, Lines
 from tarry.clients.aio.runner import CLOSED, Runner
 from tarry.clients.aio.way import CLOSING_S
+from tarry.connections.awaited import BlpopConnection, Server
+from tarry.connections.faults import Fault, ServerRefused, WrongNode
 from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
 from tarry.core.watch import BlockStep, Caller, Watch
 from tarry.errors import Unavailable
-from tarry.links.awaiting import Server, WaitingLine
-from tarry.links.faults import Elsewhere, Fault, Refused
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
 
@@ -24,7 +24,7 @@ class Waiter:
     def __init__(self, runner: Runner, name: bytes, lines: Lines) -> None:
         self._runner = runner
         self._lines = lines
-        self._line: WaitingLine | HeardLine | None = None
+        self._line: BlpopConnection | HeardLine | None = None
         self._near: Server | None = None
         self._watch = Watch(name)
         self._loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class Waiter:
         try:
             over, key = await self._await_token(step)
             self._failures = 0
-        except Refused as refusal:  # it will not wait for us, and says why
+        except ServerRefused as refusal:  # it will not wait for us, and says why
             self._watch.fail_all(refusal.error)
         except Fault as fault:
             await self._hold_on(fault, step.until)
@@ -111,7 +111,7 @@ class Waiter:
             line = self._line = self._lines.take(self._near)
         if not line.keys:
             self._near = await self._runner.server_of(step.keys[0])
-            await line.go_to(self._near)
+            await line.connect_to(self._near)
             await line.begin(step.keys)
         return await line.wait(step.until - self._loop.time(), self._poke)
 
@@ -120,7 +120,7 @@ class Waiter:
         pause = min(FIRST_DELAY_S * 2**self._failures, LONGEST_DELAY_S)
         self._failures = min(self._failures + 1, 10)
         await asyncio.wait({self._poke}, timeout=max(min(pause, until - self._loop.time()), 0))
-        if isinstance(fault, Elsewhere):
+        if isinstance(fault, WrongNode):
             with suppress(Unavailable, Fault):
                 await self._runner.refresh()
 

@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 
 from tarry.clients.answers import given_up, tell_of_patience
 from tarry.clients.sync.way import PLAIN, announce
+from tarry.connections import fitness
+from tarry.connections.address import Address
+from tarry.connections.awaited import Server
+from tarry.connections.blocking import raise_faults
+from tarry.connections.faults import ConnectionLost, Fault, TryLater, with_tls_hint
+from tarry.connections.sentinels import ASK_TIMEOUT_S
+from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
 from tarry.core.requests import Reply
 from tarry.errors import BadInput, Unavailable
-from tarry.links import fitness
-from tarry.links.address import Address
-from tarry.links.awaiting import Server
-from tarry.links.blocking import sound
-from tarry.links.faults import Fault, Later, Lost, of_tls
-from tarry.links.sentinels import LOOK_S
-from tarry.links.topology import Topology
 
 R = TypeVar("R")
 CLOSING_S = 5.0
@@ -81,8 +81,8 @@ class Way:
             except Fault as fault:  # a Cluster, or Sentinels, of which nobody answers
                 pause = budget.next_delay(random.random())
                 if pause is None:
-                    raise given_up(fault, self._topology.shown, budget.elapsed) from fault
-                tell_of_patience(budget.tries, fault, self._topology.shown, self._patience.bound)
+                    raise given_up(fault, self._topology.redacted, budget.elapsed) from fault
+                tell_of_patience(budget.tries, fault, self._topology.redacted, self._patience.bound)
                 budget.tries += 1
                 await asyncio.sleep(pause)
         self._opened = True
@@ -108,14 +108,16 @@ class Way:
         server = Server(url, self._patience.max_answer_s, guard=self._topology.guard)
         cluster = self._topology.address.kind == "cluster"
         try:
-            replies = await server.exchange(fitness.probe(key))
+            replies = await server.exchange(fitness.probe_commands(key))
             if fitness.wants_save(replies):
                 replies += await server.exchange((fitness.SAVE,))
-            server.forbidden = fitness.check(replies, self._topology.shown_of(url), cluster=cluster, scripts=scripts)
+            server.forbidden = fitness.check_fitness(
+                replies, self._topology.redacted_url(url), cluster=cluster, scripts=scripts
+            )
         except BaseException as fault:
             await server.close()
-            if isinstance(fault, Lost) and not self._servers:
-                raise of_tls(fault, url) from fault
+            if isinstance(fault, ConnectionLost) and not self._servers:
+                raise with_tls_hint(fault, url) from fault
             raise
         met = self._servers.setdefault(url if scripts else PLAIN + url, server)
         if met is not server:  # somebody else was first
@@ -136,7 +138,7 @@ class Way:
     @property
     def shown(self) -> str:
         """The address, as it may be shown."""
-        return self._topology.shown
+        return self._topology.redacted
 
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
@@ -154,7 +156,7 @@ class Way:
         if self._topology.sure:
             return
         if self._making_sure is None or self._making_sure.done():
-            within_s = min(self._patience.max_answer_s, LOOK_S)
+            within_s = min(self._patience.max_answer_s, ASK_TIMEOUT_S)
             self._making_sure = self._spawn(asyncio.to_thread(self._topology.make_sure, within_s))
             self._making_sure.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(self._making_sure)
@@ -173,7 +175,7 @@ class Way:
             if place >= len(urls):
                 return len(urls), None
             server = await self._server(urls[place])
-            return len(urls), sound(await server.exchange([words]))[0]
+            return len(urls), raise_faults(await server.exchange([words]))[0]
 
         return await self._patiently(once)
 
@@ -202,9 +204,9 @@ class Way:
                 await self.make_sure()
                 return await once(budget)
             except Fault as fault:
-                pause = budget.next_delay(random.random()) if isinstance(fault, (Lost, Later)) else None
+                pause = budget.next_delay(random.random()) if isinstance(fault, (ConnectionLost, TryLater)) else None
                 if pause is None:
-                    raise given_up(fault, self._topology.shown, budget.elapsed) from fault
+                    raise given_up(fault, self._topology.redacted, budget.elapsed) from fault
                 budget.tries += 1
                 await asyncio.sleep(pause)
                 with suppress(Unavailable, Fault):  # still nobody there: patience decides

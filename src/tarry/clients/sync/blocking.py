@@ -40,7 +40,7 @@ class BlockingQueue(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.shown}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
 
     def __len__(self) -> int:
         return self.size()

@@ -126,7 +126,7 @@ class Client:
             name,
             Terms(wait, lease),
             kept_in="redis",
-            at=self.engine.origin.address.shown,
+            at=self.engine.origin.address.redacted,
         )
 
     def guarded_queue(

@@ -30,7 +30,7 @@ class DelayedQueue(Generic[T]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.shown}>"
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
 
     def __enter__(self) -> DelayedQueue[T]:
         return self

@@ -84,7 +84,7 @@ class Engine:
 
     def look(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
         """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
-        if not self.origin.address.views:
+        if not self.origin.address.read_from:
             return self.run(operation)
         return self._run(operation, self.part(Viewer))
 

@@ -12,8 +12,8 @@ from tarry.clients.locking import Terms, whoami
 from tarry.clients.origin import seconds_of
 from tarry.clients.sync.locks import Lock
 from tarry.clients.sync.timekeeper import Timekeeper
+from tarry.connections.zookeeper import ANSWER_TIMEOUT_S, ZooKeeperSession, result_of
 from tarry.errors import BadInput
-from tarry.links.ensemble import ANSWER_S, Ensemble, meaning
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs.locks.house import House
@@ -26,7 +26,7 @@ class NodeLocks(Timekeeper):
 
     def __init__(self, hosts: str, namespace: str, session_timeout_s: float, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._ensemble = Ensemble(hosts, session_timeout_s, lambda event: event())
+        self._ensemble = ZooKeeperSession(hosts, session_timeout_s, lambda event: event())
 
         def keep(house: House) -> NodeKeeper:
             return NodeKeeper(house, Session(session_timeout_s), namespace, whoami(), patience_s)
@@ -37,14 +37,14 @@ class NodeLocks(Timekeeper):
 
     def _ask(self, step: Any) -> Any:
         assert isinstance(step, Ask)
-        if not self._ensemble.met and not self._ensemble.begin().wait(min(self._patience_s, ANSWER_S)):
+        if not self._ensemble.reached and not self._ensemble.connect().wait(min(self._patience_s, ANSWER_TIMEOUT_S)):
             raise Cut("there is no connection")
-        answers = [(op, self._ensemble.ask(op)) for op in step.ops]
-        by = time.monotonic() + ANSWER_S
+        answers = [(op, self._ensemble.start_request(op)) for op in step.ops]
+        by = time.monotonic() + ANSWER_TIMEOUT_S
         for _, answer in answers:
             if not answer.wait(max(by - time.monotonic(), 0)):
-                raise Cut(f"no answer for {ANSWER_S:g} s")
-        return [meaning(op, answer) for op, answer in answers]
+                raise Cut(f"no answer for {ANSWER_TIMEOUT_S:g} s")
+        return [result_of(op, answer) for op, answer in answers]
 
     def close(self) -> None:
         """Gives back what is held, and ends the session."""

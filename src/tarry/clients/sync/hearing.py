@@ -19,10 +19,10 @@ import redis.exceptions as driver
 
 from tarry.clients.answers import given_up
 from tarry.clients.hearing import QUIET_S, TAKEN_AWAY, Ear, Hear, Roll
+from tarry.connections.blocking import Args, Server, pack
+from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
 from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError, Unavailable
-from tarry.links.blocking import Server, Words, pack
-from tarry.links.faults import TROUBLES, Fault, meaning
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -133,10 +133,10 @@ class _Line:
         if self._thread is not threading.current_thread():
             self._thread.join(CLOSING_S)
 
-    def _say(self, commands: list[Words]) -> None:
+    def _say(self, commands: list[Args]) -> None:
         """Without a connection nothing is said: a new one is told everything."""
         if self._connection is not None and commands:
-            with suppress(*TROUBLES):  # the thread finds out
+            with suppress(*CONNECTION_ERRORS):  # the thread finds out
                 self._connection.send_packed_command(list(map(pack, commands)), check_health=False)
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,7 +149,7 @@ class _Line:
                 if self.roll.ears and not self._closed.is_set():  # let go or closed while it called, it was not told
                     self._listen()
                     failures = 0  # who may connect, but not listen, tries ever more seldom
-            except TROUBLES as fault:
+            except CONNECTION_ERRORS as fault:
                 self._hang_up()
                 if not self._closed.is_set():
                     logger.info("The line that events come by broke, calling again: %s", fault)
@@ -168,7 +168,7 @@ class _Line:
     def _listen(self) -> None:
         if not self._connection.can_read(QUIET_S):
             if self._asked:
-                raise meaning(TimeoutError("the line has been silent for too long"))
+                raise fault_of(TimeoutError("the line has been silent for too long"))
             self._asked = True
             self._say([(b"PING",)])
             return
@@ -183,7 +183,7 @@ class _Line:
                 self._say(self.roll.anew())
             return
         if isinstance(reply, list) and reply[0] == TAKEN_AWAY and reply[1] in self._wanted():
-            raise meaning(ConnectionError("the channel's slot has moved"))
+            raise fault_of(ConnectionError("the channel's slot has moved"))
         with self._lock:
             concerned = self.roll.read(reply)
         for ear, channel, message in concerned:

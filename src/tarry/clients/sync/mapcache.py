@@ -43,7 +43,7 @@ class MapCache(DictFace[K, V]):
         self.name = verbs.desk.name
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} at {self._engine.origin.address.shown}>"
+        return f"<{type(self).__name__} {self.name!r} at {self._engine.origin.address.redacted}>"
 
     def __enter__(self) -> MapCache[K, V]:
         return self

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from tarry.clients.hearing import Ear
 from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, Troubles
 from tarry.clients.sync.hearing import Hearing
+from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import TarryError
-from tarry.links.faults import TROUBLES
 from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.keeping import Keeper
 
@@ -72,7 +72,7 @@ class Mover:
                 self._poke.wait(0 if self._closed else PAUSE_S)
         with self._lock:
             farewells = self._keeper.farewells()
-        with suppress(TarryError, *TROUBLES):
+        with suppress(TarryError, *CONNECTION_ERRORS):
             self._engine.runner.perform_all(farewells)
 
     def _look(self) -> None:

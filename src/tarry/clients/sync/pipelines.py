@@ -20,11 +20,11 @@ from tarry.clients.answers import (
     refuse_unconfirmable,
     with_its_key,
 )
+from tarry.connections.blocking import BUFFERED_TIMEOUT_S, ExchangeHalves, Server
+from tarry.connections.faults import Fault, NoScript
 from tarry.core.patience import RetryBudget
 from tarry.core.requests import Confirmation, Request, ScriptCall
 from tarry.errors import TarryError
-from tarry.links.blocking import ARRIVED_S, Halves, Server
-from tarry.links.faults import Fault, NoScript
 
 if TYPE_CHECKING:
     from tarry.clients.sync.runner import Runner
@@ -91,7 +91,7 @@ class Pipelines:
         groups: Mapping[Group, list[int]],
         said: Callable[[Sequence[Request], bytes], list[tuple[bytes, ...]]],
     ) -> None:
-        sent: list[tuple[Group, list[int], Halves]] = []
+        sent: list[tuple[Group, list[int], ExchangeHalves]] = []
         sent_at = time.monotonic()
         try:
             for group, ats in groups.items():
@@ -102,7 +102,11 @@ class Pipelines:
                 else:
                     sent.append((group, ats, halves))
             for group, ats, halves in sent:
-                left_s = max(sent_at + group[0].answer_s - time.monotonic(), ARRIVED_S) if self._any_lost else None
+                left_s = (
+                    max(sent_at + group[0].answer_timeout_s - time.monotonic(), BUFFERED_TIMEOUT_S)
+                    if self._any_lost
+                    else None
+                )
                 try:
                     replies = halves.send(left_s)
                 except Fault as fault:
@@ -113,13 +117,13 @@ class Pipelines:
             for *_, halves in sent:
                 halves.close()
 
-    def _send(self, group: Group, words: list[tuple[bytes, ...]]) -> Halves:
+    def _send(self, group: Group, words: list[tuple[bytes, ...]]) -> ExchangeHalves:
         server, then = group
         if then is None:
-            halves = server.halves(words, within_s=self._begun.exchange_timeout)
+            halves = server.exchange_halves(words, within_s=self._begun.exchange_timeout)
         else:  # it blocks its connection for a while
             try_out(then, server)
-            halves = server.unhurried.halves([*words, then.command])
+            halves = server.without_timeout.exchange_halves([*words, then.command])
         next(halves)
         return halves
 
@@ -145,5 +149,5 @@ class Pipelines:
 def try_out(then: Confirmation, server: Server) -> None:
     """Before a server is first given what it is to confirm. Raises a ``Fault``."""
     if then.command[0] not in server.confirms:
-        refuse_unconfirmable(then, server.unhurried.exchange([then.probe])[0])
+        refuse_unconfirmable(then, server.without_timeout.exchange([then.probe])[0])
         server.confirms.add(then.command[0])

@@ -20,11 +20,11 @@ from queue import SimpleQueue
 
 from tarry.clients.sync.runner import Runner
 from tarry.clients.sync.waiter import Waiter, give_back
+from tarry.connections.faults import Fault
+from tarry.connections.wake_event import SocketBell
 from tarry.core.requests import ScriptCall
 from tarry.core.watch import Caller
 from tarry.errors import TarryError, Unavailable
-from tarry.links.bell import SocketBell
-from tarry.links.faults import Fault
 from tarry.verbs.jobs.waiting import PostAddress
 
 SILENT_S = 1.0

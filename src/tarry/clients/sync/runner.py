@@ -22,12 +22,12 @@ from tarry.clients.answers import (
 from tarry.clients.portions import is_silent, portioned
 from tarry.clients.sync.pipelines import Pipelines, try_out
 from tarry.clients.sync.way import PLAIN, Way
+from tarry.connections.address import Address
+from tarry.connections.blocking import Replies, Server
+from tarry.connections.faults import ConfirmationLost, ConnectionLost, Fault, NoScript, TryLater, WrongNode
 from tarry.core.patience import Patience, RetryBudget
 from tarry.core.requests import Batch, Command, Flow, Request, ScriptCall, Step, Transaction
 from tarry.errors import TarryError, Unavailable
-from tarry.links.address import Address
-from tarry.links.blocking import Replies, Server
-from tarry.links.faults import Elsewhere, Fault, Later, Lost, NoScript, Unheard
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Runner(Way):
                 rescue = self._rescue(request) if _hands_out(request) else None
                 if then is not None:
                     try_out(then, server)
-                    reply, *more = server.unhurried.exchange(asked, rescue)
+                    reply, *more = server.without_timeout.exchange(asked, rescue)
                 else:
                     reply, *more = server.exchange(asked, rescue, budget.exchange_timeout)
                 if isinstance(reply, Fault):
@@ -66,9 +66,9 @@ class Runner(Way):
             except NoScript:
                 spelled = True
             except Fault as fault:
-                budget.added |= isinstance(fault, Unheard)
+                budget.added |= isinstance(fault, ConfirmationLost)
                 self._hold_on(fault, budget)
-                if isinstance(fault, Lost) and isinstance(request, ScriptCall):
+                if isinstance(fault, ConnectionLost) and isinstance(request, ScriptCall):
                     request = request.as_replay()
 
     def transact(self, transaction: Transaction[T]) -> T:
@@ -122,10 +122,10 @@ class Runner(Way):
     def _once(self, asked: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
         answers = Pipelines(self, asked, budget).exchange()
         faults = {at: answer for at, answer in answers.items() if isinstance(answer, Fault)}
-        if any(isinstance(fault, (Lost, Elsewhere)) for fault in faults.values()):
+        if any(isinstance(fault, (ConnectionLost, WrongNode)) for fault in faults.values()):
             with suppress(Unavailable, Fault):  # still nobody there: the next try says so
                 self.refresh()
-        return answers | {at: given_up(fault, self._topology.shown, 0) for at, fault in faults.items()}
+        return answers | {at: given_up(fault, self._topology.redacted, 0) for at, fault in faults.items()}
 
     def _patiently(self, asked: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
         """What met a fault is asked again, as ``perform`` does; all have the same time."""
@@ -134,15 +134,15 @@ class Runner(Way):
         while asked:
             answers |= Pipelines(self, asked, budget).exchange()
             faults = {at: answers[at] for at in asked if isinstance(answers[at], Fault)}
-            added |= {at for at, fault in faults.items() if isinstance(fault, Unheard)}
-            again = {at: fault for at, fault in faults.items() if isinstance(fault, (Lost, Later))}
+            added |= {at for at, fault in faults.items() if isinstance(fault, ConfirmationLost)}
+            again = {at: fault for at, fault in faults.items() if isinstance(fault, (ConnectionLost, TryLater))}
             if again:
                 try:
-                    self._hold_on(max(again.values(), key=lambda fault: isinstance(fault, Elsewhere)), budget)
+                    self._hold_on(max(again.values(), key=lambda fault: isinstance(fault, WrongNode)), budget)
                 except TarryError:
                     again = {}
             for at in faults.keys() - again.keys():
-                answers[at] = given_up(faults[at], self._topology.shown, budget.elapsed, added=at in added)
+                answers[at] = given_up(faults[at], self._topology.redacted, budget.elapsed, added=at in added)
             asked = {at: _again(asked[at], fault) for at, fault in again.items()}
         return answers
 
@@ -194,13 +194,13 @@ class Runner(Way):
 
     def _hold_on(self, fault: Fault, budget: RetryBudget) -> None:
         """Waits before the next try; raises when there is no sense in one."""
-        pause = budget.next_delay(random.random()) if isinstance(fault, (Lost, Later)) else None
+        pause = budget.next_delay(random.random()) if isinstance(fault, (ConnectionLost, TryLater)) else None
         if pause is None:
-            raise given_up(fault, self._topology.shown, budget.elapsed, added=budget.added) from fault
-        tell_of_patience(budget.tries, fault, self._topology.shown, self._patience.bound)
+            raise given_up(fault, self._topology.redacted, budget.elapsed, added=budget.added) from fault
+        tell_of_patience(budget.tries, fault, self._topology.redacted, self._patience.bound)
         time.sleep(pause)
         budget.tries += 1
-        if budget.tries > 1 or isinstance(fault, Elsewhere):
+        if budget.tries > 1 or isinstance(fault, WrongNode):
             with suppress(Unavailable, Fault):  # still nobody there: patience decides
                 self.refresh(within_s=budget.remaining)
 
@@ -210,4 +210,4 @@ def _hands_out(request: Any) -> bool:
 
 
 def _again(request: Request, fault: Fault) -> Request:
-    return request.as_replay() if isinstance(fault, Lost) and isinstance(request, ScriptCall) else request
+    return request.as_replay() if isinstance(fault, ConnectionLost) and isinstance(request, ScriptCall) else request

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.answers import given_up
 from tarry.clients.queueing import WINDOW_S, ready_keys
+from tarry.connections.blocking import DRAIN_TIMEOUT_S, Server, pack
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
 from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
 from tarry.errors import Unavailable
-from tarry.links.blocking import RESCUE_S, Server, pack
-from tarry.links.faults import TROUBLES, Elsewhere, Fault, Lost, Refused, meaning
 from tarry.values.keys import QueueKeys
 
 if TYPE_CHECKING:
@@ -50,17 +50,17 @@ class Line:
             self._waiting = True
             words = (b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001))
             self._connection.send_packed_command([pack(words)], check_health=False)
-        except TROUBLES as error:
+        except CONNECTION_ERRORS as error:
             self.close()
-            raise meaning(error) from error
+            raise fault_of(error) from error
 
     def has_answer(self, seconds: float = 0) -> bool:
         """Whether it comes within the time. Raises a ``Fault``."""
         try:
             return bool(self._connection.can_read(seconds))
-        except TROUBLES as error:
+        except CONNECTION_ERRORS as error:
             self.close()
-            raise meaning(error) from error
+            raise fault_of(error) from error
 
     def fileno(self) -> int:
         return int(self._connection._sock.fileno())
@@ -70,9 +70,9 @@ class Line:
         try:
             self._reply = self._connection.read_response(disconnect_on_error=False)
             self._waiting = False
-        except TROUBLES as error:
+        except CONNECTION_ERRORS as error:
             self.close()
-            raise meaning(error) from error
+            raise fault_of(error) from error
         return self._reply and (self._reply[0], self._reply[1])
 
     def taken(self) -> None:
@@ -87,10 +87,10 @@ class Line:
     def rescue(self) -> None:
         """After an interruption: ends the wait, and puts back what came."""
         try:
-            with suppress(*TROUBLES):
+            with suppress(*CONNECTION_ERRORS):
                 if self._waiting and self._reply is None:
                     self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
-                    if self._connection.can_read(RESCUE_S):
+                    if self._connection.can_read(DRAIN_TIMEOUT_S):
                         self._reply = self._connection.read_response(disconnect_on_error=False)
                 if self._reply:
                     self.server.exchange([(b"LPUSH", self._reply[0], self._reply[1])])
@@ -123,11 +123,11 @@ def _race(lines: Sequence[Line], seconds: float) -> tuple[Line | None, Pair | No
     """The first line on which something comes, and what. Raises a ``Fault``."""
     waiting = list(lines)
     while waiting:
-        line = first_of(waiting, seconds + max(line.server.answer_s for line in waiting))
+        line = first_of(waiting, seconds + max(line.server.answer_timeout_s for line in waiting))
         if line is None:
             for line in waiting:
                 line.close()
-            raise Lost(SILENT)
+            raise ConnectionLost(SILENT)
         pair = line.end()
         if pair is not None:
             return line, pair
@@ -152,13 +152,13 @@ class Takers:
             try:
                 pair = self._window(groups, min(left, WINDOW_S))
                 failures, last = 0, None
-            except Refused as refusal:
+            except ServerRefused as refusal:
                 raise refusal.error from refusal
             except Fault as fault:
                 last = fault
                 time.sleep(max(min(FIRST_DELAY_S * 2**failures, LONGEST_DELAY_S, until - time.monotonic()), 0))
                 failures = min(failures + 1, 10)
-                if isinstance(fault, Elsewhere) or failures > 1:
+                if isinstance(fault, WrongNode) or failures > 1:
                     with suppress(Unavailable, Fault):  # still nobody there
                         self._runner.refresh()
             else:

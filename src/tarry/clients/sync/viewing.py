@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.answers import decoded, looking, tell_of_the_master
 from tarry.clients.portions import portioned
+from tarry.connections.blocking import Replies, Server
+from tarry.connections.faults import Fault, NoScript
+from tarry.connections.replicas import STATE_COMMAND, Replicas
 from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
-from tarry.links.blocking import Replies, Server
-from tarry.links.faults import Fault, NoScript
-from tarry.links.replicas import STATE, Replicas
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -73,11 +73,11 @@ class Viewer:
         """The replica that may answer, if there is one."""
         if not isinstance(request, ScriptCall) or not request.script.read_only:
             return ""
-        if self._replicas.is_time:
+        if self._replicas.is_due:
             with self._lock:
-                if self._replicas.is_time:
-                    self._replicas.look(self._patience_s)
-        return self._replicas.of(request.keys[0]) or ""
+                if self._replicas.is_due:
+                    self._replicas.discover(self._patience_s)
+        return self._replicas.url_for(request.keys[0]) or ""
 
     def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
         """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
@@ -87,7 +87,7 @@ class Viewer:
             replies = [fault] * len(calls)
         for reply in replies:
             if isinstance(reply, Fault):
-                self._replicas.drop(url)
+                self._replicas.distrust(url)
                 tell_of_the_master(url, reply)
                 break
         return replies
@@ -95,12 +95,12 @@ class Viewer:
     def _exchange(self, url: str, calls: Sequence[ScriptCall[Any]]) -> Replies:
         server = self._servers.get(url)
         if server is None:
-            server = self._servers.setdefault(url, Server(url, self._patience_s, of_a_replica=self._cluster))
-        first = () if self._replicas.is_believed(url) else (STATE,)
+            server = self._servers.setdefault(url, Server(url, self._patience_s, replica_of_cluster=self._cluster))
+        first = () if self._replicas.is_trusted(url) else (STATE_COMMAND,)
         told = server.exchange([*first, *[looking(call, self._runner.clock) for call in calls]])
         state, replies = told[: len(first)], told[len(first) :]
         for one in state:
-            self._replicas.judge(url, one)
+            self._replicas.check_state(url, one)
         unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
         if unknown:
             again = server.exchange([looking(calls[at], self._runner.clock, spelled=True) for at in unknown])

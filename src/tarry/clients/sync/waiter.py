@@ -19,14 +19,14 @@ from typing import Any
 
 from tarry.clients.sync.lookout import HeardLine, Lines
 from tarry.clients.sync.runner import Runner
+from tarry.connections.blocking import Server
+from tarry.connections.blocking_blpop import BlpopConnection
+from tarry.connections.faults import Fault, ServerRefused, WrongNode
+from tarry.connections.wake_event import Bell, SocketBell
 from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
 from tarry.core.requests import ScriptCall
 from tarry.core.watch import BlockStep, Caller, LeaveStep, Watch
 from tarry.errors import TarryError, Unavailable
-from tarry.links.bell import Bell, SocketBell
-from tarry.links.blocking import Server
-from tarry.links.faults import Elsewhere, Fault, Refused
-from tarry.links.waiting import WaitingLine
 from tarry.verbs.jobs import taking
 from tarry.verbs.jobs.waiting import PostAddress, turn
 
@@ -41,7 +41,7 @@ class Waiter:
     def __init__(self, runner: Runner, name: bytes, lines: Lines) -> None:
         self._runner = runner
         self._lines = lines
-        self._line: WaitingLine | HeardLine | None = None
+        self._line: BlpopConnection | HeardLine | None = None
         self._near: Server | None = None
         self._watch = Watch(name)
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class Waiter:
     def socket_of(self, caller: Caller) -> Any:
         """What can be read when there is something to do for the caller, besides its bell."""
         line = self._line
-        return line.socket if self._leader is caller and isinstance(line, WaitingLine) and line.keys else None
+        return line.socket if self._leader is caller and isinstance(line, BlpopConnection) and line.keys else None
 
     def leave(self, caller: Caller, last_words: list[ScriptCall[None]], *, silent: bool) -> None:
         """A caller goes, served or not. Who goes last adds to the last words what hands back seats and tokens; a server that
@@ -146,9 +146,9 @@ class Waiter:
         return None if leader is None else self._bells.get(leader)
 
     def _poke(self) -> None:
-        if isinstance(line := self._line, WaitingLine):
+        if isinstance(line := self._line, BlpopConnection):
             with suppress(Fault):  # then the leader loses its connection too, and looks
-                line.poke()
+                line.interrupt()
 
     def _lead(self, caller: Caller, *, sleeps: bool = True, last_words: list[ScriptCall[None]] | None = None) -> float:
         """Steps the watch until the caller is served; if it must not sleep, until the moment that is answered."""
@@ -178,9 +178,9 @@ class Waiter:
         try:
             over, key = self._await_token(step, sleeps)
             self._failures = 0
-        except (Refused, TarryError) as refusal:  # it will not wait for us, and says why
+        except (ServerRefused, TarryError) as refusal:  # it will not wait for us, and says why
             with self._lock:
-                self._watch.fail_all(refusal.error if isinstance(refusal, Refused) else refusal)
+                self._watch.fail_all(refusal.error if isinstance(refusal, ServerRefused) else refusal)
         except Fault as fault:
             pause = min(FIRST_DELAY_S * 2**self._failures, LONGEST_DELAY_S)
             self._failures = min(self._failures + 1, 10)
@@ -206,7 +206,7 @@ class Waiter:
             line = self._line = self._lines.take(self._near, self._leaders_bell)
         if not line.keys:
             self._near = self._runner.server_of(step.keys[0])
-            line.go_to(self._near)
+            line.connect_to(self._near)
             line.begin(step.keys)
         seconds = min(step.until - time.monotonic(), LONGEST_WAIT_S) if sleeps else 0.0
         return line.wait(seconds)
@@ -220,7 +220,7 @@ class Waiter:
         if left > 0 and not sleeps:
             return self._again_at
         time.sleep(max(left, 0))
-        if isinstance(fault, Elsewhere):
+        if isinstance(fault, WrongNode):
             with suppress(Unavailable, Fault):
                 self._runner.refresh(self._failed_at)
         with self._lock:

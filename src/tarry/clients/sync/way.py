@@ -9,12 +9,12 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from tarry.connections import fitness
+from tarry.connections.address import Address
+from tarry.connections.blocking import Server
+from tarry.connections.faults import ConnectionLost, with_tls_hint
+from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
-from tarry.links import fitness
-from tarry.links.address import Address
-from tarry.links.blocking import Server
-from tarry.links.faults import Lost, of_tls
-from tarry.links.topology import Topology
 
 PLAIN = "plain "
 """Before the URL of a server that was met for plain commands, and may run no scripts."""
@@ -47,7 +47,7 @@ class Way:
     @property
     def shown(self) -> str:
         """The address, as it may be shown."""
-        return self._topology.shown
+        return self._topology.redacted
 
     def group_of(self, key: bytes) -> int:
         return self._topology.group_of(key)
@@ -72,7 +72,7 @@ class Way:
         """One thread looks for the servers, and others wait for it no longer than they may."""
         lock = self._lock
         if not lock.acquire(timeout=within_s):
-            raise Lost("another thread still looks for the servers")
+            raise ConnectionLost("another thread still looks for the servers")
         try:
             yield
         finally:
@@ -102,15 +102,17 @@ class Way:
         server = Server(url, self._patience.max_answer_s, guard=self._topology.guard)
         cluster = self._topology.address.kind == "cluster"
         try:
-            replies = server.exchange(fitness.probe(key), within_s=budget.exchange_timeout)
+            replies = server.exchange(fitness.probe_commands(key), within_s=budget.exchange_timeout)
             if fitness.wants_save(replies):
                 replies += server.exchange((fitness.SAVE,), within_s=budget.exchange_timeout)
-            server.forbidden = fitness.check(replies, self._topology.shown_of(url), cluster=cluster, scripts=scripts)
+            server.forbidden = fitness.check_fitness(
+                replies, self._topology.redacted_url(url), cluster=cluster, scripts=scripts
+            )
             met = self._servers.setdefault(url if scripts else PLAIN + url, server)
         except BaseException as fault:
             server.close()
-            if isinstance(fault, Lost) and not self._servers:
-                raise of_tls(fault, url) from fault
+            if isinstance(fault, ConnectionLost) and not self._servers:
+                raise with_tls_hint(fault, url) from fault
             raise
         if met is not server:  # another thread was first
             server.close()
@@ -131,10 +133,10 @@ _announced = False
 def announce(topology: Topology) -> None:
     """Says once a process that nobody gave a URL."""
     global _announced
-    if topology.address.by_default and not _announced:
+    if topology.address.is_default and not _announced:
         _announced = True
         logger.warning(
             "No URL was given: using the embedded server in %s, for this user on this machine only. "
             "Set TARRY_URL to share a server.",
-            topology.shown.removesuffix(" (embedded)"),
+            topology.redacted.removesuffix(" (embedded)"),
         )

@@ -63,8 +63,8 @@ def _said(context: typer.Context, option: str) -> str:
 
 def _running(url: str | None) -> str | None:
     """The server that was said, or that of the environment; an embedded one only if it runs."""
-    from tarry.links.address import find
-    from tarry.links.embedded.share import running
+    from tarry.connections.address import find_address
+    from tarry.connections.embedded.shared_server import running_url
 
-    address = find(url, os.environ)
-    return running(address.folder) if address.kind == "embedded" else url or os.environ["TARRY_URL"]
+    address = find_address(url, os.environ)
+    return running_url(address.folder) if address.kind == "embedded" else url or os.environ["TARRY_URL"]

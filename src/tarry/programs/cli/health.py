@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tarry.clients.sync.client import Client
-    from tarry.links.blocking import Server
+    from tarry.connections.blocking import Server
     from tarry.programs.nodes import Node
     from tarry.verbs.jobs.face import TopicVerbs
 
@@ -63,7 +63,7 @@ def doctor(
     replicas. Exits with 1 when a job is not in its place; a server that cannot be used ends it with 3. The server's
     administrator is told more than a user with a role of tarry's, who may not CONFIG GET and SCAN; it says what it could not ask.
     """
-    from tarry.links.faults import NotPermitted
+    from tarry.connections.faults import NotPermitted
     from tarry.programs.cli.nodes import in_words
 
     if acl:
@@ -84,7 +84,7 @@ def doctor(
         for name in missing:
             client.engine.run(registry.note(client.namespace, name))
     well = True
-    shown = client.engine.origin.address.shown
+    shown = client.engine.origin.address.redacted
     servers = _servers(client)
     session.tell(
         {
@@ -179,7 +179,7 @@ def _too_large(
 
 def _topics_there(client: Client) -> dict[str, int]:
     """The topics that have jobs, by their keys, and the last partition that has any, or -1; on a Cluster those of all nodes."""
-    from tarry.links.blocking import sound
+    from tarry.connections.blocking import raise_faults
     from tarry.values.keys import partition_of, topic_keys
 
     begin, end = topic_keys(client.namespace, "x").jobs.split(b"x}")[0], b"}:jobs"
@@ -188,7 +188,7 @@ def _topics_there(client: Client) -> dict[str, int]:
         found: set[tuple[str, int]] = set()
         cursor = b"0"
         while True:
-            [(cursor, keys)] = sound(
+            [(cursor, keys)] = raise_faults(
                 server.exchange(((b"SCAN", cursor, b"MATCH", b"tarry:{*}:jobs", b"COUNT", b"1000"),))
             )
             for key in keys:
@@ -206,11 +206,11 @@ def _topics_there(client: Client) -> dict[str, int]:
 
 def _tell_users(session: Session, objects: str, also: Sequence[str]) -> None:
     """As the server can read them: an old one refuses a line that names a command which it does not know."""
-    from tarry.links import fitness
+    from tarry.connections import fitness
     from tarry.programs import acl
 
     def version(server: Server) -> tuple[int, ...]:
-        info, *_ = fitness.read(server.exchange(fitness.probe()))
+        info, *_ = fitness.parse_probe(server.exchange(fitness.probe_commands()))
         return () if "valkey_version" in info else fitness.numbers(info.get("redis_version", ""))
 
     oldest = min((found for found in session.client.engine.runner.each(version).values() if found), default=())

@@ -14,7 +14,7 @@ from tarry.programs.cli.register import group, verb
 from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
-    from tarry.links.blocking import Server
+    from tarry.connections.blocking import Server
     from tarry.verbs.locks.shapes import LockState
 
 LOCKS = group("lock", "Locks across machines: who has them, and taking them away.")
@@ -61,16 +61,16 @@ def _list(
 
 
 def _known(session: Session) -> list[str]:
+    from tarry.connections.blocking import raise_faults
+    from tarry.connections.faults import NotPermitted
     from tarry.errors import ServerUnfit
-    from tarry.links.blocking import sound
-    from tarry.links.faults import NotPermitted
     from tarry.verbs.locks import asking
 
     def names(server: Server) -> set[str]:
         found: set[str] = set()
         cursor = b"0"
         while True:
-            ((cursor, keys),) = sound(server.exchange([asking.scan(cursor)]))
+            ((cursor, keys),) = raise_faults(server.exchange([asking.scan(cursor)]))
             found.update(map(asking.name_of, keys))
             if cursor == b"0":
                 return found

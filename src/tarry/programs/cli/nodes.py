@@ -7,22 +7,22 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from tarry.links import fitness
-from tarry.links.faults import Fault
+from tarry.connections import fitness
+from tarry.connections.faults import Fault
 from tarry.programs.nodes import Node, alone, judged
 
 if TYPE_CHECKING:
-    from tarry.links.blocking import Server
+    from tarry.connections.blocking import Server
 
 PINGS = 5
 
 
 def look(server: Server, *, cluster: bool, watched: bool = False) -> Node:
     """Asks one server; ``watched``: by Sentinels. Raises a ``Fault`` when it does not answer."""
-    replies = server.exchange(fitness.probe())
+    replies = server.exchange(fitness.probe_commands())
     if fitness.wants_save(replies):
         replies += server.exchange((fitness.SAVE,))
-    info, save, scripting = fitness.read(replies)
+    info, save, scripting = fitness.parse_probe(replies)
     spans: list[float] = []
     for _ in range(PINGS):
         began = time.perf_counter()

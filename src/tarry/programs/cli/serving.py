@@ -110,7 +110,7 @@ async def _serve(session: Session, settings: Settings, tls: Tls | None, *, witho
             door.ask_for_tokens(await serving.must_show_tokens(door, without=without_tokens), later=not without_tokens)
             host, port = listener.getsockname()[:2]
             place = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-            shown = door.clients[settings.namespaces[0]].engine.origin.address.shown
+            shown = door.clients[settings.namespaces[0]].engine.origin.address.redacted
             serving.tell(serving.banner(door, shown, place))
             await serving.serve(door, listener, server, say=serving.tell)
     finally:

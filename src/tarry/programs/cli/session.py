@@ -88,7 +88,7 @@ def _listen(client: Client) -> None:
         soon.addFilter(lambda line: line.levelno == logging.INFO)
         patience.addHandler(soon)
     handler.addFilter(
-        lambda line: not str(line.msg).startswith("No URL was given") or client.engine.runner._topology.started
+        lambda line: not str(line.msg).startswith("No URL was given") or client.engine.runner._topology.started_server
     )
     logger.addHandler(handler)
     logger.propagate = False

@@ -201,7 +201,7 @@ class Dashboard:
 
     def known(self, visit: Visit | None, root: str, part: Section | None = None) -> dict[str, Any]:
         """What every template knows."""
-        address = self.client.engine.origin.address.shown
+        address = self.client.engine.origin.address.redacted
         return {
             "visit": visit,
             "root": root,
@@ -252,7 +252,7 @@ class Dashboard:
         """Why there is no answer, in words."""
         if isinstance(fault, TarryError) and str(fault):
             return str(fault)
-        return f"The server at {self.client.engine.origin.address.shown} did not answer within {ANSWER_S:g} s."
+        return f"The server at {self.client.engine.origin.address.redacted} did not answer within {ANSWER_S:g} s."
 
     def note(self, text: str) -> str:
         """Keeps what happened for the page that comes next; the address carries only a number."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import CollectorRegistry, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from tarry.connections.blocking import raise_faults
 from tarry.errors import TarryError, Unavailable
-from tarry.links.blocking import sound
 from tarry.verbs.jobs.pictures import Stats
 
 if TYPE_CHECKING:
-    from tarry.links.awaiting import Server
+    from tarry.connections.awaited import Server
     from tarry.programs.service.clients import Clients
     from tarry.programs.service.gate import Pass
 
@@ -52,7 +52,7 @@ _PING = ((b"PING",), (b"EVAL", b"return 1", b"0"))
 
 
 async def _ping(server: Server) -> None:
-    sound(await server.exchange(_PING))
+    raise_faults(await server.exchange(_PING))
 
 
 class Measures:

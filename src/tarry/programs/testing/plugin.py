@@ -25,9 +25,9 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def tarry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a private server that runs as long as this session; a client of it goes by real time."""
-    from tarry.links.embedded.share import FOR_TESTS, join
+    from tarry.connections.embedded.shared_server import TEST_OPTIONS, join_server
 
-    with join(tmp_path_factory.mktemp("tarry"), linger_s=0, options=FOR_TESTS) as share:
+    with join_server(tmp_path_factory.mktemp("tarry"), linger_s=0, options=TEST_OPTIONS) as share:
         yield share.url
 
 

@@ -102,7 +102,7 @@ def banner(worker: Worker, processes: int) -> str:
     width = max([len(route.topic) for route in routes] + [len(taker.queue) for taker in takers], default=0)
     said = [
         f"tarry {__version__}, worker {os.getpid()}" + (f", {processes} processes" if processes > 1 else ""),
-        f"  server   {worker.blocking.engine.origin.address.shown}, namespace {worker.blocking.namespace}",
+        f"  server   {worker.blocking.engine.origin.address.redacted}, namespace {worker.blocking.namespace}",
     ]
     for route in routes:
         names = ", ".join(f"{target.name}{'' if target.is_async else ' (thread)'}" for target in route.targets)

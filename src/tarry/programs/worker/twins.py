@@ -45,7 +45,7 @@ class Clients:
     def elsewhere(self, url: str | None, namespace: str | None) -> Clients:
         """Others, of another URL or namespace; what is ``None`` stays."""
         origin = self.blocking if self._awaited is None else self._awaited
-        return Clients(url or origin.engine.origin.address.spelled, namespace or origin.namespace)
+        return Clients(url or origin.engine.origin.address.full_url, namespace or origin.namespace)
 
     async def close(self, *, given: bool) -> None:
         """Closes those that were made here; with ``given`` the one that was given as well.
@@ -67,20 +67,20 @@ def awaited(client: AsyncClient | Client) -> AsyncClient:
     """Another awaited client of the same server and namespace; by the same clock, if that is imaginary."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return AsyncClient(client.engine.origin.address.spelled, **_settings(client))
+        return AsyncClient(client.engine.origin.address.full_url, **_settings(client))
     from tarry.clients.testing import TestAsyncClient
 
-    return TestAsyncClient(client.engine.origin.address.spelled or "", clock, **_settings(client))
+    return TestAsyncClient(client.engine.origin.address.full_url or "", clock, **_settings(client))
 
 
 def blocking(client: AsyncClient | Client, **other: Any) -> Client:
     """The same that blocks."""
     clock = getattr(client, "clock", None)
     if clock is None:
-        return Client(client.engine.origin.address.spelled, **{**_settings(client), **other})
+        return Client(client.engine.origin.address.full_url, **{**_settings(client), **other})
     from tarry.clients.testing import TestClient
 
-    return TestClient(client.engine.origin.address.spelled or "", clock, **{**_settings(client), **other})
+    return TestClient(client.engine.origin.address.full_url or "", clock, **{**_settings(client), **other})
 
 
 def _settings(client: AsyncClient | Client) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tarry.connections.faults import NotPermitted
 from tarry.core.requests import Command
-from tarry.links.faults import NotPermitted
 from tarry.programs.dashboard.app import Dashboard
 
 STEP, STEPS = 1000, 10

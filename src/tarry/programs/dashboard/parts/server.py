@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tarry.links import fitness
-from tarry.links.awaiting import Server
+from tarry.connections import fitness
+from tarry.connections.awaited import Server
 from tarry.programs import nodes
 from tarry.programs.dashboard.asking import Visit
 from tarry.programs.dashboard.sections import Section
@@ -89,11 +89,11 @@ async def health(visit: Visit) -> Whole:
 
 async def _look(server: Server, *, cluster: bool) -> Health:
     began = time.perf_counter()
-    replies = await server.exchange(fitness.probe())
+    replies = await server.exchange(fitness.probe_commands())
     answer_ms = (time.perf_counter() - began) * 1000
     if fitness.wants_save(replies):
         replies += await server.exchange((fitness.SAVE,))
-    told, save, scripting = fitness.read(replies)
+    told, save, scripting = fitness.parse_probe(replies)
     before = time.time()
     [reply] = await server.exchange(((b"TIME",),))
     after = time.time()

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from tarry.clients.http.wire import lock_answers, lock_models
+from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
-from tarry.links.faults import NotPermitted
 from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.sharing import OURS
 from tarry.programs.service.table import ADMIN, ANY, Example, Table

@@ -38,7 +38,7 @@ def try_lock(file: int, *, shared: bool = False) -> bool:
     return True
 
 
-def wait_until_alone(file: int) -> None:
+def wait_for_exclusive(file: int) -> None:
     """Sleep until nobody holds the lock; nothing is held afterwards."""
     import fcntl
 
@@ -46,13 +46,13 @@ def wait_until_alone(file: int) -> None:
     fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def sign(lock: int, pid: int) -> None:
+def write_owner(lock: int, pid: int) -> None:
     """Write into a lock who holds it: for people, and for messages. Only the lock itself is to be believed."""
     os.ftruncate(lock, 0)
     os.pwrite(lock, b"%d\n" % pid, 0)
 
 
-def signed(path: str) -> str:
+def read_owner(path: str) -> str:
     """Who held this lock last."""
     with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - no pathlib in the keeper
         return file.read(20).decode(errors="replace").strip() or "unknown"
@@ -76,7 +76,7 @@ def write_address(socket: str) -> None:
     os.replace(draft, ADDRESS)  # noqa: PTH105 - no pathlib in the keeper
 
 
-def hang_bell() -> int:
+def open_wakeup_pipe() -> int:
     """The pipe by which a user says that he has come. Opened for both directions it never ends."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISFIFO(os.lstat(BELL).st_mode):
@@ -86,10 +86,10 @@ def hang_bell() -> int:
     return os.open(BELL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def ring(bell: str) -> bool:
+def write_wakeup(path: str) -> bool:
     """Ring the bell; False when there is nobody to hear it."""
     try:
-        pipe = os.open(bell, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in {errno.ENXIO, errno.ENOENT, errno.EISDIR}:
             return False

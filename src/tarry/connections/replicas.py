@@ -16,14 +16,14 @@ from typing import Any
 
 from redis.crc import key_slot
 
+from tarry.connections.address import Address
+from tarry.connections.faults import Fault, TryLater
+from tarry.connections.topology import all_nodes, read_slots, replicas_request
 from tarry.errors import TarryError
-from tarry.links.address import Address
-from tarry.links.faults import Fault, Later
-from tarry.links.topology import all_of, replicas, slots
 
-AGAIN_S = 5.0
+REDISCOVER_S = 5.0
 """How long it is believed which replicas there are, and that one of them follows its master."""
-STATE = (b"INFO", b"replication")
+STATE_COMMAND = (b"INFO", b"replication")
 _FOLLOWS = (b"role:slave", b"master_link_status:up")
 
 
@@ -33,46 +33,46 @@ class Replicas:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._slots: list[tuple[str, ...]] = []
-        self._all: tuple[str, ...] = ()
-        self._look_again = 0.0
-        self._believed: dict[str, float] = {}
-        self._dropped: dict[str, float] = {}
+        self._urls: tuple[str, ...] = ()
+        self._discover_at = 0.0
+        self._trusted_at: dict[str, float] = {}
+        self._distrusted: dict[str, float] = {}
 
     @property
-    def is_time(self) -> bool:
+    def is_due(self) -> bool:
         """Whether to ``look``."""
-        return time.monotonic() >= self._look_again
+        return time.monotonic() >= self._discover_at
 
-    def look(self, within_s: float) -> None:
+    def discover(self, within_s: float) -> None:
         """Asks which there are, for a time at most; blocks. None, where nobody can say."""
-        self._look_again = time.monotonic() + AGAIN_S
+        self._discover_at = time.monotonic() + REDISCOVER_S
         try:
             if self._address.kind == "cluster":
-                self._slots = slots(self._address.url, within_s, all_of(self._slots))
+                self._slots = read_slots(self._address.url, within_s, all_nodes(self._slots))
             else:
-                self._all = tuple(replicas(self._address.url, within_s))
+                self._urls = tuple(replicas_request(self._address.url, within_s))
         except (Fault, TarryError):  # the master is asked, and says what is wrong
-            self._slots, self._all = [], ()
+            self._slots, self._urls = [], ()
 
-    def of(self, key: bytes) -> str | None:
+    def url_for(self, key: bytes) -> str | None:
         """The URL of a replica that has the key."""
         now = time.monotonic()
-        there = self._slots[key_slot(key)][1:] if self._slots else self._all
-        usable = [url for url in there if self._dropped.get(url, 0.0) <= now]
-        believed = [url for url in usable if self.is_believed(url)]
+        there = self._slots[key_slot(key)][1:] if self._slots else self._urls
+        usable = [url for url in there if self._distrusted.get(url, 0.0) <= now]
+        believed = [url for url in usable if self.is_trusted(url)]
         return random.choice(believed or usable) if usable else None
 
-    def is_believed(self, url: str) -> bool:
+    def is_trusted(self, url: str) -> bool:
         """Whether it said a moment ago that it follows its master."""
-        return self._believed.get(url, 0.0) > time.monotonic()
+        return self._trusted_at.get(url, 0.0) > time.monotonic()
 
-    def judge(self, url: str, state: Any) -> None:
+    def check_state(self, url: str, state: Any) -> None:
         """Raises a ``Fault`` unless it follows its master."""
         if not isinstance(state, bytes) or not all(word in state for word in _FOLLOWS):
-            raise state if isinstance(state, Fault) else Later("it does not follow a master")
-        self._believed[url] = time.monotonic() + AGAIN_S
+            raise state if isinstance(state, Fault) else TryLater("it does not follow a master")
+        self._trusted_at[url] = time.monotonic() + REDISCOVER_S
 
-    def drop(self, url: str) -> None:
+    def distrust(self, url: str) -> None:
         """It is not asked for a while."""
-        self._believed.pop(url, None)
-        self._dropped[url] = time.monotonic() + 2 * AGAIN_S
+        self._trusted_at.pop(url, None)
+        self._distrusted[url] = time.monotonic() + 2 * REDISCOVER_S

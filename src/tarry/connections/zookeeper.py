@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from tarry.errors import BadInput, ServerUnfit
 from tarry.verbs.locks.requests import Children, Create, Cut, Delete, Look, Stat, Write
 
-ANSWER_S = 5.0
+ANSWER_TIMEOUT_S = 5.0
 
 try:
     from kazoo import exceptions as kazoo
@@ -25,7 +25,7 @@ except ImportError as missing:
     raise ServerUnfit("Locks on ZooKeeper need kazoo: pip install 'tarry[zookeeper]'.") from missing
 
 logging.getLogger("kazoo").addHandler(logging.NullHandler())
-_CUT = (
+_CONNECTION_ERRORS = (
     kazoo.ConnectionLoss,
     kazoo.ConnectionClosedError,
     kazoo.SessionExpiredError,
@@ -35,28 +35,28 @@ _CUT = (
 )
 
 
-class Listener(Protocol):
+class SessionListener(Protocol):
     """Is told of the connection, on kazoo's thread."""
 
-    def cut_off(self) -> None: ...
+    def suspended(self) -> None: ...
 
     def connected(self, session: int) -> None: ...
 
-    def ended(self) -> None: ...
+    def expired(self) -> None: ...
 
 
-class Ensemble:
+class ZooKeeperSession:
     """One session. Connects when it is first asked."""
 
-    def __init__(self, hosts: str, session_timeout_s: float, tell: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, hosts: str, session_timeout_s: float, notify: Callable[[Callable[[], None]], None]) -> None:
         """``tell`` passes on what happened to whoever is to know it: at once, or in its own thread."""
-        self._tell = tell
+        self._notify = notify
         self._lock = threading.Lock()
-        self._began = False
+        self._connecting = False
         self._closed = False
-        self.met = False
+        self.reached = False
         """Whether there has been a connection: the first one is waited for."""
-        self.listener: Listener | None = None
+        self.listener: SessionListener | None = None
         try:
             self._client: Any = KazooClient(
                 hosts,
@@ -66,26 +66,26 @@ class Ensemble:
             )
         except (ValueError, TypeError, AttributeError) as fault:
             raise BadInput(f"hosts: {hosts!r} cannot be read ({fault}); write host:port,host:port.") from None
-        self._client.add_listener(self._heard)
+        self._client.add_listener(self._state_changed)
 
-    def _heard(self, state: str) -> None:
+    def _state_changed(self, state: str) -> None:
         listener = self.listener
         if listener is None or self._closed:
             return
         if state == KazooState.CONNECTED:
-            self.met = True
+            self.reached = True
             session = int(self._client.client_id[0])
-            self._tell(lambda: listener.connected(session))
+            self._notify(lambda: listener.connected(session))
         elif state == KazooState.SUSPENDED:
-            self._tell(listener.cut_off)
+            self._notify(listener.suspended)
         else:
-            self._tell(listener.ended)
+            self._notify(listener.expired)
 
-    def begin(self) -> threading.Event:
+    def connect(self) -> threading.Event:
         """Begins to connect, if it has not; the event is set while there is a connection."""
         with self._lock:
-            if not self._began:
-                self._began = True
+            if not self._connecting:
+                self._connecting = True
                 self._client.start_async()
         event: threading.Event = self._client._live
         return event
@@ -94,7 +94,7 @@ class Ensemble:
     def alive(self) -> bool:
         return bool(self._client.connected)
 
-    def ask(self, op: Any) -> Any:
+    def start_request(self, op: Any) -> Any:
         """Begins one request; what is answered has ``get`` and ``rawlink``. Raises ``Cut`` without a connection: kazoo
         would keep it, and do it when nobody expects it any more."""
         if not self.alive:
@@ -107,33 +107,33 @@ class Ensemble:
         if isinstance(op, Children):
             return client.get_children_async(op.path)
         if isinstance(op, Look):
-            return client.get_async(op.path, watch=self._watch(op.ring))
+            return client.get_async(op.path, watch=self._watcher(op.ring))
         if isinstance(op, Write):
             return client.set_async(op.path, op.data)
         assert isinstance(op, Delete)
         return client.delete_async(op.path)
 
-    def _watch(self, ring: Callable[[bool], None] | None) -> Callable[[Any], None] | None:
-        if ring is None:
+    def _watcher(self, wake: Callable[[bool], None] | None) -> Callable[[Any], None] | None:
+        if wake is None:
             return None
-        return lambda event: self._tell(lambda: ring(event.type == EventType.DELETED))
+        return lambda event: self._notify(lambda: wake(event.type == EventType.DELETED))
 
     def close(self) -> None:
         """Ends the session, and with it every node that it has."""
         self._closed = True
-        if self._began:
+        if self._connecting:
             with suppress(Exception):  # it is gone either way
                 self._client.stop()
                 self._client.close()
 
 
-def meaning(op: Any, answered: Any) -> Any:
+def result_of(op: Any, answered: Any) -> Any:
     """What a request's end means. Raises ``Cut``, or ``ServerUnfit`` with ZooKeeper's own words."""
     try:
         reply = answered.get_nowait()
     except kazoo.NoNodeError:
         return [] if isinstance(op, Children) else None if isinstance(op, Look) else False
-    except _CUT as fault:
+    except _CONNECTION_ERRORS as fault:
         raise Cut(type(fault).__name__) from fault
     except KazooException as fault:
         raise ServerUnfit(f"ZooKeeper refused {type(op).__name__.lower()}: {type(fault).__name__} {fault}.") from fault

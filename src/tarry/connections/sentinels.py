@@ -23,29 +23,37 @@ from functools import partial
 from typing import Any, Protocol
 from weakref import WeakSet
 
-from tarry.links.bell import Bell, SocketBell
-from tarry.links.blocking import Server, pack, read_any
-from tarry.links.faults import TROUBLES, Elsewhere, Fault, Later, Lost, Refused, meaning
+from tarry.connections.blocking import Server, pack, read_push_or_reply
+from tarry.connections.faults import (
+    CONNECTION_ERRORS,
+    ConnectionLost,
+    Fault,
+    ServerRefused,
+    TryLater,
+    WrongNode,
+    fault_of,
+)
+from tarry.connections.wake_event import Bell, SocketBell
 
 EVERY_S = 0.5
-BELIEVED_S = 1.0
+TRUSTED_S = 1.0
 """How long their word holds, from the moment at which they were asked."""
 SILENT_S = 5.0
 """How long it holds that none of them answers; they are asked again meanwhile."""
-LOOK_S = 2.0
+ASK_TIMEOUT_S = 2.0
 """How long one Sentinel, or one node, may take to say where the others are."""
-AGAIN_S = 1.0
+RETRY_S = 1.0
 NEWEST_S = 30.0
 """How long those are not believed who are behind, after those were heard last who are not."""
-_HEAR = (b"SUBSCRIBE", b"+try-failover", b"+switch-master")
-_ASK = (b"SENTINEL", b"MASTERS")
+_SUBSCRIBE_COMMAND = (b"SUBSCRIBE", b"+try-failover", b"+switch-master")
+_MASTERS_COMMAND = (b"SENTINEL", b"MASTERS")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 now: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
 """Seconds that go on while the machine sleeps, where the system can count them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class MasterReport:
     """What one Sentinel says: the URL of the master, the number of that configuration, whether it sees the master up, and
     whether it is making another server the master."""
 
@@ -55,14 +63,14 @@ class Named:
     switching: bool = False
 
 
-class Client(Protocol):
+class MasterClient(Protocol):
     """Whoever has connections to the master."""
 
     def switched(self) -> None:
         """Drops those to anybody else. Called on a thread of the Sentinels."""
 
 
-def chosen(answers: Sequence[Named], before: Named | None, *, of: int) -> Named | None:
+def choose_report(answers: Sequence[MasterReport], before: MasterReport | None, *, of: int) -> MasterReport | None:
     """Whom to believe, of all that answer, ``of`` so many; who was master ``before``. ``None`` where only those answer who are
     behind."""
     newest = max((one.epoch for one in answers), default=-1)
@@ -74,7 +82,7 @@ def chosen(answers: Sequence[Named], before: Named | None, *, of: int) -> Named 
     url = next(url for url, count in votes.items() if count == most)
     if before is not None and votes.get(before.url) == most:
         url = before.url
-    return Named(url, newest, any(one.up for one in said if one.url == url))
+    return MasterReport(url, newest, any(one.up for one in said if one.url == url))
 
 
 class Sentinels:
@@ -84,7 +92,7 @@ class Sentinels:
         self,
         name: str,
         urls: Sequence[str],
-        read: Callable[[Any], Named],
+        read: Callable[[Any], MasterReport],
         judge: Callable[[Sequence[Fault]], Exception],
     ) -> None:
         """``read``: what an answer says of the master of this name; raises a ``Fault``. ``judge``: what it means that all of
@@ -95,16 +103,16 @@ class Sentinels:
         self.read = read
         self._judge = judge
         self._urls = urls
-        self._named: Named | None = None
-        self._named_at = 0.0
-        self.begin_anew()
+        self._report: MasterReport | None = None
+        self._reported_at = 0.0
+        self.reset_after_fork()
 
-    def begin_anew(self) -> None:
+    def reset_after_fork(self) -> None:
         """In a forked process: threads, connections and clients are the parent's."""
         self._lock = threading.Lock()
-        self._clients: WeakSet[Client] = WeakSet()
-        self._lookers: set[Bell] = set()
-        self._ones = [_Sentinel(self, url) for url in self._urls]
+        self._clients: WeakSet[MasterClient] = WeakSet()
+        self._asking: set[Bell] = set()
+        self._sentinels = [_Sentinel(self, url) for url in self._urls]
         self.sure_until = 0.0
         """Until then their word holds, or that none of them says anything."""
         self.switching = False
@@ -115,60 +123,60 @@ class Sentinels:
         """Whether any client is there."""
         return bool(self._clients)
 
-    def join(self, client: Client) -> None:
+    def join(self, client: MasterClient) -> None:
         """It is told of a switch, until it leaves or is forgotten."""
         with self._lock:
             self._clients.add(client)
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: MasterClient) -> None:
         with self._lock:
             self._clients.discard(client)
         if not self._clients:
-            for one in self._ones:
-                one.ring()
+            for one in self._sentinels:
+                one.wake()
 
-    def look(self, within_s: float) -> None:
+    def ask_all(self, within_s: float) -> None:
         """Asks all of them, and waits until enough have answered. Raises a ``Fault``, unless they name a master that is up."""
         since = now()
-        silent = since + min(LOOK_S, within_s / 2)
+        silent = since + min(ASK_TIMEOUT_S, within_s / 2)
 
         def is_told() -> bool:
-            some = now() >= silent and any(one.asked_at >= since for one in self._ones)
-            return some or self._is_told(since)
+            some = now() >= silent and any(one.asked_at >= since for one in self._sentinels)
+            return some or self._has_enough_reports(since)
 
-        for one in self._ones:
+        for one in self._sentinels:
             one.ask()
         if not self._wait(is_told, silent):
             self._wait(is_told, since + within_s)
         with self._lock:
-            faults = [one.fault for one in self._ones if one.fault is not None]
-            answered = any(one.asked_at >= since and one.named is not None for one in self._ones)
-            named = self._named if answered else None
+            faults = [one.fault for one in self._sentinels if one.fault is not None]
+            answered = any(one.asked_at >= since and one.report is not None for one in self._sentinels)
+            named = self._report if answered else None
             believed = answered and self._choice() is not None
         if not answered:
-            silence = Lost(f"no answer for {within_s:.1f} s")
-            raise self._judge([*faults, *[silence] * (len(self._ones) - len(faults))])
+            silence = ConnectionLost(f"no answer for {within_s:.1f} s")
+            raise self._judge([*faults, *[silence] * (len(self._sentinels) - len(faults))])
         if named is None or not believed:
-            raise Later("the Sentinels that answer tell of an older master than was known; the others are awaited")
+            raise TryLater("the Sentinels that answer tell of an older master than was known; the others are awaited")
         if not named.up:
-            raise Later(f"no Sentinel names a master {self.name!r} that answers")
+            raise TryLater(f"no Sentinel names a master {self.name!r} that answers")
 
     def confirm(self, url: str, within_s: float) -> None:
         """Raises a ``Fault``, unless the Sentinels say now that this one is master."""
-        self.look(within_s)
+        self.ask_all(within_s)
         if self.master != url:
-            raise Elsewhere("the Sentinels name another master now")
+            raise WrongNode("the Sentinels name another master now")
 
     def settle(self, within_s: float) -> None:
         """Waits while they make another server the master. Raises a ``Fault`` when that takes longer."""
         if not self._wait(lambda: not self.switching, now() + within_s):
-            raise Later("the Sentinels are making another server the master")
+            raise TryLater("the Sentinels are making another server the master")
 
     def _wait(self, is_so: Callable[[], bool], until: float) -> bool:
         """Until something is so, which is looked at whenever one of them has answered or failed."""
         bell = Bell()
         with self._lock:
-            self._lookers.add(bell)
+            self._asking.add(bell)
         try:
             while not is_so():
                 if (left := until - now()) <= 0:
@@ -177,45 +185,45 @@ class Sentinels:
             return True
         finally:
             with self._lock:
-                self._lookers.discard(bell)
+                self._asking.discard(bell)
 
-    def _is_told(self, since: float) -> bool:
+    def _has_enough_reports(self, since: float) -> bool:
         """Whether enough have answered: most of them, or all that do answer at all; or none can be reached."""
-        if 2 * sum(one.asked_at >= since and one.named is not None for one in self._ones) > len(self._ones):
+        if 2 * sum(one.asked_at >= since and one.report is not None for one in self._sentinels) > len(self._sentinels):
             return True
-        if any(one.asked_at >= since for one in self._ones):
-            return all(one.asked_at >= since or one.failing for one in self._ones)
-        return all(one.failed_at >= since for one in self._ones)
+        if any(one.asked_at >= since for one in self._sentinels):
+            return all(one.asked_at >= since or one.failing for one in self._sentinels)
+        return all(one.failed_at >= since for one in self._sentinels)
 
     # ── on the threads ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def told(self) -> None:
+    def notify(self) -> None:
         """One of them has answered, or failed."""
         with self._lock:
-            choice, left = self._choice(), list[Client]()
+            choice, left = self._choice(), list[MasterClient]()
             if choice is not None:
                 if choice.url != self.master:
                     left = list(self._clients)
-                self._named, self._named_at, self.master = choice, now(), choice.url
-            self.switching = any(one.named is not None and one.named.switching for one in self._ones)
+                self._report, self._reported_at, self.master = choice, now(), choice.url
+            self.switching = any(one.report is not None and one.report.switching for one in self._sentinels)
             self.sure_until = 0.0 if self.switching else self._until()
-            lookers = list(self._lookers)
+            lookers = list(self._asking)
         for client in left:
             client.switched()
         for bell in lookers:
             bell.ring()
 
-    def _choice(self) -> Named | None:
-        answers = [one.named for one in self._ones if one.named is not None]
-        before = self._named if now() < self._named_at + NEWEST_S else None
-        return chosen(answers, before, of=len(self._ones))
+    def _choice(self) -> MasterReport | None:
+        answers = [one.report for one in self._sentinels if one.report is not None]
+        before = self._report if now() < self._reported_at + NEWEST_S else None
+        return choose_report(answers, before, of=len(self._sentinels))
 
     def _until(self) -> float:
-        well = sorted(one.asked_at for one in self._ones if not one.failing)
+        well = sorted(one.asked_at for one in self._sentinels if not one.failing)
         if not well:
-            return min(one.failed_at for one in self._ones) + SILENT_S
-        most = len(self._ones) // 2 + 1
-        return (well[-most] if len(well) >= most else well[0]) + BELIEVED_S
+            return min(one.failed_at for one in self._sentinels) + SILENT_S
+        most = len(self._sentinels) // 2 + 1
+        return (well[-most] if len(well) >= most else well[0]) + TRUSTED_S
 
 
 class _Sentinel:
@@ -225,86 +233,86 @@ class _Sentinel:
         self.asked_at = self.failed_at = 0.0
         """When it was asked what it answered last; when it did not answer."""
         self.failing = False
-        self.named: Named | None = None
+        self.report: MasterReport | None = None
         self.fault: Fault | None = None
         self._all = all_of_them
-        self._server = Server(url, LOOK_S, named=False)
+        self._server = Server(url, ASK_TIMEOUT_S, with_name=False)
         self._connection: Any = None
         self._asking_at: float | None = None
         self._at_once = False
         self._lock = threading.Lock()
-        self._bell: SocketBell | None = None
+        self._wakeup: SocketBell | None = None
 
     def ask(self) -> None:
         """Now, from any thread."""
         self._at_once = True
         with self._lock:
-            if self._bell is None:
-                self._bell = SocketBell()
+            if self._wakeup is None:
+                self._wakeup = SocketBell()
                 threading.Thread(target=self._run, name="tarry-sentinel", daemon=True).start()
-            self._bell.ring()
+            self._wakeup.ring()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         with self._lock:
-            if self._bell is not None:
-                self._bell.ring()
+            if self._wakeup is not None:
+                self._wakeup.ring()
 
     def _run(self) -> None:
-        assert self._bell is not None
-        bell = self._bell
+        assert self._wakeup is not None
+        bell = self._wakeup
         while not self._is_over(bell):
             try:
                 if self._connection is None:
                     self._at_once = False
-                    self._connection = self._server.connect(told=True)
-                    self._say(_HEAR)
-                    read_any(self._connection)  # it need not be allowed
+                    self._connection = self._server.connect(push_messages=True)
+                    self._send(_SUBSCRIBE_COMMAND)
+                    read_push_or_reply(self._connection)  # it need not be allowed
                     self._ask()
-                self._rest(bell)
-                self._hear()
-            except (*TROUBLES, UnicodeError) as error:
-                self._hang_up()
-                self.named, self.fault, self.failing, self.failed_at = None, meaning(error), True, now()
-                self._all.told()
+                self._wait_for_work(bell)
+                self._read_messages()
+            except (*CONNECTION_ERRORS, UnicodeError) as error:
+                self._disconnect()
+                self.report, self.fault, self.failing, self.failed_at = None, fault_of(error), True, now()
+                self._all.notify()
                 if not self._at_once:
-                    bell.wait(AGAIN_S)
+                    bell.wait(RETRY_S)
 
     def _is_over(self, bell: SocketBell) -> bool:
         """No client is there any more."""
         with self._lock:
             if self._all.wanted:
                 return False
-            self._bell = None
-        self._hang_up()
+            self._wakeup = None
+        self._disconnect()
         bell.close()
         return True
 
-    def _rest(self, bell: SocketBell) -> None:
+    def _wait_for_work(self, bell: SocketBell) -> None:
         """Until there is something to read, or it is time to ask again."""
-        until = self._asking_at + LOOK_S if self._asking_at is not None else self.asked_at + EVERY_S
+        until = self._asking_at + ASK_TIMEOUT_S if self._asking_at is not None else self.asked_at + EVERY_S
         if not self._connection.can_read(0) and not (self._at_once and self._asking_at is None):
             bell.wait(until - now(), [self._connection._sock])
 
-    def _hear(self) -> None:
+    def _read_messages(self) -> None:
         switched = False
         while self._connection.can_read(0):
-            reply = read_any(self._connection)
+            reply = read_push_or_reply(self._connection)
             if isinstance(reply, list) and reply and isinstance(reply[0], bytes):
                 switched = True
                 continue
             self._answered(reply)
         if self._asking_at is not None:
-            if now() >= self._asking_at + LOOK_S:
-                raise Lost(f"no answer for {LOOK_S:g} s")
+            if now() >= self._asking_at + ASK_TIMEOUT_S:
+                raise ConnectionLost(f"no answer for {ASK_TIMEOUT_S:g} s")
             self._at_once |= switched
         elif switched or self._at_once or now() >= self.asked_at + EVERY_S:
             self._ask()
 
     def _answered(self, reply: Any) -> None:
         if self._asking_at is None:
-            raise Lost("an answer came that nobody asked for")
+            raise ConnectionLost("an answer came that nobody asked for")
         asked_at, self._asking_at = self._asking_at, None
-        if isinstance(reply, Refused):
+        if isinstance(reply, ServerRefused):
             raise reply
         try:
             if isinstance(reply, Fault):
@@ -312,18 +320,18 @@ class _Sentinel:
             named, fault = self._all.read(reply), None
         except Fault as what:  # it answers, but names none
             named, fault = None, what
-        self.named, self.fault, self.failing, self.asked_at = named, fault, False, asked_at
-        self._all.told()
+        self.report, self.fault, self.failing, self.asked_at = named, fault, False, asked_at
+        self._all.notify()
 
     def _ask(self) -> None:
         self._at_once = False
         self._asking_at = now()
-        self._say(_ASK)
+        self._send(_MASTERS_COMMAND)
 
-    def _say(self, words: tuple[bytes, ...]) -> None:
+    def _send(self, words: tuple[bytes, ...]) -> None:
         self._connection.send_packed_command([pack(words)], check_health=False)
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection, self._asking_at = self._connection, None, None
         if connection is not None:
             with suppress(OSError):

@@ -8,42 +8,42 @@ import pytest
 
 from constellations import MASTER, Sentinels, sentinels
 from faults.ways import KINDS, Way
-from tarry.links.sentinels import Named, chosen
+from tarry.connections.sentinels import MasterReport, choose_report
 
-OLD, NEW = Named("redis://old", 3), Named("redis://new", 4)
+OLD, NEW = MasterReport("redis://old", 3), MasterReport("redis://new", 4)
 
 
 def test_the_newest_is_believed_however_few_say_it() -> None:
-    assert chosen([OLD, OLD, NEW], OLD, of=3) == NEW
-    assert chosen([OLD, NEW], None, of=3) == NEW
+    assert choose_report([OLD, OLD, NEW], OLD, of=3) == NEW
+    assert choose_report([OLD, NEW], None, of=3) == NEW
 
 
 def test_those_who_are_behind_are_not_believed_again() -> None:
-    assert chosen([OLD], NEW, of=3) is None
-    assert chosen([OLD, OLD], NEW, of=3) is None
+    assert choose_report([OLD], NEW, of=3) is None
+    assert choose_report([OLD, OLD], NEW, of=3) is None
 
 
 def test_all_of_them_are_believed_where_the_master_was_named_to_them_anew() -> None:
-    assert chosen([OLD, OLD, OLD], NEW, of=3) == OLD
+    assert choose_report([OLD, OLD, OLD], NEW, of=3) == OLD
 
 
 def test_of_the_newest_most_are_believed_and_the_one_before_if_they_are_as_many() -> None:
-    other = Named("redis://other", 4)
-    assert chosen([other, NEW, NEW], None, of=3) == NEW
-    assert chosen([other, NEW], NEW, of=3) == NEW
-    assert chosen([NEW, other], other, of=3) == other
+    other = MasterReport("redis://other", 4)
+    assert choose_report([other, NEW, NEW], None, of=3) == NEW
+    assert choose_report([other, NEW], NEW, of=3) == NEW
+    assert choose_report([NEW, other], other, of=3) == other
 
 
 def test_nobody_is_believed_where_nobody_answers() -> None:
-    assert chosen([], NEW, of=3) is None
+    assert choose_report([], NEW, of=3) is None
 
 
 def test_it_is_up_if_one_of_those_who_are_believed_sees_it() -> None:
-    down = Named(NEW.url, NEW.epoch, up=False)
-    seen = chosen([down, NEW, OLD], None, of=3)
+    down = MasterReport(NEW.url, NEW.epoch, up=False)
+    seen = choose_report([down, NEW, OLD], None, of=3)
     assert seen is not None
     assert seen.up
-    unseen = chosen([down, down, OLD], None, of=3)
+    unseen = choose_report([down, down, OLD], None, of=3)
     assert unseen is not None
     assert not unseen.up
 
@@ -68,7 +68,7 @@ def test_one_of_three_is_enough_if_the_others_are_dead_or_frozen(trio: Sentinels
         for way in (before, after):
             assert way.do(way.topic("orders"), "add", "tea").created
     finally:
-        frozen.thaw()
+        frozen.resume()
         before.close()
         after.close()
 

@@ -12,10 +12,10 @@ import pytest
 import constellations
 import servers
 import tarry
+from connections.roles import rules
 from constellations import BigCluster, Sentinels, Tls
 from everywhere.test_everywhere import TABLE
 from everywhere.world import World, perform
-from links.roles import rules
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 _numbers = itertools.count()

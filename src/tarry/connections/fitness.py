@@ -10,8 +10,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tarry.connections.faults import ConnectionLost, Fault, NoScript, TryLater
 from tarry.errors import ServerUnfit
-from tarry.links.faults import Fault, Later, Lost, NoScript
 
 logger = logging.getLogger("tarry")
 
@@ -23,7 +23,7 @@ COMMANDS = tuple(
 )
 """Everything that a script of tarry runs, and how many words it wants at least (1, if it does not say): its key and others.
 A script that was stopped half-way would leave half of its work."""
-MAY = b"""
+ACL_CHECK_SCRIPT = b"""
 local no = {}
 if not redis.acl_check_cmd then return no end  -- Redis 6.2 cannot tell
 local function may(command, ...) return select(2, pcall(redis.acl_check_cmd, command, ...)) ~= false end
@@ -38,10 +38,10 @@ return no
 """
 
 
-def probe(key: bytes = b"") -> tuple[tuple[bytes, ...], ...]:
+def probe_commands(key: bytes = b"") -> tuple[tuple[bytes, ...], ...]:
     """What is asked. A script that nobody knows answers NOSCRIPT where scripting works; the last answers what the user may
     not do with a key. What is not a whole command must not be asked for: servers fall over it."""
-    may = (b"EVAL", MAY, b"0", key or SOME_KEY, *COMMANDS)
+    may = (b"EVAL", ACL_CHECK_SCRIPT, b"0", key or SOME_KEY, *COMMANDS)
     return (b"INFO",), (b"EVALSHA", b"0" * 40, b"0"), may
 
 
@@ -62,14 +62,14 @@ OLDEST_REDIS, OLDEST_VALKEY = (6, 2), (7, 2)
 
 
 @dataclass(slots=True)
-class Verdict:
+class FitnessReport:
     refusals: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-def judge(info: dict[str, str], save: str | None, scripting: str | None, *, cluster: bool = False) -> Verdict:
+def assess(info: dict[str, str], save: str | None, scripting: str | None, *, cluster: bool = False) -> FitnessReport:
     """``info`` of the server, its ``save`` setting (``None``: not told), and why it runs no scripts (``None``: it does)."""
-    verdict = Verdict()
+    verdict = FitnessReport()
     refuse, warn = verdict.refusals.append, verdict.warnings.append
     name, version, oldest = "Redis", info.get("redis_version", ""), OLDEST_REDIS
     if "valkey_version" in info:
@@ -92,11 +92,13 @@ def judge(info: dict[str, str], save: str | None, scripting: str | None, *, clus
     return verdict
 
 
-def check(replies: list[object], shown: str, *, cluster: bool = False, scripts: bool = True) -> frozenset[bytes]:
-    """From the answers to ``probe``: the commands that this user may not run. Raises ``ServerUnfit`` or logs warnings; a
+def check_fitness(
+    replies: list[object], shown: str, *, cluster: bool = False, scripts: bool = True
+) -> frozenset[bytes]:
+    """From the answers to ``probe_commands``: the commands that this user may not run. Raises ``ServerUnfit`` or logs warnings; a
     ``Fault`` when it cannot be judged yet. ``scripts=False``: for a use that needs none."""
-    info, save, scripting = read(replies)
-    verdict = judge(info, save, scripting if scripts else None, cluster=cluster)
+    info, save, scripting = parse_probe(replies)
+    verdict = assess(info, save, scripting if scripts else None, cluster=cluster)
     if verdict.refusals:
         raise ServerUnfit(f"The server at {shown} cannot be used: {'; '.join(verdict.refusals)}.")
     for warning in verdict.warnings:
@@ -105,12 +107,12 @@ def check(replies: list[object], shown: str, *, cluster: bool = False, scripts: 
     return frozenset(forbidden) if isinstance(forbidden, list) else frozenset()
 
 
-def read(replies: Sequence[object]) -> tuple[dict[str, str], str | None, str | None]:
-    """The answers to ``probe``, and to ``SAVE`` if that was asked, as what ``judge`` wants. Raises a ``Fault`` that tells nothing of
+def parse_probe(replies: Sequence[object]) -> tuple[dict[str, str], str | None, str | None]:
+    """The answers to ``probe_commands``, and to ``SAVE`` if that was asked, as what ``assess`` wants. Raises a ``Fault`` that tells nothing of
     the server."""
     info, scripting, may, *save = replies
     for reply in replies:
-        if isinstance(reply, (Later, Lost)):  # it loads, or a script holds it up
+        if isinstance(reply, (TryLater, ConnectionLost)):  # it loads, or a script holds it up
             raise reply
     told = _parse(info) if isinstance(info, bytes) else {}
     saves = save[0][1].decode() if save and isinstance(save[0], list) and len(save[0]) == 2 else None

@@ -15,8 +15,8 @@ import pytest
 
 import tarry
 from tarry import BadInput, ServerUnfit, Unavailable
-from tarry.links.address import connection_class, find
-from tarry.links.embedded.launch import Running
+from tarry.connections.address import connection_class, find_address
+from tarry.connections.embedded.process import ServerProcess
 from until import until
 
 
@@ -53,11 +53,11 @@ from until import until
     ],
 )
 def test_a_url_means_a_server(url: str, kind: str, reached: str, shown: str) -> None:
-    address = find(url, {})
-    assert (address.kind, address.url, address.shown) == (kind, reached, shown)
+    address = find_address(url, {})
+    assert (address.kind, address.url, address.redacted) == (kind, reached, shown)
     assert "geheim" not in repr(address)
-    assert find(None, {"TARRY_URL": url}) == address
-    assert find("", {"TARRY_URL": url}) == address
+    assert find_address(None, {"TARRY_URL": url}) == address
+    assert find_address("", {"TARRY_URL": url}) == address
 
 
 @pytest.mark.parametrize(
@@ -70,26 +70,26 @@ def test_a_url_means_a_server(url: str, kind: str, reached: str, shown: str) -> 
 )  # fmt: skip
 def test_another_client_can_be_told_the_same_address(url: str) -> None:
     """A worker's other clients, and its processes."""
-    address = find(url, {})
-    again = find(address.spelled, {})
-    assert (again.kind, again.url, again.folder, again.views) == (
-        address.kind, address.url, address.folder, address.views,
+    address = find_address(url, {})
+    again = find_address(address.full_url, {})
+    assert (again.kind, again.url, again.folder, again.read_from) == (
+        address.kind, address.url, address.folder, address.read_from,
     )  # fmt: skip
 
 
 def test_the_argument_wins_over_the_environment() -> None:
-    assert find("redis://mine", {"TARRY_URL": "redis://other"}).url == "redis://mine"
+    assert find_address("redis://mine", {"TARRY_URL": "redis://other"}).url == "redis://mine"
 
 
 @pytest.mark.parametrize("url", [None, "", "embedded://", "embedded:///some/folder"])
 def test_the_embedded_server_is_meant_or_refused(url: str | None) -> None:
-    address = find(url, {})
-    assert (address.kind, address.by_default) == ("embedded", not url)
+    address = find_address(url, {})
+    assert (address.kind, address.is_default) == ("embedded", not url)
     assert address.folder == (Path("/some/folder") if url and url.endswith("folder") else None)
     for no in ("no", "NO", "0", "false", "off"):
         with pytest.raises(ServerUnfit, match="TARRY_EMBEDDED=no"):
-            find(url, {"TARRY_EMBEDDED": no})
-    assert find(url, {"TARRY_EMBEDDED": "yes"}).kind == "embedded"
+            find_address(url, {"TARRY_EMBEDDED": no})
+    assert find_address(url, {"TARRY_EMBEDDED": "yes"}).kind == "embedded"
 
 
 @pytest.mark.parametrize(
@@ -136,21 +136,19 @@ def test_what_is_no_url_is_refused_in_words(url: Any, words: str) -> None:
 )
 def test_what_the_driver_cannot_read_is_refused_in_words(url: str, words: str, awaiting: bool) -> None:
     with pytest.raises(BadInput, match=words) as told:
-        connection_class(url, awaiting=awaiting)
+        connection_class(url, awaited=awaiting)
     assert "gehe" not in "".join(traceback.format_exception(told.value)).replace(url, "")
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_the_url_may_say_how_long_an_answer_takes(awaiting: bool) -> None:
-    assert connection_class("redis://h", awaiting=awaiting)[2] == 5
-    assert connection_class("redis://h?socket_timeout=0.5", awaiting=awaiting)[2] == 0.5
+    assert connection_class("redis://h", awaited=awaiting)[2] == 5
+    assert connection_class("redis://h?socket_timeout=0.5", awaited=awaiting)[2] == 0.5
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_the_drivers_own_repeats_are_off(awaiting: bool) -> None:
-    _, options, _ = connection_class(
-        "redis://h?retry_on_timeout=yes&protocol=3&decode_responses=yes", awaiting=awaiting
-    )
+    _, options, _ = connection_class("redis://h?retry_on_timeout=yes&protocol=3&decode_responses=yes", awaited=awaiting)
     assert options["retry"].get_retries() == 0
     assert (options["retry_on_error"], options["retry_on_timeout"]) == ([], False)
     assert (options["protocol"], options["decode_responses"], options["health_check_interval"]) == (2, False, 0)
@@ -166,13 +164,13 @@ def test_the_drivers_own_repeats_are_off(awaiting: bool) -> None:
     ],
 )  # fmt: skip
 def test_what_the_driver_knows_may_stand_in_the_url(url: str, awaiting: bool) -> None:
-    made, arguments, _ = connection_class(find(url, {}).url, awaiting=awaiting)
+    made, arguments, _ = connection_class(find_address(url, {}).url, awaited=awaiting)
     made(**arguments)
 
 
 @pytest.mark.parametrize("open_client", [tarry.Client, tarry.AsyncClient])
 def test_a_database_that_the_server_does_not_have_is_named(
-    own_server: Callable[..., Running], open_client: Any
+    own_server: Callable[..., ServerProcess], open_client: Any
 ) -> None:
     url = own_server(port=True, databases=4).url
     with pytest.raises(ServerUnfit, match=r"no database 99, which the URL names; .* leave it out"):
@@ -180,7 +178,7 @@ def test_a_database_that_the_server_does_not_have_is_named(
 
 
 @pytest.mark.parametrize("open_client", [tarry.Client, tarry.AsyncClient])
-def test_a_plain_url_of_a_replica_is_told_as_one(own_server: Callable[..., Running], open_client: Any) -> None:
+def test_a_plain_url_of_a_replica_is_told_as_one(own_server: Callable[..., ServerProcess], open_client: Any) -> None:
     """It is waited for, as a fail-over may make it a master; then the words tell."""
     master, replica = own_server(port=True), own_server(port=True)
     host, port = urlsplit(master.url).hostname, urlsplit(master.url).port
@@ -232,16 +230,16 @@ def test_the_first_use_without_a_url_says_so_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["redis://h:7000/jobs", "rediss://u:p@h/prod?socket_timeout=1"])
 def test_a_database_is_named_by_its_number(url: str) -> None:
     with pytest.raises(BadInput, match="by its number"):
-        find(url, {})
+        find_address(url, {})
 
 
 def test_a_relative_folder_is_refused() -> None:
     with pytest.raises(BadInput, match="relative"):
-        find("embedded://data", {})
+        find_address("embedded://data", {})
 
 
 def test_embedded_no_says_what_it_refuses() -> None:
     with pytest.raises(ServerUnfit, match="The URL names the embedded server"):
-        find("embedded:///data", {"TARRY_EMBEDDED": "no"})
+        find_address("embedded:///data", {"TARRY_EMBEDDED": "no"})
     with pytest.raises(ServerUnfit, match="No URL is given"):
-        find(None, {"TARRY_EMBEDDED": "no"})
+        find_address(None, {"TARRY_EMBEDDED": "no"})

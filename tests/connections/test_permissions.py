@@ -11,7 +11,7 @@ import pytest
 
 import tarry
 from tarry import ServerUnfit, Unavailable
-from tarry.links.embedded.launch import Running
+from tarry.connections.embedded.process import ServerProcess
 
 
 def with_user(url: str, user: str, password: str) -> str:
@@ -20,7 +20,7 @@ def with_user(url: str, user: str, password: str) -> str:
 
 
 def test_a_password_in_the_url_opens_and_is_never_shown(
-    own_server: Callable[..., Running], caplog: pytest.LogCaptureFixture
+    own_server: Callable[..., ServerProcess], caplog: pytest.LogCaptureFixture
 ) -> None:
     server = own_server(port=True)
     server.ask("ACL", "SETUSER", "me", "on", ">geheim#1", "~*", "&*", "+@all")
@@ -57,7 +57,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
     ],
 )
 def test_a_missing_permission_is_told_in_words(
-    missing: str, words: str, own_server: Callable[..., Running], kind: str, ways: Any
+    missing: str, words: str, own_server: Callable[..., ServerProcess], kind: str, ways: Any
 ) -> None:
     server = own_server()
     server.ask("ACL", "SETUSER", "me", "on", "nopass", "~*", "&*", "+@all", *missing.split())

@@ -35,7 +35,7 @@ def socket_for(folder: Path) -> Path:
     seed = f"{folder}\0{about.st_dev}\0{about.st_ino}"
     name = hashlib.sha256(os.fsencode(seed)).hexdigest()[:16] + ".sock"
     troubles: list[str] = []
-    for home in _homes():
+    for home in _candidates():
         if len(os.fsencode(home / name)) > SOCKET_PATH_BYTES:
             troubles.append(f"{home} is too long for a socket")
             continue
@@ -44,7 +44,7 @@ def socket_for(folder: Path) -> Path:
         except OSError as error:
             troubles.append(str(error))
             continue
-        verify(home)
+        check_private(home)
         return home / name
     raise ServerUnfit(
         f"There is no place for the embedded server's socket: {'; '.join(troubles)}. "
@@ -52,9 +52,9 @@ def socket_for(folder: Path) -> Path:
     )
 
 
-def verify(home: Path) -> None:
+def check_private(folder: Path) -> None:
     """Refuse a folder that others could have made, or could write to. Raises ``ServerUnfit``."""
-    about = home.lstat()
+    about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode):
         fault = "it is not a folder"
     elif about.st_uid != os.geteuid():
@@ -64,12 +64,12 @@ def verify(home: Path) -> None:
     else:
         return
     raise ServerUnfit(
-        f"The folder {home} cannot hold the embedded server's socket: {fault}. "
-        f"If it is yours, `chmod 700 {home}` or remove it; if not, set XDG_RUNTIME_DIR to a folder of your own."
+        f"The folder {folder} cannot hold the embedded server's socket: {fault}. "
+        f"If it is yours, `chmod 700 {folder}` or remove it; if not, set XDG_RUNTIME_DIR to a folder of your own."
     )
 
 
-def _homes() -> Iterator[Path]:
+def _candidates() -> Iterator[Path]:
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if given.startswith("/"):
         base = Path(given)

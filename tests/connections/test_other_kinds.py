@@ -17,8 +17,8 @@ import servers
 import tarry
 from constellations import MASTER, port_of
 from tarry.clients.answers import given_up
-from tarry.links.embedded.launch import Running
-from tarry.links.faults import Fault, meaning
+from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.faults import Fault, fault_of
 
 SOON = {"imaginary": False, "patience": 0.3}
 
@@ -29,12 +29,12 @@ def is_told(error: type[Exception], words: str, way: Any) -> None:
 
 
 @pytest.fixture
-def plain(own_server: Callable[..., Running]) -> str:
+def plain(own_server: Callable[..., ServerProcess]) -> str:
     return f"127.0.0.1:{port_of(own_server(port=True))}"
 
 
 @pytest.fixture
-def newborn(own_server: Callable[..., Running]) -> str:
+def newborn(own_server: Callable[..., ServerProcess]) -> str:
     """A node that is of no Cluster yet."""
     return f"127.0.0.1:{port_of(own_server(port=True, cluster_enabled='yes'))}"
 
@@ -51,7 +51,7 @@ def fresh_sentinel() -> Iterator[str]:
     with servers.short_folder() as folder:
         (folder / "s.conf").write_text(f"port {port}\nbind 127.0.0.1\n")
         words = [str(servers.valkey_binary()), str(folder / "s.conf"), "--sentinel"]
-        running = Running(folder, words, (servers.LOOPBACK, port))
+        running = ServerProcess(folder, words, (servers.LOOPBACK, port))
         try:
             yield f"127.0.0.1:{port}"
         finally:
@@ -177,7 +177,7 @@ def test_a_slot_that_has_moved_is_told_in_words(cluster_nodes: list[tuple[str, i
             try:
                 client.get("a")
             except redis.RedisError as error:  # which leaves the word MOVED out
-                found.append(meaning(error))
+                found.append(fault_of(error))
     assert len(found) == 2
     words = str(given_up(found[0], "there", 0))
     assert re.match(r"The server at there did not answer: the slot 15495 is at 127\.0\.0\.1:\d+ now\. The call", words)

@@ -11,9 +11,9 @@ import pytest
 import servers
 import tarry
 from tarry import ServerUnfit
-from tarry.links import fitness
-from tarry.links.embedded.launch import Running
-from tarry.links.faults import Later, Lost, NoScript, Refused
+from tarry.connections import fitness
+from tarry.connections.embedded.process import ServerProcess
+from tarry.connections.faults import ConnectionLost, NoScript, ServerRefused, TryLater
 
 VALKEY = (
     "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{}\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\n"
@@ -22,7 +22,7 @@ REDIS = "# Server\r\nredis_version:{}\r\n\r\n# Memory\r\nmaxmemory_policy:noevic
 
 
 def judged(info: str, script: Any = None, *, cluster: bool = False) -> None:
-    fitness.check([info.encode(), script or NoScript("none"), []], "there", cluster=cluster)
+    fitness.check_fitness([info.encode(), script or NoScript("none"), []], "there", cluster=cluster)
 
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.4.0-rc1", "8.0.1", "10.0.0", "255.255.255"])
@@ -49,22 +49,22 @@ def test_valkey_is_judged_by_its_own_version() -> None:
 def test_all_that_is_wrong_is_told_at_once() -> None:
     info = REDIS.format("5.0.0").replace("noeviction", "allkeys-lru") + "cluster_enabled:1\r\n"
     with pytest.raises(ServerUnfit, match=r"Redis 5.*no scripts.*allkeys-lru.*Cluster") as told:
-        judged(info, script=Refused(ServerUnfit("unknown command")))
+        judged(info, script=ServerRefused(ServerUnfit("unknown command")))
     assert told.value.code == "server_unfit"
 
 
-@pytest.mark.parametrize("fault", [Later("LOADING"), Later("BUSY"), Lost("gone")])
+@pytest.mark.parametrize("fault", [TryLater("LOADING"), TryLater("BUSY"), ConnectionLost("gone")])
 @pytest.mark.parametrize("where", [0, 1])
 def test_a_server_that_does_not_answer_now_is_not_judged(fault: Any, where: int) -> None:
     replies: list[Any] = [REDIS.format("7.0.0").encode(), NoScript("none"), []]
     replies[where] = fault
     with pytest.raises(type(fault)):
-        fitness.check(replies, "there")
+        fitness.check_fitness(replies, "there")
 
 
 def test_a_server_that_tells_nothing_of_itself_is_taken(caplog: pytest.LogCaptureFixture) -> None:
-    secret = Refused(ServerUnfit("NOPERM"))
-    fitness.check([secret, NoScript("none"), []], "there")
+    secret = ServerRefused(ServerUnfit("NOPERM"))
+    fitness.check_fitness([secret, NoScript("none"), []], "there")
     assert not caplog.records
 
 
@@ -74,7 +74,7 @@ def test_a_server_that_tells_nothing_of_itself_is_taken(caplog: pytest.LogCaptur
 @servers.ON_BOTH
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "allkeys-random"])
 def test_a_server_that_drops_any_key_is_refused(
-    policy: str, own_server: Callable[..., Running], kind: str, ways: Any
+    policy: str, own_server: Callable[..., ServerProcess], kind: str, ways: Any
 ) -> None:
     way = ways(kind, own_server(maxmemory="20mb", maxmemory_policy=policy).url)
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_a_server_that_drops_any_key_is_refused(
 @servers.ON_BOTH
 @pytest.mark.parametrize("command", ["EVALSHA"])
 def test_a_server_without_scripting_is_refused(
-    command: str, own_server: Callable[..., Running], kind: str, ways: Any
+    command: str, own_server: Callable[..., ServerProcess], kind: str, ways: Any
 ) -> None:
     way = ways(kind, own_server("--rename-command", command, "").url)
     with pytest.raises(ServerUnfit, match=r"runs no scripts .*allow EVALSHA, EVAL"):
@@ -93,7 +93,9 @@ def test_a_server_without_scripting_is_refused(
 
 
 @servers.ON_BOTH
-def test_a_node_of_a_cluster_needs_a_url_that_says_so(own_server: Callable[..., Running], kind: str, ways: Any) -> None:
+def test_a_node_of_a_cluster_needs_a_url_that_says_so(
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any
+) -> None:
     way = ways(kind, own_server("--cluster-enabled", "yes", port=True).url)
     with pytest.raises(ServerUnfit, match=r"redis\+cluster://"):
         way.do(way.topic("a"), "add", "tea")
@@ -101,7 +103,7 @@ def test_a_node_of_a_cluster_needs_a_url_that_says_so(own_server: Callable[..., 
 
 @servers.ON_BOTH
 def test_what_is_not_refused_is_warned_of_once(
-    own_server: Callable[..., Running], kind: str, ways: Any, caplog: pytest.LogCaptureFixture
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "tarry")
     way = ways(kind, own_server(maxmemory="20mb", maxmemory_policy="volatile-lru").url)
@@ -116,7 +118,7 @@ def test_what_is_not_refused_is_warned_of_once(
 
 @servers.ON_BOTH
 def test_a_user_who_may_not_ask_for_settings_is_not_heard_to_try(
-    own_server: Callable[..., Running], kind: str, ways: Any, caplog: pytest.LogCaptureFixture
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     """His server's ACL log stays clean, and he works."""
     caplog.set_level(logging.WARNING, "tarry")
@@ -131,7 +133,7 @@ def test_a_user_who_may_not_ask_for_settings_is_not_heard_to_try(
 
 @servers.ON_BOTH
 def test_a_server_with_persistence_is_not_warned_of(
-    own_server: Callable[..., Running], caplog: pytest.LogCaptureFixture
+    own_server: Callable[..., ServerProcess], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "tarry")
     with tarry.Client(own_server("--appendonly", "yes").url) as client:

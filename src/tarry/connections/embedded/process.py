@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from tarry.connections.embedded import resp
 from tarry.errors import BadInput, ServerUnfit, Unavailable
-from tarry.links.embedded import wire
 
 #: The name that a test server gives to ECHO. A script that can call it may take its time from the caller.
 IMAGINARY_CLOCK = "tarry-imaginary-clock"
@@ -53,10 +53,10 @@ def find_binary() -> Path:
     )
 
 
-class Running:
+class ServerProcess:
     """A server process that was started here."""
 
-    def __init__(self, folder: Path, command: Sequence[str], address: wire.Address) -> None:
+    def __init__(self, folder: Path, command: Sequence[str], address: resp.Address) -> None:
         self.folder = folder
         self.log = folder / "server.log"
         self.address = address
@@ -79,14 +79,14 @@ class Running:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, *words: str) -> wire.Reply:
+    def ask(self, *args: str) -> resp.Reply:
         """One command and its reply, without a driver: ``server.ask("CONFIG", "SET", "maxmemory", "1mb")``."""
-        return wire.ask(self.address, *words)
+        return resp.call_once(self.address, *args)
 
     def stop(self) -> None:
         """Let it end in its own way; by force when it does not within ten seconds. Twice is once."""
         if self.alive:
-            self.thaw()
+            self.resume()
             self._process.terminate()
             try:
                 self._process.wait(STOP_S)
@@ -102,7 +102,7 @@ class Running:
         """Stop it in the middle of whatever it does; its connections stay open and nobody answers."""
         self._process.send_signal(signal.SIGSTOP)
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
     def restart(self) -> None:
@@ -112,7 +112,7 @@ class Running:
 
     def _start(self) -> subprocess.Popen[bytes]:
         try:
-            with open(self.log, "ab", opener=_private) as log:
+            with open(self.log, "ab", opener=_open_private) as log:
                 process = subprocess.Popen(
                     self._command,
                     cwd=self.folder,
@@ -127,14 +127,14 @@ class Running:
         return process
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
-        for _ in wire.pauses(START_S):
+        for _ in resp.backoff_delays(START_S):
             if process.poll() is not None:
-                raise ServerUnfit(f"The server ended while it started. Its log says:\n{wire.tail(str(self.log))}")
-            if wire.state(self.address) == "ready":
+                raise ServerUnfit(f"The server ended while it started. Its log says:\n{resp.last_lines(str(self.log))}")
+            if resp.read_state(self.address) == "ready":
                 return
         process.kill()
         process.wait()
-        raise Unavailable(f"The server did not answer within {START_S:.0f} s:\n{wire.tail(str(self.log))}")
+        raise Unavailable(f"The server did not answer within {START_S:.0f} s:\n{resp.last_lines(str(self.log))}")
 
 
 def launch(
@@ -144,7 +144,7 @@ def launch(
     socket: Path | None = None,
     port: int = 0,
     options: Sequence[str] = (),
-) -> Running:
+) -> ServerProcess:
     """Start a server that keeps its files in ``folder`` and listens on ``socket``, or on ``port`` of the loopback.
 
     ``options`` are the server's own, as on its command line: ``("--maxmemory", "10mb")``.
@@ -153,15 +153,15 @@ def launch(
     if (socket is None) == (port == 0):
         raise BadInput("A server listens on a socket or on a port: give exactly one of the two.")
     command = [str(binary or find_binary()), "--port", str(port), "--daemonize", "no"]
-    address: wire.Address
+    address: resp.Address
     if socket is not None:
         address = str(socket)
         command += ["--unixsocket", address, "--unixsocketperm", "700"]
     else:
         address = ("127.0.0.1", port)
         command += ["--bind", "127.0.0.1"]
-    return Running(folder, [*command, *options], address)
+    return ServerProcess(folder, [*command, *options], address)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)

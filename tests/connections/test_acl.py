@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import tarry
+from connections.roles import PAGE, rules, written
 from constellations import BigCluster
 from everywhere.test_everywhere import TABLE
 from everywhere.world import World, perform
-from links.roles import PAGE, rules, written
 from tarry.clients.sync.lookout import Lines
-from tarry.links import budget
-from tarry.links.embedded import wire
-from tarry.links.embedded.launch import Running
+from tarry.connections import connection_limit
+from tarry.connections.embedded import resp
+from tarry.connections.embedded.process import ServerProcess
 from tarry.programs import acl
 
 PLACES = [
@@ -40,14 +40,14 @@ _numbers = itertools.count()
 @contextmanager
 def user(place: str, request: pytest.FixtureRequest, name: str, *rules: str) -> Iterator[str]:
     """The URL of a user who has just these rules."""
-    asking: list[Callable[..., wire.Reply]]
+    asking: list[Callable[..., resp.Reply]]
     if place.startswith("cluster"):
         six = request.getfixturevalue("constellation")(place)
         assert isinstance(six, BigCluster)
         asking, url = [node.ask for node in six.nodes], six.url.replace("://", f"://{name}:secret@")
     else:
         found = request.getfixturevalue(f"{place}_url").removeprefix("unix://")
-        asking, url = [lambda *words: wire.ask(found, *words)], f"unix://{name}:secret@{found}"
+        asking, url = [lambda *words: resp.call_once(found, *words)], f"unix://{name}:secret@{found}"
     for ask in asking:
         assert ask("ACL", "SETUSER", name, "reset", *rules) == b"OK"
     try:
@@ -59,7 +59,7 @@ def user(place: str, request: pytest.FixtureRequest, name: str, *rules: str) -> 
 
 def test_the_page_has_the_lines() -> None:
     page = PAGE.read_text()
-    assert page == written(page), "python tests/links/roles.py writes them anew"
+    assert page == written(page), "python tests/connections/roles.py writes them anew"
     for role in acl.ROLES:
         assert f"user {acl.line(role, 'shop')}" in page.splitlines()
 
@@ -102,8 +102,8 @@ def test_every_story_of_a_consumer(place: str, feature: str, request: pytest.Fix
 def test_a_consumer_waits_in_more_slots_than_may_block(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for one in (budget.BLOCKED, budget.SINGLE):
-        monkeypatch.setattr(one, "most", 0)
+    for one in (connection_limit.BLOCKED_LIMIT, connection_limit.UNLIMITED):
+        monkeypatch.setattr(one, "maximum", 0)
     with (
         user("cluster of valkey", request, "hearer", *rules("consumer", "default"), *HEARS) as url,
         tarry.Client(url) as client,
@@ -115,7 +115,7 @@ def test_a_consumer_waits_in_more_slots_than_may_block(
         client.topic(job.topic).finish(job)
         lookouts = client.engine.part(Lines)._lookouts.values()
         assert lookouts
-        assert all(lookout._orders._tied for lookout in lookouts)
+        assert all(lookout._orders._cluster for lookout in lookouts)
 
 
 async def waiting_for_very_many(world: World) -> None:
@@ -195,7 +195,7 @@ def test_a_key_that_is_not_his_is_told_of(face: str, request: pytest.FixtureRequ
         perform(World(face, url, name).tell(adds))
 
 
-def test_who_is_not_restricted_by_keys_is_asked_as_well(own_server: Callable[..., Running]) -> None:
+def test_who_is_not_restricted_by_keys_is_asked_as_well(own_server: Callable[..., ServerProcess]) -> None:
     """A server answers what a user may not do, and stands: an incomplete question would be the end of it."""
     running = own_server(port=True)
     host, port = running.address

@@ -15,9 +15,9 @@ import trustme
 
 import servers
 import tarry
-from tarry.links import budget
-from tarry.links.awaiting import Server
-from tarry.links.embedded.launch import TEST_OPTIONS, Running
+from tarry.connections import connection_limit
+from tarry.connections.awaited import Server
+from tarry.connections.embedded.process import TEST_OPTIONS, ServerProcess
 
 pytestmark = pytest.mark.otherserver
 PASSWORD = "p@ss:w/o#r?d%"  # every sign that means something in a URL
@@ -27,7 +27,7 @@ PASSWORD = "p@ss:w/o#r?d%"  # every sign that means something in a URL
 class Secure:
     port: int
     authority: Path
-    running: Running
+    running: ServerProcess
 
     def url(self, password: str = PASSWORD) -> str:
         return f"rediss://:{quote(password, safe='')}@localhost:{self.port}/0?ssl_ca_certs={self.authority}"
@@ -43,7 +43,7 @@ def secure() -> Iterator[Secure]:
         words = [str(servers.redis7_binary(folder)), "--port", "0", "--unixsocket", str(folder / "s"), *TEST_OPTIONS]
         words += ["--tls-port", str(port), "--bind", "127.0.0.1", "--tls-auth-clients", "no"]
         words += ["--tls-cert-file", "s.pem", "--tls-key-file", "s.pem", "--tls-ca-cert-file", "ca.pem"]
-        running = Running(folder, words, str(folder / "s"))
+        running = ServerProcess(folder, words, str(folder / "s"))
         try:
             running.ask("CONFIG", "SET", "requirepass", PASSWORD)
             yield Secure(port, folder / "ca.pem", running)
@@ -51,10 +51,10 @@ def secure() -> Iterator[Secure]:
             running.stop()
 
 
-@pytest.mark.parametrize("most", [budget.MOST, 0])
+@pytest.mark.parametrize("most", [connection_limit.MOST_BLOCKED, 0])
 def test_jobs_go_over_tls(most: int, secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
-    for one in (budget.BLOCKED, budget.SINGLE):
-        monkeypatch.setattr(one, "most", most)
+    for one in (connection_limit.BLOCKED_LIMIT, connection_limit.UNLIMITED):
+        monkeypatch.setattr(one, "maximum", most)
     with tarry.Client(secure.url()) as client:
         client.topic("letters").add("tea", delay=0.05)
         job = client.pop("letters", wait=5)
@@ -85,7 +85,7 @@ def test_a_closed_connection_is_gone_before_its_event_loop_is(secure: Secure) ->
             asyncio.run(story())
             gc.collect()
     finally:
-        secure.running.thaw()
+        secure.running.resume()
     assert not [str(one.message) for one in told if one.category is ResourceWarning]
 
 

@@ -9,7 +9,7 @@
 
 Rules: the first starts the server, the others find it; a user who crashes harms nobody, because the system lets go of
 his lock; a minute after the last has left the server ends. A Share made before ``os.fork`` is held by both processes.
-Everything here blocks; nothing here takes longer than ``PATIENCE_S`` before it says what is wrong.
+Everything here blocks; nothing here takes longer than ``START_TIMEOUT_S`` before it says what is wrong.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from tarry.connections.embedded import folder_files, resp, socket_path, supervisor
+from tarry.connections.embedded.process import IMAGINARY_CLOCK, find_binary
 from tarry.errors import BadInput, ServerUnfit, Unavailable
-from tarry.links.embedded import keeper, marks, runtime, wire
-from tarry.links.embedded.launch import IMAGINARY_CLOCK, find_binary
 
 LINGER_S = 60.0
-PATIENCE_S = 30.0
+START_TIMEOUT_S = 30.0
 
-PRIVATE = ("--port", "0", "--daemonize", "no", "--unixsocketperm", "700", "--maxmemory-policy", "noeviction")
+PRIVATE_OPTIONS = ("--port", "0", "--daemonize", "no", "--unixsocketperm", "700", "--maxmemory-policy", "noeviction")
 #: it loses at most a second, and only when the machine itself fails
-DURABLE = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "")
+DURABLE_OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "")
 #: for tests: imaginary time is allowed, nothing is worth writing down (a point at which it would is never reached)
-FOR_TESTS = ("--appendonly", "no", "--save", "31536000 1000000000", "--rename-command", "ECHO", IMAGINARY_CLOCK)
+TEST_OPTIONS = ("--appendonly", "no", "--save", "31536000 1000000000", "--rename-command", "ECHO", IMAGINARY_CLOCK)
 
 
-class Share:
+class SharedServer:
     """A part in the embedded server of ``folder``: while it is open, the server runs. A context manager."""
 
     def __init__(self, folder: Path, *, linger_s: float, options: Sequence[str]) -> None:
-        self.folder = _usable(folder)
+        self.folder = _checked_folder(folder)
         self._linger_s = linger_s
         self._options = options
         #: whether this call started the server, and did not find it running
         self.started = False
         self._address = ""
-        self._lock: int | None = _come(self.folder)
+        self._user_lock: int | None = _register_user(self.folder)
         try:
-            self.revive()
+            self.ensure_running()
         except BaseException:
             self.close()
             raise
@@ -62,35 +62,37 @@ class Share:
         """Where the server is, for a client: ``unix:///…``."""
         return "unix://" + quote(self._address)
 
-    def revive(self) -> str:
+    def ensure_running(self) -> str:
         """Make sure that the server runs, and say where: for a client that lost it. Usually it need not do anything.
 
         The keeper starts a server that died by itself; this is for the case that both are gone. One thread at a time.
         Raises ``ServerUnfit`` or ``Unavailable`` with the reason.
         """
-        if self._lock is None:
+        if self._user_lock is None:
             raise BadInput("This share of the embedded server was closed. Join again.")
-        if not _is_file(self._lock, self.folder / marks.USERS):  # somebody deleted the folder: begin anew
+        if not _is_file(self._user_lock, self.folder / folder_files.USERS):  # somebody deleted the folder: begin anew
             self.close()
-            self.folder = _usable(self.folder)
-            self._lock = _come(self.folder)
-        self._address, self.started = _have_server(self.folder, self._linger_s, self._options)
+            self.folder = _checked_folder(self.folder)
+            self._user_lock = _register_user(self.folder)
+        self._address, self.started = _ensure_server(self.folder, self._linger_s, self._options)
         return self.url
 
     def close(self) -> None:
         """Leave. Twice is once; a forked process leaves for itself only."""
-        lock, self._lock = self._lock, None
+        lock, self._user_lock = self._user_lock, None
         if lock is not None:
             os.close(lock)  # not LOCK_UN: that would also unlock it for the processes it was forked to
 
-    def __enter__(self) -> Share:
+    def __enter__(self) -> SharedServer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def join(folder: Path | None = None, *, linger_s: float = LINGER_S, options: Sequence[str] = DURABLE) -> Share:
+def join_server(
+    folder: Path | None = None, *, linger_s: float = LINGER_S, options: Sequence[str] = DURABLE_OPTIONS
+) -> SharedServer:
     """Join the embedded server of ``folder`` (by default: the one of this user), and start it if nobody has.
 
     ``linger_s`` is how long a server that this call starts stays after its last user has left; ``options`` are that
@@ -100,16 +102,16 @@ def join(folder: Path | None = None, *, linger_s: float = LINGER_S, options: Seq
     """
     if sys.platform == "win32":
         raise ServerUnfit("There is no embedded server on Windows: set TARRY_URL to a Redis or Valkey server.")
-    return Share(_usual() if folder is None else folder, linger_s=linger_s, options=options)
+    return SharedServer(_default_folder() if folder is None else folder, linger_s=linger_s, options=options)
 
 
-def running(folder: Path | None = None) -> str | None:
+def running_url(folder: Path | None = None) -> str | None:
     """Where the embedded server of ``folder`` is, if it runs. Starts none, and is no user of it."""
-    address = None if sys.platform == "win32" else _address(_usual() if folder is None else folder)
-    return "unix://" + quote(address) if address is not None and wire.state(address) == "ready" else None
+    address = None if sys.platform == "win32" else _address_of(_default_folder() if folder is None else folder)
+    return "unix://" + quote(address) if address is not None and resp.read_state(address) == "ready" else None
 
 
-def _usual() -> Path:
+def _default_folder() -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("tarry") / "embedded"
@@ -118,7 +120,7 @@ def _usual() -> Path:
 # ---- the folder
 
 
-def _usable(folder: Path) -> Path:
+def _checked_folder(folder: Path) -> Path:
     """The folder by its real name, made if need be, ours, and writable."""
     try:
         folder = Path(folder).expanduser().resolve()
@@ -140,7 +142,7 @@ def _usable(folder: Path) -> Path:
 
 def _lock_file(path: Path) -> int:
     try:
-        return marks.open_lock(str(path))
+        return folder_files.open_lock(str(path))
     except OSError as error:
         raise BadInput(f"The embedded server cannot use {path}: {error}. Make it writable, or name another.") from error
 
@@ -152,70 +154,72 @@ def _is_file(file: int, path: Path) -> bool:
         return False
 
 
-def _come(folder: Path) -> int:
+def _register_user(folder: Path) -> int:
     """Be a user of the folder. Waits while a keeper is just stopping its server."""
-    lock = _lock_file(folder / marks.USERS)
+    lock = _lock_file(folder / folder_files.USERS)
     try:
-        for _ in wire.pauses(PATIENCE_S):
-            if marks.try_lock(lock, shared=True):
+        for _ in resp.backoff_delays(START_TIMEOUT_S):
+            if folder_files.try_lock(lock, shared=True):
                 return lock
     except OSError as error:
         os.close(lock)
         raise ServerUnfit(f"Files in {folder} cannot be locked ({error}). Name a folder on a local disk.") from error
     os.close(lock)
-    raise Unavailable(f"The embedded server of {folder} has been stopping for {PATIENCE_S:.0f} s. Try again later.")
+    raise Unavailable(
+        f"The embedded server of {folder} has been stopping for {START_TIMEOUT_S:.0f} s. Try again later."
+    )
 
 
 # ---- the server
 
 
-def _have_server(folder: Path, linger_s: float, options: Sequence[str]) -> tuple[str, bool]:
+def _ensure_server(folder: Path, linger_s: float, options: Sequence[str]) -> tuple[str, bool]:
     """Where the folder's server listens, and whether it was started here."""
     started = False
     state = "dead"
-    for _ in wire.pauses(PATIENCE_S):
-        if not _ring(folder):
-            with _turn_to_start(folder) as mine:
-                if mine and not _ring(folder):
-                    started = _start_keeper(folder, linger_s, options)
-        if address := _address(folder):
-            state = wire.state(address)
+    for _ in resp.backoff_delays(START_TIMEOUT_S):
+        if not _wake_supervisor(folder):
+            with _may_start(folder) as mine:
+                if mine and not _wake_supervisor(folder):
+                    started = _start_supervisor(folder, linger_s, options)
+        if address := _address_of(folder):
+            state = resp.read_state(address)
             if state == "ready":
                 return address, started
     if state == "loading":
         raise Unavailable(f"The embedded server still reads its data from {folder}. Try again in a while.")
     raise Unavailable(
-        f"The embedded server of {folder} (process {marks.signed(str(folder / marks.SERVER))}) does not answer. "
-        f"It may be frozen, or run in another container; {folder / marks.LOG} may say more."
+        f"The embedded server of {folder} (process {folder_files.read_owner(str(folder / folder_files.SERVER))}) does not answer. "
+        f"It may be frozen, or run in another container; {folder / folder_files.LOG} may say more."
     )
 
 
-def _ring(folder: Path) -> bool:
+def _wake_supervisor(folder: Path) -> bool:
     """Tell the keeper that somebody has come; False when there is no keeper."""
     try:
-        return marks.ring(str(folder / marks.BELL))
+        return folder_files.write_wakeup(str(folder / folder_files.BELL))
     except OSError as error:
         raise BadInput(f"The embedded server's folder cannot be used: {error}.") from error
 
 
-def _address(folder: Path) -> str | None:
-    address = marks.read_address(str(folder / marks.ADDRESS))
+def _address_of(folder: Path) -> str | None:
+    address = folder_files.read_address(str(folder / folder_files.ADDRESS))
     if address is None:
         return None
     try:
-        runtime.verify(Path(address).parent)
+        socket_path.check_private(Path(address).parent)
     except OSError:
         return None
     return address
 
 
 #: files that must not stay open in a forked child, or it would hold a lock that nobody knows of
-_not_for_children: set[int] = set()
+_closed_in_child: set[int] = set()
 
 
 def _close_in_child() -> None:
-    while _not_for_children:
-        os.close(_not_for_children.pop())
+    while _closed_in_child:
+        os.close(_closed_in_child.pop())
 
 
 if hasattr(os, "register_at_fork"):
@@ -223,23 +227,25 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextlib.contextmanager
-def _turn_to_start(folder: Path) -> Generator[bool]:
+def _may_start(folder: Path) -> Generator[bool]:
     """Whether it is our turn to start a keeper; of ten processes that come at once it is one's."""
-    lock = _lock_file(folder / marks.START)
-    _not_for_children.add(lock)
+    lock = _lock_file(folder / folder_files.START)
+    _closed_in_child.add(lock)
     try:
-        yield marks.try_lock(lock)
+        yield folder_files.try_lock(lock)
     finally:
-        if lock in _not_for_children:
-            _not_for_children.discard(lock)
+        if lock in _closed_in_child:
+            _closed_in_child.discard(lock)
             os.close(lock)
 
 
-def _start_keeper(folder: Path, linger_s: float, options: Sequence[str]) -> bool:
+def _start_supervisor(folder: Path, linger_s: float, options: Sequence[str]) -> bool:
     """Start a keeper, and through it the server. True when the server is new, False when it was found running."""
-    order = keeper.Order(str(find_binary()), [*PRIVATE, *options], str(runtime.socket_for(folder)), linger_s)
-    command = [_python(), "-I", "-S", keeper.__file__, json.dumps(order._asdict())]
-    log = os.open(folder / marks.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    order = supervisor.SupervisorArgs(
+        str(find_binary()), [*PRIVATE_OPTIONS, *options], str(socket_path.socket_for(folder)), linger_s
+    )
+    command = [_interpreter(), "-I", "-S", supervisor.__file__, json.dumps(order._asdict())]
+    log = os.open(folder / folder_files.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         with subprocess.Popen(
             command,
@@ -250,7 +256,7 @@ def _start_keeper(folder: Path, linger_s: float, options: Sequence[str]) -> bool
             start_new_session=True,
         ) as process:
             assert process.stdout is not None
-            heard = bool(select.select([process.stdout], [], [], PATIENCE_S)[0])
+            heard = bool(select.select([process.stdout], [], [], START_TIMEOUT_S)[0])
             answer = process.stdout.readline() if heard else b""
     except OSError as error:
         raise ServerUnfit(f"The embedded server's keeper cannot be started ({command[0]}: {error}).") from error
@@ -258,17 +264,21 @@ def _start_keeper(folder: Path, linger_s: float, options: Sequence[str]) -> bool
         os.close(log)
     if not heard:
         return False  # still reading its data; whoever waits will hear it
-    return _understand(folder, answer)
+    return _parse_report(folder, answer)
 
 
-def _understand(folder: Path, answer: bytes) -> bool:
-    words = json.loads(answer) if answer else {"unfit": f"its keeper ended:\n{wire.tail(str(folder / marks.LOG))}"}
+def _parse_report(folder: Path, answer: bytes) -> bool:
+    words = (
+        json.loads(answer)
+        if answer
+        else {"unfit": f"its keeper ended:\n{resp.last_lines(str(folder / folder_files.LOG))}"}
+    )
     if "unfit" in words:
         raise ServerUnfit(f"The embedded server of {folder} cannot be started: {words['unfit']}")
     return bool(words.get("started", False))
 
 
-def _python() -> str:
+def _interpreter() -> str:
     """An interpreter for the keeper: this one, unless Python is embedded in some other program."""
     if Path(sys.executable or "").name.lower().startswith(("python", "pypy")) and not getattr(sys, "frozen", False):
         return sys.executable

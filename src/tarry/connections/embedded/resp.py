@@ -5,7 +5,7 @@
       .gone()                  →    True once the server has closed it, which it never does while it lives
 
 Rules: the standard library only, because the keeper runs this file without any package; every read has a bound;
-an error reply is raised as ``Refused`` with the server's own words, a dead or silent server as ``OSError``.
+an error reply is raised as ``ErrorReply`` with the server's own words, a dead or silent server as ``OSError``.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ Address: TypeAlias = "str | tuple[str, int]"
 Reply: TypeAlias = "bytes | int | list[Reply] | None"
 
 #: one question; a server that needs longer is frozen, or its machine is
-ANSWER_S = 2.0
+ANSWER_TIMEOUT_S = 2.0
 
 
-class Refused(Exception):
+class ErrorReply(Exception):
     """The server is there, and answered with an error. The text is the server's."""
 
 
-class Line:
+class RespConnection:
     """One connection to a server."""
 
-    def __init__(self, link: socket.socket) -> None:
-        self._link = link
-        self._read = link.makefile("rb")
+    def __init__(self, socket: socket.socket) -> None:
+        self._socket = socket
+        self._read = socket.makefile("rb")
 
     @classmethod
-    def to(cls, address: Address) -> Line:
+    def connect(cls, address: Address) -> RespConnection:
         """Connect. Raises ``OSError`` when nobody listens."""
         link = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            link.settimeout(ANSWER_S)
+            link.settimeout(ANSWER_TIMEOUT_S)
             link.connect(address)
         except BaseException:
             link.close()
@@ -49,36 +49,36 @@ class Line:
         return cls(link)
 
     def fileno(self) -> int:
-        return self._link.fileno()
+        return self._socket.fileno()
 
     def close(self) -> None:
         self._read.close()
-        self._link.close()
+        self._socket.close()
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> RespConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def send(self, *words: str) -> None:
-        parts = [f"*{len(words)}\r\n".encode()]
-        for word in words:
+    def send(self, *args: str) -> None:
+        parts = [f"*{len(args)}\r\n".encode()]
+        for word in args:
             data = os.fsencode(word)
             parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
-        self._link.sendall(b"".join(parts))
+        self._socket.sendall(b"".join(parts))
 
-    def ask(self, *words: str) -> Reply:
+    def call(self, *args: str) -> Reply:
         """Send one command and read its reply."""
-        self.send(*words)
+        self.send(*args)
         return self._reply()
 
-    def gone(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the server has hung up. Does not wait; meant for a line on which nothing else is outstanding."""
         try:
-            if not select.select([self._link], [], [], 0)[0]:
+            if not select.select([self._socket], [], [], 0)[0]:
                 return False
-            return not self._link.recv(1)
+            return not self._socket.recv(1)
         except (OSError, ValueError):  # ValueError: closed on our side
             return True
 
@@ -88,7 +88,7 @@ class Line:
             raise ConnectionError("the server hung up")
         kind, rest = line[:1], line[1:-2]
         if kind == b"-":
-            raise Refused(rest.decode(errors="replace"))
+            raise ErrorReply(rest.decode(errors="replace"))
         if kind == b"+":
             return rest
         if kind == b":":
@@ -108,38 +108,38 @@ class Line:
         return data[:-2]
 
 
-def ask(address: Address, *words: str) -> Reply:
+def call_once(address: Address, *args: str) -> Reply:
     """Connect, ask one thing, hang up."""
-    with Line.to(address) as line:
-        return line.ask(*words)
+    with RespConnection.connect(address) as line:
+        return line.call(*args)
 
 
-def info(line: Line, section: str = "server") -> dict[str, str]:
+def read_info(connection: RespConnection, section: str = "server") -> dict[str, str]:
     """A section of ``INFO`` as a mapping."""
-    text = line.ask("INFO", section)
+    text = connection.call("INFO", section)
     if not isinstance(text, bytes):
         raise ConnectionError("not a Redis or Valkey server: INFO is not a text")
     pairs = (row.partition(":") for row in text.decode(errors="replace").splitlines() if ":" in row)
     return {name: value for name, _, value in pairs}
 
 
-def state(address: Address) -> str:
+def read_state(address: Address) -> str:
     """``"ready"``, ``"loading"`` (it reads its data and will answer soon) or ``"dead"`` (nobody answers)."""
     try:
-        ask(address, "PING")
+        call_once(address, "PING")
     except OSError:
         return "dead"
-    except Refused as refusal:
+    except ErrorReply as refusal:
         return "loading" if str(refusal).startswith("LOADING") else "ready"
     return "ready"
 
 
-def pauses(bound_s: float, *, first_s: float = 0.001, most_s: float = 0.05) -> Iterator[float]:
-    """Sleep a little longer each time until the bound is over: ``for _ in pauses(10): look again``.
+def backoff_delays(within_s: float, *, first_s: float = 0.001, most_s: float = 0.05) -> Iterator[float]:
+    """Sleep a little longer each time until the bound is over: ``for _ in backoff_delays(10): look again``.
 
     The first look comes at once, the last one after the bound.
     """
-    end = time.monotonic() + bound_s
+    end = time.monotonic() + within_s
     pause = first_s
     while True:
         yield (left := end - time.monotonic())
@@ -149,7 +149,7 @@ def pauses(bound_s: float, *, first_s: float = 0.001, most_s: float = 0.05) -> I
         pause = min(pause * 2, most_s)
 
 
-def tail(log: str, *, lines: int = 8) -> str:
+def last_lines(log: str, *, lines: int = 8) -> str:
     """The last lines of a server's log, for an error message."""
     with contextlib.suppress(OSError), open(log, "rb") as file:  # noqa: PTH123 - the keeper has no room for pathlib
         file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))

@@ -11,8 +11,8 @@ import redis
 
 import servers
 import tarry
-from links.roles import SHOP, rules
-from tarry.links.embedded import wire
+from connections.roles import SHOP, rules
+from tarry.connections.embedded import resp
 from tarry.programs import acl
 from tarry.values.keys import tokens_key, topic_keys, topics_key, worker_keys
 
@@ -90,11 +90,11 @@ class Intruder:
 
     def says(self, *words: str | bytes) -> tuple[bool, str]:
         """Whether it was refused, and what was answered. By a connection of its own: some answers never end."""
-        with wire.Line.to(self._path) as line:
-            assert line.ask("AUTH", self._role, "secret") == b"OK"
+        with resp.RespConnection.connect(self._path) as line:
+            assert line.call("AUTH", self._role, "secret") == b"OK"
             try:
-                return False, repr(line.ask(*[os.fsdecode(word) for word in words]))
-            except wire.Refused as fault:
+                return False, repr(line.call(*[os.fsdecode(word) for word in words]))
+            except resp.ErrorReply as fault:
                 return any(said in str(fault).lower() for said in REFUSALS), str(fault)
 
 

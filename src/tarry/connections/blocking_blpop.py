@@ -7,15 +7,15 @@ from typing import Any
 
 import redis.exceptions as driver
 
-from tarry.links.blocking import Server, pack
-from tarry.links.budget import Permit
-from tarry.links.faults import TROUBLES, Lost, meaning
+from tarry.connections.blocking import Server, pack
+from tarry.connections.connection_limit import Permit
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of
 
 WAIT_S = 60
 """The server ends a wait by itself after so long; it is begun again."""
 
 
-class WaitingLine:
+class BlpopConnection:
     """The one connection that blocks, for all who wait: BLPOP over tokens, begun, awaited, ended.
 
     The server ends a wait by itself from time to time. A line on which it did not is dead, however open it looks.
@@ -28,16 +28,16 @@ class WaitingLine:
         self.permit: Permit | None = None
         self._connection: Any = None
         self._id = b""
-        self._over_by = 0.0
+        self._ends_by = 0.0
         self.keys: tuple[bytes, ...] = ()
 
-    def go_to(self, server: Server) -> None:
+    def connect_to(self, server: Server) -> None:
         """Where the next wait is; after a fail-over, or when a slot has moved, that is somewhere else."""
         if self._connection is not None and self.server is not server:
             self.drop()
         self.server = server
 
-    def is_at(self, server: Server | None) -> bool:
+    def is_connected_to(self, server: Server | None) -> bool:
         """Whether it is connected there."""
         return self._connection is not None and self.server is server
 
@@ -54,30 +54,30 @@ class WaitingLine:
                 self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
                 self._id = b"%d" % self._connection.read_response()
             self._connection.send_packed_command([pack((b"BLPOP", *keys, b"%d" % self.wait_s))], check_health=False)
-        except TROUBLES as error:
+        except CONNECTION_ERRORS as error:
             self.drop()
-            raise meaning(error) from error
+            raise fault_of(error) from error
         except BaseException:
             self.drop()
             raise
-        self._over_by = time.monotonic() + self.wait_s + self.server.answer_s
+        self._ends_by = time.monotonic() + self.wait_s + self.server.answer_timeout_s
         self.keys = keys
 
     def wait(self, seconds: float) -> tuple[bool, bytes | None]:
         """Whether the wait has ended within the time, and the key whose token came. Raises a ``Fault``."""
         try:
-            left = self._over_by - time.monotonic()
+            left = self._ends_by - time.monotonic()
             if not self._connection.can_read(max(min(seconds, left), 0)):
                 if left <= seconds:
-                    raise Lost("the waiting connection has been silent for too long")
+                    raise ConnectionLost("the waiting connection has been silent for too long")
                 return False, None
             reply = self._connection.read_response(disconnect_on_error=False)
         except driver.ResponseError as error:
             self.keys = ()
-            raise meaning(error) from error
-        except TROUBLES as error:
+            raise fault_of(error) from error
+        except CONNECTION_ERRORS as error:
             self.drop()
-            raise meaning(error) from error
+            raise fault_of(error) from error
         except BaseException:  # a reply may be half read
             self.drop()
             raise
@@ -86,10 +86,10 @@ class WaitingLine:
 
     def end(self) -> bytes | None:
         """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
-        self._over_by = min(self._over_by, time.monotonic() + self.server.answer_s)
+        self._ends_by = min(self._ends_by, time.monotonic() + self.server.answer_timeout_s)
         while self.keys:
             try:
-                self.poke()
+                self.interrupt()
             except BaseException:
                 self.drop()
                 raise
@@ -98,7 +98,7 @@ class WaitingLine:
                 return key
         return None
 
-    def poke(self) -> None:
+    def interrupt(self) -> None:
         """Wakes whoever waits, from any thread. Raises a ``Fault``."""
         if self._connection is None:  # not yet, or no longer
             return
