@@ -13,8 +13,8 @@ from bench.reading import Reach, Reading, Result
 from bench.rows.idle import CONSUMERS, waiting_calls
 from tarry.core.requests import ScriptCall
 from tarry.values.keys import schedule_keys
-from tarry.verbs.schedules import keeping, rhythms
-from tarry.verbs.schedules.keeping import Said
+from tarry.verbs.schedules import definitions, recurrences
+from tarry.verbs.schedules.definitions import ScheduleDefinition
 
 STEP = 500
 
@@ -27,11 +27,13 @@ def scheduled(bench: Bench) -> list[Result]:
         now = round(client.topic("orders").stats().now.timestamp()) * 1_000_000
         for at in range(0, count, STEP):
             said = [
-                Said(f"s{n}", rhythms.rhythm(DAY_S + n, None, "UTC"), "once", bytes(19) + b"null")
+                ScheduleDefinition(
+                    f"s{n}", recurrences.make_recurrence(DAY_S + n, None, "UTC"), "once", bytes(19) + b"null"
+                )
                 for n in range(at, min(at + STEP, count))
             ]
-            items = [word for one in said for word in (one.id.encode(), *one.words, *one.start(now))]
-            client.engine.run(ScriptCall(keeping.PUT, keys, (), list, items=items))
+            items = [word for one in said for word in (one.id.encode(), *one.encoded, *one.start(now))]
+            client.engine.run(ScriptCall(definitions.PUT, keys, (), list, items=items))
     calls = asyncio.run(waiting_calls(bench, seconds))
     return [
         Result(

@@ -73,30 +73,30 @@ if TYPE_CHECKING:
     from tarry.values.durations import Duration as Duration
     from tarry.values.rates import Rate as Rate
     from tarry.verbs.codecs import Codec as Codec
-    from tarry.verbs.delayed.moving import SetAside as SetAside
-    from tarry.verbs.delayed.telling import QueueStats as QueueStats
-    from tarry.verbs.guarded.desk import GuardedStats as GuardedStats
-    from tarry.verbs.guarded.desk import Item as Item
-    from tarry.verbs.jobs.leaving import Migrated as Migrated
-    from tarry.verbs.jobs.pictures import Check as Check
-    from tarry.verbs.jobs.pictures import Defaults as Defaults
-    from tarry.verbs.jobs.pictures import Histogram as Histogram
-    from tarry.verbs.jobs.pictures import Lateness as Lateness
-    from tarry.verbs.jobs.pictures import Limited as Limited
-    from tarry.verbs.jobs.pictures import Stats as Stats
-    from tarry.verbs.jobs.shapes import Added as Added
-    from tarry.verbs.jobs.shapes import HandedOut as HandedOut
-    from tarry.verbs.jobs.shapes import Holding as Holding
-    from tarry.verbs.jobs.shapes import IfExists as IfExists
-    from tarry.verbs.jobs.shapes import JobInfo as JobInfo
-    from tarry.verbs.jobs.shapes import NewJob as NewJob
-    from tarry.verbs.jobs.shapes import Page as Page
-    from tarry.verbs.jobs.shapes import Reservation as Reservation
-    from tarry.verbs.jobs.shapes import State as State
-    from tarry.verbs.locks.shapes import LockState as LockState
-    from tarry.verbs.mapcache.evicting import AdaptivePolicy as AdaptivePolicy
-    from tarry.verbs.mapcache.shapes import MapEvent as MapEvent
-    from tarry.verbs.mapcache.shapes import MapStats as MapStats
+    from tarry.verbs.delayed.stats import QueueStats as QueueStats
+    from tarry.verbs.delayed.transfer import SetAside as SetAside
+    from tarry.verbs.guarded.context import GuardedStats as GuardedStats
+    from tarry.verbs.guarded.context import Item as Item
+    from tarry.verbs.jobs.migration import Migrated as Migrated
+    from tarry.verbs.jobs.models import Added as Added
+    from tarry.verbs.jobs.models import HandedOut as HandedOut
+    from tarry.verbs.jobs.models import Holding as Holding
+    from tarry.verbs.jobs.models import IfExists as IfExists
+    from tarry.verbs.jobs.models import JobInfo as JobInfo
+    from tarry.verbs.jobs.models import NewJob as NewJob
+    from tarry.verbs.jobs.models import Page as Page
+    from tarry.verbs.jobs.models import Reservation as Reservation
+    from tarry.verbs.jobs.models import State as State
+    from tarry.verbs.jobs.stats import Check as Check
+    from tarry.verbs.jobs.stats import Defaults as Defaults
+    from tarry.verbs.jobs.stats import Histogram as Histogram
+    from tarry.verbs.jobs.stats import Lateness as Lateness
+    from tarry.verbs.jobs.stats import Limited as Limited
+    from tarry.verbs.jobs.stats import Stats as Stats
+    from tarry.verbs.locks.models import LockState as LockState
+    from tarry.verbs.mapcache.eviction import AdaptivePolicy as AdaptivePolicy
+    from tarry.verbs.mapcache.models import MapEvent as MapEvent
+    from tarry.verbs.mapcache.models import MapStats as MapStats
     from tarry.verbs.workers import WorkerInfo as WorkerInfo
 
 __version__ = "0.1.0"
@@ -115,7 +115,7 @@ _HOMES = {
     "clients.http.aio": "AsyncHTTPClient",
     "clients.http.sync": "HTTPClient",
     "clients.migrating": "MovedOver",
-    "verbs.jobs.leaving": "Migrated",
+    "verbs.jobs.migration": "Migrated",
     "clients.sync.client": "Client",
     "clients.sync.guarded": "Guard GuardedQueue",
     "clients.sync.locks": "Grant Lock Lost",
@@ -131,19 +131,19 @@ _HOMES = {
     "programs.worker.verdicts": "BackOff Bury Dead Retry Snooze",
     "programs.worker.worker": "Worker",
     "verbs.codecs": "Codec",
-    "verbs.delayed.moving": "SetAside",
-    "verbs.delayed.telling": "QueueStats",
-    "verbs.jobs.pictures": "Check Defaults Histogram Lateness Limited Stats",
-    "verbs.jobs.shapes": "Added HandedOut Holding IfExists JobInfo NewJob Page Reservation State",
-    "verbs.guarded.desk": "GuardedStats Item",
+    "verbs.delayed.transfer": "SetAside",
+    "verbs.delayed.stats": "QueueStats",
+    "verbs.jobs.stats": "Check Defaults Histogram Lateness Limited Stats",
+    "verbs.jobs.models": "Added HandedOut Holding IfExists JobInfo NewJob Page Reservation State",
+    "verbs.guarded.context": "GuardedStats Item",
     "verbs.workers": "WorkerInfo",
-    "verbs.locks.shapes": "LockState",
+    "verbs.locks.models": "LockState",
     "clients.aio.listening": "AsyncMapListener",
     "clients.aio.mapcache": "AsyncMapCache",
     "clients.sync.listening": "MapListener",
     "clients.sync.mapcache": "MapCache",
-    "verbs.mapcache.evicting": "AdaptivePolicy",
-    "verbs.mapcache.shapes": "MapEvent MapStats",
+    "verbs.mapcache.eviction": "AdaptivePolicy",
+    "verbs.mapcache.models": "MapEvent MapStats",
     "values.durations": "Duration",
     "values.rates": "Rate",
 }

@@ -30,7 +30,7 @@ from tarry import __version__
 from tarry.programs.worker.registry import Registry
 from tarry.programs.worker.tasks import envelope
 from tarry.programs.worker.verdicts import Bury, Dead, Snooze
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
 ROOM = 2048

@@ -14,9 +14,9 @@ import tarry
 from constellations import port_of, told, until
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Batch, CannotConfirm
-from tarry.verbs.jobs import durable, putting
-from tarry.verbs.jobs.durable import confirmation, confirmed
-from tarry.verbs.jobs.options import PLAIN
+from tarry.verbs.jobs import add, durability
+from tarry.verbs.jobs.durability import confirmation_for, with_durability
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_a_replica_that_was_a_master_a_moment_ago_is_not_unfit(
     """It is asked for nothing that only a master confirms, but where the master is."""
     _, replica = pair
     way = ways(kind, url_of(replica), imaginary=False, patience=0.05)
-    call = confirmed(putting.add(way.topic("orders").verbs.desk, "tea"), durability)
+    call = with_durability(add.add_job(way.topic("orders").verbs.context, "tea"), durability)
     with pytest.raises(tarry.Unavailable, match="it is a replica, which takes no writes"):
         way.do(way.client.engine.runner, "perform", call)
 
@@ -188,7 +188,9 @@ def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(
             first, *rest = step.requests
             return [client.engine.runner.perform(first), *[CannotConfirm("it cannot.") for _ in rest]]  # another node's
 
-        flow: Any = topic.verbs.confirmed(topic.verbs.put_many(range(50), PLAIN, atomic=False), "fsynced")
+        flow: Any = topic.verbs.with_durability(
+            topic.verbs.add_many_with(range(50), DEFAULT_OPTIONS, atomic=False), "fsynced"
+        )
         with pytest.raises(tarry.Unconfirmed, match="Added in part: it cannot") as told:
             client.engine.runner.run(flow, first_then_never)
         assert topic.stats().added == told.value.done > 0
@@ -200,8 +202,8 @@ def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_add
 ) -> None:
     """As a server does to all who wait when it becomes a replica."""
     if patience:
-        monkeypatch.setattr(durable, "WITHIN_MS", 700)
-    confirmation.cache_clear()
+        monkeypatch.setattr(durability, "WITHIN_MS", 700)
+    confirmation_for.cache_clear()
     running = own_server()
     way = ways(kind, running.url, imaginary=False, patience=patience)
     topic = way.topic("orders")
@@ -222,7 +224,7 @@ def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_add
         ):
             answer.result()
     assert way.do(topic, "stats").added == 2
-    confirmation.cache_clear()
+    confirmation_for.cache_clear()
 
 
 @pytest.mark.parametrize("wrong", ["sure", 0, -1, True, 1.5, 101, "2"])
@@ -230,4 +232,4 @@ def test_what_is_no_durability_is_refused(valkey_url: str, wrong: Any) -> None:
     with tarry.Client(valkey_url, namespace="refused") as client, pytest.raises(tarry.BadInput, match="durability"):
         client.topic("orders").add("tea", durability=wrong)
     with pytest.raises(tarry.BadInput):
-        confirmation(wrong)
+        confirmation_for(wrong)

@@ -32,7 +32,7 @@ from tarry.clients.sync import lookout as blocking
 from tarry.connections import connection_limit
 from tarry.core.watch import Watch
 from tarry.values.keys import partition_keys, topic_keys
-from tarry.verbs.jobs.parting import place_of
+from tarry.verbs.jobs.partitions import partition_of_id
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 
@@ -96,11 +96,11 @@ def test_a_topic_with_many_partitions_is_waited_for_alike(kind: str, six: BigClu
         assert max(map(len, connections(six, "t"))) == 1
         parts = {key_slot(partition_keys("default", f"many-{kind}", n, 24).due): n for n in range(24)}
         wanted = {parts[slot] for slot in one.heard()}
-        id = next(f"{n}" for n in range(10_000) if place_of(f"{n}", 24) in wanted)
+        id = next(f"{n}" for n in range(10_000) if partition_of_id(f"{n}", 24) in wanted)
         with tarry.Client(six.url) as other:
             other.topic(f"many-{kind}").add("tea", id=id)
         assert popped.result(HANG_S) == (f"many-{kind}", "tea")
-    keys = partition_keys("default", f"many-{kind}", place_of(id, 24), 24)
+    keys = partition_keys("default", f"many-{kind}", partition_of_id(id, 24), 24)
     assert {keys.wake, keys.relay} & set(signs)
 
 

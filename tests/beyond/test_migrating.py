@@ -15,7 +15,7 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.verbs.jobs import leaving
+from tarry.verbs.jobs import migration
 
 
 @pytest.fixture
@@ -81,13 +81,16 @@ def test_broken_off_anywhere_it_goes_on(two: Any, clock: Clock, steps: int) -> N
     fill(old, clock)
     before = seen(old)
     mine, theirs = old.topic("orders"), new.topic("orders")
-    journey, answer = leaving.migrate([mine.verbs._plain], [theirs.verbs._plain], dry_run=False, progress=None), None
+    journey, answer = (
+        migration.migrate([mine.verbs._single], [theirs.verbs._single], dry_run=False, progress=None),
+        None,
+    )
     for step in range(steps):
         side, request = journey.send(answer)
         answer = (old, new)[side].engine.run(request)
         assert mine.check().ok
         assert theirs.check().ok
-        if step == steps - 1 and side == leaving.THERE:
+        if step == steps - 1 and side == migration.THERE:
             (old, new)[side].engine.run(request)  # and its answer was lost, too
     old.migrate("orders", theirs)
     assert seen(new) == {id: row for id, row in before.items() if id != "held"}
@@ -100,7 +103,7 @@ def test_a_job_on_its_way_is_told_as_it_was(two: Any, clock: Clock) -> None:
     topic.add("tea", id="later", delay="1h")
     topic.add("tea", id="now")
     due = topic.get("later").due
-    old.engine.run(leaving.depart(topic.verbs._plain.keys, b"word"))
+    old.engine.run(migration.depart(topic.verbs._single.keys, b"word"))
     assert [(job.state, job.body) for job in topic.get_many(["later", "now"])] == [("delayed", "tea"), ("ready", "tea")]
     kept = topic.add("other", id="later", if_exists="keep")
     assert (kept.created, kept.state, kept.due) == (False, "delayed", due)
@@ -114,7 +117,7 @@ def test_a_job_on_its_way_is_told_as_it_was(two: Any, clock: Clock) -> None:
     assert sorted(job.body for job in new.topic("orders").list()) == ["again", "anew"]
     assert topic.stats().added == topic.stats().deleted + topic.stats().replaced
     topic.add_many(range(3))
-    old.engine.run(leaving.depart(topic.verbs._plain.keys, b"word"))
+    old.engine.run(migration.depart(topic.verbs._single.keys, b"word"))
     assert topic.check().leaving == 3
     assert topic.purge() == 3
     assert topic.check().leaving == 0

@@ -15,7 +15,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
 from tarry.values.keys import departing_key, with_arriving
-from tarry.verbs.jobs import leaving
+from tarry.verbs.jobs import migration
 
 IDS = ["buried", "deleted", "done", "held", "later", "lost", "replaced", "waits"]
 
@@ -36,9 +36,9 @@ def targets(request: pytest.FixtureRequest) -> int | None:
     return request.param
 
 
-def journey_of(mine: Any, theirs: Any) -> leaving.Journey:
+def journey_of(mine: Any, theirs: Any) -> migration.MigrationSteps:
     here, there = mine.engine.run(mine.verbs.parts()), theirs.engine.run(theirs.verbs.parts())
-    return leaving.migrate(here, there, dry_run=False)
+    return migration.migrate(here, there, dry_run=False)
 
 
 def lived(to: Any) -> set[str]:
@@ -118,7 +118,7 @@ def test_one_that_was_refused_stays_refused_until_it_has_gone_back(two: Any) -> 
     assert two[0].migrate(old, new).moved == 1
 
 
-def until(journey: leaving.Journey, topics: Any, script: str, answer: Any = None) -> Any:
+def until(journey: migration.MigrationSteps, topics: Any, script: str, answer: Any = None) -> Any:
     """Goes on until that script is to be run; answers its request."""
     while True:
         side, request = journey.send(answer)
@@ -146,11 +146,14 @@ def test_who_is_late_brings_nothing_back_and_takes_nothing_away(two: Any) -> Non
     assert two[1].engine.run(second) == [True]
     assert new.pop().body == "again"
     late = two[1].engine.run(arrival)
-    assert isinstance(late, leaving.Overtaken)
+    assert isinstance(late, migration.LateDeparture)
     told = journey_of(old, new)
     until(told, (old, new), "leaving/arrive")
     side, look = told.send(late)
-    assert (side, until(told, (old, new), "leaving/arrive", old.engine.run(look)).items) == (leaving.HERE, second.items)
+    assert (side, until(told, (old, new), "leaving/arrive", old.engine.run(look)).items) == (
+        migration.HERE,
+        second.items,
+    )
     assert two[0].migrate(old, new).moved == 1
     assert (new.get("tea").state, old.get("tea")) == ("reserved", None)
 

@@ -12,7 +12,7 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.verbs.jobs import leaving
+from tarry.verbs.jobs import migration
 
 IDS = [f"{n}" for n in range(8)]
 
@@ -30,12 +30,12 @@ def partitions(request: pytest.FixtureRequest) -> int | None:
     return request.param
 
 
-def journey_of(mine: Any, theirs: Any, *, anew: bool = False) -> leaving.Journey:
+def journey_of(mine: Any, theirs: Any, *, anew: bool = False) -> migration.MigrationSteps:
     here, there = mine.engine.run(mine.verbs.parts()), theirs.engine.run(theirs.verbs.parts())
-    return leaving.migrate(here, there, dry_run=False, anew=anew)
+    return migration.migrate(here, there, dry_run=False, anew=anew)
 
 
-def broken_off(journey: leaving.Journey, topics: Any, steps: int) -> bool:
+def broken_off(journey: migration.MigrationSteps, topics: Any, steps: int) -> bool:
     """After so many calls; answers whether it had come to its end before."""
     answer = None
     for _ in range(steps):
@@ -77,7 +77,7 @@ def test_broken_off_after_any_call_it_goes_on_to_no_other_topic(three: Any, step
     assert all(topic.check().ok for topic in (old, first, second))
 
 
-def until(journey: leaving.Journey, topics: Any, script: str, answer: Any = None) -> Any:
+def until(journey: migration.MigrationSteps, topics: Any, script: str, answer: Any = None) -> Any:
     """Goes on until that script is to be run; answers its request."""
     while True:
         side, request = journey.send(answer)
@@ -140,6 +140,6 @@ def test_what_0_1_0_left_on_its_way_goes_anywhere(three: Any) -> None:
     old, first, second = (client.topic("orders") for client in three)
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
     departs = until(journey_of(old, first), (old, first), "leaving/depart")
-    plain = leaving.depart(old.verbs.keys, departs.args[1].partition(b"@")[0])
+    plain = migration.depart(old.verbs.keys, departs.args[1].partition(b"@")[0])
     assert len(old.engine.run(plain)[1]) == len(IDS)
     assert three[0].migrate(old, second).moved == len(IDS)

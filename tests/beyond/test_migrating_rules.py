@@ -17,7 +17,7 @@ from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
 from tarry.values.keys import MOVING_PARTS, moving_keys, schedule_keys
-from tarry.verbs.jobs import leaving
+from tarry.verbs.jobs import migration
 
 NAMES = ["all", "calendar", "once", "paused"]
 
@@ -52,7 +52,7 @@ def seen(client: TestClient) -> dict[str, Any]:
 
 
 def kept(client: TestClient, part: str) -> int:
-    parts = client.engine.run(client.topic("orders").verbs.parts())
+    parts = client.engine.run(client.topic("orders").verbs.partitions())
     places = [dict(zip(MOVING_PARTS, moving_keys(one.keys), strict=True))[part] for one in parts]
     return sum(client.engine.run(Command((b"HLEN", place), int)) for place in places)
 
@@ -91,7 +91,7 @@ def test_broken_off_anywhere_each_fires_in_one_place(two: Any, clock: Clock, ste
     fill(old, clock)
     mine, theirs = old.topic("orders"), new.topic("orders", partitions=targets)
     here, there = old.engine.run(mine.verbs.parts()), new.engine.run(theirs.verbs.parts())
-    journey, answer, fired = leaving.migrate(here, there, dry_run=False, progress=None), None, list[str]()
+    journey, answer, fired = migration.migrate(here, there, dry_run=False, progress=None), None, list[str]()
     try:
         for step in range(steps):
             side, request = journey.send(answer)
@@ -161,7 +161,7 @@ def test_one_that_arrived_and_was_changed_does_not_come_back(two: Any, clock: Cl
         old.schedules.put("orders", name, every="10m")
     mine, theirs = old.topic("orders"), new.topic("orders")
     here, there = old.engine.run(mine.verbs.parts()), new.engine.run(theirs.verbs.parts())
-    journey, answer = leaving.migrate(here, there, dry_run=False, progress=None), None
+    journey, answer = migration.migrate(here, there, dry_run=False, progress=None), None
     while len(new.schedules.list("orders")) < 2:
         side, request = journey.send(answer)
         answer = (old, new)[side].engine.run(request)

@@ -17,8 +17,8 @@ from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.core.requests import Command
 from tarry.errors import BadInput, BodyError
 from tarry.values.keys import schedule_keys
-from tarry.verbs.jobs.parting import home_of, place_of
-from tarry.verbs.schedules.firing import stamp
+from tarry.verbs.jobs.partitions import partition_of_id, partition_of_name
+from tarry.verbs.schedules.occurrences import occurrence_stamp
 
 NAMES = [f"s{n}" for n in range(12)]
 
@@ -30,19 +30,19 @@ def schedules(face: Any) -> Any:
 
 
 def test_the_names_lie_everywhere() -> None:
-    assert {home_of(name.encode(), PARTS) for name in NAMES} == set(range(PARTS))
+    assert {partition_of_name(name.encode(), PARTS) for name in NAMES} == set(range(PARTS))
 
 
 @pytest.mark.parametrize("name", ["s", "a@b", "日报", "s@2026-01-01T00:00:00Z", "Z", "@"])
 @pytest.mark.parametrize("moment", [0, 1, 1_800_000_000_000_000, 253_370_764_800_000_000 - 1])
 def test_an_occurrence_lies_where_its_schedule_does(name: str, moment: int) -> None:
     for number in (2, 7, 1024):
-        assert place_of(f"{name}@{stamp(moment)}", number) == home_of(name.encode(), number)
+        assert partition_of_id(f"{name}@{occurrence_stamp(moment)}", number) == partition_of_name(name.encode(), number)
 
 
 @pytest.mark.parametrize("id", ["s@2026-01-01T00:00:00", "@2026-01-01T00:00:00Z", "s@today Z", "s@2026-1-1T00:00:00Z"])
 def test_other_ids_lie_where_all_of_them_says(id: str) -> None:
-    assert place_of(id, 1024) == home_of(id.encode(), 1024)
+    assert partition_of_id(id, 1024) == partition_of_name(id.encode(), 1024)
 
 
 def test_they_fire_and_their_jobs_are_found_by_their_ids(face: Any, topic: Any, schedules: Any, clock: Clock) -> None:
@@ -54,7 +54,7 @@ def test_they_fire_and_their_jobs_are_found_by_their_ids(face: Any, topic: Any, 
         assert [one.id for one in await schedules.list("orders")] == NAMES, "by their next occurrence"
         assert len(await schedules.list()) == 12
         assert await face.run(scheduling.count(topic.verbs)) == 12
-        sizes = Counter(home_of(name.encode(), PARTS) for name in NAMES)
+        sizes = Counter(partition_of_name(name.encode(), PARTS) for name in NAMES)
         parts = await face.run(topic.verbs.parts())
         plans = [schedule_keys(part.keys)[-2] for part in parts]
         assert [await face.run(Command((b"HLEN", key), int)) for key in plans] == [sizes[n] for n in range(PARTS)]
@@ -66,7 +66,7 @@ def test_they_fire_and_their_jobs_are_found_by_their_ids(face: Any, topic: Any, 
         jobs = [job for _ in range(4) for job in await topic.pop_many(20)]
         assert sorted(job.body for job in jobs) == [n for n in range(12) if n not in (1, 3)]
         for job in jobs:
-            assert job.id == f"s{job.body}@{stamp(round(job.due.timestamp() * 1e6))}"
+            assert job.id == f"s{job.body}@{occurrence_stamp(round(job.due.timestamp() * 1e6))}"
             assert (await topic.get(job.id)).state == "reserved"
         await topic.finish_many(jobs[:4])
         assert await topic.delete_many([job.id for job in jobs[4:]]) == ["reserved"] * 6
@@ -134,7 +134,7 @@ def test_one_that_is_damaged_is_shown_among_the_others(face: Any, topic: Any, sc
             await schedules.put("orders", name, every="1h")
         await schedules.put("plain", "tea", every="1h")
         parts = await face.run(topic.verbs.parts())
-        where = schedule_keys(parts[home_of(b"s1", PARTS)].keys)[-2]
+        where = schedule_keys(parts[partition_of_name(b"s1", PARTS)].keys)[-2]
         stored = await face.run(Command((b"HGET", where, b"s1"), bytes))
         for wrong in (b"torn", stored[:40], stored.replace(b"every_us", b"every_xx").replace(b"{", b"[", 1)):
             await face.run(Command((b"HSET", where, b"s1", wrong), int))

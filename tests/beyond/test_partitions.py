@@ -15,7 +15,7 @@ from beyond.conftest import PARTS
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.errors import BadInput
 from tarry.values.keys import SLOTS, partition_keys, partition_of
-from tarry.verbs.jobs.parting import place_of
+from tarry.verbs.jobs.partitions import partition_of_id
 
 
 def told(face: Any, story: Any) -> Any:
@@ -29,7 +29,7 @@ def test_jobs_lie_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
         made = await topic.add_many(range(50), delay="2h")
         one = await topic.add("one", delay="3h")
         ids = [*(job.id for job in added), *(job.id for job in made), one.id]
-        counts = Counter(place_of(id, PARTS) for id in ids)
+        counts = Counter(partition_of_id(id, PARTS) for id in ids)
         parts = await face.run(topic.verbs.parts())
         sizes = [(await face.run(part.stats())).delayed for part in parts]
         assert sizes == [counts[n] for n in range(PARTS)]
@@ -108,7 +108,7 @@ def test_who_waits_is_served_from_whatever_partition(face: Any, topic: Any, cloc
     async def story() -> None:
         for n in range(12):
             await topic.add(n, delay="5s", id=f"wait-{n}")
-        assert {place_of(f"wait-{n}", PARTS) for n in range(12)} == set(range(PARTS))
+        assert {partition_of_id(f"wait-{n}", PARTS) for n in range(12)} == set(range(PARTS))
         jobs = [await topic.pop(wait="10s") for _ in range(12)]
         assert sorted(job.body for job in jobs) == list(range(12))
         assert {job.attempt for job in jobs} == {1}
@@ -144,7 +144,7 @@ def test_partitions_are_drained_alike(face: Any, topic: Any) -> None:
     async def story() -> None:
         await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(1000)])
         jobs = [job for _ in range(20) for job in await topic.pop_many(10)]
-        counts = Counter(place_of(job.id, PARTS) for job in jobs)
+        counts = Counter(partition_of_id(job.id, PARTS) for job in jobs)
         assert counts == dict.fromkeys(range(PARTS), 40)
         await topic.finish_many(jobs)
 
@@ -263,7 +263,7 @@ def test_within_a_partition_jobs_come_by_due_time(face: Any, topic: Any, clock: 
         jobs = [job for _ in range(40) for job in await topic.pop_many(3)]
         assert len(jobs) == 100
         for index in range(PARTS):
-            dues = [job.due for job in jobs if place_of(job.id, PARTS) == index]
+            dues = [job.due for job in jobs if partition_of_id(job.id, PARTS) == index]
             assert dues == sorted(dues)
 
     told(face, story())

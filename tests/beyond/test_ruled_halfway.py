@@ -10,8 +10,8 @@ import pytest
 from beyond.conftest import PARTS
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Batch, Command
-from tarry.verbs.jobs import leaving, ruling
-from tarry.verbs.jobs.ruling import AS_IT_IS, FIELDS
+from tarry.verbs.jobs import migration, settings
+from tarry.verbs.jobs.settings import FIELDS, UNCHANGED
 
 BEFORE, AFTER = 20, 40
 
@@ -31,7 +31,7 @@ def topic(client: TestClient) -> Any:
 
 def begin(topic: Any, **limits: Any) -> Any:
     """A configure of which no step is done."""
-    given = {"ttr": AS_IT_IS, "max_attempts": AS_IT_IS, "keep": AS_IT_IS} | limits
+    given = {"ttr": UNCHANGED, "max_attempts": UNCHANGED, "keep": UNCHANGED} | limits
     return one_by_one(topic.verbs.configure(**given))
 
 
@@ -62,7 +62,7 @@ def step(topic: Any, flow: Any, answer: Any, steps: int) -> Any:
 def told(topic: Any) -> dict[str, set[bytes | None]]:
     """What each partition has of the whole."""
     engine = topic.engine
-    each = [engine.run(ruling.rules(part.keys, part.share)) for part in engine.run(topic.verbs.parts())]
+    each = [engine.run(settings.read_settings(part.keys, part.share)) for part in engine.run(topic.verbs.parts())]
     return {name: set(words) for name, words in zip(FIELDS, zip(*each, strict=True), strict=True)}
 
 
@@ -107,7 +107,7 @@ def test_a_first_partition_that_forgot_counts_on_from_the_others(topic: Any) -> 
     first = topic.engine.run(topic.verbs.parts())[0]
     topic.configure(concurrency=AFTER)
     topic.configure(concurrency=60)
-    topic.engine.run(first.configure(AS_IT_IS, AS_IT_IS, AS_IT_IS, concurrency=AFTER))
+    topic.engine.run(first.configure(UNCHANGED, UNCHANGED, UNCHANGED, concurrency=AFTER))
     topic.engine.run(Command((b"HSET", first.keys.meta, b"ruling", b"1"), int))
     assert topic.configure().concurrency == AFTER
     assert told(topic)["concurrency"] == {b"40"}
@@ -118,8 +118,8 @@ def test_a_first_partition_that_forgot_counts_on_from_the_others(topic: Any) -> 
 def test_a_move_that_was_broken_off_among_the_limits_sets_them_everywhere(client: TestClient) -> None:
     here, there = client.topic("plain"), client.topic("parted", partitions=PARTS)
     here.configure(concurrency=AFTER)
-    parts = client.engine.run(there.verbs.parts())
-    journey = leaving.migrate(client.engine.run(here.verbs.parts()), parts, dry_run=False)
+    parts = client.engine.run(there.verbs.partitions())
+    journey = migration.migrate(client.engine.run(here.verbs.partitions()), parts, dry_run=False)
     answer = None
     for _ in range(4):  # two looks, two partitions
         _, request = journey.send(answer)

@@ -17,7 +17,7 @@ from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND
-from tarry.verbs.jobs.parting import place_of
+from tarry.verbs.jobs.partitions import partition_of_id
 
 
 def shares(client: TestClient, topic: Any) -> list[list[int]]:
@@ -99,7 +99,9 @@ def test_they_hold_whatever_their_users(face: Any, topic: Any, clock: Clock) -> 
         assert await topic.pop() is None
         await topic.finish(jobs[0])
         again = await topic.pop()
-        assert place_of(again.id, PARTS) == place_of(jobs[0].id, PARTS), "its place is the one that became free"
+        assert partition_of_id(again.id, PARTS) == partition_of_id(jobs[0].id, PARTS), (
+            "its place is the one that became free"
+        )
         with pytest.raises(BadInput, match=f"concurrency: 4 for {PARTS} partitions.*migrate"):
             await topic.configure(concurrency=4)
         assert (await topic.configure()).concurrency == 7
@@ -117,7 +119,7 @@ def test_the_share_of_an_empty_partition_is_not_used_by_others(face: Any, topic:
     async def story() -> None:
         await topic.configure(rate="10/s")
         ids = [f"{n}" for n in range(500)]
-        alone = [id for id in ids if place_of(id, PARTS) == 0][:40]
+        alone = [id for id in ids if partition_of_id(id, PARTS) == 0][:40]
         await topic.add_many([tarry.NewJob(1, id=id) for id in alone])
         began, taken = clock.us, 0
         while clock.us < began + 10 * SECOND:

@@ -20,8 +20,8 @@ from tarry.clients.http.verbs.refusing import REFUSED
 from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
 from tarry.clients.http.verbs.topics import HTTPVerbs
 from tarry.clients.scheduling import ScheduleVerbs
-from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
-from tarry.verbs.jobs.routing import RoutedVerbs
+from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+from tarry.verbs.jobs.topic import TopicVerbs
 
 ELSEWHERE = {"pop", "post", "fail", "give_back", "put", "put_many", "like", "delete_exactly"}
 """What only the engine of a server, and programs beside it, use."""
@@ -32,9 +32,9 @@ def verbs(kind: type) -> set[str]:
 
 
 PAIRS = [
-    (RoutedVerbs, HTTPVerbs),
-    (DelayedVerbs, HTTPDelayedVerbs),
-    (BlockingVerbs, HTTPBlockingVerbs),
+    (TopicVerbs, HTTPVerbs),
+    (DelayedQueueVerbs, HTTPDelayedVerbs),
+    (BlockingQueueVerbs, HTTPBlockingVerbs),
     (ScheduleVerbs, HTTPScheduleVerbs),
 ]
 

@@ -21,7 +21,7 @@ from tarry.clients.http.asking import Ask, Place, given_up
 from tarry.clients.http.origin import HTTPOrigin
 from tarry.clients.http.verbs.saying import to_be_confirmed
 from tarry.clients.http.wire import models
-from tarry.verbs.jobs import durable
+from tarry.verbs.jobs import durability
 
 PAGE = b"<html><body>Please log in.</body></html>"
 SECRET = "tarry_abc_geheim"
@@ -240,7 +240,7 @@ def test_an_answer_has_the_time_that_patience_and_waiting_leave() -> None:
     assert (within(1, 2), within(1, 2, wait=60)) == (1, 61)
     assert 0 < within(5, 3) < 0.1
     request = Ask("POST", "/", bytes.decode, models.Add())
-    assert to_be_confirmed(request, "replicated").wait == durable.WITHIN_MS / 1000
+    assert to_be_confirmed(request, "replicated").wait == durability.WITHIN_MS / 1000
 
 
 CLIENTS = [

@@ -9,7 +9,7 @@ from tarry.core.flows import gather, intercept
 from tarry.core.requests import Batch, Command, Flow, ask
 from tarry.errors import BadInput, Unavailable
 from tarry.values.keys import topic_keys
-from tarry.verbs.jobs import minding, ruling
+from tarry.verbs.jobs import by_id, settings
 
 KEYS = topic_keys("default", "orders")
 
@@ -121,9 +121,9 @@ def test_a_portion_is_no_more_work_than_one_script_may_be() -> None:
     assert sizes([word("k")] * 150) == [[64, 64, 22]], "requests"
     assert sizes([Command((b"SET", b"k", bytes(400_000)), int)] * 3) == [[2, 1]], "bytes"
     ids = [f"{n}" for n in range(300)]
-    assert sizes([minding.kick(KEYS, ids)] * 5) == [[3, 2]], "jobs by their ids"
-    assert sizes([next(ruling.purge(KEYS, "dead"))] * 5) == [[2, 2, 1]], "steps that go through jobs"
-    large = minding.delete(KEYS, [f"{n}" for n in range(3000)])
+    assert sizes([by_id.kick(KEYS, ids)] * 5) == [[3, 2]], "jobs by their ids"
+    assert sizes([next(settings.purge(KEYS, "dead"))] * 5) == [[2, 2, 1]], "steps that go through jobs"
+    large = by_id.delete(KEYS, [f"{n}" for n in range(3000)])
     assert sizes([word("k"), large, word("k")]) == [[1, 1, 1]], "what is larger goes alone"
 
 

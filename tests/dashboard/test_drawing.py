@@ -15,7 +15,7 @@ from tarry.programs.dashboard.drawing import scales, time_line
 from tarry.programs.dashboard.drawing.forecast import forecast
 from tarry.programs.dashboard.drawing.heat import EDGES_S, heat, row_of
 from tarry.programs.dashboard.drawing.time_line import bars_path
-from tarry.verbs.jobs.pictures import Histogram
+from tarry.verbs.jobs.stats import Histogram
 
 NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 
 from tarry.programs.dashboard.history import KEPT_S, OVERHEAD, History
-from tarry.verbs.jobs.pictures import Lateness, Stats
+from tarry.verbs.jobs.stats import Lateness, Stats
 
 START = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
 

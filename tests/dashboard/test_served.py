@@ -42,9 +42,9 @@ def test_a_service_shows_it_and_its_api_goes_on(service: Service, client: tarry.
 def test_a_service_with_tokens_asks_for_one_and_obeys_its_scopes(
     service: Service, client: tarry.Client, namespace: str
 ) -> None:
-    made = {scope: tokens.make(os.urandom, [scope]) for scope in ("view", "admin", "produce")}
+    made = {scope: tokens.create_token(os.urandom, [scope]) for scope in ("view", "admin", "produce")}
     for _, id, record in made.values():
-        client.engine.run(tokens.keep(namespace, id, record))
+        client.engine.run(tokens.store_token(namespace, id, record))
     client.topic("orders").add(0, id="7", delay="1h")
     service.start()
     data = {"action": "delete", "topic": "orders", "id": "7", "sure": "1", "back": "/"}

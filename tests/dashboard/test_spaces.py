@@ -74,8 +74,8 @@ def test_a_token_opens_its_own_namespace_and_tells_of_no_other(
 ) -> None:
     made = {}
     for name, one, scope in (("look", client, "view"), ("act", other, "admin")):
-        made[name], id, record = tokens.make(os.urandom, [scope])
-        one.engine.run(tokens.keep(one.namespace, id, record))
+        made[name], id, record = tokens.create_token(os.urandom, [scope])
+        one.engine.run(tokens.store_token(one.namespace, id, record))
         one.topic("orders").add(0, id="7", delay="1h")
     service.start("--also", other.namespace)
     at = place(other)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tarry.verbs.delayed import moving
-from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.delayed import transfer
+from tarry.verbs.delayed.context import keys_of
 
 
 async def test_first_in_is_first_out(blocking: Any) -> None:
@@ -99,8 +99,8 @@ async def test_the_transfer_does_a_bounded_amount_and_says_that_there_is_more(
     run, keys = queues.client.engine.run, keys_of(name)
     counts = []
     while True:
-        done = run(moving.transfer(keys))
-        done = done if isinstance(done, moving.Moved) else await done
+        done = run(transfer.transfer(keys))
+        done = done if isinstance(done, transfer.TransferResult) else await done
         counts.append(done.moved)
         if not done.left:
             break
@@ -128,8 +128,8 @@ async def test_the_list_is_right_after_every_step(
     pipe.execute()
     clock.advance(n)
     while True:
-        done = queues.client.engine.run(moving.transfer(keys))
-        done = done if isinstance(done, moving.Moved) else await done
+        done = queues.client.engine.run(transfer.transfer(keys))
+        done = done if isinstance(done, transfer.TransferResult) else await done
         left = {int(element[17:]) for element in server.zrange(keys.timeouts, 0, -1)}
         assert [int(element[17:]) for element in server.lrange(keys.order, 0, -1)] == sorted(left)
         if not done.left:
@@ -141,31 +141,31 @@ async def test_the_list_is_right_after_every_step(
 async def test_the_next_mover_is_whoever_looks_when_a_promise_is_broken(queues: Any, name: str, clock: Any) -> None:
     keys = keys_of(name)
 
-    async def look(me: bytes, stays: bool = True) -> moving.Moved:
-        done = queues.client.engine.run(moving.transfer(keys, me=me, stays=stays))
-        return done if isinstance(done, moving.Moved) else await done
+    async def look(me: bytes, stays: bool = True) -> transfer.TransferResult:
+        done = queues.client.engine.run(transfer.transfer(keys, me=me, keeps_seat=stays))
+        return done if isinstance(done, transfer.TransferResult) else await done
 
-    assert (await look(b"one")).seat == moving.MOVER
-    assert (await look(b"two")).seat == moving.DEPUTY
+    assert (await look(b"one")).seat == transfer.MOVER
+    assert (await look(b"two")).seat == transfer.DEPUTY
     assert (await look(b"three")).seat == 0
     clock.advance("800ms")
-    assert (await look(b"two")).seat == moving.DEPUTY  # the mover is late, but not by more than is allowed
+    assert (await look(b"two")).seat == transfer.DEPUTY  # the mover is late, but not by more than is allowed
     clock.advance("1ms")
-    assert (await look(b"two")).seat == moving.MOVER
-    assert (await look(b"one")).seat == moving.DEPUTY
+    assert (await look(b"two")).seat == transfer.MOVER
+    assert (await look(b"one")).seat == transfer.DEPUTY
     assert (await look(b"two", stays=False)).seat == 0
-    assert (await look(b"three")).seat == moving.MOVER
+    assert (await look(b"three")).seat == transfer.MOVER
 
 
 async def test_a_deputy_of_nobody_is_the_mover_at_its_next_look(queues: Any, name: str, clock: Any) -> None:
     keys = keys_of(name)
 
-    async def look(me: bytes) -> moving.Moved:
-        done = queues.client.engine.run(moving.transfer(keys, me=me, stays=True))
-        return done if isinstance(done, moving.Moved) else await done
+    async def look(me: bytes) -> transfer.TransferResult:
+        done = queues.client.engine.run(transfer.transfer(keys, me=me, keeps_seat=True))
+        return done if isinstance(done, transfer.TransferResult) else await done
 
     await look(b"one")
     deputy = await look(b"two")
     clock.advance(deputy.wait / 1_000_000)
-    assert (await look(b"two")).seat == moving.MOVER
+    assert (await look(b"two")).seat == transfer.MOVER
     assert deputy.wait <= 801_000

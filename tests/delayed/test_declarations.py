@@ -9,11 +9,11 @@ import pytest
 
 from tarry.core.scripts import Script
 from tarry.values.keys import QUEUE_PARTS
-from tarry.verbs.delayed import finding, leaving, moving, offering, telling
+from tarry.verbs.delayed import elements, migration, offers, stats, transfer
 
 BOUND = {
     value.name: value
-    for module in (offering, finding, moving, leaving, telling)
+    for module in (offers, elements, transfer, migration, stats)
     for value in vars(module).values()
     if isinstance(value, Script)
 }

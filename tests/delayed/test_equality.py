@@ -9,8 +9,8 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.delayed.desk import keys_of
-from tarry.verbs.redisson import missed
+from tarry.verbs.delayed.context import keys_of
+from tarry.verbs.redisson import equality_log
 from tarry.verbs.redisson.elements import pack
 
 SET, NESTED = (
@@ -64,7 +64,7 @@ async def test_a_literal_is_found_however_it_was_put_together(queues: Any, name:
 async def test_what_may_be_there_as_other_bytes_is_told_once(
     queues: Any, server: Any, name: str, caplog: pytest.LogCaptureFixture, verb: str
 ) -> None:
-    missed._tell.cache_clear()
+    equality_log._log.cache_clear()
     queue, ready = queues.delayed(name, codec="json"), queues.blocking(name, codec="json")
     java_offers(server, name, SET)
     search = ready.contains if verb == "ready" else getattr(queue, verb)
@@ -80,7 +80,7 @@ async def test_what_may_be_there_as_other_bytes_is_told_once(
 
 
 def test_a_map_compares_so_too(valkey_url: str, clock: Clock, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    missed._tell.cache_clear()
+    equality_log._log.cache_clear()
     with TestClient(valkey_url, clock) as client:
         cache = client.map_cache(name, codec="json", policy=None)
         cache.put("a", {"k": "v", "z": 2})

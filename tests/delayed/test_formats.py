@@ -12,8 +12,8 @@ import pytest
 import tarry
 from tarry.clients.testing import TestClient
 from tarry.errors import BadInput
-from tarry.verbs.delayed import offering
-from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.delayed import offers
+from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import Element, Format, format_of, pack, unpack
 
 NEW, OLD = Format.NEW, Format.OLD
@@ -199,12 +199,12 @@ def test_3_21_is_two_formats_and_says_so() -> None:
 def test_a_client_says_it_for_all_its_queues_and_so_does_the_process(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert make().delayed_queue("q").verbs.desk.format is None
-    assert make(queue_format="3.16.8").delayed_queue("q").verbs.desk.format is OLD
+    assert make().delayed_queue("q").verbs.context.format is None
+    assert make(queue_format="3.16.8").delayed_queue("q").verbs.context.format is OLD
     monkeypatch.setenv("TARRY_QUEUE_FORMAT", "3.16.8")
-    assert make().delayed_queue("q").verbs.desk.format is OLD
-    assert make(queue_format="Bc0Lc0").delayed_queue("q").verbs.desk.format is NEW
-    assert make(queue_format="Bc0Lc0").delayed_queue("q", format="dLc0").verbs.desk.format is OLD
+    assert make().delayed_queue("q").verbs.context.format is OLD
+    assert make(queue_format="Bc0Lc0").delayed_queue("q").verbs.context.format is NEW
+    assert make(queue_format="Bc0Lc0").delayed_queue("q", format="dLc0").verbs.context.format is OLD
     with pytest.raises(BadInput, match=r"^queue_format: "):
         make(queue_format="fst")
     monkeypatch.setenv("TARRY_QUEUE_FORMAT", "fst")
@@ -215,7 +215,7 @@ def test_a_client_says_it_for_all_its_queues_and_so_does_the_process(
 def test_a_worker_takes_it_over_from_its_client() -> None:
     worker = tarry.Worker(tarry.Client(queue_format="dLc0"))
     for client in (worker.client, worker.blocking, *worker._clients.fresh()):
-        assert client.delayed_queue("q").verbs.desk.format is OLD
+        assert client.delayed_queue("q").verbs.context.format is OLD
 
 
 # ── who contradicts ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -298,11 +298,11 @@ def test_what_was_sent_again_is_there_once_though_the_format_was_set_anew_meanwh
 ) -> None:
     with TestClient(valkey_url, clock) as client:
         queue = client.delayed_queue(name, codec="string", format="dLc0")
-        desk = replace(queue.verbs.desk, marks=lambda _: b"12345678", format=None)
+        context = replace(queue.verbs.context, random_marks=lambda _: b"12345678", format=None)
         queue.offer("one", 1)
-        first = client.engine.run(offering.offer(desk, "tea", 1))
+        first = client.engine.run(offers.offer(context, "tea", 1))
         queue.set_format("Bc0Lc0")
-        assert client.engine.run(offering.offer(desk, "tea", 1)) == first
+        assert client.engine.run(offers.offer(context, "tea", 1)) == first
         assert queue.read_all() == ["one", "tea"]
 
 

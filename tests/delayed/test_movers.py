@@ -13,9 +13,9 @@ import pytest
 import tarry
 from delayed.world import World
 from tarry.clients.testing import Clock
-from tarry.verbs.delayed.desk import keys_of
-from tarry.verbs.delayed.keeping import Keeper
-from tarry.verbs.delayed.moving import DEPUTY, MOVER
+from tarry.verbs.delayed.context import keys_of
+from tarry.verbs.delayed.mover_state import MoverState
+from tarry.verbs.delayed.transfer import DEPUTY, MOVER
 from tarry.verbs.redisson.elements import pack
 
 BOUND_S, WORST_S = 1.0, 6.0
@@ -115,8 +115,8 @@ def test_a_message_costs_a_transfer_and_little_more(world: World, consumers: int
 def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: World) -> None:
     world.queues = [keys_of(f"{world.name}-{number}") for number in range(50)]
     process = world.come()
-    process.keeper._kept.clear()
-    process.keeper._calls.clear()
+    process.keeper._queues.clear()
+    process.keeper._channel_queues.clear()
     for keys in world.queues:  # they come one after the other
         process.keeper.add(keys)
         world.pass_time(world.rng.random() / 5)
@@ -163,33 +163,33 @@ def test_whatever_happens_all_is_moved_in_time_by_one_mover(
 
 def test_after_an_error_it_tries_again_within_five_seconds_and_at_once_when_it_hears_again(name: str) -> None:
     keys, now = keys_of(name), 0.0
-    keeper = Keeper(b"me")
+    keeper = MoverState(b"me")
     keeper.add(keys)
     pauses: list[float] = []
     for _ in range(12):
-        [kept] = keeper.requests(now)
-        keeper.answered(kept, tarry.Unavailable(), now)
-        pauses.append(round(keeper.until() - now, 6))
-        now = keeper.until()
+        [kept] = keeper.due_queues(now)
+        keeper.on_answer(kept, tarry.Unavailable(), now)
+        pauses.append(round(keeper.next_due() - now, 6))
+        now = keeper.next_due()
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (0.1, 5.0)
-    keeper.heard(keys.movers, b"")
-    assert keeper.until() <= now
+    keeper.on_message(keys.movers, b"")
+    assert keeper.next_due() <= now
 
 
 @pytest.mark.parametrize("message", [b"", b"1", b"a seat is free"])
 def test_what_is_said_elsewhere_changes_nothing(name: str, message: bytes) -> None:
-    keeper = Keeper(b"me")
+    keeper = MoverState(b"me")
     keeper.add(keys_of(name))
-    [kept] = keeper.requests(0)
-    keeper.answered(kept, tarry.Unavailable(), 0)
-    before = keeper.until()
-    keeper.heard(b"elsewhere", message)
-    assert keeper.until() == before
+    [kept] = keeper.due_queues(0)
+    keeper.on_answer(kept, tarry.Unavailable(), 0)
+    before = keeper.next_due()
+    keeper.on_message(b"elsewhere", message)
+    assert keeper.next_due() == before
 
 
 def test_a_head_that_is_no_number_is_looked_at(world: World) -> None:
     process = world.come()
     world.pass_time(2)
-    process.keeper.heard(world.queues[0].channel, b"soon")
-    assert process.keeper.until() <= world.clock.seconds()
+    process.keeper.on_message(world.queues[0].channel, b"soon")
+    assert process.keeper.next_due() <= world.clock.seconds()

@@ -11,8 +11,8 @@ import tarry
 from tarry.clients.migrating import move_to_topic
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.keys import departed_key, leaving_key
-from tarry.verbs.delayed.desk import keys_of
-from tarry.verbs.jobs.leaving import Overtaken
+from tarry.verbs.delayed.context import keys_of
+from tarry.verbs.jobs.migration import LateDeparture
 from tarry.verbs.redisson.elements import Format, pack
 
 
@@ -58,7 +58,7 @@ def test_both_formats_move_and_what_cannot_is_set_aside(client: Any, server: Any
 
 def broken_off(client: Any, queue: Any, topic: Any, steps: int) -> bool:
     """After so many calls; answers whether it had come to its end before."""
-    flow, answer = move_to_topic(queue.verbs.desk, topic.verbs), None
+    flow, answer = move_to_topic(queue.verbs.context, topic.verbs), None
     for _ in range(steps):
         try:
             answer = client.engine.runner.perform(flow.send(answer))
@@ -127,7 +127,7 @@ def test_who_is_late_brings_nothing_back(client: Any, clock: Clock, name: str) -
     """One who moves has slept since he took them out; another has gone on, and all has been done."""
     queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
     queue.offer_many(["a", "b"], 60)
-    flow, request, answer = move_to_topic(queue.verbs.desk, topic.verbs), None, None
+    flow, request, answer = move_to_topic(queue.verbs.context, topic.verbs), None, None
     while getattr(getattr(request, "script", None), "name", "") != "leaving/arrive":
         request = flow.send(answer)
         if getattr(getattr(request, "script", None), "name", "") != "leaving/arrive":
@@ -137,7 +137,7 @@ def test_who_is_late_brings_nothing_back(client: Any, clock: Clock, name: str) -
     assert sorted(finished(topic)) == ["a", "b"]
     for more in range(2):
         answer = client.engine.runner.perform(request)
-        assert isinstance(answer, Overtaken) is (more == 1)
+        assert isinstance(answer, LateDeparture) is (more == 1)
         assert topic.stats().ready == 0
         queue.offer("c", 60)
         client.move_to_topic(queue, topic)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.delayed import places
-from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.delayed import bulk_transfer
+from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 
 N = 20_000
@@ -42,7 +42,7 @@ def moved(server: Any) -> list[int]:
 
 def drive(client: TestClient, meddle: Callable[[], None], every: int = 8) -> int:
     """Performs the whole transfer; now and then somebody meddles between two requests. Answers how many scripts."""
-    flow, answer, scripts = places.transfer_all(KEYS), None, 0
+    flow, answer, scripts = bulk_transfer.transfer_all(KEYS), None, 0
     try:
         while True:
             request = flow.send(answer)

@@ -11,8 +11,8 @@ import redis
 from redisson.recorded import is_what, raw, rows
 from redisson.test_elements import format_of, mark_of, payload_of
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.delayed import moving, offering
-from tarry.verbs.delayed.desk import QueueDesk, keys_of
+from tarry.verbs.delayed import offers, transfer
+from tarry.verbs.delayed.context import QueueContext, keys_of
 from tarry.verbs.redisson.codecs import codec_for
 
 
@@ -37,15 +37,22 @@ def name_of(row: dict[str, Any]) -> str:
 def test_an_offer_writes_and_publishes_what_java_wrote(row: dict[str, Any], client: TestClient, server: Any) -> None:
     due, delay = int(row["timeout_argv"]), row["delay_ms"]
     client.clock.advance(f"{due - delay}ms")
-    desk = QueueDesk(row["queue"], keys_of(row["queue"]), codec_for("bytes"), format_of(row), lambda _: mark_of(row))
-    assert [key.decode() for key in desk.keys[:4]] == [row["keys"][0], row["keys"][2], row["keys"][1], row["keys"][3]]
+    context = QueueContext(
+        row["queue"], keys_of(row["queue"]), codec_for("bytes"), format_of(row), lambda _: mark_of(row)
+    )
+    assert [key.decode() for key in context.keys[:4]] == [
+        row["keys"][0],
+        row["keys"][2],
+        row["keys"][1],
+        row["keys"][3],
+    ]
     if not row["published"]:  # something else was the head
-        server.zadd(desk.keys.timeouts, {b"head": due - 1})
+        server.zadd(context.keys.timeouts, {b"head": due - 1})
     with server.pubsub() as listener:
-        listener.subscribe(desk.keys.channel)
+        listener.subscribe(context.keys.channel)
         listener.get_message(timeout=5)
-        assert client.engine.run(offering.offer(desk, payload_of(row), f"{delay}ms")).timestamp() == due / 1000
-        server.publish(desk.keys.channel, "end")
+        assert client.engine.run(offers.offer(context, payload_of(row), f"{delay}ms")).timestamp() == due / 1000
+        server.publish(context.keys.channel, "end")
         heard = [listener.get_message(timeout=5)["data"] for _ in range(len(row["published"]) + 1)]
     assert heard == [raw(message["payload"]) for message in row["published"]] + [b"end"]
     (member,) = server.lrange(row["list_key"], 0, -1)
@@ -63,8 +70,8 @@ def test_a_transfer_leaves_what_java_left(row: dict[str, Any], client: TestClien
     server.zadd(timeouts, {element: scores[0] if scores else now})
     server.rpush(order, element)
     client.clock.advance(f"{now}ms")
-    done = client.engine.run(moving.transfer(keys_of(ready)))
-    assert (done.moved, done.aside, done.left) == (1, 0, 0)
+    done = client.engine.run(transfer.transfer(keys_of(ready)))
+    assert (done.moved, done.set_aside, done.left) == (1, 0, 0)
     after = {key: server.lrange(key, 0, -1) for key in (ready, order) if server.exists(key)}
     assert after == {key: [raw(cell) for cell in kept["elements"]] for key, kept in row["keys_after"].items()}
     assert not server.exists(timeouts)

@@ -17,7 +17,7 @@ import redis
 from redis.crc import key_slot
 
 import tarry
-from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 from until import until
 

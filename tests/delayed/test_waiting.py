@@ -11,7 +11,7 @@ import pytest
 
 import tarry
 from tarry.clients.sync import takers
-from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 
 PATIENCE_S = 30

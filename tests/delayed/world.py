@@ -9,8 +9,8 @@ import redis
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed.desk import keys_of
-from tarry.verbs.delayed.keeping import Keeper
+from tarry.verbs.delayed.context import keys_of
+from tarry.verbs.delayed.mover_state import MoverState
 from tarry.verbs.redisson.elements import pack
 
 
@@ -19,7 +19,7 @@ class Process:
 
     def __init__(self, world: World, name: str, queues: list[QueueKeys]) -> None:
         self.world = world
-        self.keeper = Keeper(name.encode())
+        self.keeper = MoverState(name.encode())
         for keys in queues:
             self.keeper.add(keys)
         self.line: Any = world.pool.make_connection()
@@ -30,7 +30,7 @@ class Process:
 
     def listen(self) -> None:
         """As the rooms of the clients that hear do it: an empty message when a channel is heard from now on."""
-        wanted = self.keeper.wanted()
+        wanted = self.keeper.channels()
         for word, channels in (("SUBSCRIBE", wanted - self.heard), ("UNSUBSCRIBE", self.heard - wanted)):
             if channels:
                 self.line.send_command(word, *channels)
@@ -39,29 +39,29 @@ class Process:
         while b"PONG" not in (reply := self.line.read_response()) and reply[0] != b"pong":
             kind, channel, message = reply
             if kind == b"subscribe":
-                self.keeper.heard(channel, b"")
+                self.keeper.on_message(channel, b"")
             elif kind == b"message":
-                self.keeper.heard(channel, message)
+                self.keeper.on_message(channel, message)
 
     def look(self) -> None:
         now = self.world.clock.seconds
-        looks = self.keeper.requests(now())
+        looks = self.keeper.due_queues(now())
         answers = self.world.client.engine.runner.perform_all([kept.request for kept in looks])
         for kept, answer in zip(looks, answers, strict=True):
-            self.keeper.answered(kept, answer, now())
+            self.keeper.on_answer(kept, answer, now())
         self.pipelines += 1
         self.scripts += len(looks)
 
     @property
     def seats(self) -> list[int]:
-        return [kept.seat for kept in self.keeper._kept.values()]
+        return [kept.seat for kept in self.keeper._queues.values()]
 
     def die(self) -> None:
         self.world.living.remove(self)
         self.line.disconnect()
 
     def leave(self) -> None:
-        self.world.client.engine.runner.perform_all(self.keeper.farewells())
+        self.world.client.engine.runner.perform_all(self.keeper.leave_requests())
         self.die()
 
 
@@ -92,12 +92,12 @@ class World:
             awake = [process for process in self.living if process.frozen_until <= now]
             for process in awake:
                 process.listen()
-            ready = [process for process in awake if process.keeper.until() <= now]
+            ready = [process for process in awake if process.keeper.next_due() <= now]
             if ready:
                 self.rng.choice(ready).look()
                 self._see()
                 continue
-            moments = [process.keeper.until() for process in awake]
+            moments = [process.keeper.next_due() for process in awake]
             moments += [process.frozen_until for process in self.living if process not in awake]
             moment = min([*moments, end])
             if moment >= end:

@@ -14,7 +14,7 @@ from faults.cancelling import MOMENTS, Cut, cancelled_at
 from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.process import ServerProcess
-from tarry.verbs import registry
+from tarry.verbs import topic_names
 
 
 async def nothing(topic: Any) -> list[Any]:
@@ -87,7 +87,7 @@ OTHERS: dict[str, Act] = {
     "resume": lambda topic, _: topic.resume(),
     "configure": lambda topic, _: topic.configure(max_attempts=9),
     "purge": lambda topic, _: topic.purge(),
-    "topics": lambda topic, _: topic.engine.run(registry.known(topic.engine.origin.namespace)),
+    "topics": lambda topic, _: topic.engine.run(topic_names.list_names(topic.engine.origin.namespace)),
     "gather": lambda topic, _: asyncio.gather(topic.add("new"), topic.pop(), topic.stats(), topic.pop_many(2)),
 }
 

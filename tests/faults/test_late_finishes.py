@@ -9,7 +9,7 @@ import pytest
 import tarry
 from faults.proxy import CUTS, UNSENT, Proxy
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.jobs.settling import FINISH
+from tarry.verbs.jobs.settle import FINISH
 
 
 @pytest.mark.parametrize("cut", ["", *CUTS])

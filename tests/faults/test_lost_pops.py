@@ -9,7 +9,7 @@ import pytest
 import tarry
 from faults.proxy import CUTS, DONE, LOST, UNSENT, Proxy
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.jobs.taking import CONFIRM, POP
+from tarry.verbs.jobs.pop import CONFIRM, POP
 
 TTR = "10s"
 
@@ -94,11 +94,11 @@ def _confirm(topic: Any, id: str, receipt: int) -> Any:
 
 
 def test_a_worker_that_died_unheard_leaves_the_attempt(direct: TestClient, name: str) -> None:
-    from tarry.verbs.jobs import taking
+    from tarry.verbs.jobs import pop
 
     topic = direct.topic(name)
     topic.add("tea", id="a", max_attempts=1)
-    topic.engine.run(taking.pop(topic.verbs.keys, 1, ttr=b"0", holder=b"dead"))  # its answer reaches nobody
+    topic.engine.run(pop.pop_step(topic.verbs.keys, 1, ttr=b"0", holder=b"dead"))  # its answer reaches nobody
     assert topic.release_holder("dead", count=True) == 1
     job = topic.pop()
     assert (job.id, job.attempt) == ("a", 1)

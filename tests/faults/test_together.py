@@ -13,7 +13,7 @@ from faults.proxy import CUTS, TORN, UNSENT, Proxy
 from faults.scenes import PATIENT, QUIET_S
 from tarry import JobExists, NewJob, StaleReceipt, Unavailable
 from tarry.clients.testing import TestAsyncClient, TestClient
-from tarry.verbs.jobs.parting import place_of
+from tarry.verbs.jobs.partitions import partition_of_id
 
 PARTS = 8
 MANY = [NewJob(n, id=f"{n}") for n in range(200)]
@@ -162,7 +162,7 @@ def test_all_receipts_that_hold_are_settled_and_the_first_refusal_names_all(told
     at.finish_many(gone)
     with pytest.raises(StaleReceipt) as refused:
         told("finish_many", jobs)
-    by_place = sorted(gone, key=lambda job: place_of(job.id, PARTS))  # and as they were given, for it is stable
+    by_place = sorted(gone, key=lambda job: partition_of_id(job.id, PARTS))  # and as they were given, for it is stable
     assert refused.value.id == by_place[0].id
     assert refused.value.ids == tuple(job.id for job in by_place)
     assert at.stats().finished == 200
@@ -172,7 +172,7 @@ def test_a_job_that_is_there_is_refused_and_what_was_added_is_counted(told: Any,
     at.add("old", id="7")
     with pytest.raises(JobExists) as refused:
         told("add_many", MANY)
-    mine = sum(place_of(job.id, PARTS) == place_of("7", PARTS) for job in MANY)
+    mine = sum(partition_of_id(job.id, PARTS) == partition_of_id("7", PARTS) for job in MANY)
     assert (refused.value.id, refused.value.done) == ("7", 200 - mine)
     assert at.stats().ready == refused.value.done + 1
 
@@ -183,7 +183,7 @@ def test_what_is_certainly_added_is_counted_when_patience_ends(kind: str, ways: 
     way = ways(kind, line.url(), patience=0.15)
     topic = way.topic(at.name)
     jobs = [NewJob(f"job {n}.", id=f"{n}") for n in range(9000)]
-    first = [job for job in jobs if place_of(job.id, PARTS) == 0]
+    first = [job for job in jobs if partition_of_id(job.id, PARTS) == 0]
     way.do(topic, "add_many", ["warm"])
     at.purge()
     line.arm(*[UNSENT] * 50, at=f"{first[1000].body}".encode())
@@ -207,7 +207,8 @@ def test_a_cancelled_add_many_is_added_or_never_sent(moment: str, line: Proxy, a
                 cut = await cancelled_at(topic.add_many(MANY, if_exists="keep"), k, moment)
                 some = await topic.stats()  # comes after whatever was sent
                 assert some.ready in (0, 200) or some.ready == sum(
-                    place_of(job.id, PARTS) in {place_of(one.id, PARTS) for one in await topic.list(limit=1000)}
+                    partition_of_id(job.id, PARTS)
+                    in {partition_of_id(one.id, PARTS) for one in await topic.list(limit=1000)}
                     for job in MANY
                 )
                 assert (await topic.check()).ok

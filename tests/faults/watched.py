@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tarry.clients.testing import TestClient
 from tarry.core.requests import Command
 from tarry.core.watch import BlockStep, Caller, Watch
-from tarry.verbs.jobs.waiting import turn
+from tarry.verbs.jobs.wait import perform_step
 
 G, R = 1.0, 10.0
 
@@ -71,7 +71,7 @@ class World:
     def wish(self, consumer: Consumer) -> None:
         caller = Caller(self.want, FOREVER, lambda: None)
         consumer.callers.append(caller)
-        consumer.watch.enter(caller, [self.topic.verbs._plain.post("1h")])
+        consumer.watch.enter(caller, [self.topic.verbs._single.wait_queue_key("1h")])
         consumer.rests_until = None
 
     def stop(self, consumer: Consumer) -> None:
@@ -121,7 +121,7 @@ class World:
             consumer.rests_until = FOREVER
             return
         self.looks += type(step).__name__ == "Look"
-        flow = turn(consumer.watch, step, self.clock.seconds)
+        flow = perform_step(consumer.watch, step, self.clock.seconds)
         request = next(flow)
         consumer.asked = flow, self.client.engine.run(request)
         self.note(consumer, f"asks {type(step).__name__}{' named' * getattr(step, 'named', 0)}: {consumer.asked[1]}")

@@ -149,7 +149,7 @@ def test_a_token_is_kept_for_a_week(party: Party, raw: Any, name: str) -> None:
 
 def test_a_name_that_fits_no_cluster_is_refused_there() -> None:
     from tarry.errors import BadInput
-    from tarry.verbs.locks.asking import keys_of
+    from tarry.verbs.locks.lock_scripts import keys_of
 
     keys_of("a{b")
     with pytest.raises(BadInput, match="rename it"):

@@ -150,7 +150,7 @@ def test_the_watchdog_renews_all_in_one_pipeline(
 def test_a_watchdog_that_gets_no_answer_loses_the_lock_in_time(
     party: Party, line: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tarry.verbs.locks.rlock.WATCHDOG_MS", 400)
+    monkeypatch.setattr("tarry.verbs.locks.redis_backend.WATCHDOG_MS", 400)
     hand, client = party.hand(), party.client(line.url(socket_timeout=0.2), patience=0.01)
     grant = hand.do(client.lock(name).acquire)
     line.refusing = True

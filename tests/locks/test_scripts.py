@@ -14,11 +14,14 @@ from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.errors import ServerUnfit, Unavailable
 from tarry.values.keys import GUARDED_PARTS, LOCK_PARTS
-from tarry.verbs.guarded import scripted
-from tarry.verbs.locks import asking
+from tarry.verbs.guarded import guarded_scripts
+from tarry.verbs.locks import lock_scripts
 
 BOUND = {
-    value.name: value for module in (asking, scripted) for value in vars(module).values() if isinstance(value, Script)
+    value.name: value
+    for module in (lock_scripts, guarded_scripts)
+    for value in vars(module).values()
+    if isinstance(value, Script)
 }
 PARTS = {"locks": LOCK_PARTS, "guarded": GUARDED_PARTS}
 NAMES = sorted(

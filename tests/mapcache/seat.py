@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tarry.clients.testing import TestClient
-from tarry.verbs.mapcache.evicting import evict_step
+from tarry.verbs.mapcache.eviction import evict_step
 
 
 def step(client: TestClient, name: str, me: bytes, stays: bool = True) -> Any:
     verbs = client.map_cache(name, policy=None)._verbs
-    return client.engine.run(evict_step(verbs.desk, me=me, stays=stays))
+    return client.engine.run(evict_step(verbs.context, me=me, keeps_seat=stays))

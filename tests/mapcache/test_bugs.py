@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from tarry.clients.testing import Clock
-from tarry.verbs.mapcache.evicting import MOST
-from tarry.verbs.redisson.entries import Event, unpack_event
+from tarry.verbs.mapcache.eviction import MOST
+from tarry.verbs.redisson.entries import EntryEvent, unpack_event
 
 Heard = Callable[[], list[tuple[str, bytes]]]
 
@@ -29,7 +29,7 @@ async def test_m2_every_evicted_entry_is_told_of_once_whoever_listens(cache: Any
     assert await cache.evict() == 2100
     told = [unpack_event(message) for kind, message in heard() if kind == "expired"]
     assert len(told) == 2100
-    assert {event.key for event in told if isinstance(event, Event)} == {
+    assert {event.key for event in told if isinstance(event, EntryEvent)} == {
         b"%s%d" % (kind, i) for kind in (b"t", b"i", b"b") for i in range(700)
     }
     assert await cache.evict() == 0
@@ -147,12 +147,12 @@ async def test_events_are_told_as_redisson_tells_them(cache: Any, clock: Clock, 
     assert await cache.fast_remove("b") == 0
     await cache.evict()
     assert [(kind, unpack_event(message, updated=kind == "updated")) for kind, message in heard()] == [
-        ("created", Event(b"a", b"1")),
-        ("updated", Event(b"a", b"2", b"1")),
-        ("removed", Event(b"a", b"2")),
-        ("created", Event(b"b", b"1")),
-        ("created", Event(b"b", b"2")),
-        ("expired", Event(b"b", b"2")),
+        ("created", EntryEvent(b"a", b"1")),
+        ("updated", EntryEvent(b"a", b"2", b"1")),
+        ("removed", EntryEvent(b"a", b"2")),
+        ("created", EntryEvent(b"b", b"1")),
+        ("created", EntryEvent(b"b", b"2")),
+        ("expired", EntryEvent(b"b", b"2")),
     ]
 
 

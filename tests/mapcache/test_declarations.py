@@ -9,11 +9,11 @@ import pytest
 
 from tarry.core.scripts import Script
 from tarry.values.keys import MAP_PARTS
-from tarry.verbs.mapcache import evicting, layout, loading, native
+from tarry.verbs.mapcache import eviction, load, native_layout, redisson_layout
 
 BOUND = {
     value.name: value
-    for module in (layout, native, evicting, loading)
+    for module in (redisson_layout, native_layout, eviction, load)
     for value in vars(module).values()
     if isinstance(value, Script)
 }

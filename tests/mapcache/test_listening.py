@@ -13,7 +13,7 @@ import redis
 import tarry
 from tarry.clients.sync.hearing import Hearing
 from tarry.connections.blocking import Server
-from tarry.verbs.mapcache.shapes import MapEvent
+from tarry.verbs.mapcache.models import MapEvent
 from until import until
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import tarry
 from tarry.errors import BadInput, ServerUnfit
-from tarry.verbs.mapcache.shapes import MapEvent
+from tarry.verbs.mapcache.models import MapEvent
 from until import until
 
 pytestmark = pytest.mark.otherserver

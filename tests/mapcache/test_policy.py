@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tarry.errors import BadInput
-from tarry.verbs.mapcache.evicting import LATCH_LOST, AdaptivePolicy, Pace, next_pace
+from tarry.verbs.mapcache.eviction import LATCH_LOST, AdaptivePolicy, EvictionPace, next_pace
 
 ARTICLE = AdaptivePolicy()
 SLOWER = [5, 5, 7, 10, 15, 22, 33, 49, 73, 109, 163, 244, 366, 549, 823, 1234, 1800, 1800]
@@ -15,32 +15,32 @@ SLOWER = [5, 5, 7, 10, 15, 22, 33, 49, 73, 109, 163, 244, 366, 549, 823, 1234, 1
     ("pace", "found", "then"),
     [
         # nothing is learned from fewer than three looks
-        (Pace(5, ()), 0, Pace(5, (0,))),
-        (Pace(5, (0,)), 0, Pace(5, (0, 0))),
+        (EvictionPace(5, ()), 0, EvictionPace(5, (0,))),
+        (EvictionPace(5, (0,)), 0, EvictionPace(5, (0, 0))),
         # ever less: half as long again
-        (Pace(5, (30, 20)), 10, Pace(7, (20, 10))),
-        (Pace(1800, (30, 20)), 10, Pace(1800, (20, 10))),
-        (Pace(1500, (3, 2)), 1, Pace(1800, (2, 1))),
+        (EvictionPace(5, (30, 20)), 10, EvictionPace(7, (20, 10))),
+        (EvictionPace(1800, (30, 20)), 10, EvictionPace(1800, (20, 10))),
+        (EvictionPace(1500, (3, 2)), 1, EvictionPace(1800, (2, 1))),
         # less, but not ever less
-        (Pace(5, (30, 20)), 20, Pace(5, (20, 20))),
-        (Pace(5, (20, 30)), 10, Pace(5, (30, 10))),
+        (EvictionPace(5, (30, 20)), 20, EvictionPace(5, (20, 20))),
+        (EvictionPace(5, (20, 30)), 10, EvictionPace(5, (30, 10))),
         # ever more: as it is
-        (Pace(80, (10, 20)), 30, Pace(80, (20, 30))),
+        (EvictionPace(80, (10, 20)), 30, EvictionPace(80, (20, 30))),
         # three times nothing: half as long again
-        (Pace(5, (0, 0)), 0, Pace(7, (0, 0))),
-        (Pace(1234, (0, 0)), 0, Pace(1800, (0, 0))),
+        (EvictionPace(5, (0, 0)), 0, EvictionPace(7, (0, 0))),
+        (EvictionPace(1234, (0, 0)), 0, EvictionPace(1800, (0, 0))),
         # three times all that may be: a quarter
-        (Pace(80, (100, 100)), 100, Pace(20, (100, 100))),
-        (Pace(7, (100, 100)), 100, Pace(5, (100, 100))),
-        (Pace(1800, (200, 200)), 200, Pace(450, (200, 200))),
+        (EvictionPace(80, (100, 100)), 100, EvictionPace(20, (100, 100))),
+        (EvictionPace(7, (100, 100)), 100, EvictionPace(5, (100, 100))),
+        (EvictionPace(1800, (200, 200)), 200, EvictionPace(450, (200, 200))),
         # three times the same, but neither
-        (Pace(80, (99, 99)), 99, Pace(80, (99, 99))),
+        (EvictionPace(80, (99, 99)), 99, EvictionPace(80, (99, 99))),
         # another had the latch, or it failed: nothing is learned
-        (Pace(80, (30, 20)), LATCH_LOST, Pace(80, (30, 20))),
-        (Pace(80, (0, 0)), None, Pace(80, (0, 0))),
+        (EvictionPace(80, (30, 20)), LATCH_LOST, EvictionPace(80, (30, 20))),
+        (EvictionPace(80, (0, 0)), None, EvictionPace(80, (0, 0))),
     ],
 )
-def test_the_rule(pace: Pace, found: int | None, then: Pace) -> None:
+def test_the_rule(pace: EvictionPace, found: int | None, then: EvictionPace) -> None:
     assert next_pace(ARTICLE, pace, found) == then
 
 
@@ -54,10 +54,10 @@ def test_an_idle_map_is_looked_at_ever_more_seldom() -> None:
 
 def test_minimum_maximum_and_amount_are_options() -> None:
     rule = AdaptivePolicy(minimum="1s", maximum="3s", amount=10)
-    assert rule.begin() == Pace(1, ())
-    assert next_pace(rule, Pace(2, (0, 0)), 0).delay_s == 3
-    assert next_pace(rule, Pace(3, (0, 0)), 0).delay_s == 3
-    assert next_pace(rule, Pace(3, (10, 10)), 10).delay_s == 1
+    assert rule.begin() == EvictionPace(1, ())
+    assert next_pace(rule, EvictionPace(2, (0, 0)), 0).delay_s == 3
+    assert next_pace(rule, EvictionPace(3, (0, 0)), 0).delay_s == 3
+    assert next_pace(rule, EvictionPace(3, (10, 10)), 10).delay_s == 1
 
 
 @pytest.mark.parametrize(

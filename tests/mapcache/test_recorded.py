@@ -14,7 +14,7 @@ import redis
 from redisson.recorded import raw, rows
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.redisson import names
-from tarry.verbs.redisson.entries import Entry, Event, unpack_entry, unpack_event
+from tarry.verbs.redisson.entries import EntryEvent, PackedEntry, unpack_entry, unpack_event
 
 MAPS = ("vec:mc", "vec:{tag}:mc", "vec:mc:max", "vec:{tag}:mc:max")
 
@@ -55,7 +55,7 @@ def test_a_write_leaves_what_java_left(row: dict[str, Any], client_at: Any, serv
     theirs = names.map_cache(row["hash"])
     key, packed = raw(row["field"]), raw(row["value"])
     entry = unpack_entry(packed or b"")
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, PackedEntry)
     scores = {command[1]: float(command[2]) for command in row["zadd"] if raw(command[3]) == key}
     ttl, idle = spans(row)
     now_ms = 1_800_000_000_000.0
@@ -89,7 +89,7 @@ def test_an_event_tells_what_java_told(row: dict[str, Any], client_at: Any, serv
     name = next(name for name in MAPS if getattr(names.map_cache(name), kind) == row["channel"])
     message = raw(row["payload"])
     event = unpack_event(message or b"", updated=kind == "updated")
-    assert isinstance(event, Event)
+    assert isinstance(event, EntryEvent)
     client = client_at(1_800_000_000_000)
     cache = client.map_cache(name, codec="bytes", policy=None)
     server.hset(names.map_cache(name).options, "has-listeners", 1)

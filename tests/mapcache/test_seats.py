@@ -6,8 +6,8 @@ from typing import Any
 
 from mapcache.seat import step
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.mapcache.evicting import DEPUTY, EVICTOR, AdaptivePolicy
-from tarry.verbs.mapcache.keeping import Keeper
+from tarry.verbs.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy
+from tarry.verbs.mapcache.evictor_state import EvictorState
 
 
 def test_a_map_has_one_evictor_and_one_deputy(valkey_url: str, name: str) -> None:
@@ -71,53 +71,53 @@ def test_an_entry_that_ends_sooner_calls_the_evictor_once(valkey_url: str, name:
 
 def test_idle_maps_come_to_share_one_round_trip(valkey_url: str, name: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
-        keeper, rounds = Keeper(b"me"), list[int]()
+        keeper, rounds = EvictorState(b"me"), list[int]()
         for number in range(5):
-            keeper.add(client.map_cache(f"{name}-{number}", policy=None)._verbs.desk, None, 1, 0.0)
+            keeper.add(client.map_cache(f"{name}-{number}", policy=None)._verbs.context, None, 1, 0.0)
             for kept in keeper.maps:
                 if kept.alarm is None:
-                    keeper.answered(
-                        kept, client.engine.run(kept.request()), client.clock.seconds(), client.clock.seconds
+                    keeper.on_step(
+                        kept, client.engine.run(kept.first_step()), client.clock.seconds(), client.clock.seconds
                     )
             client.clock.advance(1)
         for _ in range(6):
-            client.clock.pass_until(keeper.until())
+            client.clock.pass_until(keeper.next_due())
             due = keeper.due(client.clock.seconds())
             rounds.append(len(due))
             for kept in due:
-                keeper.answered(kept, client.engine.run(kept.request()), client.clock.seconds(), client.clock.seconds)
+                keeper.on_step(kept, client.engine.run(kept.first_step()), client.clock.seconds(), client.clock.seconds)
         assert rounds[-3:] != [1, 1, 1]
         assert 5 in rounds or sum(rounds[-2:]) == 5, rounds
 
 
 def test_foreign_words_move_no_alarm(valkey_url: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
-        desk = client.map_cache("words", policy=None)._verbs.desk
-        keeper = Keeper(b"me")
-        kept = keeper.add(desk, None, 1, 0.0)
+        context = client.map_cache("words", policy=None)._verbs.context
+        keeper = EvictorState(b"me")
+        kept = keeper.add(context, None, 1, 0.0)
         assert kept is not None
-        keeper.answered(kept, client.engine.run(kept.request()), 0.0, lambda: 0.0)
+        keeper.on_step(kept, client.engine.run(kept.first_step()), 0.0, lambda: 0.0)
         before = kept.alarm
         for word in (b"due", b"duesoon", b"due-5", b"key", b"\xff" * 9):
-            assert not keeper.heard(desk.keys.hints, word)
-        assert not keeper.heard(b"other", b"due5")
+            assert not keeper.on_message(context.keys.hints, word)
+        assert not keeper.on_message(b"other", b"due5")
         assert kept.alarm == before
-        assert keeper.heard(desk.keys.hints, b"due5")
+        assert keeper.on_message(context.keys.hints, b"due5")
         assert kept.alarm == 0.0
 
 
 def test_after_errors_it_looks_ever_later_and_learns_nothing(valkey_url: str) -> None:
     with TestClient(valkey_url, Clock()) as client:
-        desk = client.map_cache("errors", policy=None)._verbs.desk
-        keeper = Keeper(b"me")
-        kept = keeper.add(desk, None, 1, 0.0)
+        context = client.map_cache("errors", policy=None)._verbs.context
+        keeper = EvictorState(b"me")
+        kept = keeper.add(context, None, 1, 0.0)
         assert kept is not None
         waits = []
         for _ in range(8):
             keeper.failed(kept, 0.0)
             waits.append(kept.alarm)
         assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
-        slow = Keeper(b"me").add(desk, AdaptivePolicy(minimum=7), 1, 0.0)
+        slow = EvictorState(b"me").add(context, AdaptivePolicy(minimum=7), 1, 0.0)
         assert slow is not None
         assert slow.alarm == 7.0
         keeper.failed(slow, 1.0)

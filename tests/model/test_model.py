@@ -28,8 +28,8 @@ from hypothesis.stateful import (
 from model.believed import KEEP, Job, Topic
 from tarry import BadInput, JobExists, NewJob, Reservation
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.jobs import putting, settling
-from tarry.verbs.jobs.options import options
+from tarry.verbs.jobs import add, settle
+from tarry.verbs.jobs.options import job_options
 
 pytestmark = pytest.mark.slow
 
@@ -87,8 +87,8 @@ class Game(RuleBasedStateMachine):
     def add(self, spec: Any, if_exists: Any, twice: bool) -> None:
         real, job = self.new(spec)
         created, state = self.believed.add(spec[0], job, if_exists)
-        opts = options(real.delay or 0, None, if_exists, real.ttr, real.max_attempts, None)
-        call = putting.add(self.topic.verbs.desk, real.body, opts, real.id)
+        opts = job_options(real.delay or 0, None, if_exists, real.ttr, real.max_attempts, None)
+        call = add.add_job(self.topic.verbs.context, real.body, opts, real.id)
         for ask in [call, call.as_replay()][: 1 + twice]:
             if if_exists == "error" and not created:
                 with pytest.raises(JobExists) as told:
@@ -162,10 +162,10 @@ class Game(RuleBasedStateMachine):
     def settles(self, jobs: list[Reservation], verb: str, wait: int, counts: bool, calls: str) -> None:
         keys = self.topic.verbs.keys
         call = {
-            "finish": lambda: settling.finish(keys, jobs),
-            "touch": lambda: settling.touch(keys, jobs, us(wait)),
-            "release": lambda: settling.release(keys, jobs, [b"%d" % wait] * len(jobs), count=counts),
-            "bury": lambda: settling.bury(keys, jobs, "no"),
+            "finish": lambda: settle.finish(keys, jobs),
+            "touch": lambda: settle.touch(keys, jobs, us(wait)),
+            "release": lambda: settle.release(keys, jobs, [b"%d" % wait] * len(jobs), count=counts),
+            "bury": lambda: settle.bury(keys, jobs, "no"),
         }[verb]()
         for again in {"once": [False], "twice": [False, True], "only again": [True]}[calls]:
             expected = [

@@ -16,9 +16,9 @@ from servers import free_ports
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
 from tarry.values.keys import topic_keys, topics_key
-from tarry.verbs.jobs import leaving, ruling
-from tarry.verbs.jobs.parting import place_of
-from tarry.verbs.schedules import leaving as planning
+from tarry.verbs.jobs import migration, settings
+from tarry.verbs.jobs.partitions import partition_of_id
+from tarry.verbs.schedules import migration as planning
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Answers = Callable[..., list[Any]]
@@ -61,7 +61,7 @@ def test_the_doctor_knows_partitions_and_warns_of_large_ones(client: tarry.Clien
     done = cli("doctor", "--most-mb", "0", "--most-jobs", "2")
     assert "plain  it has 3 jobs in 0 MB: moving it between nodes" in done.stdout
     client.topic("parted").add_many([tarry.NewJob(1, id=f"{n}") for n in range(8, 30)])
-    sizes = Counter(place_of(f"{n}", 3) for n in range(7, 30))
+    sizes = Counter(partition_of_id(f"{n}", 3) for n in range(7, 30))
     done = cli("doctor", "--most-jobs", f"{max(sizes.values()) - 1}")
     assert done.returncode == 0
     [large] = [number for number, size in sizes.items() if size == max(sizes.values())]
@@ -74,8 +74,10 @@ def test_the_doctor_finds_what_is_at_odds_between_partitions(client: tarry.Clien
     topic.add_many(range(30), delay="1h")
     topic.configure(concurrency=8)
     assert "parted  all well" in cli("doctor").stdout
-    [first, *_] = client.engine.run(topic.verbs.parts())
-    client.engine.run(first.configure(ttr=ruling.AS_IT_IS, max_attempts=ruling.AS_IT_IS, keep=ruling.AS_IT_IS, rate=9))
+    [first, *_] = client.engine.run(topic.verbs.partitions())
+    client.engine.run(
+        first.configure(ttr=settings.UNCHANGED, max_attempts=settings.UNCHANGED, keep=settings.UNCHANGED, rate=9)
+    )
     assert "different limits or defaults, for a configure was broken off" in cli("doctor").stdout
     assert "rate 9/1s" in cli("limit", "parted").stdout
     assert "parted  all well" in cli("doctor").stdout
@@ -203,7 +205,7 @@ def test_jobs_that_a_broken_off_migrate_left_on_the_way_are_told_of(
     topic.add_many([tarry.NewJob(n, id=str(n)) for n in range(30)], delay="1h")
     client.topic("zoo").add("after it", delay="1h")
     client.schedules.put("moving", "hourly", "tea", every="1h")
-    client.engine.run(leaving.depart(topic_keys(namespace, "moving"), b"word"))
+    client.engine.run(migration.depart(topic_keys(namespace, "moving"), b"word"))
     client.engine.run(planning.depart(topic_keys(namespace, "moving"), b"0", b"word"))
     client.engine.run(Command((b"SET", topic_keys(namespace, "broken").due, b"no zset"), bytes))
     client.engine.introduce("broken")

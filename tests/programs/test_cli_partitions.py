@@ -10,7 +10,7 @@ import pytest
 import tarry
 from tarry.core.requests import Command
 from tarry.values.keys import schedule_keys
-from tarry.verbs.jobs.parting import home_of
+from tarry.verbs.jobs.partitions import partition_of_name
 
 Answers = Callable[..., list[Any]]
 
@@ -34,8 +34,10 @@ def test_schedules_are_put_shown_paused_and_deleted(
     answers("schedule", "resume", "orders", "s0")
     assert answers("schedule", "delete", "orders", "s4") == [{"topic": "orders", "id": "s4", "done": "deleted"}]
     assert cli("schedule", "show", "orders", "s4").returncode == 1
-    parts = client.engine.run(topic.verbs.parts())
-    client.engine.run(Command((b"HSET", schedule_keys(parts[home_of(b"s1", 5)].keys)[-2], b"s1", b"torn"), int))
+    parts = client.engine.run(topic.verbs.partitions())
+    client.engine.run(
+        Command((b"HSET", schedule_keys(parts[partition_of_name(b"s1", 5)].keys)[-2], b"s1", b"torn"), int)
+    )
     listed = cli("schedule", "list")
     assert listed.returncode == 0
     assert "orders  s1  damaged: put it anew, or delete it" in listed.stdout

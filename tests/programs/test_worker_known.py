@@ -118,8 +118,8 @@ def test_reports_are_few(valkey_url: str, namespace: str, monkeypatch: pytest.Mo
     from tarry.verbs import workers
 
     made = []
-    report = workers.report
-    monkeypatch.setattr(workers, "report", lambda *given: made.append(given) or report(*given))
+    report = workers.report_worker
+    monkeypatch.setattr(workers, "report_worker", lambda *given: made.append(given) or report(*given))
 
     def several_looks(worker: tarry.Worker) -> None:
         time.sleep(0.2)

@@ -16,7 +16,7 @@ import redis
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.programs.worker import Worker, serving
-from tarry.verbs.delayed.desk import keys_of
+from tarry.verbs.delayed.context import keys_of
 
 PATIENCE_S = 30
 

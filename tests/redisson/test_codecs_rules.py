@@ -10,7 +10,7 @@ import pytest
 
 from tarry.errors import BadInput, BodyError
 from tarry.verbs.redisson.codecs import CODECS, codec_for
-from tarry.verbs.redisson.codecs.reading import DEPTH
+from tarry.verbs.redisson.codecs.reader import DEPTH
 from tarry.verbs.redisson.values import (
     Bean,
     Byte,

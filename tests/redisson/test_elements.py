@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from redisson.recorded import is_what, raw, rows
 from tarry.errors import BadInput
-from tarry.verbs.redisson.elements import Element, Format, Poison, pack, unpack
+from tarry.verbs.redisson.elements import BadElement, Element, Format, pack, unpack
 
 OFFERS = rows("offers")
 MARKS = st.binary(min_size=8, max_size=8)
@@ -73,7 +73,7 @@ def test_a_payload_comes_back_from_either_format(payload: bytes, mark: bytes, fo
 @example(b"\xff" * 17)
 def test_no_bytes_make_the_recogniser_raise(element: bytes) -> None:
     found = unpack(element)
-    assert isinstance(found, Poison) or element.endswith(found.payload)
+    assert isinstance(found, BadElement) or element.endswith(found.payload)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_no_bytes_make_the_recogniser_raise(element: bytes) -> None:
 )
 def test_what_is_no_element_is_poison_with_a_reason(element: bytes) -> None:
     found = unpack(element)
-    assert isinstance(found, Poison)
+    assert isinstance(found, BadElement)
     assert str(len(element)) in found.reason
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from redisson.recorded import raw, rows
 from tarry.errors import BadInput
 from tarry.verbs.redisson import names
-from tarry.verbs.redisson.elements import Poison
-from tarry.verbs.redisson.entries import Entry, Event, pack_entry, pack_event, unpack_entry, unpack_event
+from tarry.verbs.redisson.elements import BadElement
+from tarry.verbs.redisson.entries import EntryEvent, PackedEntry, pack_entry, pack_event, unpack_entry, unpack_event
 
 WRITES = rows("map_cache_writes")
 EVENTS = rows("map_cache_events")
@@ -24,7 +24,7 @@ def name_of(row: dict) -> str:
 def test_a_value_that_java_wrote_is_read_and_packed_the_same(row: dict) -> None:
     packed = raw(row["value"])
     entry = unpack_entry(packed)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, PackedEntry)
     assert pack_entry(entry) == packed
     idles = names.map_cache(row["hash"]).idles
     touched = any(command[1] == idles and raw(command[3]) == raw(row["field"]) for command in row["zadd"])
@@ -36,7 +36,7 @@ def test_a_value_that_java_wrote_is_read_and_packed_the_same(row: dict) -> None:
 def test_an_event_that_java_sent_is_read_and_packed_the_same(row: dict) -> None:
     message = raw(row["payload"])
     event = unpack_event(message, updated="_updated:" in row["channel"])
-    assert isinstance(event, Event)
+    assert isinstance(event, EntryEvent)
     assert pack_event(event) == message
     assert (event.old is not None) is ("_updated:" in row["channel"])
 
@@ -47,36 +47,36 @@ def test_the_recorded_rows_are_all_there() -> None:
 
 @given(st.binary(), st.floats(min_value=0, allow_infinity=False))
 def test_an_entry_comes_back(value: bytes, idle_ms: float) -> None:
-    assert unpack_entry(pack_entry(Entry(value, idle_ms))) == Entry(value, idle_ms)
+    assert unpack_entry(pack_entry(PackedEntry(value, idle_ms))) == PackedEntry(value, idle_ms)
 
 
 @given(st.binary(), st.binary(), st.none() | st.binary())
 def test_an_event_comes_back(key: bytes, value: bytes, old: bytes | None) -> None:
-    event = Event(key, value, old)
+    event = EntryEvent(key, value, old)
     assert unpack_event(pack_event(event), updated=old is not None) == event
 
 
 @given(st.binary(), st.booleans())
 def test_no_bytes_make_them_raise(foreign: bytes, updated: bool) -> None:
-    assert isinstance(unpack_entry(foreign), (Entry, Poison))
-    assert isinstance(unpack_event(foreign, updated=updated), (Event, Poison))
+    assert isinstance(unpack_entry(foreign), (PackedEntry, BadElement))
+    assert isinstance(unpack_event(foreign, updated=updated), (EntryEvent, BadElement))
 
 
 def test_what_is_no_value_is_poison_with_a_reason() -> None:
-    whole = pack_entry(Entry(b"abc", 5.0))
-    assert isinstance(unpack_entry(b"plain"), Poison)
-    assert unpack_entry(whole[:-1]) == Poison("the length says 3 bytes, 2 follow")
-    assert unpack_entry(whole + b"d") == Poison("the length says 3 bytes, 4 follow")
-    assert unpack_entry(b"\0\0\0\0\0\0\xf8\x7f" + bytes(8)) == Poison("the idle time is nan")
+    whole = pack_entry(PackedEntry(b"abc", 5.0))
+    assert isinstance(unpack_entry(b"plain"), BadElement)
+    assert unpack_entry(whole[:-1]) == BadElement("the length says 3 bytes, 2 follow")
+    assert unpack_entry(whole + b"d") == BadElement("the length says 3 bytes, 4 follow")
+    assert unpack_entry(b"\0\0\0\0\0\0\xf8\x7f" + bytes(8)) == BadElement("the idle time is nan")
 
 
 def test_an_event_of_another_channel_is_poison() -> None:
-    assert isinstance(unpack_event(pack_event(Event(b"k", b"v")), updated=True), Poison)
-    assert isinstance(unpack_event(pack_event(Event(b"k", b"v", b"o"))), Poison)
-    assert isinstance(unpack_event(b"\xff" * 24), Poison)
+    assert isinstance(unpack_event(pack_event(EntryEvent(b"k", b"v")), updated=True), BadElement)
+    assert isinstance(unpack_event(pack_event(EntryEvent(b"k", b"v", b"o"))), BadElement)
+    assert isinstance(unpack_event(b"\xff" * 24), BadElement)
 
 
 @pytest.mark.parametrize("idle_ms", [-1.0, float("nan"), float("inf")])
 def test_an_idle_time_is_a_number_of_milliseconds(idle_ms: float) -> None:
     with pytest.raises(BadInput, match="max_idle"):
-        pack_entry(Entry(b"", idle_ms))
+        pack_entry(PackedEntry(b"", idle_ms))

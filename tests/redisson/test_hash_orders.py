@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from tarry.verbs.redisson.codecs import codec_for
-from tarry.verbs.redisson.hashing import doubt
+from tarry.verbs.redisson.java_hash import doubt
 from tarry.verbs.redisson.values import (
     Byte,
     Char,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tarry.verbs.redisson.codecs import codec_for
-from tarry.verbs.redisson.hashing import java_hash, set_order
+from tarry.verbs.redisson.java_hash import java_hash, set_order
 from tarry.verbs.redisson.values import Char, Float, Long
 
 

@@ -17,9 +17,9 @@ import pytest
 import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.durations import SECOND
-from tarry.verbs.jobs import taking
-from tarry.verbs.schedules.firing import attend, stamp
-from tarry.verbs.schedules.rhythms import following, rhythm
+from tarry.verbs.jobs import pop
+from tarry.verbs.schedules.occurrences import fire_due, occurrence_stamp
+from tarry.verbs.schedules.recurrences import make_recurrence, next_occurrence
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +42,8 @@ class Crew:
         self.flows: list[tuple[Any, Any]] = [(self._begin(), None) for _ in range(size)]
 
     def _begin(self) -> Any:
-        ttr = taking.ttr_of(timedelta(days=900))
-        return taking.pop_now(self.topic.verbs.keys, self.rng.choice([1, 10]), ttr=ttr, holder=b"crew")
+        ttr = pop.ttr_of(timedelta(days=900))
+        return pop.pop_now(self.topic.verbs.keys, self.rng.choice([1, 10]), ttr=ttr, holder=b"crew")
 
     def step(self) -> None:
         """One of them sends one request; the killed one has sent it, or not, and reads no answer."""
@@ -78,11 +78,11 @@ def test_exactly_as_many_jobs_as_there_must_be(valkey_url: str, namespace: str, 
     clock, rng = Clock(), random.Random(size)
     with TestClient(valkey_url, clock, namespace=namespace) as client:
         rhythms = {
-            "hourly": rhythm("1h", None, "UTC"),
-            "odd": rhythm("7777s", None, "UTC"),
-            "morning": rhythm(None, "0 9 * * 1-5", "Europe/Berlin"),
-            "often": rhythm(None, "*/30 * * * *", "America/New_York"),
-            "night": rhythm(None, "30 2 * * *", "Europe/Berlin"),
+            "hourly": make_recurrence("1h", None, "UTC"),
+            "odd": make_recurrence("7777s", None, "UTC"),
+            "morning": make_recurrence(None, "0 9 * * 1-5", "Europe/Berlin"),
+            "often": make_recurrence(None, "*/30 * * * *", "America/New_York"),
+            "night": make_recurrence(None, "30 2 * * *", "Europe/Berlin"),
         }
         for id, made in rhythms.items():
             if made.every_us:
@@ -96,12 +96,12 @@ def test_exactly_as_many_jobs_as_there_must_be(valkey_url: str, namespace: str, 
             for _ in range(rng.choice([1, 3, 20]) * min(size, 8)):
                 crew.step()
             crew.flows = [(crew._begin(), None) for _ in crew.flows]  # whoever was in the middle of something dies, too
-            client.engine.run(attend(crew.topic.verbs.keys))
+            client.engine.run(fire_due(crew.topic.verbs.keys))
             for id, made in rhythms.items():
                 due = []
-                while (at := following(made, attended[id]) or clock.us + 1) <= clock.us:
+                while (at := next_occurrence(made, attended[id]) or clock.us + 1) <= clock.us:
                     attended[id] = at
-                    due.append(f"{id}@{stamp(at)}")
+                    due.append(f"{id}@{occurrence_stamp(at)}")
                 expected |= set(due if missed == "all" else due[-1:])
         found = crew.jobs()
         assert sorted(found) == sorted(expected)
@@ -149,5 +149,7 @@ def test_real_processes_killed_at_random_add_each_job_once(valkey_url: str, name
         period = timedelta(milliseconds=100)
         moments = [first + k * period for k in range(fired)]
         epoch = first.fromtimestamp(0, first.tzinfo)
-        assert {job.id for job in page} == {f"s@{stamp((at - epoch) // timedelta(microseconds=1))}" for at in moments}
+        assert {job.id for job in page} == {
+            f"s@{occurrence_stamp((at - epoch) // timedelta(microseconds=1))}" for at in moments
+        }
         assert fired >= 20

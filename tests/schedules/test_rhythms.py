@@ -11,8 +11,15 @@ import pytest
 
 from tarry.errors import BadInput
 from tarry.values.durations import SECOND, as_datetime
-from tarry.verbs.schedules.firing import occurrences, stamp
-from tarry.verbs.schedules.rhythms import Rhythm, decode, following, latest, rhythm, several
+from tarry.verbs.schedules.occurrences import occurrence_stamp, occurrences
+from tarry.verbs.schedules.recurrences import (
+    Recurrence,
+    decode,
+    last_occurrences,
+    make_recurrence,
+    next_occurrence,
+    next_occurrences,
+)
 
 BERLIN = ZoneInfo("Europe/Berlin")
 DAY = 86400 * SECOND
@@ -24,9 +31,9 @@ def us(text: str) -> int:
 
 def comes(cron: str, tz: str, after: str, n: int) -> list[str]:
     """The next n occurrences, in UTC, to the minute."""
-    made, at, found = rhythm(None, cron, tz), us(after), []
+    made, at, found = make_recurrence(None, cron, tz), us(after), []
     for _ in range(n):
-        at = following(made, at) or 0
+        at = next_occurrence(made, at) or 0
         found.append(as_datetime(at).strftime("%m-%d %H:%M"))
     return found
 
@@ -46,18 +53,18 @@ def test_the_hour_that_comes_twice_in_autumn_counts_once() -> None:
 
 @pytest.mark.parametrize("after", ["2026-03-28T23:00Z", "2026-10-24T22:00Z"])
 def test_what_comes_several_times_an_hour_just_goes_on(after: str) -> None:
-    made, at, moments = rhythm(None, "*/20 * * * *", "Europe/Berlin"), us(after), []
+    made, at, moments = make_recurrence(None, "*/20 * * * *", "Europe/Berlin"), us(after), []
     for _ in range(24):
-        at = following(made, at) or 0
+        at = next_occurrence(made, at) or 0
         moments.append(at)
     assert {b - a for a, b in pairwise(moments)} == {20 * 60 * SECOND}
 
 
 def test_the_29th_of_february() -> None:
-    made = rhythm(None, "0 0 29 2 *", "UTC")
-    first = following(made, us("2026-01-01T00:00Z")) or 0
+    made = make_recurrence(None, "0 0 29 2 *", "UTC")
+    first = next_occurrence(made, us("2026-01-01T00:00Z")) or 0
     assert as_datetime(first) == datetime(2028, 2, 29, tzinfo=timezone.utc)
-    assert as_datetime(following(made, first) or 0).year == 2032
+    assert as_datetime(next_occurrence(made, first) or 0).year == 2032
 
 
 def test_a_time_zone_whose_rules_change() -> None:
@@ -74,41 +81,41 @@ def test_a_time_zone_whose_rules_change() -> None:
 def test_looking_back_finds_what_walking_forward_came_by(cron: str, tz: str) -> None:
     """So it does not matter how late somebody wakes, nor how often: the occurrences are the same."""
     rng = random.Random(cron + tz)
-    made, start = rhythm(None, cron, tz), us("2026-01-01T00:00Z") + rng.randrange(600 * DAY)
+    made, start = make_recurrence(None, cron, tz), us("2026-01-01T00:00Z") + rng.randrange(600 * DAY)
     for begin in (start, us("2026-03-28T20:00Z"), us("2026-10-24T20:00Z"), us("2026-10-31T20:00Z")):
         walked, at = [], begin
         while len(walked) < 12:
-            at = following(made, at) or 0
+            at = next_occurrence(made, at) or 0
             walked.append(at)
-        assert latest(made, begin, walked[-1], 50)[0] == walked
-        assert latest(made, begin, walked[-1] - 1, 50)[0] == walked[:-1]
-        assert latest(made, walked[3], walked[-1] + 1, 3)[0] == walked[-3:]
+        assert last_occurrences(made, begin, walked[-1], 50)[0] == walked
+        assert last_occurrences(made, begin, walked[-1] - 1, 50)[0] == walked[:-1]
+        assert last_occurrences(made, walked[3], walked[-1] + 1, 3)[0] == walked[-3:]
 
 
 def test_a_period_counts_from_the_occurrence_before() -> None:
-    made = rhythm("5m", None, "UTC")
+    made = make_recurrence("5m", None, "UTC")
     begin = us("2026-01-01T00:00Z") + 7
-    assert following(made, begin) == begin + 300 * SECOND
-    found, before = latest(made, begin, begin + 10**6 * 300 * SECOND + 5, 3)
+    assert next_occurrence(made, begin) == begin + 300 * SECOND
+    found, before = last_occurrences(made, begin, begin + 10**6 * 300 * SECOND + 5, 3)
     assert found == [begin + k * 300 * SECOND for k in (999_998, 999_999, 10**6)]
     assert before == 10**6 - 3
-    assert latest(made, begin, begin, 5) == ([], 0)
+    assert last_occurrences(made, begin, begin, 5) == ([], 0)
 
 
 def test_several_are_told_from_a_known_one_on() -> None:
-    often, monday = rhythm("5m", None, "UTC"), rhythm(None, "0 9 * * 1", "UTC")
+    often, monday = make_recurrence("5m", None, "UTC"), make_recurrence(None, "0 9 * * 1", "UTC")
     one = us("2026-01-05T09:00Z")
     for made, step in ((often, 300 * SECOND), (monday, 7 * DAY)):
-        assert several(made, one, one - 1, 3) == [one, one + step, one + 2 * step]
-        assert several(made, one, one - 30 * step, 1) == [one], "none before it"
-        assert several(made, one, one + 10 * step, 2) == [one + 11 * step, one + 12 * step], "after, not at"
-        assert several(made, one, one + 10 * step - 1, 1) == [one + 10 * step]
+        assert next_occurrences(made, one, one - 1, 3) == [one, one + step, one + 2 * step]
+        assert next_occurrences(made, one, one - 30 * step, 1) == [one], "none before it"
+        assert next_occurrences(made, one, one + 10 * step, 2) == [one + 11 * step, one + 12 * step], "after, not at"
+        assert next_occurrences(made, one, one + 10 * step - 1, 1) == [one + 10 * step]
 
 
 def test_a_rhythm_survives_being_stored() -> None:
-    for made in (rhythm("5m", None, "UTC"), rhythm(None, " 0  9 * * 1-5 ", "Europe/Berlin")):
+    for made in (make_recurrence("5m", None, "UTC"), make_recurrence(None, " 0  9 * * 1-5 ", "Europe/Berlin")):
         assert decode(made.encode()) == made
-    assert rhythm(None, "0 9  * * *", "UTC").encode() == rhythm(None, "0 9 * * *", "UTC").encode()
+    assert make_recurrence(None, "0 9  * * *", "UTC").encode() == make_recurrence(None, "0 9 * * *", "UTC").encode()
 
 
 @pytest.mark.parametrize(
@@ -128,12 +135,12 @@ def test_a_rhythm_survives_being_stored() -> None:
 )
 def test_what_makes_no_sense_is_refused(every: object, cron: object, tz: object, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        rhythm(every, cron, tz)  # type: ignore[arg-type]
+        make_recurrence(every, cron, tz)  # type: ignore[arg-type]
 
 
 # ── what was missed ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-HOURLY = Rhythm(3600 * SECOND)
+HOURLY = Recurrence(3600 * SECOND)
 HOUR = 3600 * SECOND
 
 
@@ -158,12 +165,12 @@ def test_no_more_than_a_thousand_are_made_up_for_a_hundred_at_a_time() -> None:
 
 def test_a_moment_that_other_rules_have_computed_is_no_occurrence() -> None:
     """The stored one was an hour too early: nothing comes before its time, and nothing is lost."""
-    made = rhythm(None, "0 9 * * *", "UTC")
+    made = make_recurrence(None, "0 9 * * *", "UTC")
     begin = us("2026-01-01T09:00Z")
     assert occurrences(made, "once", begin, us("2026-01-02T08:00Z")) == ([], begin, 0)
     assert occurrences(made, "once", begin, us("2026-01-02T09:00Z"))[0] == [us("2026-01-02T09:00Z")]
 
 
 def test_an_occurrence_is_said_as_part_of_an_id() -> None:
-    assert stamp(us("2026-03-29T07:00Z")) == "2026-03-29T07:00:00Z"
-    assert stamp(us("2026-03-29T07:00Z") + 5) == "2026-03-29T07:00:00.000005Z"
+    assert occurrence_stamp(us("2026-03-29T07:00Z")) == "2026-03-29T07:00:00Z"
+    assert occurrence_stamp(us("2026-03-29T07:00Z") + 5) == "2026-03-29T07:00:00.000005Z"

@@ -10,10 +10,13 @@ import pytest
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.scripts import Script
 from tarry.values.keys import SCHEDULE_PARTS, schedule_keys
-from tarry.verbs.schedules import firing, keeping
+from tarry.verbs.schedules import definitions, occurrences
 
 BOUND = {
-    value.name: value for module in (firing, keeping) for value in vars(module).values() if isinstance(value, Script)
+    value.name: value
+    for module in (occurrences, definitions)
+    for value in vars(module).values()
+    if isinstance(value, Script)
 }
 NAMES = sorted(
     "schedules/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "schedules").iterdir()

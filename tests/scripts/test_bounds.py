@@ -7,7 +7,7 @@ from typing import Any
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import ScriptCall
-from tarry.verbs.jobs import looking, ruling, taking
+from tarry.verbs.jobs import pop, settings, views
 
 BACK, SWEEP, STEP = 200, 16, 500
 
@@ -28,8 +28,8 @@ def pile_up(server: Any, topic: Any, place: str, n: int, at: int) -> None:
         pipe.execute()
 
 
-def look(client: TestClient, topic: Any, n: int = 1) -> taking.Taken:
-    return client.engine.run(taking.pop(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
+def look(client: TestClient, topic: Any, n: int = 1) -> pop.PopReply:
+    return client.engine.run(pop.pop_step(topic.verbs.keys, n, ttr=b"60000000", holder=b"me"))
 
 
 def test_expired_reservations_come_back_in_steps(client: TestClient, topic: Any, server: Any, clock: Clock) -> None:
@@ -69,7 +69,7 @@ def test_a_crowd_that_dies_at_once_is_no_answer_yet(client: TestClient, topic: A
 
 def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
     topic.add_many(range(2000), delay=60)
-    step: ScriptCall[int] = ScriptCall(ruling.PURGE, topic.verbs.keys, (b"due", b"future", b"%d" % STEP), int)
+    step: ScriptCall[int] = ScriptCall(settings.PURGE, topic.verbs.keys, (b"due", b"future", b"%d" % STEP), int)
     assert client.engine.run(step) == STEP
     assert topic.stats().delayed == 2000 - STEP
     assert topic.check().ok, "each step leaves a topic in order"
@@ -77,7 +77,7 @@ def test_a_state_is_purged_in_steps(client: TestClient, topic: Any) -> None:
 
 def test_check_goes_in_steps(client: TestClient, topic: Any) -> None:
     topic.add_many(range(3000), delay=60)
-    step: ScriptCall[Any] = ScriptCall(looking.CHECK, topic.verbs.keys, (b"jobs", b"0", b"100"), list)
+    step: ScriptCall[Any] = ScriptCall(views.CHECK, topic.verbs.keys, (b"jobs", b"0", b"100"), list)
     _, seen, *_ = client.engine.run(step)
     assert 100 <= seen < 300
 

@@ -8,9 +8,9 @@ import pytest
 
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.durations import HOUR, SECOND
-from tarry.verbs.delayed.moving import transfer
-from tarry.verbs.jobs import taking
-from tarry.verbs.mapcache.evicting import evict_step
+from tarry.verbs.delayed.transfer import transfer
+from tarry.verbs.jobs import pop
+from tarry.verbs.mapcache.eviction import evict_step
 
 
 def set_back(clock: Clock, us: int = HOUR) -> None:
@@ -66,7 +66,7 @@ def test_seats_of_those_who_are_gone_are_taken_by_others(topic: Any, clock: Cloc
     keys = topic.verbs.keys
 
     def seat_of(me: bytes) -> int:
-        looked: int = topic.engine.run(taking.pop(keys, 1, ttr=b"0", holder=b"", need=1, me=me)).seat
+        looked: int = topic.engine.run(pop.pop_step(keys, 1, ttr=b"0", holder=b"", need=1, me=me)).seat
         return looked
 
     assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
@@ -79,7 +79,7 @@ def test_a_queue_whose_mover_is_gone_gets_another(client: TestClient, clock: Clo
     keys = client.delayed_queue("q", codec="json").verbs.keys
 
     def seat_of(me: bytes) -> int:
-        moved: int = client.engine.run(transfer(keys, me=me, stays=True)).seat
+        moved: int = client.engine.run(transfer(keys, me=me, keeps_seat=True)).seat
         return moved
 
     assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
@@ -88,10 +88,10 @@ def test_a_queue_whose_mover_is_gone_gets_another(client: TestClient, clock: Clo
 
 
 def test_a_map_whose_evictor_is_gone_gets_another(client: TestClient, clock: Clock) -> None:
-    desk = client.map_cache("m", codec="json")._verbs.desk
+    context = client.map_cache("m", codec="json")._verbs.context
 
     def seat_of(me: bytes) -> int:
-        return client.engine.run(evict_step(desk, me=me, stays=True)).seat
+        return client.engine.run(evict_step(context, me=me, keeps_seat=True)).seat
 
     assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
     set_back(clock)

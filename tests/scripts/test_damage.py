@@ -10,7 +10,7 @@ import pytest
 
 from tarry import BodyError, NewJob
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.jobs import settling
+from tarry.verbs.jobs import settle
 
 HEAD = 28
 DAMAGED = {
@@ -124,9 +124,9 @@ def test_damaged_memory_of_a_reservation_raises_nowhere(topic: Any, server: Any,
     keys = topic.verbs.keys
     for id in "abcdef":
         server.hset(keys.runs, id, run)
-    for verb in (settling.finish, settling.touch, settling.bury):
+    for verb in (settle.finish, settle.touch, settle.bury):
         topic.engine.run(verb(keys, jobs[:1]))
-    topic.engine.run(settling.release(keys, jobs[1:2], [b"0"]))
+    topic.engine.run(settle.release(keys, jobs[1:2], [b"0"]))
     clock.advance(20)
     topic.pop()
     topic.delete("c")

@@ -11,9 +11,9 @@ import pytest
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
 from tarry.values.keys import DELETING_PARTS, DEPARTING_PARTS, FINISHING_PARTS, TOPIC_PARTS
-from tarry.verbs.jobs import holding, looking, minding, putting, ruling, settling, surveying, taking
+from tarry.verbs.jobs import add, aggregates, by_id, holders, pop, settings, settle, views
 
-MODULES = (putting, taking, settling, holding, minding, looking, surveying, ruling)
+MODULES = (add, pop, settle, holders, by_id, views, aggregates, settings)
 BOUND = {value.name: value for module in MODULES for value in vars(module).values() if isinstance(value, Script)}
 NAMES = sorted("topic/" + path.name.removesuffix(".lua") for path in files("tarry").joinpath("lua", "topic").iterdir())
 EVERY = pytest.mark.parametrize("name", NAMES)

@@ -9,14 +9,14 @@ import pytest
 
 import tarry
 from tarry.clients.testing import Clock
-from tarry.verbs.jobs import settling
+from tarry.verbs.jobs import settle
 
 Late = Callable[[Any, Clock], None]
 
 
 def asked_again(topic: Any, job: Any) -> str:
     """What a finish is told that is repeated: nothing, or the reason."""
-    [outcome] = topic.engine.run(settling.finish(topic.verbs.keys, [job]).as_replay())
+    [outcome] = topic.engine.run(settle.finish(topic.verbs.keys, [job]).as_replay())
     return "" if outcome is None else outcome.reason
 
 

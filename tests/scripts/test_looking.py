@@ -12,13 +12,13 @@ import tarry
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.scripts import Script
-from tarry.verbs.delayed import telling
-from tarry.verbs.jobs import looking, surveying
-from tarry.verbs.mapcache import layout
+from tarry.verbs.delayed import stats
+from tarry.verbs.jobs import aggregates, views
+from tarry.verbs.mapcache import redisson_layout
 
 VIEWS = [
     value
-    for module in (looking, surveying, telling, layout)
+    for module in (views, aggregates, stats, redisson_layout)
     for value in vars(module).values()
     if isinstance(value, Script) and value.read_only
 ]
@@ -44,13 +44,13 @@ def test_a_server_lets_them_look_and_nothing_else(valkey_url: str, own_server: C
     with TestClient(running.url, clock) as client:
         fill(client)
         asked = {
-            looking.GET.name: client.topic("orders").verbs.get([job.id for job in client.topic("orders").list()]),
-            looking.LIST.name: client.topic("orders").verbs.list(None, None, None, 100, None),
-            looking.STATS.name: client.topic("orders").verbs.stats(),
-            looking.HISTOGRAM.name: client.topic("orders").verbs.histogram(0, 3600, 10, 0),
-            surveying.CAUSES.name: surveying.causes(client.topic("orders").verbs),
-            telling.STATS.name: client.delayed_queue("told").verbs.stats(),
-            layout.STATS.name: client.map_cache("kept", policy=None)._verbs.stats(),
+            views.GET.name: client.topic("orders").verbs.get([job.id for job in client.topic("orders").list()]),
+            views.LIST.name: client.topic("orders").verbs.list(None, None, None, 100, None),
+            views.STATS.name: client.topic("orders").verbs.stats(),
+            views.HISTOGRAM.name: client.topic("orders").verbs.histogram(0, 3600, 10, 0),
+            aggregates.CAUSES.name: aggregates.causes(client.topic("orders").verbs),
+            stats.STATS.name: client.delayed_queue("told").verbs.stats(),
+            redisson_layout.STATS.name: client.map_cache("kept", policy=None)._verbs.stats(),
         }
         assert asked.keys() == {script.name for script in VIEWS}
         before = {bytes(key): running.ask("DUMP", key.decode()) for key in running.ask("KEYS", "*")}  # type: ignore[union-attr, arg-type]

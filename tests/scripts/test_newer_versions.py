@@ -16,7 +16,7 @@ from tarry import BodyError, NewJob, ServerUnfit
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.keys import departing_key, schedule_keys, tokens_key, worker_keys
 from tarry.verbs import tokens, workers
-from tarry.verbs.jobs.leaving import depart
+from tarry.verbs.jobs.migration import depart
 
 FLAGS_AT = 9
 HEAD = Struct("<BBddIIHI")
@@ -161,21 +161,21 @@ def test_what_newer_code_declared_may_say_more(client: TestClient, topic: Any, s
 
 
 def test_a_token_that_cannot_be_read_opens_nothing_and_hides_no_other(client: TestClient, server: Any) -> None:
-    _, id, record = tokens.make(bytes, ["view"])
-    client.engine.run(tokens.keep(client.namespace, id, record))
+    _, id, record = tokens.create_token(bytes, ["view"])
+    client.engine.run(tokens.store_token(client.namespace, id, record))
     written = msgspec.json.decode(msgspec.json.encode(record))
     key = tokens_key(client.namespace)
     server.hset(key, "more", b"1700000000000000 " + msgspec.json.encode(written | {"colour": "red"}))
     server.hset(key, "other", b"1700000000000000 " + msgspec.json.encode(written | {"scopes": ["paint"]}))
-    _, found = client.engine.run(tokens.table(client.namespace))
+    _, found = client.engine.run(tokens.list_tokens(client.namespace))
     assert {token.id for token in found} == {id, "more"}
-    assert client.engine.run(tokens.drop(client.namespace, "other"))
+    assert client.engine.run(tokens.delete_token(client.namespace, "other"))
 
 
 def test_a_worker_that_says_more_is_known_and_one_that_says_less_is_not(client: TestClient, server: Any) -> None:
-    said = workers.Report("host", 7, "9.0", 1, 0, False, (), ())
+    said = workers.WorkerReport("host", 7, "9.0", 1, 0, False, (), ())
     for name in (b"plain", b"more", b"less"):
-        client.engine.run(workers.report(client.namespace, name, None, said))
+        client.engine.run(workers.report_worker(client.namespace, name, None, said))
     hash = worker_keys(client.namespace).workers
     since, _, record = server.hget(hash, "more").partition(b" ")
     more = msgspec.json.decode(record)

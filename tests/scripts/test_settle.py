@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tarry.clients.testing import Clock, TestClient
-from tarry.verbs.jobs import taking
+from tarry.verbs.jobs import pop
 from watch.rules import earliest, settle
 
 GRACE, ROUND, HORIZON = 1_000_000, 10_000_000, 10_500_000
@@ -112,10 +112,10 @@ class Table:
         """A look that finds nothing ready, by one who stays, or ``leave`` by one who does not."""
         alarm, seat = None, 0
         if stays:
-            found = self.client.engine.run(taking.pop(self.keys, 1, ttr=b"0", holder=b"h", need=1, me=b"me"))
+            found = self.client.engine.run(pop.pop_step(self.keys, 1, ttr=b"0", holder=b"h", need=1, me=b"me"))
             assert not found.jobs
             alarm, seat = found.wait, found.seat
         else:
-            self.client.engine.run(taking.leave(self.keys, b"me"))
+            self.client.engine.run(pop.leave_watch(self.keys, b"me"))
         promised = {who: int(at) - NOW for who, at in self.server.zrange(self.keys.watch, 0, -1, withscores=True)}
         return promised, self.server.llen(self.keys.wake), self.server.llen(self.keys.relay), alarm, seat

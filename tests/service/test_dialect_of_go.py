@@ -126,8 +126,8 @@ def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkey
         assert refused()[1].startswith("The service failed")
     client, bearers = client_of(spoken, "delay_queue"), list[Any]()
     for scope in ("consume", "produce"):
-        text, id, record = tokens.make(os.urandom, (scope,), calls=0.01)
-        spoken.run(client.engine.run(tokens.keep(client.namespace, id, record)))
+        text, id, record = tokens.create_token(os.urandom, (scope,), calls=0.01)
+        spoken.run(client.engine.run(tokens.store_token(client.namespace, id, record)))
         bearers.append({"headers": {"authorization": f"Bearer {text}"}})
     spoken.call(spoken.door.ask_for_tokens, True)
     assert "A token is needed" in refused()[1]

@@ -141,15 +141,15 @@ def test_from_the_first_token_on_a_running_service_asks_for_one(start: Start, va
         assert [one.get(page).status_code for page in pages] == [200, 200, 200, 200]
         assert "not asked for until there is one" in running.said
         client = stack.enter_context(tarry.Client(valkey_url))
-        text, id, record = tokens.make(os.urandom, ("view",))
-        client.engine.run(tokens.keep("process-asking", id, record))
-        stack.callback(lambda: client.engine.run(tokens.drop("process-asking", id)))
+        text, id, record = tokens.create_token(os.urandom, ("view",))
+        client.engine.run(tokens.store_token("process-asking", id, record))
+        stack.callback(lambda: client.engine.run(tokens.delete_token("process-asking", id)))
         until(lambda: one.get("/v1/topics").status_code == 401)
         assert [one.get(page).status_code for page in pages] == [401, 401, 200, 303]
         assert one.get("/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code == 200
         assert [other.get(page).status_code for page in pages] == [200, 200, 200, 200]
         assert "There is a token now" in running.said
-        client.engine.run(tokens.drop("process-asking", id))
+        client.engine.run(tokens.delete_token("process-asking", id))
         until(lambda: one.get("/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code == 401)
         assert one.get("/v1/topics").status_code == 401
 

@@ -18,7 +18,7 @@ from tarry.clients.http.verbs import queues as queue_verbs
 from tarry.clients.migrating import MovedOver
 from tarry.core.requests import Command
 from tarry.values import names
-from tarry.verbs.jobs import durable
+from tarry.verbs.jobs import durability
 from until import until
 
 
@@ -161,8 +161,8 @@ def test_an_add_waits_for_what_it_is_told_to(face: Face, name: str) -> None:
 def test_what_was_added_and_not_confirmed_is_told_at_once(
     face: Face, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durable, "WITHIN_MS", 20)  # a wait of the served process, which is this one
-    durable.confirmation.cache_clear()
+    monkeypatch.setattr(durability, "WITHIN_MS", 20)  # a wait of the served process, which is this one
+    durability.confirmation_for.cache_clear()
     topic = face.far.topic(name)
     for add, given in ((topic.add, 1), (topic.add_many, [1, 2])):
         with pytest.raises(tarry.Unconfirmed, match="Added, but 0 of 97 replicas") as told:
@@ -170,7 +170,7 @@ def test_what_was_added_and_not_confirmed_is_told_at_once(
         with pytest.raises(tarry.Unconfirmed) as direct:
             face.near.topic(name + "-near").add(1, durability=97)
         assert str(told.value) == str(direct.value)
-    durable.confirmation.cache_clear()
+    durability.confirmation_for.cache_clear()
     stats = face.do(topic.stats)
     assert (stats.added, stats.repeated) == (3, 0), "nothing was asked again"
 

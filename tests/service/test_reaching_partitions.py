@@ -9,14 +9,14 @@ import pytest
 import tarry
 from service.faces import Face
 from tarry import BadInput
-from tarry.verbs.jobs import leaving
-from tarry.verbs.schedules import leaving as planning
+from tarry.verbs.jobs import migration
+from tarry.verbs.schedules import migration as planning
 
 
 def test_a_topic_of_many_partitions_is_made_and_used(face: Face, name: str) -> None:
     topic = face.far.topic(name, partitions=4)
     assert len(face.do(topic.add_many, range(20))) == 20
-    assert len(face.near.engine.run(face.near.topic(name).verbs.parts())) == 4
+    assert len(face.near.engine.run(face.near.topic(name).verbs.partitions())) == 4
     assert {job.body for job in face.do(topic.pop_many, 20)} == set(range(20))
     assert face.do(topic.stats).reserved == 20
     assert face.do(face.far.topic(name, partitions=4).stats).reserved == 20, "twice is once"
@@ -34,8 +34,8 @@ def test_what_is_on_its_way_to_another_topic_is_told(face: Face, name: str) -> N
     face.do(topic.add_many, range(20), delay="1h")
     for k in range(6):
         face.do(face.far.schedules.put, name, f"plan-{k}", "tea", every="1h")
-    for part in face.near.engine.run(face.near.topic(name).verbs.parts()):
-        face.near.engine.run(leaving.depart(part.keys, b"word"))
+    for part in face.near.engine.run(face.near.topic(name).verbs.partitions()):
+        face.near.engine.run(migration.depart(part.keys, b"word"))
         face.near.engine.run(planning.depart(part.keys, b"0", b"word"))
     found = face.do(topic.check)
     assert (found.ok, found.leaving, found.schedules_leaving) == (True, 20, 6)
@@ -80,7 +80,7 @@ def test_the_number_of_partitions_holds_for_every_handle_of_a_client_of_a_servic
     face.do(face.far.schedules.put, name, "tidy", every="1h")
     face.do(before.add, 1)
     assert face.do(topic.add, 2).created
-    assert len(face.near.engine.run(face.near.topic(name).verbs.parts())) == 4
+    assert len(face.near.engine.run(face.near.topic(name).verbs.partitions())) == 4
     face.do(face.far.topic(name + "-plain").add, 1)
     wrong = face.far.topic(name + "-plain", partitions=2)
     assert face.do(face.far.pop, name + "-plain").body == 1, "who says no number takes it as it is"

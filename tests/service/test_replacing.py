@@ -17,7 +17,7 @@ from tarry.clients.aio.topic import AsyncTopic
 from tarry.clients.http.wire.bodies import Passing
 from tarry.programs.service.dialects import replacing
 from tarry.programs.service.settings import Dialects, Settings
-from tarry.verbs import registry
+from tarry.verbs import topic_names
 
 ID = "7"
 NAMES = "north", "south", "west"
@@ -71,7 +71,7 @@ class Stepping:
         return found
 
     async def introduce(self, topic: str) -> None:
-        request = registry.introduce(self.real.namespace, topic)
+        request = topic_names.register(self.real.namespace, topic)
         await self.steps.run(lambda: self.real.engine.run(request))
 
     def another(self, topic: str) -> AsyncTopic[Any]:

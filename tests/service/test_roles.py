@@ -92,8 +92,8 @@ def test_the_service(url_of: Opened, server: str) -> None:
     url = url_of("all")
     settings = Settings(namespaces=(SHOP,), tokens=True, dialects=NO_DIALECTS)
     with tarry.Client(url, namespace=SHOP) as client:
-        text, id, record = tokens.make(os.urandom, ["admin"])
-        client.engine.run(tokens.keep(SHOP, id, record))
+        text, id, record = tokens.create_token(os.urandom, ["admin"])
+        client.engine.run(tokens.store_token(SHOP, id, record))
         client.topic("orders").add(1, id="7")
     with (
         serve(lambda name: AsyncClient(url, namespace=name), settings) as running,
@@ -118,7 +118,7 @@ def test_the_service(url_of: Opened, server: str) -> None:
                 assert answer.status_code < 500, (row.name, told)
                 assert not re.search("permission|ACL", told), (row.name, told)
         with tarry.Client(url, namespace=SHOP) as client:
-            client.engine.run(tokens.drop(SHOP, id))
+            client.engine.run(tokens.delete_token(SHOP, id))
     assert refused(server) == {"scan"}
 
 
@@ -204,8 +204,13 @@ def test_the_command_line(url_of: Opened, server: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("role", ["producer", "consumer"])
 def test_no_token_is_made_listed_or_revoked_by_others(url_of: Opened, role: acl.Role) -> None:
     with tarry.Client(url_of(role), namespace=SHOP) as client:
-        _, id, record = tokens.make(os.urandom, ["admin"])
-        for request in (tokens.keep(SHOP, id, record), tokens.table(SHOP), tokens.version(SHOP), tokens.drop(SHOP, id)):
+        _, id, record = tokens.create_token(os.urandom, ["admin"])
+        for request in (
+            tokens.store_token(SHOP, id, record),
+            tokens.list_tokens(SHOP),
+            tokens.table_version(SHOP),
+            tokens.delete_token(SHOP, id),
+        ):
             with pytest.raises(tarry.ServerUnfit, match="ACL"):
                 client.engine.run(request)
 

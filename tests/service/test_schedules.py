@@ -52,7 +52,7 @@ def test_it_shows_what_holds_for_its_jobs_and_when_it_was_there_last(api: Api, c
 def test_what_code_declares_shows_which_and_when(served: Served, api: Api) -> None:
     client = served.door.clients[api.namespace]
     verbs = client.topic("letters").verbs
-    said = scheduling.said(verbs.desk, "tidy", None, "5m", None, "UTC", None, "once", options.PLAIN)
+    said = scheduling.said(verbs.context, "tidy", None, "5m", None, "UTC", None, "once", options.DEFAULT_OPTIONS)
     served.run(client.engine.run(scheduling.declare(verbs, [said])))
     shown = api.get(ALL + "/tidy")
     assert (shown["from_code"], shown["orphaned"], bool(shown["version"])) == (True, False, True)

@@ -42,14 +42,14 @@ def make(valkey_url: str) -> Iterator[Make]:
         made: list[tuple[str, str]] = []
 
         def making(*scopes: str, namespace: str = "guarded", **limits: Any) -> str:
-            text, id, record = tokens.make(os.urandom, scopes, **limits)
-            client.engine.run(tokens.keep(namespace, id, record))
+            text, id, record = tokens.create_token(os.urandom, scopes, **limits)
+            client.engine.run(tokens.store_token(namespace, id, record))
             made.append((namespace, id))
             return text
 
         yield making
         for namespace, id in made:
-            client.engine.run(tokens.drop(namespace, id))
+            client.engine.run(tokens.delete_token(namespace, id))
 
 
 def asking(served: Served, token: str | None) -> Api:
@@ -162,9 +162,9 @@ def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url:
         apis = [asking(one, text), asking(two, text)]
         for api in apis:
             known(api)
-        parts = tokens.parts_of(text)
+        parts = tokens.split_token(text)
         assert parts is not None
-        client.engine.run(tokens.drop("guarded", parts[0]))
+        client.engine.run(tokens.delete_token("guarded", parts[0]))
         ended = time.monotonic()
         while any(api("GET", "/v1/topics").status_code == 200 for api in apis):
             assert time.monotonic() - ended < 1 + gate.TRUSTED_S, "asked without a pause, both know it by now"
@@ -197,7 +197,7 @@ def test_what_is_stored_is_a_hash_and_the_comparison_takes_the_same_time(
     import redis
 
     text = make("consume")
-    _, secret = tokens.parts_of(text) or ("", "")
+    _, secret = tokens.split_token(text) or ("", "")
     with redis.Redis.from_url(valkey_url) as server:
         stored = server.hgetall("tarry:guarded:tokens")
     assert secret.encode() not in b"".join([*stored, *stored.values()])

@@ -18,7 +18,7 @@ from story.test_putting_in import US, now
 from tarry import NewJob, StaleReceipt
 from tarry.clients.testing import Clock
 from tarry.core.requests import ScriptCall
-from tarry.verbs.jobs import settling, taking
+from tarry.verbs.jobs import pop, settle
 
 
 async def test_no_crash_lies_between_the_pool_and_the_bucket(face: Face, topic: Any) -> None:
@@ -27,8 +27,8 @@ async def test_no_crash_lies_between_the_pool_and_the_bucket(face: Face, topic: 
     job = await one(topic)
     calls = [
         verbs.add("tea", 0, None, None, "error", None, -1, None),
-        taking.pop(verbs.keys, 1, ttr=b"0", holder=b"me"),
-        settling.finish(verbs.keys, [job]),
+        pop.pop_step(verbs.keys, 1, ttr=b"0", holder=b"me"),
+        settle.finish(verbs.keys, [job]),
         verbs.delete(["7"]),
         verbs.kick(["7"]),
         verbs.reschedule(["7"], 5, None),
@@ -44,7 +44,7 @@ async def one(topic: Any, **options: Any) -> Any:
 async def test_what_was_popped_is_reserved_in_the_same_moment(face: Face, topic: Any, clock: Clock) -> None:
     """There: taken from the ready queue, then its TTR put into a bucket; a worker that dies in between loses it."""
     await topic.add("tea", id="7")
-    await face.run(taking.pop(topic.verbs.keys, 1, ttr=b"30000000", holder=b"dies here"))  # nobody reads the answer
+    await face.run(pop.pop_step(topic.verbs.keys, 1, ttr=b"30000000", holder=b"dies here"))  # nobody reads the answer
     info = await topic.get("7")
     assert (info.state, info.reserved_until) == ("reserved", now(clock) + timedelta(seconds=30))
     clock.advance(30)

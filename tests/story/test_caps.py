@@ -97,9 +97,9 @@ async def test_whatever_frees_a_place_calls_one_who_waits(face: Face, topic: Any
 
 
 def _empty_look(topic: Any) -> Any:
-    from tarry.verbs.jobs import taking
+    from tarry.verbs.jobs import pop
 
-    return taking.pop(topic.verbs.keys, 1, ttr=b"0", holder=b"", need=1, me=b"me")
+    return pop.pop_step(topic.verbs.keys, 1, ttr=b"0", holder=b"", need=1, me=b"me")
 
 
 def _length(key: bytes) -> Any:

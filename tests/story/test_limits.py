@@ -16,7 +16,7 @@ from story.test_putting_in import US, now
 from tarry import BadInput, Limited, NewJob, Rate
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.durations import SECOND
-from tarry.verbs.jobs import settling
+from tarry.verbs.jobs import settle
 
 
 def never_above(moments: list[int], count: int, per: timedelta, burst: int) -> bool:
@@ -240,7 +240,7 @@ def test_many_clients_share_one_rate_and_one_cap(valkey_url: str, namespace: str
 async def give_back(face: Face, topic: Any, jobs: list[Any]) -> None:
     """As who waits in several places does with what another one was faster for."""
     due = [b"@%d" % round(job.due.timestamp() * SECOND) for job in jobs]
-    await face.run(settling.release(topic.verbs.keys, jobs, due, unseen=True))
+    await face.run(settle.release(topic.verbs.keys, jobs, due, uncounted=True))
 
 
 async def test_what_is_given_back_unseen_gives_its_share_back(face: Face, topic: Any, clock: Clock) -> None:

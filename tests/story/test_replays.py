@@ -11,13 +11,13 @@ from story.faces import Face
 from story.test_putting_in import now
 from tarry import JobExists, NewJob
 from tarry.clients.testing import Clock
-from tarry.verbs.jobs import options, putting, settling
+from tarry.verbs.jobs import add, options, settle
 
 SETTLE = {
-    "finish": lambda t, job: settling.finish(t.verbs.keys, [job]),
-    "touch": lambda t, job: settling.touch(t.verbs.keys, [job], 40),
-    "release": lambda t, job: settling.release(t.verbs.keys, [job], [b"5000000"]),
-    "bury": lambda t, job: settling.bury(t.verbs.keys, [job], "no"),
+    "finish": lambda t, job: settle.finish(t.verbs.keys, [job]),
+    "touch": lambda t, job: settle.touch(t.verbs.keys, [job], 40),
+    "release": lambda t, job: settle.release(t.verbs.keys, [job], [b"5000000"]),
+    "bury": lambda t, job: settle.bury(t.verbs.keys, [job], "no"),
 }
 AFTER = {"finish": None, "touch": "reserved", "release": "delayed", "bury": "dead"}
 VERBS = pytest.mark.parametrize("verb", SETTLE)
@@ -111,7 +111,7 @@ async def test_of_many_each_is_judged_by_itself(face: Face, topic: Any) -> None:
     jobs = await topic.pop_many(3)
     await topic.finish(jobs[0])
     await topic.release(jobs[1], delay=0)
-    assert await face.run(settling.finish(topic.verbs.keys, jobs).as_replay()) == [None] * 3
+    assert await face.run(settle.finish(topic.verbs.keys, jobs).as_replay()) == [None] * 3
     assert await topic.get_many(list("abc")) == [None] * 3
 
 
@@ -119,7 +119,7 @@ async def test_of_many_each_is_judged_by_itself(face: Face, topic: Any) -> None:
 
 
 def adding(topic: Any, id: str | None = "7", **given: Any) -> Any:
-    return putting.add(topic.verbs.desk, "tea", options.options(**given), id)
+    return add.add_job(topic.verbs.context, "tea", options.job_options(**given), id)
 
 
 @pytest.mark.parametrize("if_exists", ["error", "keep", "replace"])
@@ -177,15 +177,15 @@ async def test_a_second_add_of_a_job_that_was_finished_in_between_runs_once_more
 
 
 async def test_a_batch_twice_is_a_batch_once(face: Face, topic: Any, clock: Clock) -> None:
-    desk = topic.verbs.desk
-    (chunk,) = putting._chunks(desk, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.PLAIN)
-    call = putting._add_chunk(desk, chunk)
+    context = topic.verbs.context
+    (chunk,) = add._chunks(context, ["plain", NewJob(1, id="a"), NewJob(2, id="b", delay=5)], options.DEFAULT_OPTIONS)
+    call = add._add_call(context, chunk)
     first = await face.run(call)
     assert [one.created for one in first] == [True] * 3
     assert await face.run(call.as_replay()) == first
     assert (await topic.stats()).added == 3
     with pytest.raises(JobExists):
-        await face.run(putting._add_chunk(desk, putting._chunks(desk, [NewJob(1, id="a")], options.PLAIN)[0]))
+        await face.run(add._add_call(context, add._chunks(context, [NewJob(1, id="a")], options.DEFAULT_OPTIONS)[0]))
 
 
 async def test_kick_delete_and_reschedule_twice_are_the_same_as_once(face: Face, topic: Any, clock: Clock) -> None:

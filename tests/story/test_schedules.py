@@ -190,7 +190,7 @@ async def test_the_options_of_its_jobs(face: Face, topic: Any, schedules: Any, c
 async def test_a_reply_that_was_lost_adds_no_second_job(face: Face, topic: Any, schedules: Any, clock: Clock) -> None:
     from tarry.core.requests import ScriptCall
     from tarry.values.keys import schedule_keys
-    from tarry.verbs.schedules.firing import DUE, FIRE, _item
+    from tarry.verbs.schedules.occurrences import DUE, FIRE, _item
 
     keys = schedule_keys(topic.verbs.keys)
     await schedules.put(topic, "s", every=60)

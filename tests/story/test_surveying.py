@@ -9,7 +9,7 @@ from story.faces import Face
 from story.test_putting_in import US, now
 from tarry import NewJob
 from tarry.clients.testing import Clock
-from tarry.verbs.jobs import surveying
+from tarry.verbs.jobs import aggregates
 
 
 async def die(topic: Any, clock: Clock, id: str, error: str) -> None:
@@ -29,7 +29,7 @@ async def test_the_dead_are_grouped_by_reason_and_the_last_line_of_their_error(
     await topic.bury(await topic.pop(), "测试")
     clock.advance(US)
     await die(topic, clock, "5", "测试")
-    found = await face.run(surveying.causes(topic.verbs))
+    found = await face.run(aggregates.causes(topic.verbs))
     assert (found.dead, found.looked_at) == (5, 5)
     assert [(cause.reason, cause.error, cause.count, cause.id) for cause in found.groups] == [
         ("attempts exhausted", "ValueError: no card", 2, "2"),
@@ -43,7 +43,7 @@ async def test_the_dead_are_grouped_by_reason_and_the_last_line_of_their_error(
 async def test_only_those_that_died_last_are_looked_at(face: Face, topic: Any, clock: Clock) -> None:
     for n in range(5):
         await die(topic, clock, str(n), f"reason {n}")
-    found = await face.run(surveying.causes(topic.verbs, 2))
+    found = await face.run(aggregates.causes(topic.verbs, 2))
     assert (found.dead, found.looked_at) == (5, 2)
     assert [cause.id for cause in found.groups] == ["4", "3"]
 
@@ -55,7 +55,7 @@ async def test_what_a_filter_names_is_counted_as_it_is_listed(face: Face, topic:
     for state in (None, "delayed", "ready"):
         for after in (None, began, began + timedelta(seconds=3), began + timedelta(seconds=7)):
             for before in (None, began + timedelta(seconds=4), began + timedelta(seconds=8)):
-                counted = await face.run(surveying.due_between(topic.verbs, now(clock), state, after, before))
+                counted = await face.run(aggregates.due_between(topic.verbs, now(clock), state, after, before))
                 listed = await topic.list(state, due_after=after, due_before=before)
                 assert counted == len(listed), (state, after, before)
 

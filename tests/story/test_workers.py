@@ -13,17 +13,17 @@ from tarry.clients.testing import Clock
 from tarry.values.durations import as_datetime
 from tarry.values.keys import worker_keys
 from tarry.verbs import workers
-from tarry.verbs.workers import Held, Report, WorkerTopic
+from tarry.verbs.workers import ReportedJob, WorkerReport, WorkerTopic
 
 
-def said(pid: int = 7, **more: Any) -> Report:
+def said(pid: int = 7, **more: Any) -> WorkerReport:
     topics = [WorkerTopic("orders", ("close",), 50, 2), WorkerTopic("测试", ("a", "b"), 20, 0)]
     usual: dict[str, Any] = {"slots": 70, "busy": 2, "stopping": False, "topics": topics, "jobs": []}
-    return Report("host", pid, "0.1.0", **{**usual, **more})
+    return WorkerReport("host", pid, "0.1.0", **{**usual, **more})
 
 
-async def report(face: Face, name: str, since: int | None = None, *, what: Report | None = None) -> int:
-    call = workers.report(face.client.namespace, name.encode(), since, what or said())
+async def report(face: Face, name: str, since: int | None = None, *, what: WorkerReport | None = None) -> int:
+    call = workers.report_worker(face.client.namespace, name.encode(), since, what or said())
     answer: int = await face.run(call)
     return answer
 
@@ -36,7 +36,7 @@ async def test_a_worker_is_known_by_what_it_said(face: Face, clock: Clock) -> No
     began = clock.us
     since = await report(face, "host:7:abc")
     clock.advance(10)
-    held = Held("orders", "id", 3, began)
+    held = ReportedJob("orders", "id", 3, began)
     await report(face, "host:7:abc", since, what=said(jobs=[held]))
     clock.advance(5)
     [info] = await face.workers()
@@ -81,14 +81,14 @@ async def test_a_first_report_whose_answer_was_lost_keeps_its_moment(face: Face,
 
 async def test_who_stops_is_forgotten_at_once(face: Face) -> None:
     await report(face, "w")
-    assert await face.run(workers.leave(face.client.namespace, b"w")) is True
+    assert await face.run(workers.forget_worker(face.client.namespace, b"w")) is True
     assert await names(face) == []
-    assert await face.run(workers.leave(face.client.namespace, b"w")) is False
+    assert await face.run(workers.forget_worker(face.client.namespace, b"w")) is False
 
 
 async def test_namespaces_do_not_see_one_another_s(face: Face) -> None:
     await report(face, "w")
-    assert await face.run(workers.known(face.client.namespace + "2")) == []
+    assert await face.run(workers.list_workers(face.client.namespace + "2")) == []
 
 
 async def test_many_are_read_and_swept_in_steps(face: Face, clock: Clock, valkey_url: str) -> None:

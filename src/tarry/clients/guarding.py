@@ -12,23 +12,23 @@ from typing import Any
 from tarry.clients.origin import Naming
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_timedelta, duration_us
-from tarry.verbs.guarded.desk import GuardedDesk, Item, keys_of
+from tarry.verbs.guarded.context import GuardedContext, Item, keys_of
 
 
 def guarded_desk(
     origin: Naming, name: str, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
-) -> GuardedDesk[Any]:
+) -> GuardedContext[Any]:
     """The desk of a queue; ``BadInput`` for what cannot be."""
     if on_late is not None and max_lateness is None:
         raise BadInput("on_late: it is called when max_lateness is exceeded; give that too.")
     keys = keys_of(origin.namespace, name, layout, cluster=origin.cluster)
     bound = None if max_lateness is None else duration_us(max_lateness, "max_lateness")
-    return GuardedDesk(name, keys, origin.bodies(kind), os.urandom, layout == "article", bound)
+    return GuardedContext(name, keys, origin.bodies(kind), os.urandom, layout == "article", bound)
 
 
-def refusing(desk: GuardedDesk[Any], on_late: object) -> GuardedDesk[Any]:
+def refusing(context: GuardedContext[Any], on_late: object) -> GuardedContext[Any]:
     """With a callback nothing is refused."""
-    return desk if on_late is None else desk.without_bound()
+    return context if on_late is None else context.without_max_lateness()
 
 
 def domain_of(guard: Any) -> bytes:

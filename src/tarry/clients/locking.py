@@ -16,7 +16,7 @@ from tarry.clients.hearing import Ear
 from tarry.clients.origin import seconds_of
 from tarry.errors import LockLost, NotAcquired
 from tarry.values.durations import MILLISECOND, Duration, duration_us
-from tarry.verbs.locks.house import Order, Ring
+from tarry.verbs.locks.lock_table import Acquisition, Wake
 
 logger = logging.getLogger("tarry")
 
@@ -56,19 +56,19 @@ class Terms:
             other.lease_us = self.lease_us
         return other
 
-    def order(self, name: str, holder: Any, marks: Marks, ring: Callable[[], None]) -> Order:
-        return Order(name, holder, marks.new(), self.lease_us, ring)
+    def order(self, name: str, holder: Any, marks: Marks, ring: Callable[[], None]) -> Acquisition:
+        return Acquisition(name, holder, marks.new(), self.lease_us, ring)
 
 
 class Ears:
     """Who is to be rung by which channel. A channel is kept for a while: the next who waits need not ask for it anew."""
 
     def __init__(self) -> None:
-        self._rings: dict[bytes, list[Ring]] = {}
+        self._rings: dict[bytes, list[Wake]] = {}
         self._ears: dict[bytes, Ear] = {}
         self._idle: dict[bytes, float] = {}
 
-    def join(self, channel: bytes, ring: Ring) -> bool:
+    def join(self, channel: bytes, ring: Wake) -> bool:
         """Answers whether the channel must be listened to first; if not, it rings at once: a word may have come."""
         self._idle.pop(channel, None)
         self._rings.setdefault(channel, []).append(ring)
@@ -86,7 +86,7 @@ class Ears:
         for ring in list(self._rings.get(channel, ())):
             ring()
 
-    def leave(self, channel: bytes, ring: Ring) -> None:
+    def leave(self, channel: bytes, ring: Wake) -> None:
         rings = self._rings.get(channel, [])
         if ring in rings:
             rings.remove(ring)

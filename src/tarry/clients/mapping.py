@@ -8,10 +8,10 @@ from typing import Any, Literal
 from tarry.clients.origin import Naming
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.mapcache.desk import desk_of
-from tarry.verbs.mapcache.evicting import AdaptivePolicy
-from tarry.verbs.mapcache.face import MapVerbs
-from tarry.verbs.mapcache.shapes import Backend
+from tarry.verbs.mapcache.context import context_of
+from tarry.verbs.mapcache.eviction import AdaptivePolicy
+from tarry.verbs.mapcache.models import Backend
+from tarry.verbs.mapcache.verbs import MapVerbs
 from tarry.verbs.redisson.codecs import codec_for
 
 Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
@@ -28,7 +28,7 @@ def verbs_of(
     of_keys = of_values if key_codec is None else codec_for(key_codec)
     cluster = origin.cluster
     keys = origin.redisson_name(name)
-    return MapVerbs(desk_of(name, keys, of_keys, of_values, cluster=cluster, random=os.urandom), backend)
+    return MapVerbs(context_of(name, keys, of_keys, of_values, cluster=cluster, random=os.urandom), backend)
 
 
 def rule_of(policy: Policy) -> AdaptivePolicy | None:

@@ -11,21 +11,21 @@ from tarry.core.requests import Flow, Request, ask
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import MILLISECOND
-from tarry.verbs.delayed import leaving, moving
-from tarry.verbs.delayed.desk import QueueDesk
-from tarry.verbs.jobs.leaving import (
-    ON_TIME,
+from tarry.verbs.delayed import migration, transfer
+from tarry.verbs.delayed.context import QueueContext
+from tarry.verbs.jobs.migration import (
+    NOT_LATE,
     Goal,
+    LateDeparture,
     Migrated,
-    Overtaken,
     Row,
     arrive_each,
     goal_of,
     migrate,
-    refuse_itself,
+    refuse_same_topic,
 )
-from tarry.verbs.jobs.routing import RoutedVerbs
-from tarry.verbs.jobs.stored import record
+from tarry.verbs.jobs.records import pack_job
+from tarry.verbs.jobs.topic import TopicVerbs
 
 T = TypeVar("T")
 LAST_MOMENT = 253402300799999999
@@ -42,8 +42,8 @@ class MovedOver:
 
 
 def move_to_topic(
-    desk: QueueDesk[Any],
-    topic: RoutedVerbs[Any],
+    context: QueueContext[Any],
+    topic: TopicVerbs[Any],
     progress: Callable[[int], object] | None = None,
     most: int | None = None,
     *,
@@ -51,28 +51,28 @@ def move_to_topic(
 ) -> Flow[MovedOver]:
     """Everything that is not due yet, or ``most`` of it, rounded up to a step. Broken off anywhere, it goes on where it was.
     Raises ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``anew``."""
-    names.refuse_dots(topic.desk.name, "topic")
-    parts = yield from topic.parts()
+    names.refuse_dots(topic.context.name, "topic")
+    parts = yield from topic.partitions()
     goal: Goal = yield from at_one_server(goal_of(parts))
     moved = aside = 0
-    late = ON_TIME
+    late = NOT_LATE
     while most is None or moved + aside < most:
-        departure, now, claimed = yield from ask(leaving.claim(desk, goal.word(topic.desk.ids.new()), late))
+        departure, now, claimed = yield from ask(migration.claim(context, goal.word(topic.context.ids.new()), late))
         if not claimed:
             break
         if not anew:
             goal.refuse("move_to_topic", departure)
         elif goal.word(b"") not in departure:
-            late = Overtaken(departure)
+            late = LateDeparture(departure)
             continue
         fit, unfit = _sorted(claimed, topic, now)
         if unfit:
-            yield from ask(moving.aside(desk.keys, [(one.payload, reason) for one, reason in unfit]))
+            yield from ask(transfer.set_aside(context.keys, [(one.payload, reason) for one, reason in unfit]))
         arrived = yield from at_one_server(arrive_each(parts, departure, fit))
-        if isinstance(arrived, Overtaken):
+        if isinstance(arrived, LateDeparture):
             late = arrived
             continue
-        yield from ask(leaving.let_go(desk, claimed))
+        yield from ask(migration.remove_arrived(context, claimed))
         moved += len(fit)
         aside += len(unfit)
         if progress is not None:
@@ -80,14 +80,14 @@ def move_to_topic(
     return MovedOver(moved, aside)
 
 
-def rehearse(desk: QueueDesk[Any], topic: RoutedVerbs[Any]) -> Flow[MovedOver]:
+def rehearse(context: QueueContext[Any], topic: TopicVerbs[Any]) -> Flow[MovedOver]:
     """What ``move_to_topic`` would do now; changes nothing."""
-    names.refuse_dots(topic.desk.name, "topic")
+    names.refuse_dots(topic.context.name, "topic")
     moved = aside = 0
     for claimed in (True, False):
         at, size = 0, 1
         while size:
-            page, size = yield from ask(leaving.look_at(desk, at, claimed=claimed))
+            page, size = yield from ask(migration.preview(context, at, claimed=claimed))
             fit, unfit = _sorted(page, topic, 0)
             moved += len(fit)
             aside += len(unfit) + size - len(page)
@@ -96,21 +96,21 @@ def rehearse(desk: QueueDesk[Any], topic: RoutedVerbs[Any]) -> Flow[MovedOver]:
 
 
 def _sorted(
-    claimed: list[leaving.Leaving], topic: RoutedVerbs[Any], now: int
-) -> tuple[list[Row], list[tuple[leaving.Leaving, str]]]:
+    claimed: list[migration.LeavingElement], topic: TopicVerbs[Any], now: int
+) -> tuple[list[Row], list[tuple[migration.LeavingElement, str]]]:
     """As jobs, which have the topic's defaults; and those that cannot be jobs, with the reason."""
     fit: list[Row] = []
-    unfit: list[tuple[leaving.Leaving, str]] = []
+    unfit: list[tuple[migration.LeavingElement, str]] = []
     for one in claimed:
         try:
-            raw, flags = topic.desk.bodies.encode(one.body)
+            raw, flags = topic.context.codec.encode(one.body)
             due = max(one.due_ms, 0) * MILLISECOND
             if due > LAST_MOMENT:
                 raise BadInput("due: it would be due beyond the year 9999.")
         except BadInput as fault:
             unfit.append((one, str(fault)))
         else:
-            fit.append((one.id.encode(), b"due %d" % due, record(now, flags, 0, 0, b"", raw), None))
+            fit.append((one.id.encode(), b"due %d" % due, pack_job(now, flags, 0, 0, b"", raw), None))
     return fit, unfit
 
 
@@ -127,18 +127,18 @@ def at_one_server(journey: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
 
 
 def migrate_some(
-    here: RoutedVerbs[Any], there: RoutedVerbs[Any], *, dry_run: bool, most: int, anew: bool = False
+    here: TopicVerbs[Any], there: TopicVerbs[Any], *, dry_run: bool, most: int, anew: bool = False
 ) -> Flow[Migrated]:
     """About ``most`` jobs, into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
-    refuse_itself(True, here.desk, there.desk)
+    refuse_same_topic(True, here.context, there.context)
     return _migrate_some(here, there, dry_run=dry_run, most=most, anew=anew)
 
 
 def _migrate_some(
-    here: RoutedVerbs[Any], there: RoutedVerbs[Any], *, dry_run: bool, most: int, anew: bool
+    here: TopicVerbs[Any], there: TopicVerbs[Any], *, dry_run: bool, most: int, anew: bool
 ) -> Flow[Migrated]:
-    from_parts = yield from here.parts()
-    to_parts = yield from there.parts()
+    from_parts = yield from here.partitions()
+    to_parts = yield from there.partitions()
     return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, most=most, anew=anew)))
 
 

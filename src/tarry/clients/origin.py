@@ -14,11 +14,11 @@ from tarry.core.patience import Patience
 from tarry.errors import BadInput
 from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
-from tarry.verbs.codecs import Bodies
-from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.parting import Known
-from tarry.verbs.jobs.routing import RoutedVerbs
-from tarry.verbs.jobs.topic import TopicDesk
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.partitions import KnownPartitions
+from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.redisson.elements import Format, format_of
 
 MAX_BODY = 1 << 20
@@ -35,7 +35,7 @@ class Naming(Protocol):
     def namespace(self) -> str: ...
     @property
     def cluster(self) -> bool: ...
-    def bodies(self, kind: Any) -> Bodies[Any]: ...
+    def bodies(self, kind: Any) -> BodyCodec[Any]: ...
     @property
     def queue_format(self) -> Format | None: ...
     def redisson_name(self, name: str) -> str: ...
@@ -65,24 +65,24 @@ class Origin:
         self.patience = Patience(duration_us(patience, "patience") / SECOND)
         self.name = names.random_word(os.urandom)
         self._max_body = max_body
-        self._known = Known()
+        self._known = KnownPartitions()
         self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
 
-    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> RoutedVerbs[Any]:
+    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> TopicVerbs[Any]:
         """The verbs of a topic whose bodies are of a kind."""
         bodies = self.bodies(kind)
-        desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
-        plain = TopicVerbs(desk, self.name, random.random)
-        return RoutedVerbs(plain, partial(keys.partition_keys, self.namespace, topic), self._known, partitions)
+        context = TopicContext(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
+        plain = PartitionVerbs(context, self.name, random.random)
+        return TopicVerbs(plain, partial(keys.partition_keys, self.namespace, topic), self._known, partitions)
 
     @property
     def cluster(self) -> bool:
         """Whether the keys of one object must lie in one slot."""
         return self.address.kind == "cluster"
 
-    def bodies(self, kind: Any) -> Bodies[Any]:
+    def bodies(self, kind: Any) -> BodyCodec[Any]:
         """The codec of a kind, with this client's limit."""
-        return kind if isinstance(kind, Bodies) else Bodies(kind, self._max_body)
+        return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self._max_body)
 
     @property
     def shown(self) -> str:

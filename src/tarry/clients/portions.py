@@ -10,7 +10,7 @@ from typing import Any
 
 from tarry.core.requests import Request, ScriptCall
 from tarry.errors import Unavailable
-from tarry.verbs.jobs.putting import MOST_BYTES, MOST_JOBS
+from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
 
 MOST_REQUESTS = 64
 

@@ -10,7 +10,7 @@ from typing import Any
 from tarry.clients.origin import Naming
 from tarry.values.keys import QueueKeys
 from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.desk import QueueDesk, keys_of
+from tarry.verbs.delayed.context import QueueContext, keys_of
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.elements import format_of
 
@@ -23,9 +23,9 @@ PAUSE_S = 1.0
 """After a trouble."""
 
 
-def desk_of(origin: Naming, name: str, codec: str | Codec[Any], format: str | None) -> QueueDesk[Any]:
+def desk_of(origin: Naming, name: str, codec: str | Codec[Any], format: str | None) -> QueueContext[Any]:
     """The desk of a queue; ``BadInput`` for a name, codec or format that cannot be."""
-    return QueueDesk(
+    return QueueContext(
         name,
         origin_keys(origin, name),
         codec_for(codec),

@@ -13,16 +13,16 @@ from tarry.core.requests import Flow, ask
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, as_datetime, as_timedelta, moment_us
 from tarry.values.keys import TopicKeys
-from tarry.verbs import registry
-from tarry.verbs.codecs import Bodies
-from tarry.verbs.jobs import options, stored
-from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.parting import each, home_of
-from tarry.verbs.jobs.routing import RoutedVerbs
-from tarry.verbs.jobs.topic import TopicDesk
-from tarry.verbs.schedules import keeping, rhythms
-from tarry.verbs.schedules.keeping import Said
-from tarry.verbs.schedules.plans import Kept, Missed, Plan, id_of, missed_of, new_id_of
+from tarry.verbs import topic_names
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs import options, records
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.partitions import on_each, partition_of_name
+from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.verbs.schedules import definitions, recurrences
+from tarry.verbs.schedules.definitions import ScheduleDefinition
+from tarry.verbs.schedules.records import Missed, ScheduleRecord, StoredSchedule, id_of, missed_of, new_id_of
 
 R = TypeVar("R")
 _UNSENT = b"\1" + bytes(8)
@@ -55,8 +55,8 @@ class Schedule:
     declared: datetime | None = field(compare=False)
     changed: datetime
     damaged: bool
-    _bodies: Bodies[Any] = field(repr=False, compare=False)
-    _plan: Plan = field(repr=False)
+    _bodies: BodyCodec[Any] = field(repr=False, compare=False)
+    _plan: ScheduleRecord = field(repr=False)
 
     @property
     def last(self) -> datetime | None:
@@ -69,7 +69,7 @@ class Schedule:
         does not know the time zone."""
         if self.next is None or self.damaged:
             return []
-        found = rhythms.several(self._plan.rhythm, moment_us(self.next), moment_us(after), count)
+        found = recurrences.next_occurrences(self._plan.recurrence, moment_us(self.next), moment_us(after), count)
         return [as_datetime(at) for at in found]
 
     @property
@@ -80,7 +80,7 @@ class Schedule:
     @property
     def encoded(self) -> tuple[bytes, int]:
         """The body of its jobs as it is stored, and the flag that says what it is."""
-        return stored.body_of(_UNSENT + self._plan.value)
+        return records.body_of(_UNSENT + self._plan.value)
 
     @property
     def raw(self) -> bytes:
@@ -88,18 +88,18 @@ class Schedule:
         return self.encoded[0]
 
     @property
-    def head(self) -> stored.Head:
+    def head(self) -> records.JobHead:
         """What its jobs say of themselves beside their body."""
-        return stored.unpack_head(_UNSENT + self._plan.value)
+        return records.unpack_head(_UNSENT + self._plan.value)
 
     @property
     def headers(self) -> dict[str, str]:
         """The headers of its jobs."""
-        return stored.unpack_headers(self.head.headers)
+        return records.unpack_headers(self.head.headers)
 
 
 def said(
-    desk: TopicDesk[Any],
+    context: TopicContext[Any],
     id: str,
     body: Any,
     every: Duration | None,
@@ -107,27 +107,29 @@ def said(
     tz: str,
     first: datetime | None,
     missed: Missed,
-    opts: options.Options,
-) -> Said:
+    opts: options.JobOptions,
+) -> ScheduleDefinition:
     """A schedule, checked. Raises ``BadInput``."""
     new_id_of(id)
-    rhythm = rhythms.rhythm(every, cron, tz)
+    recurrence = recurrences.make_recurrence(every, cron, tz)
     if first is not None and cron is not None:
         raise BadInput("first: for every=; a cron expression says itself when it begins.")
-    raw, flags = desk.bodies.encode(body)
-    value = opts.head(flags, stored.NO_NONCE) + raw
-    return Said(id, rhythm, missed_of(missed), value, None if first is None else moment_us(first, "first"))
+    raw, flags = context.codec.encode(body)
+    value = opts.head(flags, records.NO_NONCE) + raw
+    return ScheduleDefinition(
+        id, recurrence, missed_of(missed), value, None if first is None else moment_us(first, "first")
+    )
 
 
-def shown(topic: str, bodies: Bodies[Any], one: Kept) -> Schedule:
-    plan, rhythm = one.plan, one.plan.rhythm
+def shown(topic: str, bodies: BodyCodec[Any], one: StoredSchedule) -> Schedule:
+    plan, recurrence = one.record, one.record.recurrence
     return Schedule(
         topic=topic,
         id=plan.id,
-        every=as_timedelta(rhythm.every_us) if rhythm.every_us else None,
-        cron=rhythm.cron or None,
-        tz=rhythm.tz if rhythm.cron else None,
-        missed=plan.about.missed,
+        every=as_timedelta(recurrence.every_us) if recurrence.every_us else None,
+        cron=recurrence.cron or None,
+        tz=recurrence.tz if recurrence.cron else None,
+        missed=plan.options.missed,
         next=None if one.next is None else as_datetime(one.next),
         paused=plan.paused,
         fired=plan.fired,
@@ -143,38 +145,40 @@ def shown(topic: str, bodies: Bodies[Any], one: Kept) -> Schedule:
     )
 
 
-def declare(verbs: RoutedVerbs[Any], schedules: Sequence[Said]) -> Flow[keeping.Declared]:
+def declare(verbs: TopicVerbs[Any], schedules: Sequence[ScheduleDefinition]) -> Flow[definitions.DeclareReply]:
     """Says what the code of a worker has in a topic: to each partition what lies there, for it also learns so what is gone."""
 
-    def say(parts: Sequence[TopicVerbs[Any]]) -> Flow[keeping.Declared]:
-        mine: list[list[Said]] = [[] for _ in parts]
+    def say(parts: Sequence[PartitionVerbs[Any]]) -> Flow[definitions.DeclareReply]:
+        mine: list[list[ScheduleDefinition]] = [[] for _ in parts]
         for one in schedules:
-            mine[home_of(id_of(one.id), len(parts))].append(one)
-        found = yield from gather(keeping.declare(part.keys, its) for part, its in zip(parts, mine, strict=True))
-        return keeping.Declared(
+            mine[partition_of_name(id_of(one.id), len(parts))].append(one)
+        found = yield from gather(
+            definitions.declare_schedules(part.keys, its) for part, its in zip(parts, mine, strict=True)
+        )
+        return definitions.DeclareReply(
             tuple(id for one in found for id in one.older),
-            tuple(id for one in found for id in one.taken),
+            tuple(id for one in found for id in one.conflicting),
             any(one.any_from_code for one in found),
         )
 
-    return verbs.over(say)
+    return verbs.over_partitions(say)
 
 
-def at_home(verbs: RoutedVerbs[Any], id: str, do: Callable[[TopicKeys], Flow[R]]) -> Flow[R]:
+def at_home(verbs: TopicVerbs[Any], id: str, do: Callable[[TopicKeys], Flow[R]]) -> Flow[R]:
     """Something with a schedule, in the partition that its name says."""
     raw = id_of(id)
-    return verbs.over(lambda parts: do(parts[home_of(raw, len(parts))].keys))
+    return verbs.over_partitions(lambda parts: do(parts[partition_of_name(raw, len(parts))].keys))
 
 
-def count(verbs: RoutedVerbs[Any]) -> Flow[int]:
+def count(verbs: TopicVerbs[Any]) -> Flow[int]:
     """How many schedules a topic has."""
-    return verbs.over(lambda parts: each(parts, lambda part: keeping.count(part.keys), sum))
+    return verbs.over_partitions(lambda parts: on_each(parts, lambda part: definitions.count_schedules(part.keys), sum))
 
 
-def every(verbs: RoutedVerbs[Any]) -> Flow[list[Schedule]]:
+def every(verbs: TopicVerbs[Any]) -> Flow[list[Schedule]]:
     """The schedules of a topic."""
-    kept = yield from verbs.over(lambda parts: keeping.everything([part.keys for part in parts]))
-    return [shown(verbs.desk.name, verbs.desk.bodies, one) for one in kept]
+    kept = yield from verbs.over_partitions(lambda parts: definitions.list_all([part.keys for part in parts]))
+    return [shown(verbs.context.name, verbs.context.codec, one) for one in kept]
 
 
 class ScheduleVerbs:
@@ -183,15 +187,15 @@ class ScheduleVerbs:
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
 
-    def verbs(self, topic: Any) -> RoutedVerbs[Any]:
+    def verbs(self, topic: Any) -> TopicVerbs[Any]:
         """A topic's verbs: of the topic itself, or by its name."""
         found: Any = topic.verbs if hasattr(topic, "verbs") else self.origin.verbs(topic, None)
-        if not isinstance(found, RoutedVerbs):
+        if not isinstance(found, TopicVerbs):
             raise BadInput(f"topic: {topic.name} is one of a service's client; give its name.")
         return found
 
-    def desk(self, topic: Any) -> TopicDesk[Any]:
-        return self.verbs(topic).desk
+    def context(self, topic: Any) -> TopicContext[Any]:
+        return self.verbs(topic).context
 
     def put(
         self,
@@ -209,24 +213,24 @@ class ScheduleVerbs:
         max_lateness: Duration | None,
     ) -> Flow[Schedule]:
         verbs = self.verbs(topic)
-        opts = options.options(0, None, "error", ttr, max_attempts, headers, max_lateness)
-        return self._put(verbs, said(verbs.desk, id, body, every, cron, tz, first, missed, opts))
+        opts = options.job_options(0, None, "error", ttr, max_attempts, headers, max_lateness)
+        return self._put(verbs, said(verbs.context, id, body, every, cron, tz, first, missed, opts))
 
-    def _put(self, verbs: RoutedVerbs[Any], one: Said) -> Flow[Schedule]:
-        found = yield from at_home(verbs, one.id, lambda keys: keeping.put(keys, one))
-        return shown(verbs.desk.name, verbs.desk.bodies, found)
+    def _put(self, verbs: TopicVerbs[Any], one: ScheduleDefinition) -> Flow[Schedule]:
+        found = yield from at_home(verbs, one.id, lambda keys: definitions.put_schedule(keys, one))
+        return shown(verbs.context.name, verbs.context.codec, found)
 
     def get(self, topic: Any, id: str) -> Flow[Schedule | None]:
         verbs = self.verbs(topic)
-        found = yield from at_home(verbs, id, lambda keys: keeping.get(keys, id))
-        return None if found is None else shown(verbs.desk.name, verbs.desk.bodies, found)
+        found = yield from at_home(verbs, id, lambda keys: definitions.get_schedule(keys, id))
+        return None if found is None else shown(verbs.context.name, verbs.context.codec, found)
 
     def list(self, topic: Any) -> Flow[list[Schedule]]:
         topics: list[Any] = [topic]
         if topic is None:
-            topics = yield from ask(registry.known(self.origin.namespace))
+            topics = yield from ask(topic_names.list_names(self.origin.namespace))
         found = yield from gather(every(self.verbs(one)) for one in topics)
         return [schedule for some in found for schedule in some]
 
     def switch(self, topic: Any, id: str, what: Any) -> Flow[bool]:
-        return at_home(self.verbs(topic), id, lambda keys: keeping.switch(keys, id, what))
+        return at_home(self.verbs(topic), id, lambda keys: definitions.set_state(keys, id, what))

@@ -27,8 +27,8 @@ from tarry.core.requests import Command, Flow, ScriptCall
 from tarry.core.watch import Caller, Watch
 from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed import keeping
-from tarry.verbs.jobs.waiting import PostAddress, imaginary
+from tarry.verbs.delayed import mover_state
+from tarry.verbs.jobs.wait import WaitQueueKey, simulate_wait
 
 T = TypeVar("T")
 START_US = 1_800_000_000 * SECOND
@@ -87,8 +87,8 @@ class _Alone:
         self._clock = clock
         self._watch = Watch(b"test:%d" % id(self))
 
-    def flow(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Any:
-        return imaginary(self._watch, want, seconds, posts, self._clock)
+    def flow(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Any:
+        return simulate_wait(self._watch, want, seconds, posts, self._clock)
 
 
 class _Engine(Engine):
@@ -102,14 +102,14 @@ class _Engine(Engine):
     def seconds(self) -> float:
         return self._clock.seconds()
 
-    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+    def wait(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Caller:
         return _served(self.run(self._alone.flow(want, seconds, posts)))
 
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """Whoever takes moves: nothing happens here while nobody waits."""
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
-        return self.run(keeping.imaginary(queues, seconds, self._clock))
+        return self.run(mover_state.simulate_take(queues, seconds, self._clock))
 
 
 class _AsyncEngine(AsyncEngine):
@@ -139,14 +139,14 @@ class _AsyncEngine(AsyncEngine):
     def seconds(self) -> float:
         return self._clock.seconds()
 
-    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+    async def wait(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Caller:
         return _served(await self.run(self._alone.flow(want, seconds, posts)))
 
     async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """Whoever takes moves: nothing happens here while nobody waits."""
 
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
-        return await self.run(keeping.imaginary(queues, seconds, self._clock))
+        return await self.run(mover_state.simulate_take(queues, seconds, self._clock))
 
 
 class TestClient(Client):

@@ -12,7 +12,15 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from tarry.errors import BadInput, ServerUnfit
-from tarry.verbs.locks.requests import Children, Create, Cut, Delete, Look, Stat, Write
+from tarry.verbs.locks.zookeeper_requests import (
+    ConnectionInterrupted,
+    CreateNode,
+    DeleteNode,
+    ListChildren,
+    NodeStat,
+    ReadNode,
+    WriteNode,
+)
 
 ANSWER_TIMEOUT_S = 5.0
 
@@ -95,22 +103,22 @@ class ZooKeeperSession:
         return bool(self._client.connected)
 
     def start_request(self, op: Any) -> Any:
-        """Begins one request; what is answered has ``get`` and ``rawlink``. Raises ``Cut`` without a connection: kazoo
+        """Begins one request; what is answered has ``get`` and ``rawlink``. Raises ``ConnectionInterrupted`` without a connection: kazoo
         would keep it, and do it when nobody expects it any more."""
         if not self.alive:
-            raise Cut("there is no connection")
+            raise ConnectionInterrupted("there is no connection")
         client = self._client
-        if isinstance(op, Create):
+        if isinstance(op, CreateNode):
             return client.create_async(
                 op.path, op.data, ephemeral=True, sequence=True, makepath=True, include_data=True
             )
-        if isinstance(op, Children):
+        if isinstance(op, ListChildren):
             return client.get_children_async(op.path)
-        if isinstance(op, Look):
-            return client.get_async(op.path, watch=self._watcher(op.ring))
-        if isinstance(op, Write):
+        if isinstance(op, ReadNode):
+            return client.get_async(op.path, watch=self._watcher(op.on_change))
+        if isinstance(op, WriteNode):
             return client.set_async(op.path, op.data)
-        assert isinstance(op, Delete)
+        assert isinstance(op, DeleteNode)
         return client.delete_async(op.path)
 
     def _watcher(self, wake: Callable[[bool], None] | None) -> Callable[[Any], None] | None:
@@ -128,21 +136,21 @@ class ZooKeeperSession:
 
 
 def result_of(op: Any, answered: Any) -> Any:
-    """What a request's end means. Raises ``Cut``, or ``ServerUnfit`` with ZooKeeper's own words."""
+    """What a request's end means. Raises ``ConnectionInterrupted``, or ``ServerUnfit`` with ZooKeeper's own words."""
     try:
         reply = answered.get_nowait()
     except kazoo.NoNodeError:
-        return [] if isinstance(op, Children) else None if isinstance(op, Look) else False
+        return [] if isinstance(op, ListChildren) else None if isinstance(op, ReadNode) else False
     except _CONNECTION_ERRORS as fault:
-        raise Cut(type(fault).__name__) from fault
+        raise ConnectionInterrupted(type(fault).__name__) from fault
     except KazooException as fault:
         raise ServerUnfit(f"ZooKeeper refused {type(op).__name__.lower()}: {type(fault).__name__} {fault}.") from fault
-    if isinstance(op, Create):
+    if isinstance(op, CreateNode):
         return reply[0], _stat(reply[1])
-    if isinstance(op, Look):
+    if isinstance(op, ReadNode):
         return reply[0], _stat(reply[1])
-    return reply if isinstance(op, Children) else True
+    return reply if isinstance(op, ListChildren) else True
 
 
-def _stat(stat: Any) -> Stat:
-    return Stat(stat.czxid, stat.ephemeralOwner, stat.version)
+def _stat(stat: Any) -> NodeStat:
+    return NodeStat(stat.czxid, stat.ephemeralOwner, stat.version)

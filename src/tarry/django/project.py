@@ -12,7 +12,7 @@ from django.db import close_old_connections
 
 from tarry.errors import BadInput
 from tarry.programs.worker.worker import Worker
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 Job = HandedOut[Any]
 NAMES = ("URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "BLOCKED")

@@ -18,17 +18,17 @@ from typing import Literal, get_args
 from tarry.core.scripts import Script
 from tarry.values import keys
 from tarry.verbs import tokens, workers
-from tarry.verbs.delayed import finding, leaving, moving, offering, places, taking, telling
-from tarry.verbs.guarded import scripted
-from tarry.verbs.jobs import holding, looking, minding, parting, putting, ruling, settling, surveying
-from tarry.verbs.jobs import leaving as departing
-from tarry.verbs.jobs import taking as popping
-from tarry.verbs.locks import asking
-from tarry.verbs.mapcache import evicting, keeping, layout, loading, reading
+from tarry.verbs.delayed import bulk_transfer, elements, migration, offers, poll, stats, transfer
+from tarry.verbs.guarded import guarded_scripts
+from tarry.verbs.jobs import add, aggregates, by_id, holders, partitions, settings, settle, views
+from tarry.verbs.jobs import migration as departing
+from tarry.verbs.jobs import pop as popping
+from tarry.verbs.locks import lock_scripts
+from tarry.verbs.mapcache import eviction, evictor_state, load, redisson_layout, replies
 from tarry.verbs.redisson import names
-from tarry.verbs.schedules import firing
-from tarry.verbs.schedules import keeping as schedules
-from tarry.verbs.schedules import leaving as planning
+from tarry.verbs.schedules import definitions as schedules
+from tarry.verbs.schedules import migration as planning
+from tarry.verbs.schedules import occurrences
 
 Role = Literal["producer", "consumer", "all"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -44,11 +44,11 @@ _SHARED = (
     "hincrbyfloat zincrby subscribe unsubscribe ssubscribe sunsubscribe publish spublish pubsub|numsub watch unwatch "
     "multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen"
 )
-_PRODUCES = (putting, minding, looking, surveying, parting, schedules)
-_CONSUMES = (*_PRODUCES, popping, holding, settling, ruling, departing, planning, workers, firing)
+_PRODUCES = (add, by_id, views, aggregates, partitions, schedules)
+_CONSUMES = (*_PRODUCES, popping, holders, settle, settings, departing, planning, workers, occurrences)
 _EVERYTHING = (
-    *_CONSUMES, tokens, finding, leaving, moving, offering, places, taking, telling, scripted, asking, evicting, keeping,
-    layout, loading, reading,
+    *_CONSUMES, tokens, elements, migration, transfer, offers, bulk_transfer, poll, stats, guarded_scripts, lock_scripts, eviction, evictor_state,
+    redisson_layout, load, replies,
 )  # fmt: skip
 _ANY = "\x00"
 """Stands in a name for whatever follows there: no name has it."""

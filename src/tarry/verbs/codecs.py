@@ -29,22 +29,22 @@ class Codec(Protocol[T]):
     def decode(self, raw: bytes, /) -> T: ...
 
 
-class Bodies(Generic[T]):
+class BodyCodec(Generic[T]):
     """The codec of one topic, with its limit."""
 
-    __slots__ = ("_class", "_codec", "_raw", "limit", "own")
+    __slots__ = ("_class", "_codec", "_raw", "is_custom", "limit")
 
     def __init__(self, kind: type[T] | Codec[T] | None, limit: int) -> None:
         self.limit = limit
         self._raw = kind is None or kind is bytes
         self._class: type[Any] | None = bytes if kind is bytes else None
         self._codec: Codec[T]
-        self.own = False
+        self.is_custom = False
         """Whether the codec is the user's own."""
         if kind is None or kind is bytes:
             self._codec = cast("Codec[T]", _Json(Any))
         elif hasattr(kind, "encode") and hasattr(kind, "decode") and not isinstance(kind, type):
-            self._codec, self.own = kind, True
+            self._codec, self.is_custom = kind, True
         else:
             self._codec = cast("Codec[T]", _Json(kind))
             if isinstance(kind, type) and not getattr(kind, "_is_protocol", False) and kind is not float:

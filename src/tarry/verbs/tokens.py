@@ -28,7 +28,7 @@ from tarry.values.keys import tokens_key
 
 Scope = Literal["view", "produce", "consume", "admin"]
 SCOPES: tuple[Scope, ...] = ("view", "produce", "consume", "admin")
-KEEP = Script("tokens/keep", args=("id", "record"), keys=("tokens",))
+STORE = Script("tokens/keep", args=("id", "record"), keys=("tokens",))
 VERSION = b"version"
 PREFIX = "tarry_"
 LONGEST_NOTE = 200
@@ -58,7 +58,7 @@ logger = logging.getLogger("tarry.tokens")
 _decode = msgspec.json.Decoder(Record).decode
 
 
-def make(
+def create_token(
     random: Callable[[int], bytes],
     scopes: Sequence[str],
     note: str = "",
@@ -85,32 +85,32 @@ def hash_of(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def parts_of(text: str) -> tuple[str, str] | None:
+def split_token(text: str) -> tuple[str, str] | None:
     """The id and the secret of a token; ``None`` for what is none."""
     id, separator, secret = text.removeprefix(PREFIX).partition("_")
     return (id, secret) if text.startswith(PREFIX) and separator else None
 
 
-def keep(namespace: str, id: str, record: Record) -> ScriptCall[bool]:
+def store_token(namespace: str, id: str, record: Record) -> ScriptCall[bool]:
     names.refuse_dots(namespace, "namespace")
-    return _keep(namespace, id, msgspec.json.encode(record))
+    return _store(namespace, id, msgspec.json.encode(record))
 
 
-def drop(namespace: str, id: str) -> ScriptCall[bool]:
+def delete_token(namespace: str, id: str) -> ScriptCall[bool]:
     """Answers whether it was there."""
-    return _keep(namespace, id, b"")
+    return _store(namespace, id, b"")
 
 
-def _keep(namespace: str, id: str, record: bytes) -> ScriptCall[bool]:
-    return ScriptCall(KEEP, (tokens_key(namespace),), (id.encode(), record), bool)
+def _store(namespace: str, id: str, record: bytes) -> ScriptCall[bool]:
+    return ScriptCall(STORE, (tokens_key(namespace),), (id.encode(), record), bool)
 
 
-def version(namespace: str) -> Command[int]:
+def table_version(namespace: str) -> Command[int]:
     """Rises with every change; 0 before the first."""
     return Command((b"HGET", tokens_key(namespace), VERSION), lambda reply: int(reply or 0))
 
 
-def table(namespace: str) -> Command[tuple[int, list[Token]]]:
+def list_tokens(namespace: str) -> Command[tuple[int, list[Token]]]:
     """All tokens, and the version of the table that holds them; the oldest first."""
 
     def decode(reply: Reply) -> tuple[int, list[Token]]:

@@ -23,8 +23,8 @@ from tarry.values.keys import WORKER_PARTS, worker_keys
 REPORT = Script("workers/report", args=("worker", "since", "record"), keys=WORKER_PARTS)
 LEAVE = Script("workers/leave", args=("worker",), keys=WORKER_PARTS)
 LIST = Script("workers/list", args=("cursor", "limit"), keys=WORKER_PARTS)
-EVERY_S = 10.0
-LONGEST_HELD = 10
+REPORT_EVERY_S = 10.0
+MOST_REPORTED_JOBS = 10
 """Jobs that a report names, at most."""
 _STEP = b"200"
 _FIRST = b"0"
@@ -74,7 +74,7 @@ class WorkerInfo(Struct, frozen=True):
         return max(self.slots - self.busy, 0)
 
 
-class Held(Struct, frozen=True):
+class ReportedJob(Struct, frozen=True):
     """A job in hand, as it is reported; ``taken`` is server µs."""
 
     topic: str
@@ -83,7 +83,7 @@ class Held(Struct, frozen=True):
     taken: int
 
 
-class Report(Struct, frozen=True):
+class WorkerReport(Struct, frozen=True):
     """What a worker says of itself."""
 
     host: str
@@ -93,25 +93,25 @@ class Report(Struct, frozen=True):
     busy: int
     stopping: bool
     topics: Sequence[WorkerTopic]
-    jobs: Sequence[Held]
+    jobs: Sequence[ReportedJob]
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Report).decode
+_decode = msgspec.json.Decoder(WorkerReport).decode
 
 
-def report(namespace: str, worker: bytes, since: int | None, said: Report) -> ScriptCall[int]:
+def report_worker(namespace: str, worker: bytes, since: int | None, worker_report: WorkerReport) -> ScriptCall[int]:
     """Says that a worker lives. Answers since when it is known; the next report says that again."""
     first = b"" if since is None else b"%d" % since
-    return ScriptCall(REPORT, worker_keys(namespace), (worker, first, _encode(said)), int)
+    return ScriptCall(REPORT, worker_keys(namespace), (worker, first, _encode(worker_report)), int)
 
 
-def leave(namespace: str, worker: bytes) -> ScriptCall[bool]:
+def forget_worker(namespace: str, worker: bytes) -> ScriptCall[bool]:
     """A worker stops, or is certainly dead. Answers whether it was known."""
     return ScriptCall(LEAVE, worker_keys(namespace), (worker,), bool)
 
 
-def known(namespace: str) -> Flow[list[WorkerInfo]]:
+def list_workers(namespace: str) -> Flow[list[WorkerInfo]]:
     """Those that live, in order of their names."""
     found: dict[bytes, WorkerInfo] = {}
     cursor = _FIRST
@@ -125,9 +125,9 @@ def known(namespace: str) -> Flow[list[WorkerInfo]]:
             return [found[name] for name in sorted(found)]
 
 
-def _info(name: bytes, heard: int, told: bytes, now: int) -> WorkerInfo | None:
+def _info(name: bytes, heard: int, record: bytes, now: int) -> WorkerInfo | None:
     """``None`` for what another version, or somebody else, wrote in a way that cannot be read."""
-    since, _, record = told.partition(b" ")
+    since, _, record = record.partition(b" ")
     try:
         said = _decode(record)
         return WorkerInfo(

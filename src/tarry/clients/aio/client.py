@@ -25,12 +25,12 @@ from tarry.clients.origin import MAX_BODY, PATIENCE, NameMapper, Origin
 from tarry.clients.queueing import desk_of, origin_keys
 from tarry.clients.scheduling import ScheduleVerbs
 from tarry.values.durations import Duration
-from tarry.verbs import registry, workers
+from tarry.verbs import topic_names, workers
 from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
-from tarry.verbs.jobs import leaving
-from tarry.verbs.jobs.leaving import Migrated
-from tarry.verbs.mapcache.shapes import Backend
+from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+from tarry.verbs.jobs import migration
+from tarry.verbs.jobs.migration import Migrated
+from tarry.verbs.mapcache.models import Backend
 from tarry.verbs.workers import WorkerInfo
 
 T = TypeVar("T")
@@ -87,12 +87,12 @@ class AsyncClient:
 
     async def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
-        return await self.engine.run(registry.known(self.namespace))
+        return await self.engine.run(topic_names.list_names(self.namespace))
 
     async def workers(self) -> list[WorkerInfo]:
         """The worker processes that live, by name, as each told of itself in the last half minute: what they work on, how
         busy they are, what they have had in hand for longest. A hint: a killed one stays in it for so long."""
-        return await self.engine.run(workers.known(self.namespace))
+        return await self.engine.run(workers.list_workers(self.namespace))
 
     async def pop(
         self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
@@ -142,8 +142,8 @@ class AsyncClient:
         ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
         ``type``: as that of a topic.
         """
-        desk = guarded_desk(self.engine.origin, name, layout, type, max_lateness, on_late)
-        return AsyncGuardedQueue(self.engine, desk, guard, on_late)
+        context = guarded_desk(self.engine.origin, name, layout, type, max_lateness, on_late)
+        return AsyncGuardedQueue(self.engine, context, guard, on_late)
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,11 +160,11 @@ class AsyncClient:
         which nothing is known raises ``BadInput``, and so does one that contradicts what is remembered or found. **After an
         upgrade from 0.1.0** queues with elements go on by themselves; for those that may be empty say it beforehand.
         """
-        return AsyncDelayedQueue(self.engine, DelayedVerbs(desk_of(self.engine.origin, name, codec, format)))
+        return AsyncDelayedQueue(self.engine, DelayedQueueVerbs(desk_of(self.engine.origin, name, codec, format)))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return AsyncBlockingQueue(self.engine, BlockingVerbs(desk_of(self.engine.origin, name, codec, None)))
+        return AsyncBlockingQueue(self.engine, BlockingQueueVerbs(desk_of(self.engine.origin, name, codec, None)))
 
     async def keep_moving(self, *queues: str) -> None:
         """Moves what falls due in these queues as long as this client is open, for consumers that cannot: who only
@@ -190,9 +190,9 @@ class AsyncClient:
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
         if dry_run:
-            return await self.engine.run(rehearse(source.verbs.desk, chosen.verbs))
+            return await self.engine.run(rehearse(source.verbs.context, chosen.verbs))
         await self.engine.introduce(chosen.name)
-        return await self.engine.run(move_to_topic(source.verbs.desk, chosen.verbs, progress, anew=anew))
+        return await self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, anew=anew))
 
     async def migrate(
         self,
@@ -216,12 +216,12 @@ class AsyncClient:
         to = handle_of("to", AsyncTopic, to)
         refuse_services("migrate", mine, to)
         same = mine.engine.origin.address == to.engine.origin.address
-        leaving.refuse_itself(same, mine.verbs.desk, to.verbs.desk)
-        here, there = await self.engine.run(mine.verbs.parts()), await to.engine.run(to.verbs.parts())
+        migration.refuse_same_topic(same, mine.verbs.context, to.verbs.context)
+        here, there = await self.engine.run(mine.verbs.parts()), await to.engine.run(to.verbs.partitions())
         if not dry_run:
             await to.engine.introduce(to.name)
         journey, engines = (
-            leaving.migrate(here, there, dry_run=dry_run, progress=progress, anew=anew),
+            migration.migrate(here, there, dry_run=dry_run, progress=progress, anew=anew),
             (mine.engine, to.engine),
         )
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from tarry.clients.mapping import NO_VALUE
 
 if TYPE_CHECKING:
-    from tarry.verbs.mapcache.face import MapVerbs
+    from tarry.verbs.mapcache.verbs import MapVerbs
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,16 +61,18 @@ class AsyncDictFace(Generic[K, V]):
 
     def keys(self) -> AsyncIterator[K]:
         """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
-        return (self._verbs.desk.seen_key(key) async for key, _ in self._walk())
+        return (self._verbs.context.decode_key_or_opaque(key) async for key, _ in self._walk())
 
     def values(self) -> AsyncIterator[V]:
         """The values, as ``keys``."""
-        return (self._verbs.desk.seen(value) async for _, value in self._walk())
+        return (self._verbs.context.decode_or_opaque(value) async for _, value in self._walk())
 
     def items(self) -> AsyncIterator[tuple[K, V]]:
         """The entries, as ``keys``."""
-        desk = self._verbs.desk
-        return ((desk.seen_key(key), desk.seen(value)) async for key, value in self._walk())
+        context = self._verbs.context
+        return (
+            (context.decode_key_or_opaque(key), context.decode_or_opaque(value)) async for key, value in self._walk()
+        )
 
     async def _walk(self) -> AsyncIterator[tuple[bytes, bytes]]:
         """The server may show an entry twice while its table grows."""

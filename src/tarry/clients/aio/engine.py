@@ -22,10 +22,10 @@ from tarry.core.watch import Caller
 from tarry.errors import BadInput, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs import registry
-from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.waiting import PostAddress
+from tarry.verbs import topic_names
+from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.wait import WaitQueueKey
 
 if TYPE_CHECKING:
     from tarry.clients.aio.job import AsyncJob
@@ -108,7 +108,7 @@ class Engine:
         place = (asyncio.get_running_loop(), topic)
         task = self._introducing.get(place)
         if task is None or task.done():
-            request = registry.introduce(self.origin.namespace, topic)
+            request = topic_names.register(self.origin.namespace, topic)
             task = self._introducing[place] = asyncio.ensure_future(self.runner.perform(request))
         await asyncio.shield(task)  # all who add at once wait for the same, and so keep their order
         self._introduced.add(topic)
@@ -122,7 +122,7 @@ class Engine:
         """Up to ``n`` jobs of the first topic that has any, waiting for them."""
         if not topics:
             raise BadInput("pop: name a topic at least.")
-        want, seconds = taking.want_of(n), seconds_of(wait)
+        want, seconds = pop.want_of(n), seconds_of(wait)
         until = self.seconds() + seconds
         while True:
             places = [(topic, await self._places(topic)) for topic in topics]
@@ -132,8 +132,8 @@ class Engine:
                 plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
                 for topic in plain:  # one of them has been given partitions since, or more
                     with suppress(WrongType):
-                        await self.run(topic.verbs.anew(fault))
-                if all(topic.verbs.only is not None for topic in plain):
+                        await self.run(topic.verbs.rediscover(fault))
+                if all(topic.verbs.single is not None for topic in plain):
                     raise
                 seconds = max(until - self.seconds(), 0)
 
@@ -143,7 +143,7 @@ class Engine:
 
     async def _take(
         self,
-        places: Sequence[tuple[AsyncTopic[T], Sequence[TopicVerbs[T]]]],
+        places: Sequence[tuple[AsyncTopic[T], Sequence[PartitionVerbs[T]]]],
         want: int,
         seconds: float,
         ttr: Duration | None,
@@ -155,30 +155,30 @@ class Engine:
                     return jobs
         return await self._wait(places, want, seconds, ttr) if seconds else []
 
-    def _are_apart(self, places: Sequence[tuple[AsyncTopic[T], Sequence[TopicVerbs[T]]]], want: int) -> bool:
+    def _are_apart(self, places: Sequence[tuple[AsyncTopic[T], Sequence[PartitionVerbs[T]]]], want: int) -> bool:
         """Whether they lie in several slots of a Cluster; or several jobs are wanted, and a wait ends with those of one partition."""
         if want > 1 and any(len(some) > 1 for _, some in places):
             return True
         return len({self.runner.group_of(verbs.keys.due) for _, some in places for verbs in some}) > 1
 
-    async def _places(self, topic: AsyncTopic[T]) -> Sequence[TopicVerbs[T]]:
-        only = topic.verbs.only
+    async def _places(self, topic: AsyncTopic[T]) -> Sequence[PartitionVerbs[T]]:
+        only = topic.verbs.single
         if only is not None:
             return [only]
         place = (asyncio.get_running_loop(), topic.name)
         if place not in self._finding:  # all who ask at once ask together
-            self._finding[place] = asyncio.ensure_future(self.run(topic.verbs.parts()))
+            self._finding[place] = asyncio.ensure_future(self.run(topic.verbs.partitions()))
         try:
             await asyncio.shield(self._finding[place])
         finally:
             self._finding.pop(place, None)
-        return await self.run(topic.verbs.in_turn())
+        return await self.run(topic.verbs.rotated())
 
     async def _take_now(
-        self, topic: AsyncTopic[T], places: Sequence[TopicVerbs[T]], want: int, ttr: Duration | None
+        self, topic: AsyncTopic[T], places: Sequence[PartitionVerbs[T]], want: int, ttr: Duration | None
     ) -> list[AsyncJob[T]]:
         """What is ready in the partitions of a topic, one after the other until there are enough."""
-        found: list[tuple[TopicVerbs[T], taking.Taken]] = []
+        found: list[tuple[PartitionVerbs[T], pop.PopReply]] = []
         try:
             for verbs in places:
                 if want:
@@ -189,28 +189,28 @@ class Engine:
                 raise
         except BaseException:
             for verbs, taken in found:
-                self.runner.later(taking.give_back(verbs.keys, taken.receipt, taken.jobs))
+                self.runner.later(pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
             raise
         return [job for _, taken in found for job in topic._handed(taken, taken.jobs)]
 
     async def _wait(
         self,
-        places: Sequence[tuple[AsyncTopic[T], Sequence[TopicVerbs[T]]]],
+        places: Sequence[tuple[AsyncTopic[T], Sequence[PartitionVerbs[T]]]],
         want: int,
         seconds: float,
         ttr: Duration | None,
     ) -> list[AsyncJob[T]]:
-        caller = await self.wait(want, seconds, [verbs.post(ttr) for _, some in places for verbs in some])
+        caller = await self.wait(want, seconds, [verbs.wait_queue_key(ttr) for _, some in places for verbs in some])
         if caller.result is None:
             return []
         post, taken, jobs = caller.result
         keys = post.keys
         return next(topic for topic, some in places if any(verbs.keys == keys for verbs in some))._handed(taken, jobs)
 
-    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+    async def wait(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Caller:
         """Queues a caller at its posts, behind those who wait already."""
         await self.runner.ready()
-        slots: dict[int, list[PostAddress]] = {}
+        slots: dict[int, list[WaitQueueKey]] = {}
         for post in posts:
             slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
         waits = [self._waiter(slot).wait(want, seconds, its) for slot, its in slots.items()]

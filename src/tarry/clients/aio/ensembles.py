@@ -15,9 +15,9 @@ from tarry.connections.zookeeper import ANSWER_TIMEOUT_S, ZooKeeperSession, resu
 from tarry.errors import BadInput
 from tarry.values import names
 from tarry.values.durations import Duration
-from tarry.verbs.locks.house import House
-from tarry.verbs.locks.nodes import NodeKeeper
-from tarry.verbs.locks.requests import Ask, Cut, Session
+from tarry.verbs.locks.lock_table import LockTable
+from tarry.verbs.locks.zookeeper_backend import ZooKeeperBackend
+from tarry.verbs.locks.zookeeper_requests import ConnectionInterrupted, SessionState, ZooKeeperBatch
 
 
 class NodeLocks(Timekeeper):
@@ -33,26 +33,26 @@ class NodeLocks(Timekeeper):
 
         self._ensemble = ZooKeeperSession(hosts, session_timeout_s, tell)
 
-        def keep(house: House) -> NodeKeeper:
-            return NodeKeeper(house, Session(session_timeout_s), namespace, whoami(), patience_s)
+        def keep(table: LockTable) -> ZooKeeperBackend:
+            return ZooKeeperBackend(table, SessionState(session_timeout_s), namespace, whoami(), patience_s)
 
         super().__init__(keep, self._ask)
-        assert isinstance(self.keeper, NodeKeeper)
+        assert isinstance(self.keeper, ZooKeeperBackend)
         self.nodes = self._ensemble.listener = self.keeper
 
     async def _ask(self, step: Any) -> Any:
-        assert isinstance(step, Ask)
+        assert isinstance(step, ZooKeeperBatch)
         if not self._ensemble.reached:
             live = self._ensemble.connect()
             if not await asyncio.to_thread(live.wait, min(self._patience_s, ANSWER_TIMEOUT_S)):
-                raise Cut("there is no connection")
+                raise ConnectionInterrupted("there is no connection")
         answers = [(op, self._ensemble.start_request(op)) for op in step.ops]
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 for _, answer in answers:
                     await self._end_of(answer)
         except TimeoutError:
-            raise Cut(f"no answer for {ANSWER_TIMEOUT_S:g} s") from None
+            raise ConnectionInterrupted(f"no answer for {ANSWER_TIMEOUT_S:g} s") from None
         return [result_of(op, answer) for op, answer in answers]
 
     async def _end_of(self, answer: Any) -> None:
@@ -118,7 +118,7 @@ class AsyncClient:
     async def locks(self) -> list[str]:
         """The names that were locked below the namespace, held or not."""
         locks = self._part()
-        return await locks.run(locks.nodes.known())
+        return await locks.run(locks.nodes.list_names())
 
     async def close(self) -> None:
         """Gives back every lock that is held, and ends the session. The next verb would begin another."""

@@ -15,9 +15,9 @@ from tarry.clients.aio.hearing import Hearing
 from tarry.clients.hearing import Ear
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import TarryError
-from tarry.verbs.mapcache.desk import MapDesk
-from tarry.verbs.mapcache.evicting import AdaptivePolicy
-from tarry.verbs.mapcache.keeping import Keeper, Kept
+from tarry.verbs.mapcache.context import MapContext
+from tarry.verbs.mapcache.eviction import AdaptivePolicy
+from tarry.verbs.mapcache.evictor_state import EvictedMap, EvictorState
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -34,7 +34,7 @@ class Evictor:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._loop = asyncio.get_running_loop()
-        self._keeper = Keeper(engine.origin.watcher())
+        self._keeper = EvictorState(engine.origin.watcher())
         self._woken = asyncio.Event()
         self._dropped: list[tuple[bytes, int]] = []
         self._hearing: Hearing | None = None
@@ -43,10 +43,10 @@ class Evictor:
         self._closed = False
         self._task: asyncio.Task[None] | None = None
 
-    def keep(self, desk: MapDesk[Any, Any], rule: AdaptivePolicy | None) -> int:
+    def keep(self, context: MapContext[Any, Any], rule: AdaptivePolicy | None) -> int:
         """From now on this map is kept, for one user of it more; answers which."""
         user = next(self._users)
-        self._keeper.add(desk, rule, user, self._loop.time())
+        self._keeper.add(context, rule, user, self._loop.time())
         if self._task is None and not self._closed:
             self._task = asyncio.ensure_future(self._run())
         self._woken.set()
@@ -54,7 +54,7 @@ class Evictor:
 
     def keeps(self, place: bytes, user: int) -> bool:
         """Whether it keeps the map for this user."""
-        return self._keeper.keeps(place, user)
+        return self._keeper.is_used(place, user)
 
     def drop(self, place: bytes, user: int) -> None:
         """This user does without."""
@@ -95,23 +95,23 @@ class Evictor:
         looks = [self._look_at(kept) for kept in due]  # they leave together
         for kept, fault in zip(due, await asyncio.gather(*looks, return_exceptions=True), strict=True):
             if isinstance(fault, TarryError):
-                logger.warning("The map %s could not be kept, trying again: %s", kept.desk.name, fault)
+                logger.warning("The map %s could not be kept, trying again: %s", kept.context.name, fault)
             elif fault is not None:
                 raise fault
 
-    async def _look_at(self, kept: Kept) -> None:
+    async def _look_at(self, kept: EvictedMap) -> None:
         sent = self._loop.time()
         try:
-            answer = await self._engine.runner.perform(kept.request())
+            answer = await self._engine.runner.perform(kept.first_step())
         except TarryError:
             self._keeper.failed(kept, self._loop.time())
             raise
-        rest = self._keeper.answered(kept, answer, sent, self._loop.time)
+        rest = self._keeper.on_step(kept, answer, sent, self._loop.time)
         if rest is not None:
             await self._engine.runner.run(rest)
 
     async def _wait(self) -> None:
-        wait = self._keeper.until() - self._loop.time()
+        wait = self._keeper.next_due() - self._loop.time()
         if wait > 0 and len(self._keeper):
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(wait, LONGEST_S)):
@@ -121,26 +121,28 @@ class Evictor:
         """Hears of entries that end sooner, in all maps that are kept."""
         self._hearing = self._hearing or self._engine.part(Hearing)
         for kept in self._keeper.maps:
-            place = kept.desk.keys.hints
-            if kept.rule is None and place not in self._ears:
-                self._ears[place] = await self._hearing.hear(kept.desk.keys.entries, (place,), self._heard, wait=False)
+            place = kept.context.keys.hints
+            if kept.policy is None and place not in self._ears:
+                self._ears[place] = await self._hearing.hear(
+                    kept.context.keys.entries, (place,), self._heard, wait=False
+                )
 
     def _heard(self, channel: bytes, message: bytes) -> None:
-        if self._keeper.heard(channel, message):
+        if self._keeper.on_message(channel, message):
             self._woken.set()
 
     async def _let_go(self) -> None:
         while self._dropped:
-            kept = self._keeper.drop(*self._dropped.pop())
+            kept = self._keeper.remove(*self._dropped.pop())
             if kept is not None:
                 await self._leave(kept)
 
-    async def _leave(self, kept: Kept) -> None:
+    async def _leave(self, kept: EvictedMap) -> None:
         """Gives the seat back, and hears no more of the map."""
         with suppress(TarryError, *CONNECTION_ERRORS):
-            ear = self._ears.pop(kept.desk.keys.hints, None)
+            ear = self._ears.pop(kept.context.keys.hints, None)
             if ear is not None and self._hearing is not None:
                 self._hearing.close_ear(ear)
-            farewell = kept.farewell()
+            farewell = kept.leave_request()
             if farewell is not None:
                 await self._engine.runner.perform(farewell)

@@ -16,8 +16,8 @@ from tarry.clients.origin import seconds_of
 from tarry.core.requests import Transaction
 from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
-from tarry.verbs.guarded import plain, scripted
-from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item, Polled, chunks, want_of
+from tarry.verbs.guarded import guarded_scripts, plain_commands
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, chunks, want_of
 
 T = TypeVar("T")
 LOOK_AROUND_S = 1.0
@@ -48,17 +48,17 @@ class AsyncGuardedQueue(Generic[T]):
     def __init__(
         self,
         engine: Engine,
-        desk: GuardedDesk[T],
+        context: GuardedContext[T],
         guard: AsyncGuard | None,
         on_late: Callable[[timedelta], object] | None,
     ) -> None:
         self.engine = engine
-        self._bound_us = desk.bound_us
-        self._desk = refusing(desk, on_late)
+        self._bound_us = context.max_lateness_us
+        self._context = refusing(context, on_late)
         self._guard = guard
         self._pollers = Pollers(engine.origin.watcher)
         self._on_late = on_late
-        self.name = desk.name
+        self.name = context.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.shown}>"
@@ -69,14 +69,14 @@ class AsyncGuardedQueue(Generic[T]):
         Equal values are different items, but in the article's layout, where the last push decides. Raises ``BadInput``
         before anything is written, also for a value or a delay that is ``None``.
         """
-        members, scores = self._desk.members(items), list[int]()
+        members, scores = self._context.members(items), list[int]()
         if self._guard is None:
-            scores = await self.engine.run(scripted.push(self._desk, members)) if members else []
+            scores = await self.engine.run(guarded_scripts.push(self._context, members)) if members else []
         else:
             for chunk in chunks(members):
-                pushed = await self.engine.runner.transact(plain.push(self._desk, chunk))
+                pushed = await self.engine.runner.transact(plain_commands.push(self._context, chunk))
                 scores += pushed
-        return [as_datetime(score * self._desk.unit) for score in scores]
+        return [as_datetime(score * self._context.unit) for score in scores]
 
     async def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
         """Takes out up to ``count`` items that are due, the first first; none if none is due within ``wait``.
@@ -92,10 +92,10 @@ class AsyncGuardedQueue(Generic[T]):
         tell_lateness(items, self._on_late, self._bound_us)
         return items
 
-    def _items(self, polled: Polled) -> list[Item[T]]:
-        return [self._desk.item(member, score, polled.now) for member, score in polled.members]
+    def _items(self, polled: PollReply) -> list[Item[T]]:
+        return [self._context.item(member, score, polled.now) for member, score in polled.members]
 
-    async def _in_time(self, want: int, until: float) -> Polled | None:
+    async def _in_time(self, want: int, until: float) -> PollReply | None:
         """What is taken out, as it lay there; ``None`` when nothing is due in time."""
         async with self._listening(until) as bell:
             while True:
@@ -108,17 +108,17 @@ class AsyncGuardedQueue(Generic[T]):
                 ahead = None if polled is None or polled.next_due is None else (polled.next_due - polled.now) / SECOND
                 await bell.wait(min(left, LOOK_AROUND_S if ahead is None else max(min(ahead, LOOK_AROUND_S), 0)))
 
-    async def _poll(self, want: int, until: float) -> Polled | None:
+    async def _poll(self, want: int, until: float) -> PollReply | None:
         if self._guard is None:
             with self._pollers.one() as who:
-                return await self.engine.run(scripted.poll(self._desk, want, who))
+                return await self.engine.run(guarded_scripts.poll(self._context, want, who))
         left = max(until - _now(), 0)
         held = await self._guard.acquire(wait=None if left == float("inf") else left)
         if held is None:
             return None
         try:
             with self._pollers.one() as who:
-                poll = plain.poll(self._desk, want, who, domain_of(self._guard), held.token)
+                poll = plain_commands.poll(self._context, want, who, domain_of(self._guard), held.token)
                 return await self._take(poll)
         finally:
             try:
@@ -126,7 +126,7 @@ class AsyncGuardedQueue(Generic[T]):
             except LockLost:
                 pass  # what was removed was removed under a token that nobody had overtaken
 
-    async def _take(self, poll: Transaction[Polled]) -> Polled:
+    async def _take(self, poll: Transaction[PollReply]) -> PollReply:
         """Cancelled, it is read to its end, and what it took goes back."""
         work = asyncio.ensure_future(self.engine.runner.transact(poll))
         try:
@@ -136,7 +136,7 @@ class AsyncGuardedQueue(Generic[T]):
                 await asyncio.wait({work})
                 polled = work.result()
                 if polled.members:
-                    await self.engine.runner.transact(plain.give_back(self._desk, polled))
+                    await self.engine.runner.transact(plain_commands.give_back(self._context, polled))
             raise
 
     @asynccontextmanager
@@ -144,7 +144,7 @@ class AsyncGuardedQueue(Generic[T]):
         """A bell that rings when somebody puts in what is due first, while there is time to wait."""
         bell, ear = Bell(), None
         hearing = self.engine.part(Hearing)
-        channel = self._desk.keys.channel
+        channel = self._context.keys.channel
         if until > _now():
             try:
                 ear = await hearing.hear(channel, (channel,), lambda _, __: bell.ring(), wait=False)
@@ -158,7 +158,7 @@ class AsyncGuardedQueue(Generic[T]):
 
     async def stats(self) -> GuardedStats:
         """How many items there are, how many are due, and how late the first is. Changes nothing."""
-        return await self.engine.runner.transact(plain.stats(self._desk))
+        return await self.engine.runner.transact(plain_commands.stats(self._context))
 
     async def size(self) -> int:
         """How many items there are, due or not."""
@@ -166,7 +166,7 @@ class AsyncGuardedQueue(Generic[T]):
 
     async def clear(self) -> bool:
         """Takes out everything. Answers whether there was something."""
-        return await self.engine.runner.transact(plain.clear(self._desk))
+        return await self.engine.runner.transact(plain_commands.clear(self._context))
 
 
 def _now() -> float:

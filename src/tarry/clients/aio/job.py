@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.face import way_out
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.partition import outcome_of
 
 if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
@@ -38,7 +38,7 @@ class AsyncJob(HandedOut[T]):
     ) -> Literal[False]:
         if not self.settled:
             try:
-                await self._topic.engine.run(way_out(self._topic.verbs, self, fault))
+                await self._topic.engine.run(outcome_of(self._topic.verbs, self, fault))
                 self.settled = True
             except StaleReceipt:
                 if fault is None:

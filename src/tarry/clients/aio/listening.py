@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.aio.hearing import Hearing
 from tarry.clients.hearing import Ear
-from tarry.verbs.mapcache.face import MapVerbs
-from tarry.verbs.mapcache.shapes import KINDS, EventKind, MapEvent
+from tarry.verbs.mapcache.models import KINDS, EventKind, MapEvent
+from tarry.verbs.mapcache.verbs import MapVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -36,7 +36,7 @@ class AsyncMapListener:
         self._engine = engine
         self._verbs = verbs
         self._handler = handler
-        self._kinds: dict[bytes, EventKind] = {verbs.desk.channel(kind): kind for kind in kinds or KINDS}
+        self._kinds: dict[bytes, EventKind] = {verbs.context.channel(kind): kind for kind in kinds or KINDS}
         self._keep = keep  # of the handle, which stays open as long as somebody listens
         self._waiting: asyncio.Queue[tuple[EventKind, bytes]] = asyncio.Queue(MOST_WAITING)
         self._dropped = 0
@@ -46,7 +46,7 @@ class AsyncMapListener:
         self._idle: asyncio.Future[tuple[EventKind, bytes]] | None = None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} to {self._verbs.desk.name!r}>"
+        return f"<{type(self).__name__} to {self._verbs.context.name!r}>"
 
     async def _begin(self) -> AsyncMapListener:
         await self._engine.run(self._verbs.listen())
@@ -94,10 +94,10 @@ class AsyncMapListener:
 
     async def _tell(self, kind: EventKind, message: bytes) -> None:
         try:
-            event = self._verbs.desk.event(kind, message)
+            event = self._verbs.context.event(kind, message)
             if event is not None:
                 answer = self._handler(event)
                 if inspect.isawaitable(answer):
                     await answer
         except Exception:
-            logger.exception("A handler of %s events of the map %s failed.", kind, self._verbs.desk.name)
+            logger.exception("A handler of %s events of the map %s failed.", kind, self._verbs.context.name)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.aio.hearing import Hearing
 from tarry.errors import TarryError
-from tarry.verbs.mapcache.layout import Leave
-from tarry.verbs.mapcache.loading import Load
+from tarry.verbs.mapcache.load import Load
+from tarry.verbs.mapcache.redisson_layout import LoadReply
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -21,8 +21,8 @@ Run = Callable[[Any], Awaitable[Any]]
 
 async def load(engine: Engine, run: Run, wish: Load[V], loader: Callable[[], Awaitable[V | None]]) -> V | None:
     """The value, loaded by this caller if nobody else does."""
-    leave: Leave = await run(wish.begin())
-    if leave.value is None and not leave.mine:
+    leave: LoadReply = await run(wish.start())
+    if leave.value is None and not leave.granted:
         leave = await _wait(engine, run, wish)
     if leave.value is not None:
         return wish.read(leave.value)
@@ -39,21 +39,21 @@ async def load(engine: Engine, run: Run, wish: Load[V], loader: Callable[[], Awa
     return None
 
 
-async def _wait(engine: Engine, run: Run, wish: Load[Any]) -> Leave:
+async def _wait(engine: Engine, run: Run, wish: Load[Any]) -> LoadReply:
     """Until there is a value, or the lease is had."""
     woken = asyncio.Event()
 
     def hear(channel: bytes, message: bytes) -> None:
-        if wish.concerns(channel, message):
+        if wish.is_relevant(channel, message):
             woken.set()
 
     ears = engine.part(Hearing)
-    ear = await ears.hear(wish.layout.desk.keys.entries, wish.channels, hear)
+    ear = await ears.hear(wish.layout.context.keys.entries, wish.channels, hear)
     try:
         while True:
             woken.clear()
-            leave: Leave = await run(wish.begin())
-            if leave.value is not None or leave.mine:
+            leave: LoadReply = await run(wish.start())
+            if leave.value is not None or leave.granted:
                 return leave
             with suppress(TimeoutError):
                 async with asyncio.timeout(leave.wait_ms / 1000 + 0.001):

@@ -15,9 +15,9 @@ from tarry.clients.aio.loader import load
 from tarry.clients.mapping import NO_VALUE, Policy, rule_of
 from tarry.core.requests import Command, Flow, ScriptCall
 from tarry.values.durations import Duration
-from tarry.verbs.mapcache.face import MapVerbs
-from tarry.verbs.mapcache.loading import LEASE
-from tarry.verbs.mapcache.shapes import EventKind, MapEvent, MapStats, Mode
+from tarry.verbs.mapcache.load import DEFAULT_LEASE_S
+from tarry.verbs.mapcache.models import EventKind, MapEvent, MapStats, Mode
+from tarry.verbs.mapcache.verbs import MapVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -40,7 +40,7 @@ class AsyncMapCache(AsyncDictFace[K, V]):
         self._keeps = engine.keeps_maps and policy is not None and not verbs.native
         self._keeping: Any = None
         self._verbs = verbs
-        self.name = verbs.desk.name
+        self.name = verbs.context.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self._engine.origin.address.redacted}>"
@@ -254,7 +254,7 @@ class AsyncMapCache(AsyncDictFace[K, V]):
         *,
         ttl: Duration | None = None,
         max_idle: Duration | None = None,
-        lease: Duration = LEASE,
+        lease: Duration = DEFAULT_LEASE_S,
     ) -> V | None:
         """The value of a key; if there is none, what ``loader`` answers, which is put.
 
@@ -291,7 +291,7 @@ class AsyncMapCache(AsyncDictFace[K, V]):
         evictor = self._engine.part(Evictor)
         place = self._verbs.keys.hints
         if self._keeping is None or self._keeping[0] is not evictor or not evictor.keeps(place, self._keeping[1]):
-            user = evictor.keep(self._verbs.desk, self._rule)
+            user = evictor.keep(self._verbs.context, self._rule)
             release = weakref.finalize(self, evictor.drop, place, user)
             release.atexit = False
             self._keeping = evictor, user, release

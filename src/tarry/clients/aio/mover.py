@@ -17,7 +17,7 @@ from tarry.clients.queueing import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, Troubles
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import TarryError
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed.keeping import Keeper
+from tarry.verbs.delayed.mover_state import MoverState
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -28,7 +28,7 @@ class Mover:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._keeper = Keeper(engine.origin.watcher())
+        self._keeper = MoverState(engine.origin.watcher())
         self._loop = asyncio.get_running_loop()
         self._hearing: Hearing | None = None
         self._ears: dict[bytes, Ear] = {}
@@ -70,15 +70,15 @@ class Mover:
                 self._poke.clear()
                 await self._pause(0 if self._closed else PAUSE_S)
         with suppress(TarryError, *CONNECTION_ERRORS):
-            await self._engine.runner.perform_all(self._keeper.farewells())
+            await self._engine.runner.perform_all(self._keeper.leave_requests())
 
     async def _look(self) -> None:
         """One pipeline, for all queues that are to be looked at."""
-        looks = self._keeper.requests(self._loop.time())
+        looks = self._keeper.due_queues(self._loop.time())
         if looks:
             answers = await self._engine.runner.perform_all([kept.request for kept in looks])
             for kept, answer in zip(looks, answers, strict=True):
-                self._keeper.answered(kept, answer, self._loop.time())
+                self._keeper.on_answer(kept, answer, self._loop.time())
                 if isinstance(answer, Exception):
                     self._troubles.tell(kept.keys.ready.decode(), answer)
                 else:
@@ -87,7 +87,7 @@ class Mover:
     async def _listen(self) -> None:
         """Hears what its seats ask for; what cannot be heard now is tried again after the next look."""
         self._hearing = hearing = self._hearing or self._engine.part(Hearing)
-        wanted = self._keeper.wanted()
+        wanted = self._keeper.channels()
         for channel in self._ears.keys() - wanted:
             hearing.close_ear(self._ears.pop(channel))
         for channel in wanted - self._ears.keys():
@@ -102,9 +102,9 @@ class Mover:
         """Until the next look is due, or something was heard: after the looks, whose answers know less."""
         self._poke.clear()
         while self._heard:
-            self._keeper.heard(*self._heard.popleft())
+            self._keeper.on_message(*self._heard.popleft())
         if not self._closed:
-            await self._pause(max(min(self._keeper.until() - self._loop.time(), LONGEST_SLEEP_S), 0))
+            await self._pause(max(min(self._keeper.next_due() - self._loop.time(), LONGEST_SLEEP_S), 0))
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):

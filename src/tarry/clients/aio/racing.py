@@ -12,7 +12,7 @@ from typing import Any
 
 from tarry.clients.aio.runner import Runner
 from tarry.core.watch import Caller
-from tarry.verbs.jobs import taking
+from tarry.verbs.jobs import pop
 
 
 async def race(runner: Runner, waits: Sequence[Coroutine[Any, Any, Caller]]) -> Caller:
@@ -37,4 +37,4 @@ async def race(runner: Runner, waits: Sequence[Coroutine[Any, Any, Caller]]) -> 
 def _give_back(runner: Runner, caller: Caller) -> None:
     if caller.result is not None:
         post, found, jobs = caller.result
-        runner.later(taking.give_back(post.keys, found.receipt, jobs))
+        runner.later(pop.give_back_reply(post.keys, found.receipt, jobs))

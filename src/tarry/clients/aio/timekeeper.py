@@ -8,9 +8,9 @@ from contextlib import nullcontext, suppress
 from typing import Any, TypeVar
 
 from tarry.clients.locking import CLOSING_S, LONGEST_SLEEP_S, TIDY_EVERY_S, Marks, logger, tell
-from tarry.verbs.locks.acquiring import Keeper, Pause, Steps, Wait, tidy
-from tarry.verbs.locks.house import House
-from tarry.verbs.locks.rlock import RENEWED_EVERY_S
+from tarry.verbs.locks.lock_steps import LockBackend, Sleep, Steps, WaitUntil, clean_up
+from tarry.verbs.locks.lock_table import LockTable
+from tarry.verbs.locks.redis_backend import RENEWED_EVERY_S
 
 T = TypeVar("T")
 
@@ -42,11 +42,11 @@ def alive(task: asyncio.Task[Any]) -> bool:
 class Timekeeper:
     """Renews, notices what is over, tells who listens, and tidies up: one task, begun with the first lock."""
 
-    def __init__(self, keep: Callable[[House], Keeper], perform: Callable[[Any], Awaitable[Any]]) -> None:
+    def __init__(self, keep: Callable[[LockTable], LockBackend], perform: Callable[[Any], Awaitable[Any]]) -> None:
         self.loop = asyncio.get_running_loop()
         self.marks = Marks()
         self._bell = Bell()
-        self.house = House(self.loop.time, nullcontext(), self._bell.ring, alive)
+        self.house = LockTable(self.loop.time, nullcontext(), self._bell.ring, alive)
         self.keeper = keep(self.house)
         self._perform = perform
         self._task: asyncio.Task[None] | None = None
@@ -69,9 +69,9 @@ class Timekeeper:
             return result
 
     async def _do(self, step: Any, bell: Bell | None) -> Any:
-        if isinstance(step, Pause):
+        if isinstance(step, Sleep):
             return await asyncio.sleep(step.seconds)
-        if not isinstance(step, Wait):
+        if not isinstance(step, WaitUntil):
             return await self._perform(step)
         assert bell is not None
         return await bell.wait(step.until - self.loop.time())
@@ -88,18 +88,18 @@ class Timekeeper:
         while not self._closed:
             self._look()
             due = self.loop.time() >= renew_at
-            if self.house.is_time(due):
+            if self.house.check_is_due(due):
                 renew_at = self.loop.time() + RENEWED_EVERY_S if due else renew_at
                 self._spawn(self._renew(due))
             now = self.loop.time()
-            until = self.house.asleep_until = min(self.house.next_moment(), renew_at, now + LONGEST_SLEEP_S)
+            until = self.house.watchdog_wakes_at = min(self.house.next_due(), renew_at, now + LONGEST_SLEEP_S)
             await self._bell.wait(until - now)
 
     def _look(self) -> None:
-        told, left = self.house.look()
+        told, left = self.house.collect_due()
         tell(told)
-        for order in left:
-            self._spawn(self._tidy(order))
+        for acquisition in left:
+            self._spawn(self._tidy(acquisition))
 
     async def _renew(self, due: bool) -> None:
         try:
@@ -107,9 +107,9 @@ class Timekeeper:
         except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
             logger.warning("Locks could not be looked after, trying again: %s", fault)
 
-    async def _tidy(self, order: Any) -> None:
-        if not await self.run(tidy(self.keeper, order)):
-            self.house.again(order, self.loop.time() + TIDY_EVERY_S)
+    async def _tidy(self, acquisition: Any) -> None:
+        if not await self.run(clean_up(self.keeper, acquisition)):
+            self.house.retry_clean_up(acquisition, self.loop.time() + TIDY_EVERY_S)
             self._bell.ring()
 
     def _spawn(self, work: Any) -> None:
@@ -120,7 +120,7 @@ class Timekeeper:
     async def close(self) -> None:
         """Gives back what is held; the holds are lost."""
         for hold in self.house.holds:
-            self.house.lose(hold, "its client was closed")
+            self.house.lose_hold(hold, "its client was closed")
         self._closed = True
         self._bell.ring()
         if self._task is not None:

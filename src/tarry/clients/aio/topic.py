@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tarry.clients.aio.job import AsyncJob
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs.durable import Durability
-from tarry.verbs.jobs.face import AS_IT_IS, TOPICS_OWN
-from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
-from tarry.verbs.jobs.routing import RoutedVerbs
-from tarry.verbs.jobs.shapes import Added, HandedOut, Holding, IfExists, JobInfo, NewJob, Page, State
-from tarry.verbs.jobs.taking import RawJob
+from tarry.verbs.jobs.durability import Durability
+from tarry.verbs.jobs.models import Added, HandedOut, Holding, IfExists, JobInfo, NewJob, Page, State
+from tarry.verbs.jobs.partition import TOPIC_DEFAULT, UNCHANGED
+from tarry.verbs.jobs.pop import RawJob
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.aio.engine import Engine
@@ -25,18 +25,18 @@ T = TypeVar("T")
 class AsyncTopic(Generic[T]):
     """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
 
-    def __init__(self, engine: Engine, verbs: RoutedVerbs[T]) -> None:
+    def __init__(self, engine: Engine, verbs: TopicVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
-        self.name = verbs.desk.name
+        self.name = verbs.context.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.shown}>"
 
     def _handed(self, taken: Any, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
         """Jobs of what a pop answered."""
-        desk = self.verbs.desk
-        jobs = [AsyncJob(desk.name, desk.bodies, taken.receipt, taken.now, raw) for raw in raws]
+        context = self.verbs.context
+        jobs = [AsyncJob(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
         for job in jobs:
             job.belongs_to(self)
         return jobs
@@ -52,7 +52,7 @@ class AsyncTopic(Generic[T]):
         id: str | None = None,
         if_exists: IfExists = "error",
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPICS_OWN,
+        max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         durability: Durability = None,
@@ -68,7 +68,7 @@ class AsyncTopic(Generic[T]):
         it was added and ``durability`` is not met in two seconds.
         """
         call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers, max_lateness)
-        call = self.verbs.confirmed(call, durability)
+        call = self.verbs.with_durability(call, durability)
         await self.engine.introduce(self.name)
         return await self.engine.run(call)
 
@@ -80,7 +80,7 @@ class AsyncTopic(Generic[T]):
         at: datetime | None = None,
         if_exists: IfExists = "error",
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPICS_OWN,
+        max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
         durability: Durability = None,
@@ -93,7 +93,7 @@ class AsyncTopic(Generic[T]):
         than one script takes.
         """
         every = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic, max_lateness)
-        flow = self.verbs.confirmed(every, durability)
+        flow = self.verbs.with_durability(every, durability)
         await self.engine.introduce(self.name)
         return await self.engine.run(flow)
 
@@ -249,13 +249,13 @@ class AsyncTopic(Generic[T]):
     async def configure(
         self,
         *,
-        ttr: Duration | None = AS_IT_IS,
-        max_attempts: int | None = AS_IT_IS,
-        keep: Duration | None = AS_IT_IS,
-        rate: RateLike | None = AS_IT_IS,
-        burst: int | None = AS_IT_IS,
-        concurrency: int | None = AS_IT_IS,
-        max_lateness: Duration | None = AS_IT_IS,
+        ttr: Duration | None = UNCHANGED,
+        max_attempts: int | None = UNCHANGED,
+        keep: Duration | None = UNCHANGED,
+        rate: RateLike | None = UNCHANGED,
+        burst: int | None = UNCHANGED,
+        concurrency: int | None = UNCHANGED,
+        max_lateness: Duration | None = UNCHANGED,
     ) -> Defaults:
         """Sets, for all clients and at once, what holds for the topic, and answers what holds now.
 

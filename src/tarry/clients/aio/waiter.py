@@ -14,8 +14,8 @@ from tarry.connections.faults import Fault, ServerRefused, WrongNode
 from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
 from tarry.core.watch import BlockStep, Caller, Watch
 from tarry.errors import Unavailable
-from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.waiting import PostAddress, turn
+from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.wait import WaitQueueKey, perform_step
 
 
 class Waiter:
@@ -34,7 +34,7 @@ class Waiter:
         self._failures = 0
         self._closed = False
 
-    async def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+    async def wait(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Caller:
         """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
         if self._closed:
             raise Unavailable(CLOSED)
@@ -51,7 +51,7 @@ class Waiter:
             self._watch.leave(caller)
             if caller.result is not None:
                 post, found, jobs = caller.result
-                self._runner.later(taking.give_back(post.keys, found.receipt, jobs))
+                self._runner.later(pop.give_back_reply(post.keys, found.receipt, jobs))
             self.poke()
             raise
         if caller.fault is not None:
@@ -67,7 +67,7 @@ class Waiter:
                 if isinstance(step, BlockStep):
                     await self._block(step)
                 else:
-                    await self._runner.run(turn(self._watch, step, self._loop.time))
+                    await self._runner.run(perform_step(self._watch, step, self._loop.time))
         except BaseException as fault:  # whatever it is, those who wait are told
             self._watch.fail_all(fault if isinstance(fault, Exception) else Unavailable(CLOSED))
             if not isinstance(fault, Exception):

@@ -26,8 +26,8 @@ from tarry.clients.migrating import MovedOver
 from tarry.clients.origin import MAX_BODY, PATIENCE
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import Codec
-from tarry.verbs.jobs.leaving import Migrated
-from tarry.verbs.mapcache.shapes import Backend
+from tarry.verbs.jobs.migration import Migrated
+from tarry.verbs.mapcache.models import Backend
 from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ class AsyncHTTPClient:
 
         ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
         """
-        desk, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
-        return HTTPAsyncGuardedQueue(self.engine, desk, verbs, on_late)
+        context, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
+        return HTTPAsyncGuardedQueue(self.engine, context, verbs, on_late)
 
     def delayed_queue(
         self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None

@@ -25,8 +25,8 @@ from tarry.clients.origin import seconds_of
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item
-from tarry.verbs.locks.house import House
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
+from tarry.verbs.locks.lock_table import LockTable
 
 if TYPE_CHECKING:
     import httpx
@@ -152,7 +152,7 @@ class HTTPLocks:
     def __init__(self, engine: HTTPEngine) -> None:
         self._engine = engine
         self.keeper = HTTPKeeper()
-        self.house = House(time.monotonic, nullcontext(), lambda: None, lambda _: True)
+        self.house = LockTable(time.monotonic, nullcontext(), lambda: None, lambda _: True)
 
     def keep_time(self) -> None:
         """Before a lock is acquired."""
@@ -168,14 +168,14 @@ class HTTPAsyncGuardedQueue(AsyncGuardedQueue[T]):
     def __init__(
         self,
         engine: HTTPEngine,
-        desk: GuardedDesk[T],
+        context: GuardedContext[T],
         verbs: HTTPGuardedVerbs,
         on_late: Callable[[timedelta], object] | None,
     ) -> None:
         self.engine: Any = engine
-        self.name = desk.name
+        self.name = context.name
         self._verbs = verbs
-        self._bound_us = desk.bound_us
+        self._bound_us = context.max_lateness_us
         self._on_late = on_late
 
     async def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:

@@ -28,21 +28,21 @@ from tarry.core.patience import Patience, RetryBudget
 from tarry.errors import BadInput, ServerUnfit
 from tarry.values import keys, names
 from tarry.values.durations import SECOND, Duration, duration_us
-from tarry.verbs.codecs import Bodies
-from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.topic import TopicDesk
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
     import httpx
 
     from tarry.clients.scheduling import ScheduleVerbs
-    from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
-    from tarry.verbs.guarded.desk import GuardedDesk
-    from tarry.verbs.jobs.routing import RoutedVerbs
-    from tarry.verbs.mapcache.face import MapVerbs
-    from tarry.verbs.mapcache.shapes import Backend
+    from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+    from tarry.verbs.guarded.context import GuardedContext
+    from tarry.verbs.jobs.topic import TopicVerbs
+    from tarry.verbs.mapcache.models import Backend
+    from tarry.verbs.mapcache.verbs import MapVerbs
 
 NO_POOL = 10_000
 """Connections at once: a waiting pop holds one, and must not keep a verb from being sent."""
@@ -85,44 +85,44 @@ class HTTPOrigin:
         """Where its handles are."""
         return self.place
 
-    def bodies(self, kind: Any) -> Bodies[Any]:
+    def bodies(self, kind: Any) -> BodyCodec[Any]:
         """The codec of a kind, with this client's limit."""
-        return kind if isinstance(kind, Bodies) else Bodies(kind, self._max_body)
+        return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self._max_body)
 
     def redisson_name(self, name: str) -> str:
         """As it is: a service calls things as its own application does."""
         return name
 
     def _verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> HTTPVerbs[Any]:
-        desk = TopicDesk(topic, keys.topic_keys(self.namespace, topic), self.bodies(kind), self._ids)
-        return HTTPVerbs(TopicVerbs(desk, self.name, random.random), os.urandom, self._said, partitions)
+        context = TopicContext(topic, keys.topic_keys(self.namespace, topic), self.bodies(kind), self._ids)
+        return HTTPVerbs(PartitionVerbs(context, self.name, random.random), os.urandom, self._said, partitions)
 
-    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> RoutedVerbs[Any]:
+    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> TopicVerbs[Any]:
         """The verbs of a topic."""
-        return cast("RoutedVerbs[Any]", self._verbs(topic, kind, partitions))
+        return cast("TopicVerbs[Any]", self._verbs(topic, kind, partitions))
 
     def schedules(self) -> ScheduleVerbs:
         return cast("ScheduleVerbs", HTTPScheduleVerbs(self._verbs))
 
-    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedVerbs[Any]:
-        return cast("DelayedVerbs[Any]", HTTPDelayedVerbs(desk_of(self, name, codec, format), os.urandom))
+    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueVerbs[Any]:
+        return cast("DelayedQueueVerbs[Any]", HTTPDelayedVerbs(desk_of(self, name, codec, format), os.urandom))
 
-    def blocking(self, name: str, codec: Any) -> BlockingVerbs[Any]:
-        return cast("BlockingVerbs[Any]", HTTPBlockingVerbs(desk_of(self, name, codec, None), os.urandom))
+    def blocking(self, name: str, codec: Any) -> BlockingQueueVerbs[Any]:
+        return cast("BlockingQueueVerbs[Any]", HTTPBlockingVerbs(desk_of(self, name, codec, None), os.urandom))
 
     def guarded(
         self, name: str, guard: object, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
-    ) -> tuple[GuardedDesk[Any], HTTPGuardedVerbs]:
+    ) -> tuple[GuardedContext[Any], HTTPGuardedVerbs]:
         """The desk of a guarded queue, and what is asked of the service."""
         if guard is not None:
             raise refused("guarded_queue.guard")
-        desk = guarded_desk(self, name, layout, kind, max_lateness, on_late)
-        return desk, HTTPGuardedVerbs(refusing(desk, on_late), os.urandom)
+        context = guarded_desk(self, name, layout, kind, max_lateness, on_late)
+        return context, HTTPGuardedVerbs(refusing(context, on_late), os.urandom)
 
     def map_cache(self, name: str, codec: Any, key_codec: Any, backend: Backend) -> MapVerbs[Any, Any]:
         """Looking at a map."""
-        desk = verbs_of(self, name, codec, key_codec, backend).desk
-        return cast("MapVerbs[Any, Any]", HTTPMapVerbs(desk, backend))
+        context = verbs_of(self, name, codec, key_codec, backend).context
+        return cast("MapVerbs[Any, Any]", HTTPMapVerbs(context, backend))
 
     @property
     def shown(self) -> str:
@@ -155,14 +155,14 @@ def workers() -> Ask[list[WorkerInfo]]:
 
 def pops(
     topics: Sequence[HTTPVerbs[Any]], n: int, seconds: float, ttr: Duration | None
-) -> Iterator[Ask[tuple[list[taking.Taken], str]]]:
+) -> Iterator[Ask[tuple[list[pop.PopReply], str]]]:
     """The jobs and their topic. One request for each minute of the wait. What is counted is what the service was asked to wait: its clock, not ours."""
-    want, holder = taking.want_of(n), topics[0].holder
-    taking.ttr_of(ttr)
+    want, holder = pop.want_of(n), topics[0].holder
+    pop.ttr_of(ttr)
     while True:
         wait = min(seconds, MOST_WAIT_S)
         said = models.PopFromAny(
-            topics=[topic.desk.name for topic in topics],
+            topics=[topic.context.name for topic in topics],
             n=want,
             wait=f"{round(wait * SECOND)}us",
             ttr=span_of(ttr),
@@ -177,6 +177,6 @@ def pops(
 _decode = msgspec.json.Decoder(answers.PoppedJobs).decode
 
 
-def _popped(body: bytes) -> tuple[list[taking.Taken], str]:
+def _popped(body: bytes) -> tuple[list[pop.PopReply], str]:
     found = _decode(body)
     return taken(found), found.jobs[0].topic if found.jobs else ""

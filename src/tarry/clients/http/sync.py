@@ -26,8 +26,8 @@ from tarry.clients.sync.schedules import Schedules
 from tarry.clients.sync.topic import Topic
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import Codec
-from tarry.verbs.jobs.leaving import Migrated
-from tarry.verbs.mapcache.shapes import Backend
+from tarry.verbs.jobs.migration import Migrated
+from tarry.verbs.mapcache.models import Backend
 from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ class HTTPClient:
 
         ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
         """
-        desk, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
-        return HTTPGuardedQueue(self.engine, desk, verbs, on_late)
+        context, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
+        return HTTPGuardedQueue(self.engine, context, verbs, on_late)
 
     def delayed_queue(
         self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None

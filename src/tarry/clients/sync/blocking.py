@@ -15,9 +15,9 @@ from tarry.core.patience import LONGEST_DELAY_S
 from tarry.errors import TarryError
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed.face import BlockingVerbs
-from tarry.verbs.delayed.moving import SetAside
-from tarry.verbs.delayed.telling import QueueStats
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.delayed.verbs import BlockingQueueVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -34,10 +34,10 @@ class BlockingQueue(Generic[T]):
     element belongs to whoever took it. For work that must survive its worker, use a topic.
     """
 
-    def __init__(self, engine: Engine, verbs: BlockingVerbs[T]) -> None:
+    def __init__(self, engine: Engine, verbs: BlockingQueueVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
-        self.name = verbs.desk.name
+        self.name = verbs.context.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
@@ -82,7 +82,7 @@ class BlockingQueue(Generic[T]):
     def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
         """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
         seconds = seconds_of(wait)
-        others = [BlockingQueue(self.engine, self.verbs.another(name)) for name in queues]
+        others = [BlockingQueue(self.engine, self.verbs.for_queue(name)) for name in queues]
         values: list[T] = []
         for queue in (self, *others):
             values = values or self.engine.run(queue.verbs.poll(1))
@@ -119,7 +119,7 @@ class BlockingQueue(Generic[T]):
 
     def poison(self) -> list[SetAside]:
         """What could not be read or handled and was set aside, with the reasons."""
-        return self.engine.run(self.verbs.poison())
+        return self.engine.run(self.verbs.set_aside_elements())
 
     def subscribe(self, handler: Callable[[T], Any]) -> Subscription:
         """Calls a handler with each element, one after the other, until the subscription is stopped.
@@ -184,6 +184,6 @@ class Subscription:
         except Exception as fault:
             logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
             try:
-                self._queue.engine.run(self._queue.verbs.aside([(payload, failure(fault))]))
+                self._queue.engine.run(self._queue.verbs.set_aside([(payload, failure(fault))]))
             except TarryError:
                 logger.exception("It could not be set aside: %r", payload)

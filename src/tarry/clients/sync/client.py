@@ -25,12 +25,12 @@ from tarry.clients.sync.mapcache import MapCache
 from tarry.clients.sync.schedules import Schedules
 from tarry.clients.sync.topic import Topic
 from tarry.values.durations import Duration
-from tarry.verbs import registry, workers
+from tarry.verbs import topic_names, workers
 from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.face import BlockingVerbs, DelayedVerbs
-from tarry.verbs.jobs import leaving
-from tarry.verbs.jobs.leaving import Migrated
-from tarry.verbs.mapcache.shapes import Backend
+from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+from tarry.verbs.jobs import migration
+from tarry.verbs.jobs.migration import Migrated
+from tarry.verbs.mapcache.models import Backend
 from tarry.verbs.workers import WorkerInfo
 
 T = TypeVar("T")
@@ -94,12 +94,12 @@ class Client:
 
     def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
-        return self.engine.run(registry.known(self.namespace))
+        return self.engine.run(topic_names.list_names(self.namespace))
 
     def workers(self) -> list[WorkerInfo]:
         """The worker processes that live, by name, as each told of itself in the last half minute: what they work on, how
         busy they are, what they have had in hand for longest. A hint: a killed one stays in it for so long."""
-        return self.engine.run(workers.known(self.namespace))
+        return self.engine.run(workers.list_workers(self.namespace))
 
     def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
@@ -147,8 +147,8 @@ class Client:
         ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
         ``type``: as that of a topic.
         """
-        desk = guarded_desk(self.engine.origin, name, layout, type, max_lateness, on_late)
-        return GuardedQueue(self.engine, desk, guard, on_late)
+        context = guarded_desk(self.engine.origin, name, layout, type, max_lateness, on_late)
+        return GuardedQueue(self.engine, context, guard, on_late)
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -165,11 +165,11 @@ class Client:
         which nothing is known raises ``BadInput``, and so does one that contradicts what is remembered or found. **After an
         upgrade from 0.1.0** queues with elements go on by themselves; for those that may be empty say it beforehand.
         """
-        return DelayedQueue(self.engine, DelayedVerbs(desk_of(self.engine.origin, name, codec, format)))
+        return DelayedQueue(self.engine, DelayedQueueVerbs(desk_of(self.engine.origin, name, codec, format)))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return BlockingQueue(self.engine, BlockingVerbs(desk_of(self.engine.origin, name, codec, None)))
+        return BlockingQueue(self.engine, BlockingQueueVerbs(desk_of(self.engine.origin, name, codec, None)))
 
     def keep_moving(self, *queues: str) -> None:
         """Moves what falls due in these queues as long as this client is open, for consumers that cannot: who only
@@ -195,9 +195,9 @@ class Client:
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
         if dry_run:
-            return self.engine.run(rehearse(source.verbs.desk, chosen.verbs))
+            return self.engine.run(rehearse(source.verbs.context, chosen.verbs))
         self.engine.introduce(chosen.name)
-        return self.engine.run(move_to_topic(source.verbs.desk, chosen.verbs, progress, anew=anew))
+        return self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, anew=anew))
 
     def migrate(
         self,
@@ -221,12 +221,12 @@ class Client:
         to = handle_of("to", Topic, to)
         refuse_services("migrate", mine, to)
         same = mine.engine.origin.address == to.engine.origin.address
-        leaving.refuse_itself(same, mine.verbs.desk, to.verbs.desk)
-        here, there = self.engine.run(mine.verbs.parts()), to.engine.run(to.verbs.parts())
+        migration.refuse_same_topic(same, mine.verbs.context, to.verbs.context)
+        here, there = self.engine.run(mine.verbs.parts()), to.engine.run(to.verbs.partitions())
         if not dry_run:
             to.engine.introduce(to.name)
         journey, engines = (
-            leaving.migrate(here, there, dry_run=dry_run, progress=progress, anew=anew),
+            migration.migrate(here, there, dry_run=dry_run, progress=progress, anew=anew),
             (mine.engine, to.engine),
         )
         try:

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from tarry.values.durations import Duration
-from tarry.verbs.delayed.face import DelayedVerbs
-from tarry.verbs.delayed.moving import SetAside
-from tarry.verbs.delayed.telling import QueueStats
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.delayed.verbs import DelayedQueueVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -24,10 +24,10 @@ class DelayedQueue(Generic[T]):
     Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
     """
 
-    def __init__(self, engine: Engine, verbs: DelayedVerbs[T]) -> None:
+    def __init__(self, engine: Engine, verbs: DelayedQueueVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
-        self.name = verbs.desk.name
+        self.name = verbs.context.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
@@ -131,7 +131,7 @@ class DelayedQueue(Generic[T]):
 
     def poison(self) -> list[SetAside]:
         """What could not be read and was set aside, with the reasons."""
-        return self.engine.run(self.verbs.poison())
+        return self.engine.run(self.verbs.set_aside_elements())
 
     def stats(self) -> QueueStats:
         """How many elements are where, and how late the first is."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from tarry.clients.mapping import NO_VALUE
 
 if TYPE_CHECKING:
-    from tarry.verbs.mapcache.face import MapVerbs
+    from tarry.verbs.mapcache.verbs import MapVerbs
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -85,16 +85,16 @@ class DictFace(Generic[K, V]):
 
     def keys(self) -> Iterator[K]:
         """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
-        return (self._verbs.desk.seen_key(key) for key, _ in self._walk())
+        return (self._verbs.context.decode_key_or_opaque(key) for key, _ in self._walk())
 
     def values(self) -> Iterator[V]:
         """The values, as ``keys``."""
-        return (self._verbs.desk.seen(value) for _, value in self._walk())
+        return (self._verbs.context.decode_or_opaque(value) for _, value in self._walk())
 
     def items(self) -> Iterator[tuple[K, V]]:
         """The entries, as ``keys``."""
-        desk = self._verbs.desk
-        return ((desk.seen_key(key), desk.seen(value)) for key, value in self._walk())
+        context = self._verbs.context
+        return ((context.decode_key_or_opaque(key), context.decode_or_opaque(value)) for key, value in self._walk())
 
     def _walk(self) -> Iterator[tuple[bytes, bytes]]:
         """The server may show an entry twice while its table grows."""

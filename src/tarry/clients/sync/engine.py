@@ -22,10 +22,10 @@ from tarry.core.watch import Caller
 from tarry.errors import BadInput, TarryError, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
-from tarry.verbs import registry
-from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.face import TopicVerbs
-from tarry.verbs.jobs.waiting import PostAddress
+from tarry.verbs import topic_names
+from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.wait import WaitQueueKey
 
 if TYPE_CHECKING:
     from tarry.clients.sync.job import Job
@@ -102,7 +102,7 @@ class Engine:
     def introduce(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
         if topic not in self._introduced:
-            self.run(registry.introduce(self.origin.namespace, topic))
+            self.run(topic_names.register(self.origin.namespace, topic))
             self._introduced.add(topic)
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,7 +111,7 @@ class Engine:
         """Up to ``n`` jobs of the first topic that has any, waiting for them."""
         if not topics:
             raise BadInput("pop: name a topic at least.")
-        want, seconds = taking.want_of(n), seconds_of(wait)
+        want, seconds = pop.want_of(n), seconds_of(wait)
         until = self.seconds() + seconds
         while True:
             places = [(topic, self._places(topic)) for topic in topics]
@@ -121,8 +121,8 @@ class Engine:
                 plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
                 for topic in plain:  # one of them has been given partitions since, or more
                     with suppress(WrongType):
-                        self.run(topic.verbs.anew(fault))
-                if all(topic.verbs.only is not None for topic in plain):
+                        self.run(topic.verbs.rediscover(fault))
+                if all(topic.verbs.single is not None for topic in plain):
                     raise
                 seconds = max(until - self.seconds(), 0)
 
@@ -132,7 +132,7 @@ class Engine:
 
     def _take(
         self,
-        places: Sequence[tuple[Topic[T], Sequence[TopicVerbs[T]]]],
+        places: Sequence[tuple[Topic[T], Sequence[PartitionVerbs[T]]]],
         want: int,
         seconds: float,
         ttr: Duration | None,
@@ -144,21 +144,21 @@ class Engine:
                     return jobs
         return self._wait(places, want, seconds, ttr) if seconds else []
 
-    def _are_apart(self, places: Sequence[tuple[Topic[T], Sequence[TopicVerbs[T]]]], want: int) -> bool:
+    def _are_apart(self, places: Sequence[tuple[Topic[T], Sequence[PartitionVerbs[T]]]], want: int) -> bool:
         """Whether they lie in several slots of a Cluster; or several jobs are wanted, and a wait ends with those of one partition."""
         if want > 1 and any(len(some) > 1 for _, some in places):
             return True
         return len({self.runner.group_of(verbs.keys.due) for _, some in places for verbs in some}) > 1
 
-    def _places(self, topic: Topic[T]) -> Sequence[TopicVerbs[T]]:
-        only = topic.verbs.only
-        return [only] if only is not None else self.run(topic.verbs.in_turn())
+    def _places(self, topic: Topic[T]) -> Sequence[PartitionVerbs[T]]:
+        only = topic.verbs.single
+        return [only] if only is not None else self.run(topic.verbs.rotated())
 
     def _take_now(
-        self, topic: Topic[T], places: Sequence[TopicVerbs[T]], want: int, ttr: Duration | None
+        self, topic: Topic[T], places: Sequence[PartitionVerbs[T]], want: int, ttr: Duration | None
     ) -> list[Job[T]]:
         """What is ready in the partitions of a topic, one after the other until there are enough."""
-        found: list[tuple[TopicVerbs[T], taking.Taken]] = []
+        found: list[tuple[PartitionVerbs[T], pop.PopReply]] = []
         try:
             for verbs in places:
                 if want:
@@ -170,27 +170,27 @@ class Engine:
         except BaseException:
             for verbs, taken in found:
                 with suppress(TarryError):  # then they come back after their TTR
-                    self.run(taking.give_back(verbs.keys, taken.receipt, taken.jobs))
+                    self.run(pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
             raise
         return [job for _, taken in found for job in topic._handed(taken, taken.jobs)]
 
     def _wait(
         self,
-        places: Sequence[tuple[Topic[T], Sequence[TopicVerbs[T]]]],
+        places: Sequence[tuple[Topic[T], Sequence[PartitionVerbs[T]]]],
         want: int,
         seconds: float,
         ttr: Duration | None,
     ) -> list[Job[T]]:
-        caller = self.wait(want, seconds, [verbs.post(ttr) for _, some in places for verbs in some])
+        caller = self.wait(want, seconds, [verbs.wait_queue_key(ttr) for _, some in places for verbs in some])
         if caller.result is None:
             return []
         post, taken, jobs = caller.result
         keys = post.keys
         return next(topic for topic, some in places if any(verbs.keys == keys for verbs in some))._handed(taken, jobs)
 
-    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+    def wait(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Caller:
         """Queues a caller at its posts, behind those who wait already."""
-        slots: dict[int, list[PostAddress]] = {}
+        slots: dict[int, list[WaitQueueKey]] = {}
         for post in posts:
             slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
         lanes = [(self._waiter(slot), its) for slot, its in slots.items()]

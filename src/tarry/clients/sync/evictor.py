@@ -17,9 +17,9 @@ from tarry.clients.hearing import Ear
 from tarry.clients.sync.hearing import Hearing
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import TarryError
-from tarry.verbs.mapcache.desk import MapDesk
-from tarry.verbs.mapcache.evicting import AdaptivePolicy
-from tarry.verbs.mapcache.keeping import Keeper, Kept
+from tarry.verbs.mapcache.context import MapContext
+from tarry.verbs.mapcache.eviction import AdaptivePolicy
+from tarry.verbs.mapcache.evictor_state import EvictedMap, EvictorState
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -35,7 +35,7 @@ class Evictor:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._keeper = Keeper(engine.origin.watcher())
+        self._keeper = EvictorState(engine.origin.watcher())
         self._changed = threading.Condition()
         self._dropped: deque[tuple[bytes, int]] = deque()
         self._hearing: Hearing | None = None
@@ -45,11 +45,11 @@ class Evictor:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def keep(self, desk: MapDesk[Any, Any], rule: AdaptivePolicy | None) -> int:
+    def keep(self, context: MapContext[Any, Any], rule: AdaptivePolicy | None) -> int:
         """From now on this map is kept, for one user of it more; answers which."""
         with self._changed:
             user = next(self._users)
-            self._keeper.add(desk, rule, user, time.monotonic())
+            self._keeper.add(context, rule, user, time.monotonic())
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="tarry-evictor", daemon=True)
                 self._thread.start()
@@ -59,7 +59,7 @@ class Evictor:
 
     def keeps(self, place: bytes, user: int) -> bool:
         """Whether it keeps the map for this user."""
-        return self._keeper.keeps(place, user)
+        return self._keeper.is_used(place, user)
 
     def drop(self, place: bytes, user: int) -> None:
         """This user does without. A finalizer may run anywhere, so nothing else is locked where this lock is held."""
@@ -105,22 +105,22 @@ class Evictor:
         if not due:
             return
         runner, sent = self._engine.runner, time.monotonic()
-        for kept, answer in zip(due, runner.perform_all([kept.request() for kept in due]), strict=True):
+        for kept, answer in zip(due, runner.perform_all([kept.first_step() for kept in due]), strict=True):
             try:
                 if isinstance(answer, TarryError):
                     with self._changed:
                         self._keeper.failed(kept, time.monotonic())
                     raise answer
                 with self._changed:
-                    rest = self._keeper.answered(kept, answer, sent, time.monotonic)
+                    rest = self._keeper.on_step(kept, answer, sent, time.monotonic)
                 if rest is not None:
                     runner.run(rest)
             except TarryError as fault:
-                logger.warning("The map %s could not be kept, trying again: %s", kept.desk.name, fault)
+                logger.warning("The map %s could not be kept, trying again: %s", kept.context.name, fault)
 
     def _wait(self) -> None:
         with self._changed:
-            wait = self._keeper.until() - time.monotonic()
+            wait = self._keeper.next_due() - time.monotonic()
             if wait > 0 and len(self._keeper) and not self._woken and not self._closed:
                 self._changed.wait(min(wait, LONGEST_S))
 
@@ -128,29 +128,29 @@ class Evictor:
         """Hears of entries that end sooner, in all maps that are kept."""
         self._hearing = self._hearing or self._engine.part(Hearing)
         for kept in self._keeper.maps:
-            place = kept.desk.keys.hints
-            if kept.rule is None and place not in self._ears:
-                self._ears[place] = self._hearing.hear(kept.desk.keys.entries, (place,), self._heard, wait=False)
+            place = kept.context.keys.hints
+            if kept.policy is None and place not in self._ears:
+                self._ears[place] = self._hearing.hear(kept.context.keys.entries, (place,), self._heard, wait=False)
 
     def _heard(self, channel: bytes, message: bytes) -> None:
         with self._changed:
-            if self._keeper.heard(channel, message):
+            if self._keeper.on_message(channel, message):
                 self._woken = True
                 self._changed.notify()
 
     def _let_go(self) -> None:
         while self._dropped:
             with self._changed:
-                kept = self._keeper.drop(*self._dropped.popleft())
+                kept = self._keeper.remove(*self._dropped.popleft())
             if kept is not None:
                 self._leave(kept)
 
-    def _leave(self, kept: Kept) -> None:
+    def _leave(self, kept: EvictedMap) -> None:
         """Gives the seat back, and hears no more of the map."""
         with suppress(TarryError, *CONNECTION_ERRORS):
-            ear = self._ears.pop(kept.desk.keys.hints, None)
+            ear = self._ears.pop(kept.context.keys.hints, None)
             if ear is not None and self._hearing is not None:
                 self._hearing.close_ear(ear)
-            farewell = kept.farewell()
+            farewell = kept.leave_request()
             if farewell is not None:
                 self._engine.runner.perform(farewell)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tarry.errors import StaleReceipt
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.face import way_out
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.partition import outcome_of
 
 if TYPE_CHECKING:
     from tarry.clients.sync.topic import Topic
@@ -38,7 +38,7 @@ class Job(HandedOut[T]):
     ) -> Literal[False]:
         if not self.settled:
             try:
-                self._topic.engine.run(way_out(self._topic.verbs, self, fault))
+                self._topic.engine.run(outcome_of(self._topic.verbs, self, fault))
                 self.settled = True
             except StaleReceipt:
                 if fault is None:

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.sync.hearing import Hearing
-from tarry.verbs.mapcache.face import MapVerbs
-from tarry.verbs.mapcache.shapes import KINDS, EventKind, MapEvent
+from tarry.verbs.mapcache.models import KINDS, EventKind, MapEvent
+from tarry.verbs.mapcache.verbs import MapVerbs
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -58,9 +58,9 @@ class MapListener:
         handler: Callable[[MapEvent[Any, Any]], Any],
         kinds: tuple[EventKind, ...],
     ) -> None:
-        self._desk = verbs.desk
+        self._context = verbs.context
         self._handler = handler
-        self._kinds: dict[bytes, EventKind] = {verbs.desk.channel(kind): kind for kind in kinds or KINDS}
+        self._kinds: dict[bytes, EventKind] = {verbs.context.channel(kind): kind for kind in kinds or KINDS}
         self._keep = keep  # of the handle, which stays open as long as somebody listens
         engine.run(verbs.listen())
         keep()
@@ -69,7 +69,7 @@ class MapListener:
         self._ear = self._ears.hear(verbs.keys.entries, tuple(self._kinds), self._hear)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} to {self._desk.name!r}>"
+        return f"<{type(self).__name__} to {self._context.name!r}>"
 
     def __enter__(self) -> MapListener:
         return self
@@ -91,8 +91,8 @@ class MapListener:
         if not self._ear.open:
             return
         try:
-            event = self._desk.event(kind, message)
+            event = self._context.event(kind, message)
             if event is not None:
                 self._handler(event)
         except Exception:
-            logger.exception("A handler of %s events of the map %s failed.", kind, self._desk.name)
+            logger.exception("A handler of %s events of the map %s failed.", kind, self._context.name)

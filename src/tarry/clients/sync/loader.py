@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.sync.hearing import Hearing
 from tarry.errors import TarryError
-from tarry.verbs.mapcache.layout import Leave
-from tarry.verbs.mapcache.loading import Load
+from tarry.verbs.mapcache.load import Load
+from tarry.verbs.mapcache.redisson_layout import LoadReply
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -20,8 +20,8 @@ V = TypeVar("V")
 
 def load(engine: Engine, run: Callable[[Any], Any], wish: Load[V], loader: Callable[[], V | None]) -> V | None:
     """The value, loaded by this caller if nobody else does."""
-    leave: Leave = run(wish.begin())
-    if leave.value is None and not leave.mine:
+    leave: LoadReply = run(wish.start())
+    if leave.value is None and not leave.granted:
         leave = _wait(engine, run, wish)
     if leave.value is not None:
         return wish.read(leave.value)
@@ -38,21 +38,21 @@ def load(engine: Engine, run: Callable[[Any], Any], wish: Load[V], loader: Calla
     return None
 
 
-def _wait(engine: Engine, run: Callable[[Any], Any], wish: Load[Any]) -> Leave:
+def _wait(engine: Engine, run: Callable[[Any], Any], wish: Load[Any]) -> LoadReply:
     """Until there is a value, or the lease is had."""
     woken = threading.Event()
 
     def hear(channel: bytes, message: bytes) -> None:
-        if wish.concerns(channel, message):
+        if wish.is_relevant(channel, message):
             woken.set()
 
     ears = engine.part(Hearing)
-    ear = ears.hear(wish.layout.desk.keys.entries, wish.channels, hear)
+    ear = ears.hear(wish.layout.context.keys.entries, wish.channels, hear)
     try:
         while True:
             woken.clear()
-            leave: Leave = run(wish.begin())
-            if leave.value is not None or leave.mine:
+            leave: LoadReply = run(wish.start())
+            if leave.value is not None or leave.granted:
                 return leave
             woken.wait(leave.wait_ms / 1000 + 0.001)
     finally:

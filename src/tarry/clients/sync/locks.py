@@ -19,10 +19,10 @@ from tarry.clients.sync.timekeeper import Bell, Timekeeper
 from tarry.core.requests import Batch
 from tarry.errors import LockLost
 from tarry.values.durations import SECOND, Duration, as_timedelta
-from tarry.verbs.locks import acquiring
-from tarry.verbs.locks.house import Hold, House
-from tarry.verbs.locks.rlock import Listen, RedisKeeper
-from tarry.verbs.locks.shapes import LockState
+from tarry.verbs.locks import lock_steps
+from tarry.verbs.locks.lock_table import Hold, LockTable
+from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.redis_backend import RedisBackend, Subscribe
 
 logger = logging.getLogger("tarry")
 
@@ -36,14 +36,14 @@ class RedisLocks(Timekeeper):
         cluster = engine.origin.cluster
         mapped = engine.origin.redisson_name
 
-        def keep(house: House) -> RedisKeeper:
-            return RedisKeeper(house, self._ears.leave, mapped, cluster=cluster)
+        def keep(table: LockTable) -> RedisBackend:
+            return RedisBackend(table, self._ears.leave, mapped, cluster=cluster)
 
         super().__init__(keep, self._ask)
 
     def _ask(self, step: Any) -> Any:
-        if isinstance(step, Listen):
-            if self._ears.join(step.channel, step.ring):
+        if isinstance(step, Subscribe):
+            if self._ears.join(step.channel, step.wake):
                 listening = self._engine.part(Hearing).hear(step.channel, (step.channel,), self._ears.heard, wait=False)
                 if (spare := self._ears.keep(step.channel, listening)) is not None:
                     self._engine.part(Hearing).close_ear(spare)
@@ -61,20 +61,20 @@ class RedisLocks(Timekeeper):
 class Lost:
     """Whether a lock was lost; can be waited for. By the clock of this process it is set in time, or early."""
 
-    def __init__(self, house: House, hold: Hold) -> None:
-        self._house = house
+    def __init__(self, table: LockTable, hold: Hold) -> None:
+        self._table = table
         self._hold = hold
         self._event = threading.Event()
-        house.listen(hold, self._event.set)
+        table.listen(hold, self._event.set)
 
     def is_set(self) -> bool:
         """Whether it was lost."""
-        return self._house.expired(self._hold)
+        return self._table.expired(self._hold)
 
     def wait(self, within: Duration | None = None) -> bool:
         """Waits until it is lost, or for the time; answers whether it was."""
         until = time.monotonic() + Terms(within, None).wait_s
-        while not self.is_set() and not self._hold.over:
+        while not self.is_set() and not self._hold.released:
             left = min(until, self._hold.until) - time.monotonic()
             if self._event.wait(min(max(left, 0), threading.TIMEOUT_MAX)) or time.monotonic() >= until:
                 break
@@ -98,7 +98,13 @@ class Grant:
         hold.grants.add(self)
 
     def __repr__(self) -> str:
-        over = f", lost: {self._hold.lost}" if self._hold.lost else ", given back" if self._hold.over else ""
+        over = (
+            f", lost: {self._hold.lost_reason}"
+            if self._hold.lost_reason
+            else ", given back"
+            if self._hold.released
+            else ""
+        )
         return f"<{type(self).__name__} {self.name!r}, token {self.token}{over}>"
 
     def __enter__(self) -> Grant:
@@ -118,7 +124,7 @@ class Grant:
     def remaining(self) -> timedelta:
         """How long it will be held if nothing renews it, by this process's clock; ``timedelta.max`` while a session lives."""
         left = self._hold.until - time.monotonic()
-        if self._hold.over or self._locks.house.expired(self._hold):
+        if self._hold.released or self._locks.house.expired(self._hold):
             return timedelta(0)
         return timedelta.max if left == float("inf") else as_timedelta(max(int(left * SECOND), 0))
 
@@ -140,7 +146,7 @@ class Grant:
         """
         if self._locks.marks.pid != os.getpid():
             raise forked(self.name)
-        self._locks.run(acquiring.check(self._locks.house, self._locks.keeper, self._hold))
+        self._locks.run(lock_steps.check(self._locks.house, self._locks.keeper, self._hold))
 
     def release(self) -> None:
         """Gives it back; twice is once.
@@ -152,9 +158,9 @@ class Grant:
             return
         if self._locks.marks.pid != os.getpid():
             raise forked(self.name)
-        acquiring.refuse_strangers(self._locks.house, self._hold, threading.current_thread())
+        lock_steps.require_holder(self._locks.house, self._hold, threading.current_thread())
         self._released = True
-        self._locks.run(acquiring.release(self._locks.house, self._locks.keeper, self._hold))
+        self._locks.run(lock_steps.release(self._locks.house, self._locks.keeper, self._hold))
 
     @contextmanager
     def guard(self) -> Generator[Grant]:
@@ -164,7 +170,7 @@ class Grant:
         """
         self.check()
         yield self
-        acquiring.require(self._locks.house, self._hold)
+        lock_steps.require_held(self._locks.house, self._hold)
 
 
 class Lock:
@@ -211,8 +217,8 @@ class Lock:
         """
         terms, locks, bell = self._terms.but(wait, lease), self._locks(), Bell()
         locks.keep_time()
-        order = terms.order(self.name, threading.current_thread(), locks.marks, bell.ring)
-        hold = locks.run(acquiring.acquire(locks.house, locks.keeper, order, terms.wait_s), bell)
+        acquisition = terms.order(self.name, threading.current_thread(), locks.marks, bell.ring)
+        hold = locks.run(lock_steps.acquire(locks.house, locks.keeper, acquisition, terms.wait_s), bell)
         return None if hold is None else Grant(locks, hold)
 
     def release(self) -> None:
@@ -224,7 +230,7 @@ class Lock:
         hold = locks.house.hold_of(self.name, threading.current_thread())
         if hold is None:
             raise not_held(self.name)
-        locks.run(acquiring.release(locks.house, locks.keeper, hold))
+        locks.run(lock_steps.release(locks.house, locks.keeper, hold))
 
     def held(self) -> bool:
         """Whether this thread or task holds it, as far as this process knows."""
@@ -238,4 +244,4 @@ class Lock:
     def force_release(self) -> bool:
         """Takes the lock from whoever holds it. Answers whether somebody did; he is told at once, and may still be working."""
         locks = self._locks()
-        return locks.run(locks.keeper.force(self.name))
+        return locks.run(locks.keeper.force_release(self.name))

@@ -18,7 +18,7 @@ from tarry.clients.sync.hearing import Hearing
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.errors import TarryError
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed.keeping import Keeper
+from tarry.verbs.delayed.mover_state import MoverState
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -29,7 +29,7 @@ class Mover:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._keeper = Keeper(engine.origin.watcher())
+        self._keeper = MoverState(engine.origin.watcher())
         self._lock = threading.Lock()
         self._hearing: Hearing | None = None
         self._ears: dict[bytes, Ear] = {}
@@ -71,19 +71,19 @@ class Mover:
                 self._poke.clear()
                 self._poke.wait(0 if self._closed else PAUSE_S)
         with self._lock:
-            farewells = self._keeper.farewells()
+            farewells = self._keeper.leave_requests()
         with suppress(TarryError, *CONNECTION_ERRORS):
             self._engine.runner.perform_all(farewells)
 
     def _look(self) -> None:
         """One pipeline, for all queues that are to be looked at."""
         with self._lock:
-            looks = self._keeper.requests(time.monotonic())
+            looks = self._keeper.due_queues(time.monotonic())
         if looks:
             answers = self._engine.runner.perform_all([kept.request for kept in looks])
             with self._lock:
                 for kept, answer in zip(looks, answers, strict=True):
-                    self._keeper.answered(kept, answer, time.monotonic())
+                    self._keeper.on_answer(kept, answer, time.monotonic())
                     if isinstance(answer, Exception):
                         self._troubles.tell(kept.keys.ready.decode(), answer)
                     else:
@@ -93,7 +93,7 @@ class Mover:
         """Hears what its seats ask for; what cannot be heard now is tried again after the next look."""
         self._hearing = hearing = self._hearing or self._engine.part(Hearing)
         with self._lock:
-            wanted = self._keeper.wanted()
+            wanted = self._keeper.channels()
         for channel in self._ears.keys() - wanted:
             hearing.close_ear(self._ears.pop(channel))
         for channel in wanted - self._ears.keys():
@@ -109,7 +109,7 @@ class Mover:
         self._poke.clear()
         with self._lock:
             while self._heard:
-                self._keeper.heard(*self._heard.popleft())
-            until = self._keeper.until()
+                self._keeper.on_message(*self._heard.popleft())
+            until = self._keeper.next_due()
         if not self._closed:
             self._poke.wait(max(min(until - time.monotonic(), LONGEST_SLEEP_S), 0))

@@ -25,11 +25,11 @@ from tarry.connections.wake_event import SocketBell
 from tarry.core.requests import ScriptCall
 from tarry.core.watch import Caller
 from tarry.errors import TarryError, Unavailable
-from tarry.verbs.jobs.waiting import PostAddress
+from tarry.verbs.jobs.wait import WaitQueueKey
 
 SILENT_S = 1.0
 """A node that takes longer to end one wait is not asked to end the others."""
-Lane = tuple[Waiter, Sequence[PostAddress]]
+Lane = tuple[Waiter, Sequence[WaitQueueKey]]
 
 
 class Race:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.clients.scheduling import Schedule, ScheduleVerbs
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.face import TOPICS_OWN
-from tarry.verbs.schedules.plans import Missed
+from tarry.verbs.jobs.partition import TOPIC_DEFAULT
+from tarry.verbs.schedules.records import Missed
 
 if TYPE_CHECKING:
     from tarry.clients.sync.engine import Engine
@@ -38,7 +38,7 @@ class Schedules:
         first: datetime | None = None,
         missed: Missed = "once",
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPICS_OWN,
+        max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
     ) -> Schedule:
@@ -51,7 +51,7 @@ class Schedules:
         Raises ``BadInput``, also where a worker's code declares a schedule of this name.
         """
         put = self._verbs.put(topic, id, body, every, cron, tz, first, missed, ttr, max_attempts, headers, max_lateness)
-        self._engine.introduce(self._verbs.desk(topic).name)
+        self._engine.introduce(self._verbs.context(topic).name)
         return self._engine.run(put)
 
     def get(self, topic: Topic[Any] | str, id: str) -> Schedule | None:

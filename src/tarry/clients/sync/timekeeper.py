@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from tarry.clients.locking import CLOSING_S, LONGEST_SLEEP_S, TIDY_EVERY_S, Marks, logger, tell
 from tarry.errors import TarryError
-from tarry.verbs.locks.acquiring import Keeper, Pause, Steps, Wait, tidy
-from tarry.verbs.locks.house import House
-from tarry.verbs.locks.rlock import RENEWED_EVERY_S
+from tarry.verbs.locks.lock_steps import LockBackend, Sleep, Steps, WaitUntil, clean_up
+from tarry.verbs.locks.lock_table import LockTable
+from tarry.verbs.locks.redis_backend import RENEWED_EVERY_S
 
 T = TypeVar("T")
 
@@ -37,10 +37,10 @@ class Bell:
 class Timekeeper:
     """Renews, notices what is over, tells who listens, and tidies up: one thread, begun with the first lock."""
 
-    def __init__(self, keep: Callable[[House], Keeper], perform: Callable[[Any], Any]) -> None:
+    def __init__(self, keep: Callable[[LockTable], LockBackend], perform: Callable[[Any], Any]) -> None:
         self.marks = Marks()
         self._bell = Bell()
-        self.house = House(time.monotonic, threading.Lock(), self._bell.ring, threading.Thread.is_alive)
+        self.house = LockTable(time.monotonic, threading.Lock(), self._bell.ring, threading.Thread.is_alive)
         self.keeper = keep(self.house)
         self._perform = perform
         self._start = threading.Lock()
@@ -63,9 +63,9 @@ class Timekeeper:
             return result
 
     def _do(self, step: Any, bell: Bell | None) -> Any:
-        if isinstance(step, Pause):
+        if isinstance(step, Sleep):
             return time.sleep(step.seconds)
-        if not isinstance(step, Wait):
+        if not isinstance(step, WaitUntil):
             return self._perform(step)
         assert bell is not None
         return bell.wait(step.until - time.monotonic())
@@ -86,27 +86,27 @@ class Timekeeper:
             try:
                 self._look()
                 due = time.monotonic() >= renew_at
-                if self.house.is_time(due):
+                if self.house.check_is_due(due):
                     after, renew_at = renew_at, time.monotonic() + TIDY_EVERY_S  # if it fails
                     self.run(self.keeper.renew(self.house.holds, due=due))
                     renew_at = time.monotonic() + RENEWED_EVERY_S if due else after
             except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
                 logger.warning("Locks could not be looked after, trying again: %s", fault)
             now = time.monotonic()
-            until = self.house.asleep_until = min(self.house.next_moment(), renew_at, now + LONGEST_SLEEP_S)
+            until = self.house.watchdog_wakes_at = min(self.house.next_due(), renew_at, now + LONGEST_SLEEP_S)
             self._bell.wait(until - now)
 
     def _look(self) -> None:
-        told, left = self.house.look()
+        told, left = self.house.collect_due()
         tell(told)
-        for order in left:
-            if not self.run(tidy(self.keeper, order)):
-                self.house.again(order, time.monotonic() + TIDY_EVERY_S)
+        for acquisition in left:
+            if not self.run(clean_up(self.keeper, acquisition)):
+                self.house.retry_clean_up(acquisition, time.monotonic() + TIDY_EVERY_S)
 
     def close(self) -> None:
         """Gives back what is held; the holds are lost."""
         for hold in self.house.holds:
-            self.house.lose(hold, "its client was closed")
+            self.house.lose_hold(hold, "its client was closed")
         self._closed = True
         self._bell.ring()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -27,8 +27,8 @@ from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
 from tarry.core.requests import ScriptCall
 from tarry.core.watch import BlockStep, Caller, LeaveStep, Watch
 from tarry.errors import TarryError, Unavailable
-from tarry.verbs.jobs import taking
-from tarry.verbs.jobs.waiting import PostAddress, turn
+from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.wait import WaitQueueKey, perform_step
 
 LONGEST_WAIT_S = 60.0
 CLOSING_S = 5.0
@@ -55,7 +55,7 @@ class Waiter:
         self._pid = os.getpid()
         self._bells: dict[Caller, Bell | SocketBell] = {}
 
-    def wait(self, want: int, seconds: float, posts: Sequence[PostAddress]) -> Caller:
+    def wait(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Caller:
         """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
         bell = Bell()
         caller = Caller(want, time.monotonic() + seconds, bell.ring)
@@ -77,7 +77,7 @@ class Waiter:
 
     # ── one of several that a thread waits for ───────────────────────────────────────────────────────────────────────
 
-    def enter(self, caller: Caller, bell: Bell | SocketBell, posts: Sequence[PostAddress]) -> None:
+    def enter(self, caller: Caller, bell: Bell | SocketBell, posts: Sequence[WaitQueueKey]) -> None:
         """A caller queues up; whoever leads is told if that changes anything."""
         with self._lock:
             if self._closed:
@@ -167,9 +167,9 @@ class Waiter:
                 self._put_line_back()
                 return 0
             if isinstance(step, LeaveStep) and last_words is not None:
-                last_words.append(taking.leave(step.keys, step.me))
+                last_words.append(pop.leave_watch(step.keys, step.me))
             elif not isinstance(step, BlockStep):
-                self._runner.run(turn(self._watch, step, time.monotonic, self._lock))
+                self._runner.run(perform_step(self._watch, step, time.monotonic, self._lock))
             elif not self._block(step, sleeps) and not sleeps:
                 return step.until
 
@@ -280,4 +280,4 @@ def give_back(runner: Runner, caller: Caller) -> None:
     if caller.result is not None:
         post, found, jobs = caller.result
         with suppress(TarryError):  # then they come back after their TTR
-            runner.perform(taking.give_back(post.keys, found.receipt, jobs))
+            runner.perform(pop.give_back_reply(post.keys, found.receipt, jobs))

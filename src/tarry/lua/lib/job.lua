@@ -1,5 +1,5 @@
 -- A job as it is stored: `jobs` holds head + body, written once; `runs` holds what changes, once handed out.
--- The head's fixed part is 28 bytes; headers and body follow (tarry/verbs/jobs/stored.py reads the same).
+-- The head's fixed part is 28 bytes; headers and body follow (tarry/verbs/jobs/records.py reads the same).
 
 local FORMAT = 1
 local HEAD = '<BdBII'   -- format, created, flags, ttr ms (0: none given), max attempts (0: none given)

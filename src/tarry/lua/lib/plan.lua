@@ -3,7 +3,7 @@
 --   ┌ format 1 ┬ paused 1 ┬ after d ┬ changed d ┬ fired I ┬ skipped I ┬ length H ┬ length I ┬ rhythm ┬ about ┬ head, body ┐
 --
 -- `after`: occurrences up to there have been attended to. `changed`: when it was last defined, by which a definition is known.
--- Head and body are a job's as they are sent (tarry/verbs/schedules/plans.py reads the same).
+-- Head and body are a job's as they are sent (tarry/verbs/schedules/records.py reads the same).
 
 local PLAN_FORMAT, PLAN = 1, '<BBddIIHI'
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from tarry.clients.scheduling import Schedule
-    from tarry.verbs.jobs.pictures import Defaults, Histogram, Stats
-    from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo
+    from tarry.verbs.jobs.models import Added, HandedOut, JobInfo
+    from tarry.verbs.jobs.stats import Defaults, Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
 
 

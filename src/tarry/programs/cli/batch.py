@@ -14,9 +14,9 @@ from tarry.core.requests import flow_of
 from tarry.errors import BadInput
 from tarry.programs.cli.progress import progress, watched
 from tarry.programs.cli.session import Session
-from tarry.verbs.jobs.durable import confirmed
-from tarry.verbs.jobs.face import TOPICS_OWN
-from tarry.verbs.jobs.shapes import Added, NewJob
+from tarry.verbs.jobs.durability import with_durability
+from tarry.verbs.jobs.models import Added, NewJob
+from tarry.verbs.jobs.partition import TOPIC_DEFAULT
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -25,7 +25,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     delay: int | float | str | None = None
     at: datetime | None = None
     ttr: int | float | str | None = None
-    max_attempts: int | None = TOPICS_OWN
+    max_attempts: int | None = TOPIC_DEFAULT
     headers: Mapping[str, str] | None = None
 
 
@@ -46,7 +46,7 @@ def add_from(
     place = session.topic(topic, options["partitions"])
     said = new_jobs(path, raw=raw)[:limit]
     if not dry_run:
-        place.engine.run(place.verbs.parts())  # asked before, so that each answer below is one of work
+        place.engine.run(place.verbs.partitions())  # asked before, so that each answer below is one of work
     every = place.verbs.add_many(
         said,
         options["delay"],
@@ -57,7 +57,7 @@ def add_from(
         options["headers"],
         False,
     )
-    flow = flow_of(confirmed(every, options["durability"]))
+    flow = flow_of(with_durability(every, options["durability"]))
     if dry_run:
         session.tell({"topic": topic, "would_add": len(said)}, f"{topic}  {len(said)} jobs would be added")
         return ()

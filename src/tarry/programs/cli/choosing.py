@@ -18,7 +18,7 @@ from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
     from tarry.clients.sync.topic import Topic
-    from tarry.verbs.jobs.shapes import JobInfo, State
+    from tarry.verbs.jobs.models import JobInfo, State
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]
 STATES = words("delayed", "ready", "reserved", "dead")

@@ -14,7 +14,7 @@ from tarry.programs.cli.choosing import DryRun
 from tarry.programs.cli.register import verb
 from tarry.programs.cli.session import Session
 from tarry.programs.cli.topics import go_on, looked_through
-from tarry.verbs import registry
+from tarry.verbs import topic_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
     from tarry.connections.blocking import Server
     from tarry.programs.nodes import Node
-    from tarry.verbs.jobs.face import TopicVerbs
+    from tarry.verbs.jobs.partition import PartitionVerbs
 
 LATE_S = 60.0
 """What has been ready for so long while nobody waits for it is worth a word."""
@@ -82,7 +82,7 @@ def doctor(
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
-            client.engine.run(registry.note(client.namespace, name))
+            client.engine.run(topic_names.note(client.namespace, name))
     well = True
     shown = client.engine.origin.address.redacted
     servers = _servers(client)
@@ -118,7 +118,7 @@ def doctor(
 def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int) -> tuple[dict[str, Any], str, bool]:
     place = client.topic(name)
     found, now = looked_through(place), place.stats()
-    parts = client.engine.run(place.verbs.parts())
+    parts = client.engine.run(place.verbs.partitions())
     notes, well = list(found.faults), found.ok
     if last >= len(parts) or (last >= 0 and len(parts) == 1):
         well = False
@@ -142,13 +142,13 @@ def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int)
     return said, "; ".join(notes) or "all well", well
 
 
-def _at_odds(client: Client, name: str, parts: Sequence[TopicVerbs[Any]]) -> list[str]:
+def _at_odds(client: Client, name: str, parts: Sequence[PartitionVerbs[Any]]) -> list[str]:
     """What a ``configure`` that was broken off leaves."""
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
-    from tarry.verbs.jobs.ruling import rules
+    from tarry.verbs.jobs.settings import read_settings
 
-    said = client.engine.run(gather(flow_of(rules(part.keys, part.share)) for part in parts))
+    said = client.engine.run(gather(flow_of(read_settings(part.keys, part.share)) for part in parts))
     if all(one == said[0] for one in said):
         return []
     why = "its partitions have different limits or defaults, for a configure was broken off"
@@ -156,7 +156,7 @@ def _at_odds(client: Client, name: str, parts: Sequence[TopicVerbs[Any]]) -> lis
 
 
 def _too_large(
-    client: Client, parts: Sequence[TopicVerbs[Any]], most_jobs: int = MOST_JOBS, most_bytes: int = MOST_MB << 20
+    client: Client, parts: Sequence[PartitionVerbs[Any]], most_jobs: int = MOST_JOBS, most_bytes: int = MOST_MB << 20
 ) -> list[str]:
     """Places that are so large that moving them to another node would hold a server up."""
     from tarry.core.flows import gather

@@ -15,7 +15,7 @@ from tarry.programs.cli.register import Id, Receipt, TopicName, TopicNames, verb
 from tarry.programs.cli.session import WAITING, Session, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.shapes import Added, HandedOut, IfExists
+    from tarry.verbs.jobs.models import Added, HandedOut, IfExists
 
 Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
 At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
@@ -115,7 +115,7 @@ def _job_in_words(job: HandedOut[Any], said: dict[str, Any]) -> str:
 
 
 def _settle(session: Session, topic: str, id: str, receipt: int, word: str, how: Callable[[Any, Any], None]) -> None:
-    from tarry.verbs.jobs.shapes import Reservation
+    from tarry.verbs.jobs.models import Reservation
 
     how(session.topic(topic), Reservation(id, receipt))
     session.tell({"id": id, "done": word}, f"{id}  {word}")

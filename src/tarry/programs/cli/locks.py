@@ -15,7 +15,7 @@ from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
     from tarry.connections.blocking import Server
-    from tarry.verbs.locks.shapes import LockState
+    from tarry.verbs.locks.models import LockState
 
 LOCKS = group("lock", "Locks across machines: who has them, and taking them away.")
 LockName = Annotated[str, typer.Argument(metavar="LOCK", help="The lock.", show_default=False)]
@@ -64,21 +64,21 @@ def _known(session: Session) -> list[str]:
     from tarry.connections.blocking import raise_faults
     from tarry.connections.faults import NotPermitted
     from tarry.errors import ServerUnfit
-    from tarry.verbs.locks import asking
+    from tarry.verbs.locks import lock_scripts
 
     def names(server: Server) -> set[str]:
         found: set[str] = set()
         cursor = b"0"
         while True:
-            ((cursor, keys),) = raise_faults(server.exchange([asking.scan(cursor)]))
-            found.update(map(asking.name_of, keys))
+            ((cursor, keys),) = raise_faults(server.exchange([lock_scripts.scan_locks(cursor)]))
+            found.update(map(lock_scripts.name_of, keys))
             if cursor == b"0":
                 return found
 
     try:
         return sorted(set().union(*session.client.engine.runner.each(names).values()))
     except NotPermitted as fault:
-        raise ServerUnfit(asking.NO_SCAN) from fault
+        raise ServerUnfit(lock_scripts.NO_SCAN) from fault
 
 
 @verb(within=LOCKS)

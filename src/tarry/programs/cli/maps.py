@@ -17,7 +17,7 @@ from tarry.programs.cli.wording import called
 
 if TYPE_CHECKING:
     from tarry.clients.sync.mapcache import MapCache
-    from tarry.verbs.mapcache.shapes import MapStats
+    from tarry.verbs.mapcache.models import MapStats
 
 MAPS = group("map-cache", "Map caches that Java applications with Redisson share.")
 BACKENDS = ("redisson", "native")

@@ -16,7 +16,7 @@ from tarry.programs.cli.register import Ids, TopicName, verb
 from tarry.programs.cli.session import Session, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.shapes import State
+    from tarry.verbs.jobs.models import State
 
 
 @verb()

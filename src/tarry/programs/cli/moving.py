@@ -14,7 +14,7 @@ from tarry.programs.cli.topics import go_on, on_the_way
 from tarry.programs.cli.wording import called
 
 if TYPE_CHECKING:
-    from tarry.verbs.jobs.leaving import Migrated
+    from tarry.verbs.jobs.migration import Migrated
 
 
 @verb()

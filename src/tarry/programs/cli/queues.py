@@ -18,7 +18,7 @@ from tarry.programs.cli.register import TopicName, group, verb
 from tarry.programs.cli.session import Session, dumps
 
 if TYPE_CHECKING:
-    from tarry.verbs.delayed.telling import QueueStats
+    from tarry.verbs.delayed.stats import QueueStats
 
 QUEUES = group("delayed-queue", "Delayed queues that Java applications with Redisson share.")
 CODECS = ("kryo5", "river", "json", "string", "long", "bytes")
@@ -73,7 +73,7 @@ def _list(
 ) -> None:
     """Shows what is not delivered yet, in the order of due times."""
     from tarry.values.durations import MILLISECOND, as_datetime
-    from tarry.verbs.delayed import leaving
+    from tarry.verbs.delayed import migration
 
     place = session.client.delayed_queue(queue, codec=codec)
     if poison:
@@ -83,12 +83,12 @@ def _list(
         return
     at = 0
     while at < limit:
-        page, size = session.client.engine.run(leaving.look_at(place.verbs.desk, at, claimed=False))
+        page, size = session.client.engine.run(migration.preview(place.verbs.context, at, claimed=False))
         for element in page[: limit - at]:
             value, due = answers.value(element.body), answers.rfc3339(as_datetime(element.due_ms * MILLISECOND))
             session.tell({"due": due, **value}, f"{due}  {dumps(next(iter(value.values())))}")
         at += size
-        if size < leaving.CLAIMED:
+        if size < migration.CLAIM_PAGE:
             return
     if place.size() > limit:
         session.note(f"there are more; --limit {limit * 10} shows them")
@@ -148,13 +148,13 @@ def move(
 ) -> None:
     """Moves what is due to where consumers take it: now, or as long as this runs."""
     from tarry.clients.queueing import origin_keys
-    from tarry.verbs.delayed.places import transfer_all
+    from tarry.verbs.delayed.bulk_transfer import transfer_all
 
     client = session.client
     for name in queues:
         done = client.engine.run(transfer_all(origin_keys(client.engine.origin, name)))
-        said = {"queue": name, "moved": done.moved, "aside": done.aside}
-        session.tell(said, f"{name}  {done.moved} moved" + (f", {done.aside} set aside" if done.aside else ""))
+        said = {"queue": name, "moved": done.moved, "aside": done.set_aside}
+        session.tell(said, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else ""))
     if keep:
         client.keep_moving(*queues)
         sys.stdout.flush()

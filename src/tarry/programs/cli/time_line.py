@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tarry.clients.sync.client import Client
     from tarry.clients.sync.topic import Topic
     from tarry.core.requests import Flow
-    from tarry.verbs.jobs.pictures import Histogram, Stats
+    from tarry.verbs.jobs.stats import Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
 
 BARS = " ▁▂▃▄▅▆▇█"

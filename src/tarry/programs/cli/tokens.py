@@ -33,8 +33,8 @@ def create(
     """Makes a token and shows it: now, and never again."""
     from tarry.verbs import tokens
 
-    text, id, record = tokens.make(os.urandom, scope, note, calls=calls, jobs=jobs)
-    session.client.engine.run(tokens.keep(session.namespace, id, record))
+    text, id, record = tokens.create_token(os.urandom, scope, note, calls=calls, jobs=jobs)
+    session.client.engine.run(tokens.store_token(session.namespace, id, record))
     session.note(f"The token {id} of the namespace {session.namespace}; what is stored of it is a hash.")
     session.tell({"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}, text)
 
@@ -44,7 +44,7 @@ def list_tokens(session: Session) -> None:
     """Shows the tokens of the namespace, without what is secret."""
     from tarry.verbs import tokens
 
-    _, found = session.client.engine.run(tokens.table(session.namespace))
+    _, found = session.client.engine.run(tokens.list_tokens(session.namespace))
     for one in found:
         record = one.record
         limits = {"calls": record.calls, "jobs": record.jobs}
@@ -62,6 +62,6 @@ def revoke(
     """Ends a token, everywhere, within a second."""
     from tarry.verbs import tokens
 
-    if not session.client.engine.run(tokens.drop(session.namespace, id)):
+    if not session.client.engine.run(tokens.delete_token(session.namespace, id)):
         raise BadInput(f"id: no token {id} in the namespace {session.namespace}; see `tarry token list`.")
     session.tell({"id": id, "revoked": True}, f"{id}  revoked")

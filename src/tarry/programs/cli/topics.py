@@ -16,8 +16,8 @@ from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
     from tarry.clients.sync.topic import Topic
-    from tarry.verbs.jobs.pictures import Check, Stats
-    from tarry.verbs.jobs.shapes import State
+    from tarry.verbs.jobs.models import State
+    from tarry.verbs.jobs.stats import Check, Stats
 
 
 LIFTED = "none"
@@ -74,7 +74,7 @@ def purge(
         count = min(sum(every.values()) if state is None else every[state], limit or 2**63)
         session.tell({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
-        place.engine.run(place.verbs.parts())  # asked before, so that each answer below is one of work
+        place.engine.run(place.verbs.partitions())  # asked before, so that each answer below is one of work
         with progress(f"{topic}: deleting") as more:
             count = session.client.engine.run(watched(flow_of(place.verbs.purge(cast("State | None", state))), more))
         session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
@@ -137,9 +137,9 @@ def resume(session: Session, topic: TopicName) -> None:
 
 def looked_through(place: Topic[Any]) -> Check:
     """``check``, with its progress."""
-    place.engine.run(place.verbs.parts())
+    place.engine.run(place.verbs.partitions())
     with progress(f"{place.name}: checking") as more:
-        from tarry.verbs.jobs.looking import CHECK
+        from tarry.verbs.jobs.views import CHECK
 
         return place.engine.run(watched(flow_of(place.verbs.check()), lambda step: more(step[1]), CHECK))
 
@@ -148,9 +148,9 @@ def on_the_way(place: Topic[Any]) -> tuple[int, int]:
     """How many jobs, and how many schedules, a ``migrate`` that was broken off has left between this topic and another."""
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
-    from tarry.verbs.jobs import looking
+    from tarry.verbs.jobs import views
 
-    both = [looking.on_the_way(part.keys) for part in place.engine.run(place.verbs.parts())]
+    both = [views.count_leaving(part.keys) for part in place.engine.run(place.verbs.partitions())]
     found = place.engine.run(gather(flow_of(asked) for pair in both for asked in pair))
     return sum(found[::2]), sum(found[1::2])
 

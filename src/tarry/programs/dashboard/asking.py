@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from tarry.errors import BadInput
 from tarry.values.durations import duration_us
-from tarry.verbs.jobs.shapes import State
+from tarry.verbs.jobs.models import State
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import NamedTuple
 
-from tarry.verbs.jobs.pictures import Lateness, Stats
+from tarry.verbs.jobs.stats import Lateness, Stats
 
 KEPT_S = 24 * 3600
 COUNTERS = ("added", "popped", "finished", "released", "timed_out", "died")

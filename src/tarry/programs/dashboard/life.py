@@ -8,7 +8,7 @@ delayed ──time──▶ ready ──pop──▶ reserved ──finish──
 
 from __future__ import annotations
 
-from tarry.verbs.jobs.shapes import State
+from tarry.verbs.jobs.models import State
 
 LIFE: dict[State, tuple[str, ...]] = {
     "delayed": ("run-now", "reschedule", "delete"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tarry.errors import TarryError
 from tarry.programs.dashboard.history import History
-from tarry.verbs.jobs.pictures import Stats
+from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient

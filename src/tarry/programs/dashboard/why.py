@@ -10,8 +10,8 @@ from typing import Any
 
 from tarry.errors import BodyError
 from tarry.programs.dashboard import saying
-from tarry.verbs.jobs.pictures import Defaults, Stats
-from tarry.verbs.jobs.shapes import JobInfo
+from tarry.verbs.jobs.models import JobInfo
+from tarry.verbs.jobs.stats import Defaults, Stats
 from tarry.verbs.workers import WorkerInfo
 
 

@@ -24,7 +24,7 @@ from tarry.programs.demo.orders import Order
 from tarry.programs.demo.truth import IN_TIME, Summary, summary
 from tarry.values import keys
 from tarry.values.durations import moment_us
-from tarry.verbs.jobs.shapes import NewJob, State
+from tarry.verbs.jobs.models import NewJob, State
 
 KILL_AT = 0.4
 """Of the whole time."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tarry.programs.demo.diary import Line
-from tarry.verbs.jobs.shapes import State
+from tarry.verbs.jobs.models import State
 
 IN_TIME: tuple[State, ...] = ("delayed", "ready")
 """What delete answers when nobody had the order yet: the payment won."""

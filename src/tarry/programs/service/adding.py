@@ -16,7 +16,7 @@ from tarry.clients.http.wire import bodies, models
 from tarry.errors import BadInput
 from tarry.programs.service.keyed import KeyedIds
 from tarry.verbs.jobs import options
-from tarry.verbs.jobs.shapes import Added, NewJob
+from tarry.verbs.jobs.models import Added, NewJob
 
 if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
@@ -33,18 +33,18 @@ def add_one(
     """What adds a job. Raises ``BadInput``."""
     verbs, id = topic.verbs, said.id
     if keyed is not None:
-        verbs, id = verbs.like(ids=keyed), id if id is not None else keyed.id(0)
-    return verbs.confirmed(verbs.put(body, _options(said, said.if_exists, headers), id), said.durability)
+        verbs, id = verbs.on_behalf_of(ids=keyed), id if id is not None else keyed.id(0)
+    return verbs.with_durability(verbs.add_with(body, _options(said, said.if_exists, headers), id), said.durability)
 
 
 def add_many(
     topic: AsyncTopic[bodies.Body], said: models.AddMany, keyed: KeyedIds | None
 ) -> ScriptCall[list[Added]] | Flow[list[Added]]:
     """The flow that adds many. Raises ``BadInput``."""
-    verbs = topic.verbs if keyed is None else topic.verbs.like(ids=keyed)
+    verbs = topic.verbs if keyed is None else topic.verbs.on_behalf_of(ids=keyed)
     jobs = [_new_job(job, keyed, index) for index, job in enumerate(said.jobs)]
     opts = _options(said, said.if_exists, said.headers)
-    return verbs.confirmed(verbs.put_many(jobs, opts, atomic=said.atomic), said.durability)
+    return verbs.with_durability(verbs.add_many_with(jobs, opts, atomic=said.atomic), said.durability)
 
 
 def _new_job(job: models.OneOfMany, keyed: KeyedIds | None, index: int) -> Any:
@@ -71,11 +71,11 @@ def _bare(job: models.OneOfMany) -> models.OneOfMany:
     return models.OneOfMany(body=job.body, body_base64=job.body_base64, coded=job.coded)
 
 
-def _options(said: Any, if_exists: Any, headers: Any) -> options.Options:
+def _options(said: Any, if_exists: Any, headers: Any) -> options.JobOptions:
     delay = 0 if said.delay is None and said.at is None else said.delay
-    return options.options(delay, said.at, if_exists, said.ttr, _attempts(said), headers, said.max_lateness)
+    return options.job_options(delay, said.at, if_exists, said.ttr, _attempts(said), headers, said.max_lateness)
 
 
 def _attempts(said: Any) -> int | None:
-    found: int | None = options.TOPICS_OWN if said.max_attempts is UNSET else said.max_attempts
+    found: int | None = options.TOPIC_DEFAULT if said.max_attempts is UNSET else said.max_attempts
     return found

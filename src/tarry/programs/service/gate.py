@@ -120,7 +120,7 @@ class Gate:
 
     async def pass_of(self, text: str) -> Pass:
         """What is known of a token. Raises ``NoToken``."""
-        parts = tokens.parts_of(text)
+        parts = tokens.split_token(text)
         if parts is None:
             raise NoToken(
                 "This is no token of tarry: one begins with tarry_ and was shown once, by `tarry token create`."
@@ -160,8 +160,8 @@ class Gate:
 
     async def _refresh(self, namespace: str, known: Known) -> None:
         began, engine = time.monotonic(), self._clients[namespace].engine
-        if await engine.run(tokens.version(namespace)) != known.version:
-            version, listed = await engine.run(tokens.table(namespace))
+        if await engine.run(tokens.table_version(namespace)) != known.version:
+            version, listed = await engine.run(tokens.list_tokens(namespace))
             before = known.passes
             known.passes = {token.id: before.get(token.id) or _pass(namespace, token) for token in listed}
             known.version = version

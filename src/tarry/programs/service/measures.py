@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from tarry.connections.blocking import raise_faults
 from tarry.errors import TarryError, Unavailable
-from tarry.verbs.jobs.pictures import Stats
+from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
     from tarry.connections.awaited import Server

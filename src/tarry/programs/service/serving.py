@@ -183,7 +183,7 @@ async def must_show_tokens(door: Door, *, without: bool) -> bool:
 
     if without:
         return False
-    found = [await client.engine.run(tokens.table(namespace)) for namespace, client in door.clients]
+    found = [await client.engine.run(tokens.list_tokens(namespace)) for namespace, client in door.clients]
     if any(listed for _, listed in found):
         return True
     if not door.settings.on_loopback:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from tarry.verbs.delayed.telling import GAUGES
+from tarry.verbs.delayed.stats import GAUGES
 
 if TYPE_CHECKING:
     from tarry.clients.aio.client import AsyncClient
     from tarry.programs.service.measures import LeftOut
-    from tarry.verbs.delayed.telling import QueueStats
-    from tarry.verbs.locks.shapes import LockState
-    from tarry.verbs.mapcache.shapes import MapStats
+    from tarry.verbs.delayed.stats import QueueStats
+    from tarry.verbs.locks.models import LockState
+    from tarry.verbs.mapcache.models import MapStats
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.programs.service.problems import Forbidden
 from tarry.values.durations import SECOND, Duration, duration_us
-from tarry.verbs.delayed import moving
-from tarry.verbs.delayed.desk import QueueDesk
+from tarry.verbs.delayed import transfer
+from tarry.verbs.delayed.context import QueueContext
 from tarry.verbs.redisson.codecs import codec_for
 
 if TYPE_CHECKING:
@@ -82,17 +82,17 @@ def wanted(said: Any) -> int:
     return int(said.n)
 
 
-async def put(client: AsyncClient, desk: QueueDesk[Any], given: Sequence[Any]) -> None:
+async def put(client: AsyncClient, context: QueueContext[Any], given: Sequence[Any]) -> None:
     """At the end of the list, all at once."""
-    payloads = [desk.encode(value) for value in given]
-    await client.engine.run(Command((b"RPUSH", desk.keys.ready, *payloads), int))
+    payloads = [context.encode(value) for value in given]
+    await client.engine.run(Command((b"RPUSH", context.keys.ready, *payloads), int))
 
 
-async def set_aside(client: AsyncClient, desk: QueueDesk[Any], unread: Sequence[Any]) -> None:
+async def set_aside(client: AsyncClient, context: QueueContext[Any], unread: Sequence[Any]) -> None:
     """Beside the queue, with the reasons."""
     raw = values([one.raw_base64 for one in unread], "bytes")
     reasons = [" ".join(one.reason.split()) for one in unread]
-    await client.engine.run(moving.aside(desk.keys, list(zip(raw, reasons, strict=True))))
+    await client.engine.run(transfer.set_aside(context.keys, list(zip(raw, reasons, strict=True))))
 
 
 # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,10 +108,10 @@ async def take(x: Exchange, names: Sequence[str]) -> tuple[str | None, list[Any]
         queue, payloads = await _payloads(x, queues, x.said.n, seconds)
         if queue is None:
             return None, []
-        desk = x.client.blocking_queue(queue.name, codec=codec).verbs.desk
-        taken = desk.taken(payloads)
-        if taken.unread:
-            await x.client.engine.run(moving.aside(desk.keys, taken.unread))
+        context = x.client.blocking_queue(queue.name, codec=codec).verbs.context
+        taken = context.decode_all(payloads)
+        if taken.undecodable:
+            await x.client.engine.run(transfer.set_aside(context.keys, taken.undecodable))
         if taken.values:
             return queue.name, taken.values
         seconds = max(until - asyncio.get_running_loop().time(), 0)
@@ -134,7 +134,7 @@ async def _payloads(
             return None, []
         queue, found = next(queue for queue in queues if queue.verbs.keys.ready == pair[0]), [pair[1]]
     ready = queue.verbs.keys.ready
-    await x.unless_gone(lambda: x.client.engine.run(moving.give_back(ready, found)))
+    await x.unless_gone(lambda: x.client.engine.run(transfer.give_back(ready, found)))
     return queue, found
 
 
@@ -147,7 +147,7 @@ async def move_to_topic(
     """Some of what is not due yet, and whether that was all."""
     chosen = client.topic(topic)
     if dry_run:
-        return await client.engine.run(rehearse(queue.verbs.desk, chosen.verbs)), True
+        return await client.engine.run(rehearse(queue.verbs.context, chosen.verbs)), True
     await client.engine.introduce(topic)
-    found = await client.engine.run(moving_to(queue.verbs.desk, chosen.verbs, most=limit, anew=anew))
+    found = await client.engine.run(moving_to(queue.verbs.context, chosen.verbs, most=limit, anew=anew))
     return found, found.moved + found.aside < limit

@@ -19,7 +19,7 @@ from tarry.errors import BadInput
 from tarry.programs.worker.worker import Worker
 from tarry.values.durations import Duration, duration_us
 from tarry.values.durations import moment_us as us_of
-from tarry.verbs.delayed.telling import QueueStats
+from tarry.verbs.delayed.stats import QueueStats
 
 
 class TestClock(Clock):

@@ -22,7 +22,7 @@ from tarry.clients.aio.job import AsyncJob
 from tarry.clients.sync.job import Job
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 Function = Callable[..., Any]
 _JOBS = (AsyncJob, Job, HandedOut)

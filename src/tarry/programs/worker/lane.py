@@ -29,8 +29,8 @@ from tarry.programs.worker.sharing import Share
 from tarry.programs.worker.targets import Target, overdue
 from tarry.programs.worker.threads import Threads, in_blocking_hands
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.shapes import HandedOut
-from tarry.verbs.jobs.taking import MOST
+from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.pop import MOST_JOBS
 
 CLEAN_UP_S = 1.0
 """What a cancelled handler has to put its things in order, before its job is somebody else's."""
@@ -97,7 +97,7 @@ class Lane:
         loop = asyncio.get_running_loop()
         backlog = False
         while True:
-            want = min(self.slots - len(self.running) - self.settler.held, max(self.slots // 2, 1), MOST)
+            want = min(self.slots - len(self.running) - self.settler.held, max(self.slots // 2, 1), MOST_JOBS)
             if self._share is not None and want > 0:
                 want = self._share.grant(self, want, greedy=backlog)
             if want <= 0:

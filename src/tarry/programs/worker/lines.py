@@ -13,7 +13,7 @@ from typing import Any
 from tarry.errors import StaleReceipt
 from tarry.programs.worker.verdicts import Verdict
 from tarry.values.durations import as_text
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 logger = logging.getLogger("tarry.worker")
 _MS = 1000.0

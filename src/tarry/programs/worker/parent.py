@@ -165,7 +165,7 @@ class Parent:
     def _bereave(self, holder: str, counts: bool) -> int:
         """Jobs first: that it is known no more is for people."""
         given_back = sum(self._client.topic(topic).release_holder(holder, count=counts) for topic in self._topics)
-        self._client.engine.run(workers.leave(self._client.namespace, holder.encode()))
+        self._client.engine.run(workers.forget_worker(self._client.namespace, holder.encode()))
         return given_back
 
     async def _look_after(self) -> None:

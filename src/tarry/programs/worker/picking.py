@@ -10,7 +10,7 @@ from tarry.programs.worker.registry import Route
 from tarry.programs.worker.settling import Settler
 from tarry.programs.worker.targets import Target, built
 from tarry.programs.worker.tasks import envelope
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 
 def picker(route: Route, settler: Settler) -> Callable[[HandedOut[Any]], Target] | Target:

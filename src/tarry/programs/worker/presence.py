@@ -16,7 +16,7 @@ from tarry.clients.sync.client import Client
 from tarry.errors import TarryError, Unavailable
 from tarry.programs.worker.lane import Lane
 from tarry.verbs import workers
-from tarry.verbs.workers import EVERY_S, LONGEST_HELD, Held, Report, WorkerTopic
+from tarry.verbs.workers import MOST_REPORTED_JOBS, REPORT_EVERY_S, ReportedJob, WorkerReport, WorkerTopic
 
 logger = logging.getLogger("tarry.worker")
 LONGEST_HOST = 60
@@ -59,11 +59,11 @@ class Presence:
         """Says it when it is time; ``now`` is monotonic."""
         if now < self._next:
             return
-        self._next, self._pause = now + min(self._pause, EVERY_S), EVERY_S
+        self._next, self._pause = now + min(self._pause, REPORT_EVERY_S), REPORT_EVERY_S
         self._known = False
         try:
             self._since = self._client.engine.run(
-                workers.report(self._client.namespace, self._name, self._since, self._report())
+                workers.report_worker(self._client.namespace, self._name, self._since, self._report())
             )
             self._known = True
         except TarryError as fault:
@@ -74,7 +74,7 @@ class Presence:
         """A clean stop. Whoever is not heard any more is forgotten soon enough."""
         if self._known:
             try:
-                self._client.engine.run(workers.leave(self._client.namespace, self._name))
+                self._client.engine.run(workers.forget_worker(self._client.namespace, self._name))
             except TarryError as fault:
                 self._tell(fault)
 
@@ -85,11 +85,11 @@ class Presence:
         self._told = self._told or level == logging.WARNING
         logger.log(level, "✗ tarry workers does not show this one: %s", fault)
 
-    def _report(self) -> Report:
+    def _report(self) -> WorkerReport:
         running = [(lane, list(lane.running)) for lane in self._lanes]  # each one step of the interpreter
-        held = [(job._now, lane.topic.name, job) for lane, jobs in running for job in jobs[:LONGEST_HELD]]
+        held = [(job._now, lane.topic.name, job) for lane, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
         held.sort(key=lambda one: one[0])
-        return Report(
+        return WorkerReport(
             host=socket.gethostname()[:LONGEST_HOST],
             pid=os.getpid(),
             version=__version__,
@@ -100,5 +100,5 @@ class Presence:
                 WorkerTopic(lane.topic.name, self._handlers[lane.topic.name], lane.slots, len(jobs))
                 for lane, jobs in running
             ],
-            jobs=[Held(topic, job.id, job.attempt, taken) for taken, topic, job in held[:LONGEST_HELD]],
+            jobs=[ReportedJob(topic, job.id, job.attempt, taken) for taken, topic, job in held[:MOST_REPORTED_JOBS]],
         )

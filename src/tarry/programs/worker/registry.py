@@ -27,8 +27,8 @@ from tarry.programs.worker.verdicts import Policy
 from tarry.values import names
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.desk import keys_of
-from tarry.verbs.jobs.taking import ttr_of
+from tarry.verbs.delayed.context import keys_of
+from tarry.verbs.jobs.pop import ttr_of
 from tarry.verbs.redisson.codecs import codec_for
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from tarry.programs.worker.lane import Lane
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.presence import Presence
 from tarry.values.durations import SECOND
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 logger = logging.getLogger("tarry.worker")
 LOOKS, RENEW_AT = 6, 3

@@ -22,7 +22,7 @@ from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.targets import Target
 from tarry.programs.worker.verdicts import Dead, Verdict, judge
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 Job = HandedOut[Any]
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.threads import Threads
 from tarry.verbs.codecs import Codec
-from tarry.verbs.delayed.moving import give_back, transfer
+from tarry.verbs.delayed.transfer import give_back, transfer
 
 logger = logging.getLogger("tarry.worker")
 CLEAN_UP_S = 1.0
@@ -150,7 +150,7 @@ class QueueLane:
     async def _set_aside(self, held: InHand, reason: str) -> None:
         try:
             await self._until_answered(
-                lambda: self._queue.engine.run(self._queue.verbs.aside([(held.payload, reason)]))
+                lambda: self._queue.engine.run(self._queue.verbs.set_aside([(held.payload, reason)]))
             )
         except TarryError:
             logger.exception("✗ %s: an element could not be set aside, it is lost.", self.name)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 logger = logging.getLogger("tarry.worker")
 EVERY_S = 10.0

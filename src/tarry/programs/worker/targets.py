@@ -19,7 +19,7 @@ from tarry.clients.aio.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.programs.worker.calling import Callee, Function
 from tarry.programs.worker.verdicts import USUAL, Bury, Policy
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
 Settle = Callable[[Any, BaseException], Any]

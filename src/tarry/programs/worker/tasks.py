@@ -30,8 +30,8 @@ from tarry.programs.worker.targets import Target, in_time, remember, remembered
 from tarry.programs.worker.verdicts import USUAL, Policy, checked
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
-from tarry.verbs.jobs.options import TOPICS_OWN, options
-from tarry.verbs.jobs.shapes import Added, HandedOut, IfExists, NewJob
+from tarry.verbs.jobs.models import Added, HandedOut, IfExists, NewJob
+from tarry.verbs.jobs.options import TOPIC_DEFAULT, job_options
 
 if TYPE_CHECKING:
     from tarry.programs.worker.registry import Registry
@@ -121,11 +121,11 @@ class Task(Generic[P, R]):
         id: str | None = None,
         if_exists: IfExists = "error",
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPICS_OWN,
+        max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
     ) -> TaskOptions[P]:
         """The options of the job, as ``topic.add`` has them; then ``.add(…)`` with the function's own arguments."""
-        options(delay, at, if_exists, ttr, max_attempts, headers)
+        job_options(delay, at, if_exists, ttr, max_attempts, headers)
         given = {"delay": delay, "at": at, "id": id, "if_exists": if_exists, "ttr": ttr}
         return TaskOptions(self, {**given, "max_attempts": max_attempts, "headers": headers})
 

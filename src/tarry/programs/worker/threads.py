@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from tarry.clients.sync.job import Job
 from tarry.clients.sync.topic import Topic
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
 
 J = TypeVar("J")
 """What is handled: a job, or what was taken from a queue."""
@@ -93,4 +93,4 @@ class Threads(Generic[J]):
 def in_blocking_hands(job: HandedOut[Any], topic: Topic[Any]) -> Job[Any]:
     """The same job with verbs that block, for a thread."""
     raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
-    return Job(job.topic, job._bodies, job.receipt, job._now, raw).belongs_to(topic)
+    return Job(job.topic, job._codec, job.receipt, job._now, raw).belongs_to(topic)

@@ -24,9 +24,9 @@ from tarry.errors import BadInput, TarryError
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import Task
 from tarry.values.durations import Duration
-from tarry.verbs.jobs.options import TOPICS_OWN, Options, options
-from tarry.verbs.schedules import keeping, rhythms
-from tarry.verbs.schedules.plans import Missed, missed_of, new_id_of
+from tarry.verbs.jobs.options import TOPIC_DEFAULT, JobOptions, job_options
+from tarry.verbs.schedules import definitions, recurrences
+from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,11 +47,11 @@ class Planned:
     tz: str
     missed: Missed
     body: Any
-    options: Options
+    options: JobOptions
 
-    def said(self, topic: AsyncTopic[Any]) -> keeping.Said:
-        desk = topic.verbs.desk
-        return said(desk, self.id, self.body, self.every, self.cron, self.tz, None, self.missed, self.options)
+    def said(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
+        context = topic.verbs.context
+        return said(context, self.id, self.body, self.every, self.cron, self.tz, None, self.missed, self.options)
 
 
 class Timetable:
@@ -69,7 +69,7 @@ class Timetable:
         missed: Missed = "once",
         topic: str | None = None,
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPICS_OWN,
+        max_attempts: int | None = TOPIC_DEFAULT,
         max_lateness: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs every so long, with ``args``; a plain function becomes a task.
@@ -78,7 +78,7 @@ class Timetable:
         nobody was there for: ``"skip"``, ``"once"`` (one job for the last), ``"all"``. What is said here is declared when a
         worker starts. Raises ``BadInput``.
         """
-        opts = options(0, None, "error", ttr, max_attempts, None, max_lateness)
+        opts = job_options(0, None, "error", ttr, max_attempts, None, max_lateness)
         return self._plan(topic, id, args, lambda task, name, body: Planned(
             task, name, period, None, "UTC", missed_of(missed), body, opts
         ))  # fmt: skip
@@ -93,11 +93,11 @@ class Timetable:
         missed: Missed = "once",
         topic: str | None = None,
         ttr: Duration | None = None,
-        max_attempts: int | None = TOPICS_OWN,
+        max_attempts: int | None = TOPIC_DEFAULT,
         max_lateness: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The same by calendar: minute, hour, day, month, weekday, in a time zone."""
-        opts = options(0, None, "error", ttr, max_attempts, None, max_lateness)
+        opts = job_options(0, None, "error", ttr, max_attempts, None, max_lateness)
         return self._plan(topic, id, args, lambda task, name, body: Planned(
             task, name, None, expression, tz, missed_of(missed), body, opts
         ))  # fmt: skip
@@ -115,7 +115,7 @@ class Timetable:
                 raise BadInput(f"topic: the task {task.name} has {task.topic_name!r}; say it there.")
             planned = make(task, id or task.name, task.checked(args or {}))
             new_id_of(planned.id)
-            rhythms.rhythm(planned.every, planned.cron, planned.tz)
+            recurrences.make_recurrence(planned.every, planned.cron, planned.tz)
             if (task.topic_name, planned.id) in self.all_planned():
                 raise BadInput(f"schedule: {task.topic_name} has one named {planned.id!r} already; give id=.")
             self._planned[task.topic_name, planned.id] = planned
@@ -136,7 +136,7 @@ class Declaring:
 
     def __init__(self, topics: Sequence[AsyncTopic[Any]], planned: Sequence[Planned], outage: Outage) -> None:
         self._topics = {topic.name: topic for topic in topics}
-        self._said = {topic.name: list[keeping.Said]() for topic in topics}
+        self._said = {topic.name: list[definitions.ScheduleDefinition]() for topic in topics}
         for one in planned:
             if one.task.topic_name in self._topics:
                 self._said[one.task.topic_name].append(one.said(self._topics[one.task.topic_name]))
@@ -169,7 +169,7 @@ class Declaring:
                 self._tell_once("schedules of %s: %s", name, str(fault))
             else:
                 self._server.over()
-                for id in found.taken:
+                for id in found.conflicting:
                     self._tell_once("schedule %s of %s: somebody has put one of this name; delete it", id, name)
                 for id in found.older:
                     self._tell_once("schedule %s of %s: a newer version of it is about, which counts", id, name)

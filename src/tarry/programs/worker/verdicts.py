@@ -18,8 +18,8 @@ from typing import Any
 
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
-from tarry.verbs.jobs.face import in_a_line
-from tarry.verbs.jobs.shapes import HandedOut
+from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.partition import one_line
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
 """Of a traceback: the innermost frames, and the last bytes of its text; characters of the line before it. The script keeps
@@ -149,7 +149,7 @@ def _usual(policy: Policy, job: HandedOut[Any], fraction: float) -> int:
 
 
 def _line(fault: BaseException) -> str:
-    text = in_a_line(fault)
+    text = one_line(fault)
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
 
 

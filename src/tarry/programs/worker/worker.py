@@ -22,7 +22,7 @@ from tarry.programs.worker.signals import listen
 from tarry.programs.worker.taking import QueueRoute
 from tarry.programs.worker.targets import Middleware
 from tarry.values.durations import MILLISECOND, SECOND, Duration, duration_us
-from tarry.verbs.jobs.taking import ttr_of
+from tarry.verbs.jobs.pop import ttr_of
 
 logger = logging.getLogger("tarry.worker")
 TTR: Duration = 15

@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us, moment_us
-from tarry.verbs.jobs import stored
-from tarry.verbs.jobs.shapes import IfExists
+from tarry.verbs.jobs import records
+from tarry.verbs.jobs.models import IfExists
 
-TOPICS_OWN = -1
+TOPIC_DEFAULT = -1
 """``max_attempts`` as the topic has it; ``None`` means without limit."""
 
 _MARKS: dict[str, bytes] = {"error": b"e", "keep": b"k", "replace": b"r"}
-NEW = b"n"
+NEW_MARK = b"n"
 """The mark of a job whose id tarry made: nobody has it."""
-_SEEN = b"s"
+_SEEN_MARK = b"s"
 
 
-class Options(NamedTuple):
+class JobOptions(NamedTuple):
     """What one call says of every job in it."""
 
     mark: bytes
@@ -35,50 +35,50 @@ class Options(NamedTuple):
     """The head of a job with these options, a JSON body and no nonce."""
 
     def head(self, flags: int, nonce: bytes) -> bytes:
-        if not flags and nonce is stored.NO_NONCE:
+        if not flags and nonce is records.NO_NONCE:
             return self.json_head
-        return stored.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.latest)
+        return records.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.latest)
 
-    def replacing(self, nonce: bytes) -> Options:
+    def replacing_nonce(self, nonce: bytes) -> JobOptions:
         """The same, in the place of the job that was added with this nonce; refused where by now another one is there."""
-        return self._replace(mark=_SEEN + nonce)
+        return self._replace(mark=_SEEN_MARK + nonce)
 
 
-def options(
+def job_options(
     delay: Duration | None = 0,
     at: datetime | None = None,
     if_exists: IfExists = "error",
     ttr: Duration | None = None,
-    max_attempts: int | None = TOPICS_OWN,
+    max_attempts: int | None = TOPIC_DEFAULT,
     headers: Mapping[str, str] | None = None,
     max_lateness: Duration | None = None,
-) -> Options:
+) -> JobOptions:
     """Raises ``BadInput``."""
     if delay is None and at is None:
         raise BadInput("delay: None given; write 0 for now, or leave it out.")
     if delay is not None and at is None and headers is None and ttr is None and max_lateness is None:
         try:
-            return _usual(delay, if_exists, max_attempts)
+            return _cached_options(delay, if_exists, max_attempts)
         except TypeError:
             pass  # not hashable, and so wrong: the way below says how
-    latest = latest_of(max_lateness)
-    return _make(when_of(delay, at), if_exists, ttr_ms_of(ttr), max_attempts, stored.pack_headers(headers), latest)
+    latest = max_lateness_us(max_lateness)
+    return _build(when_of(delay, at), if_exists, ttr_ms_of(ttr), max_attempts, records.pack_headers(headers), latest)
 
 
 @lru_cache(maxsize=256, typed=True)
-def _usual(delay: Duration, if_exists: IfExists, max_attempts: int | None) -> Options:
-    return _make(when_of(delay, None), if_exists, 0, max_attempts, b"", None)
+def _cached_options(delay: Duration, if_exists: IfExists, max_attempts: int | None) -> JobOptions:
+    return _build(when_of(delay, None), if_exists, 0, max_attempts, b"", None)
 
 
-def _make(
+def _build(
     when: bytes, if_exists: IfExists, ttr_ms: int, max_attempts: int | None, headers: bytes, latest: int | None
-) -> Options:
+) -> JobOptions:
     mark = _MARKS.get(if_exists) if isinstance(if_exists, str) else None
     if mark is None:
         raise BadInput(f'if_exists: {if_exists!r} is unknown; it is "error", "keep" or "replace".')
     limit = max_attempts_of(max_attempts)
-    head = stored.pack_head(0, ttr_ms, limit, stored.NO_NONCE, headers, latest)
-    return Options(mark, when, ttr_ms, limit, headers, latest, head)
+    head = records.pack_head(0, ttr_ms, limit, records.NO_NONCE, headers, latest)
+    return JobOptions(mark, when, ttr_ms, limit, headers, latest, head)
 
 
 def when_of(delay: Duration | None, at: datetime | None) -> bytes:
@@ -95,22 +95,22 @@ def ttr_ms_of(ttr: Duration | None) -> int:
     if ttr is None:
         return 0
     ms = -(-duration_us(ttr, "ttr", minimum=MILLISECOND) // MILLISECOND)
-    if ms > stored.LONGEST_TTR_MS:
+    if ms > records.LONGEST_TTR_MS:
         raise BadInput("ttr: longer than 49 days; touch the job from time to time instead.")
     return ms
 
 
-def latest_of(max_lateness: Duration | None) -> int | None:
+def max_lateness_us(max_lateness: Duration | None) -> int | None:
     """Microseconds; ``None`` when none is given."""
     return None if max_lateness is None else duration_us(max_lateness, "max_lateness", minimum=MILLISECOND)
 
 
 def max_attempts_of(value: int | None) -> int:
     if value is None:
-        return stored.NO_LIMIT
-    if not isinstance(value, int) or isinstance(value, bool) or not (1 <= value < 1_000_000 or value == TOPICS_OWN):
+        return records.NO_LIMIT
+    if not isinstance(value, int) or isinstance(value, bool) or not (1 <= value < 1_000_000 or value == TOPIC_DEFAULT):
         raise BadInput(f"max_attempts: {value!r}; it is a whole number from 1 to 999,999, or None for no limit.")
-    return 0 if value == TOPICS_OWN else value
+    return 0 if value == TOPIC_DEFAULT else value
 
 
-PLAIN = options()
+DEFAULT_OPTIONS = job_options()

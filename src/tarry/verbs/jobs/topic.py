@@ -1,22 +1,284 @@
-"""A topic as its verbs see it: keys, bodies, and where ids come from."""
+"""A topic's verbs as its handles call them, whether it is one place or many.
+
+The blocking and the awaiting topic have the same methods, and all that these say is the name of one of these.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeVar
 
-from tarry.values.keys import TopicKeys
-from tarry.values.names import IdGenerator
-from tarry.verbs.codecs import Bodies
+from tarry.core.flows import gather
+from tarry.core.requests import Flow, ScriptCall, WrongType, ask
+from tarry.errors import BadInput
+from tarry.values import names
+from tarry.values.durations import Duration
+from tarry.values.keys import with_departing
+from tarry.values.rates import RateLike
+from tarry.verbs.jobs import add, merge, options, pop, settings, views
+from tarry.verbs.jobs.durability import Durability, with_durability
+from tarry.verbs.jobs.models import Added, Holding, IfExists, JobInfo, NewJob, Page, State
+from tarry.verbs.jobs.partition import UNCHANGED, PartitionVerbs, require_several
+from tarry.verbs.jobs.partitions import Operation, Partitions, group_by_partition, on_each, partition_of_id
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
+R = TypeVar("R")
+MOST_CONFIGURE_TRIES = 3
+"""Two who rule at once may each see the other's; whoever comes next spreads what they left."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDesk(Generic[T]):
-    """Everything that the verbs of one topic need, and nothing that talks."""
+class TopicVerbs(Partitions[T]):
+    """The verbs of a topic: each goes to the partitions that it concerns."""
 
-    name: str
-    keys: TopicKeys
-    bodies: Bodies[T]
-    ids: IdGenerator
+    def on_behalf_of(self, *, holder: bytes | None = None, ids: Any = None) -> TopicVerbs[T]:
+        """The same topic in somebody else's name, or with ids from elsewhere."""
+        context = self.context if ids is None else replace(self.context, ids=ids)
+        plain = PartitionVerbs(context, self.holder if holder is None else holder, self._single.jitter)
+        return TopicVerbs(plain, self._make_partition, self._known_partitions, self._wanted)
+
+    # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(
+        self,
+        body: T,
+        delay: Duration,
+        at: datetime | None,
+        id: str | None,
+        if_exists: IfExists,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        headers: Mapping[str, str] | None,
+        max_lateness: Duration | None = None,
+    ) -> Operation[Added]:
+        opts = options.job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
+        return self.add_with(body, opts, id)
+
+    def add_with(self, body: T, opts: options.JobOptions, id: str | None) -> Operation[Added]:
+        """The same, with options that are ready."""
+        call = add.add_job(self.context, body, opts, id)
+        if self.single is None:
+            return self.over_partitions(lambda parts: self._add(parts, call))
+        call.on_wrong_type = (
+            self._add_rediscovered
+        )  # no closure that holds the call: a cycle for each job would be the collector's
+        return call
+
+    def _add_rediscovered(self, call: ScriptCall[Added], fault: WrongType) -> Flow[Added]:
+        return self._over_rediscovered(fault, lambda parts: self._add(parts, call))
+
+    def _add(self, parts: Sequence[PartitionVerbs[T]], call: ScriptCall[Added]) -> Flow[Added]:
+        call.keys = with_departing(parts[partition_of_id(call.items[0], len(parts))].keys)
+        return (yield from ask(call))
+
+    def add_many(
+        self,
+        bodies: Iterable[T | NewJob[T]],
+        delay: Duration,
+        at: datetime | None,
+        if_exists: IfExists,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        headers: Mapping[str, str] | None,
+        atomic: bool,
+        max_lateness: Duration | None = None,
+    ) -> Flow[list[Added]]:
+        require_several(bodies, "bodies")
+        opts = options.job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
+        return self.add_many_with(bodies, opts, atomic=atomic)
+
+    def add_many_with(
+        self, bodies: Iterable[T | NewJob[T]], opts: options.JobOptions, *, atomic: bool
+    ) -> Flow[list[Added]]:
+        """The same, with options that are ready. All is checked before the first script goes."""
+        some = list(bodies)
+        if self.single is None and len(self._partitions) > 1:
+            return self.over_partitions(lambda parts: self._add_spread(parts, some, opts, atomic=atomic))
+        plain = add.add_jobs(self.context, some, opts, atomic=atomic)
+        if self.single is None:  # nobody has said yet how many partitions there are
+            return self.over_partitions(
+                lambda parts: plain if len(parts) == 1 else self._add_spread(parts, some, opts, atomic=atomic)
+            )
+        return self._retry_over_partitions(plain, lambda parts: self._add_spread(parts, some, opts, atomic=atomic))
+
+    def _add_spread(
+        self, parts: Sequence[PartitionVerbs[T]], bodies: list[T | NewJob[T]], opts: options.JobOptions, *, atomic: bool
+    ) -> Flow[list[Added]]:
+        if atomic:
+            raise BadInput(
+                f"atomic: {self.context.name} has {len(parts)} partitions; one script cannot reach them all."
+            )
+        fresh = self.context.ids.new_many(len(bodies))
+        flows: list[tuple[list[int], list[Added], Flow[list[Added]]]] = []
+        for index, mine in group_by_partition(map(_id_of, bodies, fresh), len(parts)):
+            some, ids, done = [bodies[at] for at in mine], [fresh[at] for at in mine], list[Added]()
+            flows.append((mine, done, add.add_jobs(parts[index].context, some, opts, new_ids=ids, done=done)))
+        return merge.merge_added(len(bodies), flows)
+
+    def with_durability(self, operation: Operation[R], durability: Durability) -> Operation[R]:
+        """The same, answered when what it adds is where it should be."""
+        return with_durability(operation, durability)
+
+    # ── in hand ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def finish(self, jobs: Sequence[Holding]) -> Flow[None]:
+        return self._by_job(jobs, lambda verbs, mine: verbs.finish(mine))
+
+    def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> Flow[None]:
+        return self._by_job(jobs, lambda verbs, mine: verbs.touch(mine, ttr))
+
+    def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
+        return self._by_job(jobs, lambda verbs, mine: verbs.release(mine, delay, count, reason))
+
+    def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
+        return self._by_job(jobs, lambda verbs, mine: verbs.bury(mine, reason, error))
+
+    def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> Operation[bool]:
+        return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, when, fault, count))
+
+    def give_back(self, jobs: Sequence[Holding], due: Sequence[int]) -> Operation[Any]:
+        """Back to where they were, as if they had not been handed out."""
+        if self.single is not None:
+            return pop.give_back_jobs(self.single.keys, jobs, due)
+
+        def give(verbs: PartitionVerbs[T], mine: list[int]) -> ScriptCall[Any]:
+            return pop.give_back_jobs(verbs.keys, [jobs[at] for at in mine], [due[at] for at in mine])
+
+        return self.over_partitions(self._by_partition(jobs, lambda job: job.id, give))
+
+    def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Operation[int]:
+        if limit is None:
+            return self._on_each(lambda verbs: verbs.release_holder(holder, count, None), sum)
+        return self._dispatch(
+            lambda only: only.release_holder(holder, count, limit),
+            lambda parts: self._release_up_to(parts, holder, count, limit),
+        )
+
+    def _release_up_to(self, parts: Sequence[PartitionVerbs[T]], holder: str, count: bool, limit: int) -> Flow[int]:
+        """One after the other, until there are enough."""
+        released = 0
+        for verbs in parts:
+            released += yield from verbs.release_holder(holder, count, limit - released)
+            if released == limit:
+                break
+        return released
+
+    def touch_holder(self, holder: str, ttr: Duration) -> Operation[int]:
+        return self._on_each(lambda verbs: verbs.touch_holder(holder, ttr), sum)
+
+    # ── minding, looking, ruling ─────────────────────────────────────────────────────────────────────────────────────
+
+    def kick(self, ids: Sequence[str]) -> Operation[list[State | None]]:
+        return self._by_id(ids, lambda verbs, mine: verbs.kick(mine))
+
+    def delete(self, ids: Sequence[str]) -> Operation[list[State | None]]:
+        return self._by_id(ids, lambda verbs, mine: verbs.delete(mine))
+
+    def delete_exactly(self, id: str, nonce: bytes) -> Operation[State | None]:
+        """The job that was added with this nonce, and no other of its id."""
+        return self._on_partition_of(id, lambda verbs: verbs.delete_exactly(id, nonce))
+
+    def reschedule(
+        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
+    ) -> Operation[list[State | None]]:
+        return self._by_id(ids, lambda verbs, mine: verbs.reschedule(mine, delay, at))
+
+    def get(self, ids: Sequence[str]) -> Operation[list[JobInfo[T] | None]]:
+        return self._by_id(ids, lambda verbs, mine: verbs.get(mine))
+
+    def list(
+        self,
+        state: State | None,
+        due_after: datetime | None,
+        due_before: datetime | None,
+        limit: int,
+        cursor: str | None,
+    ) -> Flow[Page[T]]:
+        return self.over_partitions(
+            lambda parts: views.list_jobs(
+                [verbs.context for verbs in parts],
+                state,
+                due_after=due_after,
+                due_before=due_before,
+                limit=limit,
+                cursor=cursor,
+            )
+        )
+
+    def stats(self) -> Operation[Stats]:
+        return self._on_each(lambda verbs: verbs.stats(), merge.merge_stats)
+
+    def histogram(
+        self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
+    ) -> Operation[Histogram]:
+        return self._dispatch(
+            lambda only: only.histogram(start, span, buckets, past),
+            lambda parts: self._histogram(parts, start, span, buckets, past),
+        )
+
+    def _histogram(
+        self,
+        parts: Sequence[PartitionVerbs[T]],
+        start: Duration | datetime,
+        span: Duration,
+        buckets: int,
+        past: Duration,
+    ) -> Flow[Histogram]:
+        first, *rest = parts
+        found = yield from ask(first.histogram(start, span, buckets, past))
+        others = yield from gather(  # from the same moment, whatever their servers' clocks say
+            [ask(verbs.histogram(found.start, span, buckets, 0)) for verbs in rest]
+        )
+        return merge.merge_histograms([found, *others])
+
+    def pause(self, for_: Duration | None) -> Operation[datetime | None]:
+        return self._on_each(lambda verbs: verbs.pause(for_), lambda ends: ends[0])
+
+    def resume(self) -> Operation[None]:
+        return self._on_each(lambda verbs: verbs.resume(), lambda ends: None)
+
+    def configure(
+        self,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        keep: Duration | None,
+        rate: RateLike | None = UNCHANGED,
+        burst: int | None = UNCHANGED,
+        concurrency: int | None = UNCHANGED,
+        max_lateness: Duration | None = UNCHANGED,
+    ) -> Operation[Defaults]:
+        """Each partition keeps its share of the limits; what is said, and answered, is of the whole."""
+        given = ttr, max_attempts, keep, rate, burst, concurrency, max_lateness
+        if any(one != UNCHANGED for one in given):  # else it only looks
+            names.refuse_dots(self.context.name, "topic")
+        return self._dispatch(lambda only: only.configure(*given), lambda parts: self._configure(parts, given))
+
+    def _configure(self, partitions: Sequence[PartitionVerbs[T]], given: tuple[Any, ...]) -> Flow[Defaults]:
+        """The first is told, and the others follow: all that it has, so that nothing stays half-way. One that was told
+        something later, because a fail-over lost what the first knew, follows when the first has counted on from there."""
+        first, *rest = partitions
+        ruled = yield from ask(
+            settings.configure_first(first.keys, first.share, settings.encode_settings(len(partitions), *given))
+        )
+        for _ in range(MOST_CONFIGURE_TRIES):
+            later = (yield from self._copy_settings(rest, ruled)) if rest and ruled.number else 0
+            if not later:
+                break
+            ruled = yield from ask(settings.configure_first(first.keys, first.share, (), later))
+        return ruled.defaults(len(partitions))
+
+    def _copy_settings(self, others: Sequence[PartitionVerbs[T]], stored: settings.StoredSettings) -> Flow[int]:
+        return on_each(others, lambda verbs: settings.copy_first(verbs.keys, verbs.share, stored), max)
+
+    def purge(self, state: State | None) -> Operation[int]:
+        return self._on_each(lambda verbs: verbs.purge(state), sum)
+
+    def check(self) -> Operation[Check]:
+        return self._on_each(lambda verbs: verbs.check(), merge.merge_checks)
+
+
+def _id_of(body: Any, new_id: bytes) -> bytes:
+    id = body.id if type(body) is NewJob else None
+    return new_id if id is None else names.check_name(id, "id")

@@ -6,7 +6,7 @@
 The mark is random and makes equal payloads different members. The old format keeps it as the nearest double.
 
 Rules
-- A queue may hold both. ``unpack`` tells them apart by the length alone, raises nothing, and answers ``Poison`` for what
+- A queue may hold both. ``unpack`` tells them apart by the length alone, raises nothing, and answers ``BadElement`` for what
   is neither. What both could be (17 bytes, an old element with the payload ``00``) is read as new, as everybody does.
 - Elements of Redis on Windows, whose lengths have four bytes, are poison.
 - Among equal due times the bytes decide who is first, so ``pack`` must give what Redisson would have given.
@@ -21,8 +21,8 @@ from enum import StrEnum
 
 from tarry.errors import BadInput
 
-_NEW = struct.Struct("<B8sQ")
-_OLD = struct.Struct("<dQ")
+_CURRENT_FORMAT = struct.Struct("<B8sQ")
+_LEGACY_FORMAT = struct.Struct("<dQ")
 _LENGTH = struct.Struct("<Q")
 _MARK = 8
 
@@ -67,7 +67,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Poison:
+class BadElement:
     """Bytes that are not what should be there. Set them aside; never raise."""
 
     reason: str
@@ -78,21 +78,21 @@ def pack(payload: bytes, mark: bytes, format: Format = Format.NEW) -> bytes:
     if len(mark) != _MARK:
         raise BadInput(f"mark: {len(mark)} bytes given; it has eight.")
     if format is Format.NEW:
-        return _NEW.pack(_MARK, mark, len(payload)) + payload
+        return _CURRENT_FORMAT.pack(_MARK, mark, len(payload)) + payload
     # in Java a random long; its decimal text goes through Lua's tonumber, which rounds to the nearest double
-    return _OLD.pack(float(int.from_bytes(mark, "little", signed=True)), len(payload)) + payload
+    return _LEGACY_FORMAT.pack(float(int.from_bytes(mark, "little", signed=True)), len(payload)) + payload
 
 
-def unpack(element: bytes) -> Element | Poison:
+def unpack(element: bytes) -> Element | BadElement:
     """What is in an element of either format."""
     size = len(element)
-    if size >= _NEW.size and element[0] == _MARK and _length(element, 9) == size - _NEW.size:
-        return Element(Format.NEW, element[_NEW.size :])
-    if size >= _OLD.size and _length(element, 8) == size - _OLD.size:
-        return Element(Format.OLD, element[_OLD.size :])
-    if size < _OLD.size:
-        return Poison(f"{size} bytes: an element has sixteen at least")
-    return Poison(f"{size} bytes, and no length in it says so: neither {Format.NEW} nor {Format.OLD}")
+    if size >= _CURRENT_FORMAT.size and element[0] == _MARK and _length(element, 9) == size - _CURRENT_FORMAT.size:
+        return Element(Format.NEW, element[_CURRENT_FORMAT.size :])
+    if size >= _LEGACY_FORMAT.size and _length(element, 8) == size - _LEGACY_FORMAT.size:
+        return Element(Format.OLD, element[_LEGACY_FORMAT.size :])
+    if size < _LEGACY_FORMAT.size:
+        return BadElement(f"{size} bytes: an element has sixteen at least")
+    return BadElement(f"{size} bytes, and no length in it says so: neither {Format.NEW} nor {Format.OLD}")
 
 
 def _length(element: bytes, at: int) -> int:

@@ -5,7 +5,7 @@
               Lc0Lc0Lc0        length │ key │ length │ new │ length │ old       updated
 
 The value's format is the same in all versions of Redisson, 4.7 included. Key and value are what the codecs made of them.
-Nothing here raises for foreign bytes: they are ``Poison``.
+Nothing here raises for foreign bytes: they are ``BadElement``.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import struct
 from dataclasses import dataclass
 
 from tarry.errors import BadInput
-from tarry.verbs.redisson.elements import Poison
+from tarry.verbs.redisson.elements import BadElement
 
 _HEAD = struct.Struct("<dQ")
 _LENGTH = struct.Struct("<Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PackedEntry:
     """A map cache's value with the idle time that each touch grants it; 0 = none."""
 
     value: bytes
@@ -30,7 +30,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class EntryEvent:
     """What happened to an entry; ``old`` only where it was updated."""
 
     key: bytes
@@ -38,32 +38,32 @@ class Event:
     old: bytes | None = None
 
 
-def pack_entry(entry: Entry) -> bytes:
+def pack_entry(entry: PackedEntry) -> bytes:
     """The field's value in the hash."""
     if not (math.isfinite(entry.idle_ms) and entry.idle_ms >= 0):
         raise BadInput(f"max_idle: {entry.idle_ms} ms; give zero or more.")
     return _HEAD.pack(entry.idle_ms, len(entry.value)) + entry.value
 
 
-def unpack_entry(packed: bytes) -> Entry | Poison:
+def unpack_entry(packed: bytes) -> PackedEntry | BadElement:
     """What a field of the hash holds."""
     if len(packed) < _HEAD.size:
-        return Poison(f"{len(packed)} bytes: a value has sixteen at least")
+        return BadElement(f"{len(packed)} bytes: a value has sixteen at least")
     idle_ms, length = _HEAD.unpack_from(packed)
     if length != len(packed) - _HEAD.size:
-        return Poison(f"the length says {length} bytes, {len(packed) - _HEAD.size} follow")
+        return BadElement(f"the length says {length} bytes, {len(packed) - _HEAD.size} follow")
     if not math.isfinite(idle_ms):
-        return Poison(f"the idle time is {idle_ms}")
-    return Entry(packed[_HEAD.size :], idle_ms)
+        return BadElement(f"the idle time is {idle_ms}")
+    return PackedEntry(packed[_HEAD.size :], idle_ms)
 
 
-def pack_event(event: Event) -> bytes:
+def pack_event(event: EntryEvent) -> bytes:
     """The message for an event's channel."""
     parts = [event.key, event.value] if event.old is None else [event.key, event.value, event.old]
     return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
 
 
-def unpack_event(message: bytes, *, updated: bool = False) -> Event | Poison:
+def unpack_event(message: bytes, *, updated: bool = False) -> EntryEvent | BadElement:
     """What a channel's message says; of the channel ``updated`` it has three parts, else two."""
     parts: list[bytes] = []
     at, wanted = 0, 3 if updated else 2
@@ -72,5 +72,5 @@ def unpack_event(message: bytes, *, updated: bool = False) -> Event | Poison:
         at = start + _LENGTH.unpack_from(message, at)[0]
         parts.append(message[start:at])
     if len(parts) != wanted or at != len(message):
-        return Poison(f"{len(message)} bytes that are not {wanted} parts with their lengths")
-    return Event(*parts)
+        return BadElement(f"{len(message)} bytes that are not {wanted} parts with their lengths")
+    return EntryEvent(*parts)

@@ -16,7 +16,7 @@ from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answe
 from tarry.clients.http.wire.reading import guarded_stats, items
 from tarry.clients.http.wire.words import MOST_WAIT_S
 from tarry.values.durations import SECOND, Duration
-from tarry.verbs.guarded.desk import GuardedDesk, GuardedStats, Item, want_of
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, want_of
 
 MOST, MOST_BYTES = 10_000, 4_000_000
 """One request puts in no more."""
@@ -25,19 +25,19 @@ MOST, MOST_BYTES = 10_000, 4_000_000
 class HTTPGuardedVerbs:
     """What is asked of one queue."""
 
-    def __init__(self, desk: GuardedDesk[Any], random: Callable[[int], bytes]) -> None:
-        self.desk = desk
+    def __init__(self, context: GuardedContext[Any], random: Callable[[int], bytes]) -> None:
+        self.context = context
         self._random = random
-        self._path = f"/v1/guarded/{segment(desk.name)}"
-        self._layout: Any = "article" if desk.article else "tarry"
+        self._path = f"/v1/guarded/{segment(context.name)}"
+        self._layout: Any = "article" if context.article else "tarry"
 
     def unbounded(self) -> HTTPGuardedVerbs:
         """The same, whatever the lateness."""
-        return HTTPGuardedVerbs(replace(self.desk, bound_us=None), self._random)
+        return HTTPGuardedVerbs(replace(self.context, max_lateness_us=None), self._random)
 
     def push(self, given: Mapping[Any, Duration] | Iterable[tuple[Any, Duration]]) -> Asking[list[datetime]]:
         parts, size = list[list[guarded_models.Pushed]](), 0
-        for raw, flag, delay in self.desk.encoded(given):
+        for raw, flag, delay in self.context.encoded(given):
             if not parts or len(parts[-1]) == MOST or size + len(raw) > MOST_BYTES:
                 parts.append([])
                 size = 0
@@ -52,8 +52,8 @@ class HTTPGuardedVerbs:
 
     def polls(self, count: int, seconds: float) -> Iterator[Ask[list[Item[Any]]]]:
         """One request for each minute of the wait."""
-        want, bound = want_of(count), self.desk.bound_us
-        read = reader(guarded_answers.GuardedItems, lambda found: items(found, self.desk.bodies))
+        want, bound = want_of(count), self.context.max_lateness_us
+        read = reader(guarded_answers.GuardedItems, lambda found: items(found, self.context.codec))
         while True:
             wait = min(seconds, MOST_WAIT_S)
             said = guarded_models.PollGuarded(

@@ -16,7 +16,7 @@ from tarry.clients.http.verbs.topics import HTTPVerbs
 from tarry.clients.http.wire import queue_answers, queue_models, topic_answers, topic_models
 from tarry.clients.migrating import MovedOver
 from tarry.errors import BadInput
-from tarry.verbs.jobs.leaving import Migrated, refuse_itself
+from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
 from tarry.verbs.redisson.codecs import CODECS
 
 STEP, STEP_S = 2000, 50.0
@@ -41,7 +41,7 @@ def _move(
 ) -> Asking[MovedOver]:
     if topic.first is not None:
         yield from ask(topic.first)
-    said = queue_models.MoveToTopic(topic=topic.desk.name, codec=codec, dry_run=dry_run, anew=anew, limit=STEP)
+    said = queue_models.MoveToTopic(topic=topic.context.name, codec=codec, dry_run=dry_run, anew=anew, limit=STEP)
     request = queue.request(
         "POST", "/move-to-topic", reader(queue_answers.MovedShown, lambda found: found), said, wait=STEP_S
     )
@@ -58,7 +58,7 @@ def _move(
 def _codec(queue: HTTPDelayedVerbs[Any]) -> str:
     """The name of a queue's codec: the service reads the elements."""
     for name, codec in CODECS.items():
-        if codec is queue.desk.codec:
+        if codec is queue.context.codec:
             return name
     raise BadInput("move_to_topic: a service reads elements by a codec that has a name, and this one is your own.")
 
@@ -66,7 +66,7 @@ def _codec(queue: HTTPDelayedVerbs[Any]) -> str:
 def migrate(place: Any, topic: Any, to: Any, *, dry_run: bool, anew: bool, progress: Progress) -> Asking[Migrated]:
     """What waits and what is dead, into another topic. ``place`` is where both must be."""
     here, there = _here(place, topic, "migrate"), _here(place, to, "migrate")
-    refuse_itself(True, here.desk, there.desk)
+    refuse_same_topic(True, here.context, there.context)
     return _migrate(here, there, dry_run=dry_run, anew=anew, progress=progress)
 
 
@@ -75,7 +75,7 @@ def _migrate(
 ) -> Asking[Migrated]:
     if there.first is not None:
         yield from ask(there.first)
-    said = topic_models.Migrate(to=there.desk.name, dry_run=dry_run, anew=anew, limit=STEP)
+    said = topic_models.Migrate(to=there.context.name, dry_run=dry_run, anew=anew, limit=STEP)
     request = here.request(
         "POST", "/migrate", reader(topic_answers.MigratedShown, lambda found: found), said, wait=STEP_S
     )

@@ -1,4 +1,4 @@
-"""The verbs of shared queues as requests to a service: the names and options of ``DelayedVerbs`` and ``BlockingVerbs``.
+"""The verbs of shared queues as requests to a service: the names and options of ``DelayedQueueVerbs`` and ``BlockingQueueVerbs``.
 
 What passes is payloads: values are encoded and decoded here, by whatever codec, one of one's own too. An offer carries a
 key, of which the service makes the marks of its elements: sent again after a lost answer, it finds itself.
@@ -16,10 +16,10 @@ from tarry.clients.http.wire import queue_answers, queue_models
 from tarry.clients.http.wire.queue_answers import base64, payloads
 from tarry.clients.http.wire.reading import queue_stats, set_aside
 from tarry.values.durations import Duration
-from tarry.verbs.delayed.desk import QueueDesk, Taken
-from tarry.verbs.delayed.finding import READ_PAGE, want_of
-from tarry.verbs.delayed.moving import SetAside
-from tarry.verbs.delayed.telling import QueueStats
+from tarry.verbs.delayed.context import DecodedPayloads, QueueContext
+from tarry.verbs.delayed.elements import READ_PAGE, want_of
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.redisson.elements import format_of
 
 T = TypeVar("T")
@@ -32,11 +32,11 @@ BYTES: dict[str, Any] = {"codec": "bytes"}
 class QueueVerbs(Generic[T]):
     """What the verbs of both ends have in common."""
 
-    def __init__(self, desk: QueueDesk[T], random: Callable[[int], bytes]) -> None:
-        self.desk = desk
-        self.keys = desk.keys
+    def __init__(self, context: QueueContext[T], random: Callable[[int], bytes]) -> None:
+        self.context = context
+        self.keys = context.keys
         self._random = random
-        self._path = f"/v1/queues/{segment(desk.name)}"
+        self._path = f"/v1/queues/{segment(context.name)}"
 
     def poison(self) -> Ask[list[SetAside]]:
         return self._ask("GET", "/poison", queue_answers.Poison, set_aside)
@@ -51,9 +51,9 @@ class QueueVerbs(Generic[T]):
 
     def _taken(self, values: Sequence[bytes]) -> Asking[list[T]]:
         """The values of payloads that were taken; those that cannot be read are set aside."""
-        taken: Taken = self.desk.taken(values)
-        if taken.unread:
-            yield from self.aside(taken.unread)
+        taken: DecodedPayloads = self.context.decode_all(values)
+        if taken.undecodable:
+            yield from self.aside(taken.undecodable)
         return taken.values
 
     def _some(self, take: Ask[list[bytes]]) -> Asking[list[T]]:
@@ -65,12 +65,12 @@ class QueueVerbs(Generic[T]):
 
     def _contains(self, values: Iterable[T], *, ready: bool) -> Asking[bool]:
         values = list(values)
-        wanted = {self.desk.encode(value) for value in values}
+        wanted = {self.context.encode(value) for value in values}
         search = self._each(wanted, lambda part: queue_models.Contains(values=part, ready=ready, **BYTES))
         return self._told(values, search)
 
     def _told(self, values: Sequence[T], search: Asking[bool]) -> Asking[bool]:
-        return self.desk.found((yield from search), values)
+        return self.context.found((yield from search), values)
 
     def _each(self, wanted: Iterable[bytes], said: Callable[[list[str]], Any]) -> Asking[bool]:
         for part in cut([base64(payload) for payload in wanted], MOST):
@@ -97,12 +97,12 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
     """What is not due yet."""
 
     def offer(self, value: T, delay: Duration) -> Asking[datetime]:
-        offers = self._offers([self.desk.encode(value)], delay)
+        offers = self._offers([self.context.encode(value)], delay)
         return _only(offers)
 
     def offer_many(self, values: Iterable[T], delay: Duration) -> Asking[list[datetime]]:
         """All are encoded before the first is sent."""
-        return one_after_the_other(self._offers([self.desk.encode(value) for value in values], delay))
+        return one_after_the_other(self._offers([self.context.encode(value) for value in values], delay))
 
     def _offers(self, encoded: list[bytes], delay: Duration) -> list[Ask[list[datetime]]]:
         span, parts, size = given(delay), list[list[str]](), 0
@@ -115,7 +115,7 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
         read = reader(queue_answers.Offered, lambda found: found.due)
         requests = []
         for part in parts:
-            said = queue_models.Offer(part, span, "bytes", self.desk.format)
+            said = queue_models.Offer(part, span, "bytes", self.context.format)
             requests.append(self.request("POST", "/offer", read, said, key=new_key(self._random)))
         return requests
 
@@ -123,20 +123,20 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
         return self._some(self._read("/poll", queue_models.PollQueue(n=want_of(n), **BYTES)))
 
     def pass_on(self, target: str) -> Ask[T | None]:
-        self.desk.keys_of(target)
+        self.context.keys_of(target)
         said = queue_models.PassOn(to=target, **BYTES)
         return self._ask("POST", "/pass-on", queue_answers.Elements, self._first, said)
 
     def _first(self, found: queue_answers.Elements) -> Any:
-        return self.desk.seen(payloads(found.values)[0]) if found.values else None
+        return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
 
     def remove(self, value: T) -> Asking[bool]:
-        said = queue_models.Remove(values=[base64(self.desk.encode(value))], **BYTES)
+        said = queue_models.Remove(values=[base64(self.context.encode(value))], **BYTES)
         return self._told([value], ask(self._removed("/remove", said)))
 
     def remove_all(self, values: Iterable[T]) -> Asking[bool]:
         values = list(values)
-        return self._told(values, self._all_removed(list(dict.fromkeys(map(self.desk.encode, values)))))
+        return self._told(values, self._all_removed(list(dict.fromkeys(map(self.context.encode, values)))))
 
     def _all_removed(self, encoded: list[bytes]) -> Asking[bool]:
         gone = False
@@ -146,7 +146,7 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
         return gone
 
     def retain_all(self, values: Iterable[T]) -> Ask[bool]:
-        encoded = [base64(self.desk.encode(value)) for value in values]
+        encoded = [base64(self.context.encode(value)) for value in values]
         return self._removed("/retain", queue_models.QueueValues(values=encoded, **BYTES))
 
     def _removed(self, path: str, said: Any) -> Ask[bool]:
@@ -164,7 +164,7 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
         return self.request("GET", "/elements", read, query=query)
 
     def _seen(self, values: list[str]) -> list[Any]:
-        return [self.desk.seen(payload) for payload in payloads(values)]
+        return [self.context.decode_or_opaque(payload) for payload in payloads(values)]
 
     def read_all(self) -> Asking[list[T]]:
         values, at = yield from ask(self.page(0))
@@ -188,7 +188,7 @@ class HTTPBlockingVerbs(QueueVerbs[T]):
     """What may be taken."""
 
     def put(self, value: T) -> Ask[None]:
-        said = queue_models.Put([base64(self.desk.encode(value))], "bytes")
+        said = queue_models.Put([base64(self.context.encode(value))], "bytes")
         return self.request("POST", "/put", nothing, said)
 
     def poll(self, n: int) -> Asking[list[T]]:
@@ -199,7 +199,7 @@ class HTTPBlockingVerbs(QueueVerbs[T]):
 
     def peek(self) -> Ask[T | None]:
         def first(found: queue_answers.Elements) -> Any:
-            return self.desk.seen(payloads(found.values)[0]) if found.values else None
+            return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
 
         return self.request("GET", "/peek", reader(queue_answers.Elements, first), query=BYTES)
 
@@ -210,7 +210,7 @@ class HTTPBlockingVerbs(QueueVerbs[T]):
         return self._ask("GET", "", queue_answers.QueueSize, lambda found: found.ready)
 
     def another(self, name: str) -> HTTPBlockingVerbs[T]:
-        return HTTPBlockingVerbs(self.desk.another(name), self._random)
+        return HTTPBlockingVerbs(self.context.for_queue(name), self._random)
 
 
 def take_from_any(queues: Sequence[str], seconds: float) -> Ask[tuple[str | None, list[bytes]]]:

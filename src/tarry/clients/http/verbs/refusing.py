@@ -15,10 +15,10 @@ from tarry.clients.http.wire import lock_answers, map_answers, map_models
 from tarry.clients.http.wire.queue_answers import base64
 from tarry.clients.http.wire.reading import lock_state, map_stats
 from tarry.errors import ServerUnfit
-from tarry.verbs.locks.shapes import LockState
-from tarry.verbs.mapcache.desk import MapDesk
-from tarry.verbs.mapcache.face import MapVerbs
-from tarry.verbs.mapcache.shapes import Backend, MapStats
+from tarry.verbs.locks.models import LockState
+from tarry.verbs.mapcache.context import MapContext
+from tarry.verbs.mapcache.models import Backend, MapStats
+from tarry.verbs.mapcache.verbs import MapVerbs
 
 REFUSED: dict[str, str] = {
     "keep_moving": "A service moves the queues that it was started with: tarry serve --queue NAME. Whoever waits in take or "
@@ -44,14 +44,14 @@ def refused(what: str) -> ServerUnfit:
 class HTTPMapVerbs:
     """A map cache's verbs that change nothing. Every other one is refused. Keys and values are encoded and decoded here."""
 
-    def __init__(self, desk: MapDesk[Any, Any], backend: Backend) -> None:
-        self.desk = desk
+    def __init__(self, context: MapContext[Any, Any], backend: Backend) -> None:
+        self.context = context
         self.native = backend == "native"
         self._backend: Backend = backend
-        self._path = f"/v1/map-caches/{segment(desk.name)}"
+        self._path = f"/v1/map-caches/{segment(context.name)}"
 
     def stats(self) -> Ask[MapStats]:
-        return self._size(lambda now: map_stats(self.desk.name, now))
+        return self._size(lambda now: map_stats(self.context.name, now))
 
     def size(self) -> Ask[int]:
         return self._size(lambda now: now.size)
@@ -68,7 +68,7 @@ class HTTPMapVerbs:
         return Ask("GET", self._path + "/entries", reader(map_answers.MapPage, pairs), query=query)
 
     def contains_value(self, value: Any) -> Asking[bool]:
-        return self._contains_value(self.desk.value(value))
+        return self._contains_value(self.context.value(value))
 
     def _contains_value(self, wanted: bytes) -> Asking[bool]:
         cursor = b""
@@ -79,13 +79,15 @@ class HTTPMapVerbs:
         return False
 
     def get_with_ttl_only(self, key: Any) -> Ask[Any]:
-        return self._look(key, lambda found: None if found.value is UNSET else self.desk.read(b64decode(found.value)))
+        return self._look(
+            key, lambda found: None if found.value is UNSET else self.context.decode(b64decode(found.value))
+        )
 
     def remaining_ttl(self, key: Any) -> Ask[timedelta | None]:
         return self._look(key, _left)
 
     def _look(self, key: Any, make: Callable[[map_answers.EntryLooked], Any]) -> Ask[Any]:
-        said = map_models.LookUp(keys=[base64(self.desk.key(key))], codec="bytes", backend=self._backend)
+        said = map_models.LookUp(keys=[base64(self.context.key(key))], codec="bytes", backend=self._backend)
         read = reader(map_answers.EntriesLooked, lambda found: make(found.entries[0]))
         return Ask("POST", self._path + "/look", read, said)
 

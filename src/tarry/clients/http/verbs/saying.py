@@ -14,10 +14,10 @@ from msgspec import UNSET
 from tarry.clients.http.asking import Ask, Asking, ask
 from tarry.errors import JobExists, StaleReceipt, Unavailable
 from tarry.values.durations import Duration, duration_us
-from tarry.verbs.codecs import JSON, Bodies
-from tarry.verbs.jobs.durable import WITHIN_MS, Durability
-from tarry.verbs.jobs.options import TOPICS_OWN
-from tarry.verbs.jobs.taking import MOST
+from tarry.verbs.codecs import JSON, BodyCodec
+from tarry.verbs.jobs.durability import WITHIN_MS, Durability
+from tarry.verbs.jobs.options import TOPIC_DEFAULT
+from tarry.verbs.jobs.pop import MOST_JOBS
 
 S = TypeVar("S")
 
@@ -37,7 +37,7 @@ def span_of(span: Duration | None) -> str | None:
     return None if span is None else given(span)
 
 
-def said_of(bodies: Bodies[Any], body: Any) -> dict[str, Any]:
+def said_of(bodies: BodyCodec[Any], body: Any) -> dict[str, Any]:
     """The fields of a body, encoded here."""
     return shown(*bodies.encode(body))
 
@@ -68,7 +68,7 @@ def options_of(
 
 def attempts_of(max_attempts: int | None) -> Any:
     """The topic's own are not said."""
-    return UNSET if max_attempts == TOPICS_OWN else max_attempts
+    return UNSET if max_attempts == TOPIC_DEFAULT else max_attempts
 
 
 def new_key(random: Callable[[int], bytes]) -> str:
@@ -94,7 +94,7 @@ def done(body: bytes) -> bool:
     return True
 
 
-def cut(whole: Sequence[S], most: int = MOST) -> list[Sequence[S]]:
+def cut(whole: Sequence[S], most: int = MOST_JOBS) -> list[Sequence[S]]:
     """As many as one request takes."""
     return [whole[at : at + most] for at in range(0, len(whole), most)]
 

@@ -14,10 +14,10 @@ from tarry.clients.http.wire.reading import schedule
 from tarry.clients.scheduling import Schedule, said
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
-from tarry.verbs.codecs import Bodies
+from tarry.verbs.codecs import BodyCodec
 from tarry.verbs.jobs import options
-from tarry.verbs.jobs.topic import TopicDesk
-from tarry.verbs.schedules.plans import Missed, id_of
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.schedules.records import Missed, id_of
 
 UNKNOWN = "unknown_schedule"
 
@@ -35,8 +35,8 @@ class HTTPScheduleVerbs:
             raise BadInput(f"topic: {topic.name} is one of another client's; give its name.")
         return found
 
-    def desk(self, topic: Any) -> TopicDesk[Any]:
-        return self.verbs(topic).desk
+    def context(self, topic: Any) -> TopicContext[Any]:
+        return self.verbs(topic).context
 
     def put(
         self,
@@ -54,33 +54,33 @@ class HTTPScheduleVerbs:
         max_lateness: Duration | None,
     ) -> Ask[Schedule]:
         verbs = self.verbs(topic)
-        opts = options.options(0, None, "error", ttr, max_attempts, headers, max_lateness)
-        said(verbs.desk, id, body, every, cron, tz, first, missed, opts)
+        opts = options.job_options(0, None, "error", ttr, max_attempts, headers, max_lateness)
+        said(verbs.context, id, body, every, cron, tz, first, missed, opts)
         model = schedule_models.PutSchedule(
             every=span_of(every),
             cron=cron,
             tz=tz,
             first=first,
             missed=missed,
-            **said_of(verbs.desk.bodies, body),
+            **said_of(verbs.context.codec, body),
             ttr=span_of(ttr),
             max_attempts=attempts_of(max_attempts),
             max_lateness=span_of(max_lateness),
             headers=headers,
         )
-        return verbs.request("PUT", _path(id), _one(verbs.desk.bodies), model)
+        return verbs.request("PUT", _path(id), _one(verbs.context.codec), model)
 
     def get(self, topic: Any, id: str) -> Ask[Schedule | None]:
         id_of(id)
         verbs = self.verbs(topic)
-        read: Callable[[bytes], Schedule | None] = _one(verbs.desk.bodies)
+        read: Callable[[bytes], Schedule | None] = _one(verbs.context.codec)
         return verbs.request("GET", _path(id), read, absent=(UNKNOWN, None))
 
     def list(self, topic: Any) -> Ask[list[Schedule]]:
         if topic is None:
-            return Ask("GET", "/v1/schedules", _many(lambda name: self.desk(name).bodies))
+            return Ask("GET", "/v1/schedules", _many(lambda name: self.context(name).codec))
         verbs = self.verbs(topic)
-        return verbs.request("GET", "/schedules", _many(lambda _: verbs.desk.bodies))
+        return verbs.request("GET", "/schedules", _many(lambda _: verbs.context.codec))
 
     def switch(self, topic: Any, id: str, what: Any) -> Ask[bool]:
         id_of(id)
@@ -93,11 +93,11 @@ def _path(id: str) -> str:
     return f"/schedules/{segment(id)}"
 
 
-def _one(bodies: Bodies[Any]) -> Callable[[bytes], Schedule]:
+def _one(bodies: BodyCodec[Any]) -> Callable[[bytes], Schedule]:
     return reader(schedule_answers.ScheduleShown, lambda found: schedule(found, bodies))
 
 
-def _many(bodies: Callable[[str], Bodies[Any]]) -> Callable[[bytes], list[Schedule]]:
+def _many(bodies: Callable[[str], BodyCodec[Any]]) -> Callable[[bytes], list[Schedule]]:
     return reader(
         schedule_answers.Schedules, lambda found: [schedule(one, bodies(one.topic)) for one in found.schedules]
     )

@@ -1,4 +1,4 @@
-"""A topic's verbs as requests to a service: the names, options and checks of ``TopicVerbs``, which are asked first.
+"""A topic's verbs as requests to a service: the names, options and checks of ``PartitionVerbs``, which are asked first.
 
 What the library refuses is so refused here, in the same words, before anything is sent.
 """
@@ -33,13 +33,13 @@ from tarry.errors import BadInput
 from tarry.values import rates
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
-from tarry.verbs.jobs import options, putting
-from tarry.verbs.jobs.durable import Durability, confirmation
-from tarry.verbs.jobs.face import AS_IT_IS, TopicVerbs, refuse_one
-from tarry.verbs.jobs.parting import wanted_of
-from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Stats
-from tarry.verbs.jobs.putting import MOST_BYTES, MOST_JOBS
-from tarry.verbs.jobs.shapes import Added, Holding, IfExists, JobInfo, NewJob, Page, State
+from tarry.verbs.jobs import add, options
+from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
+from tarry.verbs.jobs.durability import Durability, confirmation_for
+from tarry.verbs.jobs.models import Added, Holding, IfExists, JobInfo, NewJob, Page, State
+from tarry.verbs.jobs.partition import UNCHANGED, PartitionVerbs, require_several
+from tarry.verbs.jobs.partitions import check_count
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,24 +51,24 @@ class HTTPVerbs(Generic[T]):
     of partitions that this client's user has said of any topic."""
 
     def __init__(
-        self, local: TopicVerbs[T], random: Callable[[int], bytes], numbers: dict[str, int], partitions: int | None
+        self, local: PartitionVerbs[T], random: Callable[[int], bytes], numbers: dict[str, int], partitions: int | None
     ) -> None:
         self.local = local
-        self.desk = local.desk
+        self.context = local.context
         self.keys = local.keys
         self.holder = local.holder
         self._random = random
-        self._path = f"/v1/topics/{segment(local.desk.name)}"
+        self._path = f"/v1/topics/{segment(local.context.name)}"
         self._numbers = numbers
-        self._wanted = wanted_of(partitions)
+        self._wanted = check_count(partitions)
         if partitions is not None:
-            numbers[self.desk.name] = partitions
+            numbers[self.context.name] = partitions
 
     @property
     def first(self) -> Ask[int] | None:
         """What is to be asked before anything else, where a number of partitions was said: through this handle, or through
         another one, and then the topic may have become what it is otherwise."""
-        number = self._wanted or self._numbers.get(self.desk.name)
+        number = self._wanted or self._numbers.get(self.context.name)
         if number is None:
             return None
         read = reader(topic_answers.PartitionsShown, lambda found: found.partitions)
@@ -93,10 +93,10 @@ class HTTPVerbs(Generic[T]):
         headers: Mapping[str, str] | None,
         max_lateness: Duration | None = None,
     ) -> Ask[Added]:
-        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
-        putting.add(self.desk, body, opts, id)
+        opts = options.job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
+        add.add_job(self.context, body, opts, id)
         said = models.Add(
-            **said_of(self.desk.bodies, body),
+            **said_of(self.context.codec, body),
             **options_of(None if at is not None else delay, at, ttr, max_attempts, headers, max_lateness),
             id=self._new_id() if id is None else id,
             if_exists=if_exists,
@@ -115,10 +115,10 @@ class HTTPVerbs(Generic[T]):
         atomic: bool,
         max_lateness: Duration | None = None,
     ) -> Asking[list[Added]]:
-        refuse_one(bodies, "bodies")
+        require_several(bodies, "bodies")
         entries = list(bodies)
-        opts = options.options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
-        putting.add_many(self.desk, entries, opts, atomic=atomic)
+        opts = options.job_options(delay, at, if_exists, ttr, max_attempts, headers, max_lateness)
+        add.add_jobs(self.context, entries, opts, atomic=atomic)
         said_of_all = options_of(None if at is not None else delay, at, ttr, max_attempts, headers, max_lateness)
         requests = []
         for part in self._parts([self._one(entry) for entry in entries]):
@@ -129,10 +129,10 @@ class HTTPVerbs(Generic[T]):
 
     def _one(self, entry: T | NewJob[T]) -> models.OneOfMany:
         if not isinstance(entry, NewJob):
-            return models.OneOfMany(**said_of(self.desk.bodies, entry), id=self._new_id())
+            return models.OneOfMany(**said_of(self.context.codec, entry), id=self._new_id())
         own = options_of(entry.delay, entry.at, entry.ttr, entry.max_attempts, entry.headers, entry.max_lateness)
         return models.OneOfMany(
-            **said_of(self.desk.bodies, entry.body), **own, id=self._new_id() if entry.id is None else entry.id
+            **said_of(self.context.codec, entry.body), **own, id=self._new_id() if entry.id is None else entry.id
         )
 
     def _parts(self, jobs: list[models.OneOfMany]) -> list[list[models.OneOfMany]]:
@@ -149,13 +149,13 @@ class HTTPVerbs(Generic[T]):
         return parts
 
     def _new_id(self) -> str:
-        return self.desk.ids.new().decode()
+        return self.context.ids.new().decode()
 
     def confirmed(self, operation: Ask[R] | Asking[R], durability: Durability) -> Ask[R] | Asking[R]:
         """The same, answered when what it adds is where it should be."""
         if durability is None:
             return operation
-        confirmation(durability)
+        confirmation_for(durability)
         if isinstance(operation, Ask):
             return to_be_confirmed(operation, durability)
         return all_confirmed(operation, durability)
@@ -215,7 +215,7 @@ class HTTPVerbs(Generic[T]):
 
     def get(self, ids: Sequence[str]) -> Asking[list[JobInfo[T] | None]]:
         self.local.get(ids)
-        bodies = self.desk.bodies
+        bodies = self.context.codec
         read = reader(answers.JobsShown, lambda found: [job and info(job, bodies) for job in found.jobs])
         path = "/many/get"
         return one_after_the_other(
@@ -237,7 +237,7 @@ class HTTPVerbs(Generic[T]):
         said = {name: at.isoformat() for name, at in moments.items() if at is not None}
         named = {name: text for name, text in (("state", state), ("cursor", cursor)) if text is not None}
         query = {**named, **said, "limit": str(limit)}
-        bodies = self.desk.bodies
+        bodies = self.context.codec
         read = reader(answers.JobPage, lambda found: page(found, bodies))
         return self.request("GET", "/jobs", read, query=query)
 
@@ -266,10 +266,10 @@ class HTTPVerbs(Generic[T]):
         ttr: Duration | None,
         max_attempts: int | None,
         keep: Duration | None,
-        rate: RateLike | None = AS_IT_IS,
-        burst: int | None = AS_IT_IS,
-        concurrency: int | None = AS_IT_IS,
-        max_lateness: Duration | None = AS_IT_IS,
+        rate: RateLike | None = UNCHANGED,
+        burst: int | None = UNCHANGED,
+        concurrency: int | None = UNCHANGED,
+        max_lateness: Duration | None = UNCHANGED,
     ) -> Ask[Defaults]:
         self.local.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
         spans = {"ttr": ttr, "keep": keep, "max_lateness": max_lateness}
@@ -279,11 +279,11 @@ class HTTPVerbs(Generic[T]):
             "concurrency": concurrency,
             "rate": rate,
         }
-        if rate is not None and rate != AS_IT_IS:
+        if rate is not None and rate != UNCHANGED:
             count, us = rates.parse_rate(rate)
             others["rate"] = f"{count}/{us}us"
-        said: dict[str, Any] = {name: span_of(span) for name, span in spans.items() if span != AS_IT_IS}
-        said |= {name: value for name, value in others.items() if value != AS_IT_IS}
+        said: dict[str, Any] = {name: span_of(span) for name, span in spans.items() if span != UNCHANGED}
+        said |= {name: value for name, value in others.items() if value != UNCHANGED}
         model = topic_models.Configure(**said)
         return self.request("PATCH", "/defaults", reader(topic_answers.TopicDefaults, defaults), model)
 

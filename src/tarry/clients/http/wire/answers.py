@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from tarry.clients.http.wire import bodies
 from tarry.clients.http.wire.words import Answer, AnyJson, Base64, Milliseconds, Moment, ms
 from tarry.errors import BodyError
-from tarry.verbs.jobs.shapes import Added, HandedOut, JobInfo, Page, State, Stored
+from tarry.verbs.jobs.models import Added, HandedOut, JobInfo, Page, State, StoredJob
 
 if TYPE_CHECKING:
     from tarry.clients.scheduling import Schedule
@@ -156,14 +156,14 @@ def page(found: Page[Any]) -> JobPage:
     return JobPage([shown(job) for job in found], found.cursor)
 
 
-def _stored(job: Stored[Any]) -> dict[str, Any]:
+def _stored(job: StoredJob[Any]) -> dict[str, Any]:
     said = carried(job)
     with suppress(BodyError):
         said["created"] = job.created
     return said
 
 
-def carried(one: Stored[Any] | Schedule) -> dict[str, Any]:
+def carried(one: StoredJob[Any] | Schedule) -> dict[str, Any]:
     """The fields of what is carried."""
     said: dict[str, Any] = {"id": one.id, "topic": one.topic}
     try:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tarry.errors import BadInput
-from tarry.verbs.codecs import JSON, RAW, Bodies
+from tarry.verbs.codecs import JSON, RAW, BodyCodec
 
 Body = tuple[bytes, int]
 """The bytes that are stored, and the flag that says what they are."""
@@ -23,7 +23,7 @@ MEDIA = "content-type"
 _check = msgspec.json.Decoder().decode
 
 
-class Passing(Bodies[Body]):
+class Passing(BodyCodec[Body]):
     """Takes a body and its flag as they are."""
 
     def __init__(self, limit: int) -> None:

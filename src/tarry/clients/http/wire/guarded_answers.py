@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from tarry.clients.http.wire import bodies
 from tarry.clients.http.wire.words import Answer, AnyJson, Base64, Milliseconds, Moment, ms
 from tarry.verbs.codecs import RAW
-from tarry.verbs.guarded.desk import GuardedStats, Item
+from tarry.verbs.guarded.context import GuardedStats, Item
 
 
 class GuardedItem(Answer, kw_only=True):

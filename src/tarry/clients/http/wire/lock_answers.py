@@ -9,7 +9,7 @@ from msgspec import Struct
 from tarry.clients.http.wire.words import Answer, Milliseconds, ms
 
 if TYPE_CHECKING:
-    from tarry.verbs.locks.shapes import LockState
+    from tarry.verbs.locks.models import LockState
 
 
 class LockShown(Struct):

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from tarry.clients.http.wire.words import Answer, Milliseconds, Moment
-from tarry.verbs.mapcache.shapes import MapStats, Mode
+from tarry.verbs.mapcache.models import MapStats, Mode
 
 
 class MapSize(Struct):

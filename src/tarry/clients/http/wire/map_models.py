@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tarry.clients.http.wire.queue_models import CodecName
 from tarry.clients.http.wire.words import Strict, shaped
-from tarry.verbs.mapcache.shapes import Backend
+from tarry.verbs.mapcache.models import Backend
 
 
 class MapQuery(Strict):

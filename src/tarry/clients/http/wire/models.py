@@ -28,7 +28,7 @@ from tarry.clients.http.wire.words import (
     Wait,
     Words,
 )
-from tarry.verbs.jobs.shapes import IfExists
+from tarry.verbs.jobs.models import IfExists
 
 # ── putting in ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -24,18 +24,18 @@ from tarry.errors import BodyError
 from tarry.values import rates
 from tarry.values.durations import MILLISECOND, moment_us
 from tarry.values.rates import Rate
-from tarry.verbs.codecs import JSON, RAW, Bodies
-from tarry.verbs.delayed.moving import SetAside
-from tarry.verbs.delayed.telling import QueueStats
-from tarry.verbs.guarded.desk import GuardedStats, Item
-from tarry.verbs.jobs import stored
-from tarry.verbs.jobs.pictures import Check, Defaults, Histogram, Lateness, Limited, Stats
-from tarry.verbs.jobs.shapes import Added, JobInfo, Page
-from tarry.verbs.jobs.taking import RawJob, Taken
-from tarry.verbs.locks.shapes import LockState
-from tarry.verbs.mapcache.shapes import MapStats
-from tarry.verbs.schedules.plans import About, Kept, Plan
-from tarry.verbs.schedules.rhythms import Rhythm
+from tarry.verbs.codecs import JSON, RAW, BodyCodec
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.guarded.context import GuardedStats, Item
+from tarry.verbs.jobs import records
+from tarry.verbs.jobs.models import Added, JobInfo, Page
+from tarry.verbs.jobs.pop import PopReply, RawJob
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Lateness, Limited, Stats
+from tarry.verbs.locks.models import LockState
+from tarry.verbs.mapcache.models import MapStats
+from tarry.verbs.schedules.records import ScheduleOptions, ScheduleRecord, StoredSchedule
+from tarry.verbs.schedules.recurrences import Recurrence
 
 T = TypeVar("T")
 
@@ -44,10 +44,10 @@ def added(job: answers.AddedJob) -> Added:
     return Added(job.id, job.created, job.state, job.due)
 
 
-def taken(found: answers.PoppedJobs) -> list[Taken]:
+def taken(found: answers.PoppedJobs) -> list[PopReply]:
     """Each job as a script would have answered it alone: one answer may have jobs of many partitions, each with a receipt and
     a moment of its own."""
-    return [Taken(_moment_of(job), job.receipt, 0, 0, False, [_raw(job)]) for job in found.jobs]
+    return [PopReply(_moment_of(job), job.receipt, 0, 0, False, [_raw(job)]) for job in found.jobs]
 
 
 def _moment_of(job: answers.PoppedJob) -> int:
@@ -64,11 +64,11 @@ def _record(job: answers.Job, ttr_ms: float | None = None, max_attempts: int | N
     if job.created is None:
         return b""
     body, flag = _body(job)
-    return stored.record(moment_us(job.created), flag, round(ttr_ms or 0), max_attempts or 0, _headers(job), body)
+    return records.pack_job(moment_us(job.created), flag, round(ttr_ms or 0), max_attempts or 0, _headers(job), body)
 
 
 def _headers(job: answers.Carried) -> bytes:
-    return stored.pack_headers(job.headers) if job.unreadable is None else stored.DAMAGED_HEADERS
+    return records.pack_headers(job.headers) if job.unreadable is None else records.DAMAGED_HEADERS
 
 
 def _body(job: answers.Carried | guarded_answers.GuardedItem) -> tuple[bytes, int]:
@@ -77,9 +77,9 @@ def _body(job: answers.Carried | guarded_answers.GuardedItem) -> tuple[bytes, in
     return b64decode(job.body_base64 or ""), JSON if job.coded else RAW
 
 
-def info(job: answers.JobShown, bodies: Bodies[T]) -> JobInfo[T]:
+def info(job: answers.JobShown, bodies: BodyCodec[T]) -> JobInfo[T]:
     since = job.due or job.reserved_until or job.died
-    run = stored.Run(
+    run = records.RunRecord(
         attempt=job.attempts,
         limit=0,
         receipt=job.receipt or 0,
@@ -88,11 +88,11 @@ def info(job: answers.JobShown, bodies: Bodies[T]) -> JobInfo[T]:
         fault="\n".join([job.reason or "", *([job.error] if job.error else [])]),
     )
     record = _record(job, job.ttr_ms, job.max_attempts)
-    raw = [job.id.encode(), job.state.encode(), moment_us(since) if since else 0, record, stored.run_record(run)]
+    raw = [job.id.encode(), job.state.encode(), moment_us(since) if since else 0, record, records.pack_run(run)]
     return JobInfo(job.topic, bodies, raw)
 
 
-def page(found: answers.JobPage, bodies: Bodies[T]) -> Page[T]:
+def page(found: answers.JobPage, bodies: BodyCodec[T]) -> Page[T]:
     return Page(tuple(info(job, bodies) for job in found.jobs), found.cursor)
 
 
@@ -147,11 +147,11 @@ def lock_state(now: lock_answers.LockShown) -> LockState:
     return LockState(now.lock, now.held, now.holder, now.depth, now.token, remaining, now.waiting)
 
 
-def items(found: guarded_answers.GuardedItems, bodies: Bodies[Any]) -> list[Item[Any]]:
+def items(found: guarded_answers.GuardedItems, bodies: BodyCodec[Any]) -> list[Item[Any]]:
     return [Item(_value(one, bodies), one.due, _ms(one.lateness_ms)) for one in found.items]
 
 
-def _value(one: guarded_answers.GuardedItem, bodies: Bodies[Any]) -> Any:
+def _value(one: guarded_answers.GuardedItem, bodies: BodyCodec[Any]) -> Any:
     """As it is, where it cannot be read: it is out of the queue already, and better so than lost."""
     raw, flag = _body(one)
     try:
@@ -167,14 +167,18 @@ def guarded_stats(now: guarded_answers.GuardedStatsShown) -> GuardedStats:
 # ── schedules ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def schedule(now: schedule_answers.ScheduleShown, bodies: Bodies[Any]) -> Schedule:
-    rhythm = Rhythm(0 if now.every_ms is None else round(now.every_ms * MILLISECOND), now.cron or "", now.tz or "UTC")
+def schedule(now: schedule_answers.ScheduleShown, bodies: BodyCodec[Any]) -> Schedule:
+    rhythm = Recurrence(
+        0 if now.every_ms is None else round(now.every_ms * MILLISECOND), now.cron or "", now.tz or "UTC"
+    )
     last, changed = moment_us(now.last) if now.last else 0, moment_us(now.changed)
-    about, value = About(now.missed), _head_and_body(now)
-    plan = Plan(now.id, now.paused, last, changed, now.fired, now.skipped, rhythm, about, value, now.damaged)
+    about, value = ScheduleOptions(now.missed), _head_and_body(now)
+    plan = ScheduleRecord(now.id, now.paused, last, changed, now.fired, now.skipped, rhythm, about, value, now.damaged)
     orphaned, declared = now.orphaned, None if now.declared is None else moment_us(now.declared)
     next = None if now.next is None else moment_us(now.next)
-    return scheduling.shown(now.topic, bodies, Kept(plan, next, now.from_code, orphaned, now.version, declared))
+    return scheduling.shown(
+        now.topic, bodies, StoredSchedule(plan, next, now.from_code, orphaned, now.version, declared)
+    )
 
 
 def _head_and_body(now: schedule_answers.ScheduleShown) -> bytes:
@@ -183,5 +187,5 @@ def _head_and_body(now: schedule_answers.ScheduleShown) -> bytes:
         return b""
     body, flag = _body(now)
     latest = None if now.max_lateness_ms is None else round(now.max_lateness_ms * MILLISECOND)
-    attempts = 0 if now.max_attempts is UNSET else stored.NO_LIMIT if now.max_attempts is None else now.max_attempts
-    return stored.pack_head(flag, round(now.ttr_ms or 0), attempts, stored.NO_NONCE, _headers(now), latest) + body
+    attempts = 0 if now.max_attempts is UNSET else records.NO_LIMIT if now.max_attempts is None else now.max_attempts
+    return records.pack_head(flag, round(now.ttr_ms or 0), attempts, records.NO_NONCE, _headers(now), latest) + body

@@ -10,8 +10,8 @@ from tarry.clients.http.wire.answers import Carried, carried
 from tarry.clients.http.wire.words import Milliseconds, Moment, ms
 from tarry.errors import BodyError
 from tarry.values.durations import as_timedelta
-from tarry.verbs.jobs import stored
-from tarry.verbs.schedules.plans import Missed
+from tarry.verbs.jobs import records
+from tarry.verbs.schedules.records import Missed
 
 if TYPE_CHECKING:
     from tarry.clients.scheduling import Schedule
@@ -84,7 +84,7 @@ def _of_jobs(now: Schedule) -> dict[str, Any]:
     if head.ttr_ms:
         said["ttr_ms"] = head.ttr_ms
     if head.max_attempts:
-        said["max_attempts"] = None if head.max_attempts == stored.NO_LIMIT else head.max_attempts
+        said["max_attempts"] = None if head.max_attempts == records.NO_LIMIT else head.max_attempts
     if head.latest is not None:
         said["max_lateness_ms"] = ms(as_timedelta(head.latest))
     return said

@@ -19,7 +19,7 @@ from tarry.clients.http.wire.words import (
     Ttr,
     shaped,
 )
-from tarry.verbs.schedules.plans import Missed
+from tarry.verbs.schedules.records import Missed
 
 _NAME = r"[^\s\x00-\x1f\x7f-\x9f{}]+$"
 _BYTES = Meta(description="1 to 160 bytes of UTF-8")

@@ -22,7 +22,7 @@ from tarry.clients.http.wire.words import (
     Words,
     shaped,
 )
-from tarry.verbs.jobs.shapes import State
+from tarry.verbs.jobs.models import State
 
 CURSOR = "^[A-Za-z0-9_-]+={0,2}$"
 

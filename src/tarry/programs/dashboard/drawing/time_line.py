@@ -20,7 +20,7 @@ from tarry.programs.dashboard.drawing import scales
 
 if TYPE_CHECKING:
     from tarry.values.durations import Duration
-    from tarry.verbs.jobs.pictures import Histogram
+    from tarry.verbs.jobs.stats import Histogram
 
 HEIGHT = 100
 BARS = 140

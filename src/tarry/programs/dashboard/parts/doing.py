@@ -17,9 +17,9 @@ from tarry.programs.dashboard.acting import Form, Plan
 from tarry.programs.dashboard.asking import STATES, Missing, Visit, moment, state_of
 from tarry.programs.dashboard.life import allowed, states_of
 from tarry.programs.dashboard.sections import Action
-from tarry.verbs.jobs import surveying
-from tarry.verbs.jobs.pictures import Stats
-from tarry.verbs.jobs.shapes import JobInfo, Reservation, State
+from tarry.verbs.jobs import aggregates
+from tarry.verbs.jobs.models import JobInfo, Reservation, State
+from tarry.verbs.jobs.stats import Stats
 
 ROUND, STEP = 10_000, 500
 WORDS = {"run-now": "run now", "reschedule": "reschedule", "delete": "delete", "bury": "bury", "kick": "kick"}
@@ -71,7 +71,7 @@ async def _count(visit: Visit, form: Form, chosen: Filter) -> int:
         return sum(getattr(chosen.stats, state) for state in ([chosen.state] if chosen.state else STATES))
     verbs = _topic(visit, form).verbs
     return await visit.client.engine.run(
-        surveying.due_between(verbs, chosen.stats.now, chosen.state, chosen.after, chosen.before)
+        aggregates.due_between(verbs, chosen.stats.now, chosen.state, chosen.after, chosen.before)
     )
 
 

@@ -16,8 +16,8 @@ from tarry.programs.dashboard.life import LIFE
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.why import Known, why
 from tarry.verbs.codecs import RAW
-from tarry.verbs.jobs import surveying
-from tarry.verbs.jobs.shapes import JobInfo
+from tarry.verbs.jobs import aggregates
+from tarry.verbs.jobs.models import JobInfo
 
 MOST_TEXT, MOST_BYTES, WIDTH = 64 << 10, 4 << 10, 16
 LATELY_S = 600.0
@@ -49,13 +49,13 @@ async def view(visit: Visit) -> dict[str, Any]:
         topic.stats(),
         topic.configure(),
         visit.client.workers(),
-        visit.client.engine.run(surveying.is_held(topic.verbs, id)),
+        visit.client.engine.run(aggregates.is_held(topic.verbs, id)),
     )
     if job is None:
         raise Missing(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
     ahead = 0
     if job.state == "ready" and not held and job.due is not None:
-        ahead = await visit.client.engine.run(surveying.due_between(topic.verbs, stats.now, "ready", None, job.due))
+        ahead = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, "ready", None, job.due))
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
     known = Known(job, stats, defaults, workers, held and job.state == "ready", ahead, pace)
     return {

@@ -9,8 +9,8 @@ from tarry.programs.dashboard.asking import STATES, Visit, moment
 from tarry.programs.dashboard.life import LIFE
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.why import last_line
-from tarry.verbs.jobs import surveying
-from tarry.verbs.jobs.shapes import JobInfo
+from tarry.verbs.jobs import aggregates
+from tarry.verbs.jobs.models import JobInfo
 
 SHOWN = 50
 PREVIEW = 120
@@ -26,7 +26,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         raise BadInput("after, before: reserved and dead jobs are not due; leave the window empty.")
     page = await topic.list(state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.word("cursor") or None)
     if windowed:
-        count = await visit.client.engine.run(surveying.due_between(topic.verbs, stats.now, state, after, before))
+        count = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, state, after, before))
     else:
         count = sum(getattr(stats, name) for name in states)
     bulk = sorted({action for name in states for action in LIFE[name]})

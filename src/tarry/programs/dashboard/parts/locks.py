@@ -10,7 +10,7 @@ from tarry.programs.dashboard.acting import Form, Plan
 from tarry.programs.dashboard.asking import Visit
 from tarry.programs.dashboard.parts.finder import Finder
 from tarry.programs.dashboard.sections import Action, Section
-from tarry.verbs.locks.shapes import LockState
+from tarry.verbs.locks.models import LockState
 
 
 class Locks(Finder):

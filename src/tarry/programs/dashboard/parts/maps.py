@@ -8,7 +8,7 @@ from typing import Any
 from tarry.programs.dashboard.asking import Visit
 from tarry.programs.dashboard.parts.finder import Finder
 from tarry.programs.dashboard.sections import Section
-from tarry.verbs.mapcache.shapes import MapStats
+from tarry.verbs.mapcache.models import MapStats
 
 
 class Maps(Finder):

@@ -15,7 +15,7 @@ from tarry.programs.dashboard.drawing.time_line import TimeLine
 from tarry.programs.dashboard.parts.server import health
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.why import slots_of
-from tarry.verbs.jobs.pictures import Lateness, Stats
+from tarry.verbs.jobs.stats import Lateness, Stats
 from tarry.verbs.workers import WorkerInfo
 
 SHOWN = 50

@@ -23,8 +23,8 @@ from tarry.programs.dashboard.parts.job import MOST_BYTES, dump
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
 from tarry.values.keys import QueueKeys
-from tarry.verbs.delayed.moving import SetAside
-from tarry.verbs.jobs.pictures import Histogram
+from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.jobs.stats import Histogram
 from tarry.verbs.redisson.elements import Element, unpack
 
 SHOWN, PREVIEW = 50, 160

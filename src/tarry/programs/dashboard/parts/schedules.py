@@ -17,8 +17,8 @@ from tarry.programs.dashboard.parts.job import body, headers
 from tarry.programs.dashboard.parts.overview import LATE
 from tarry.programs.dashboard.sections import Action, Section
 from tarry.values.durations import moment_us
-from tarry.verbs.jobs.pictures import Stats
-from tarry.verbs.schedules.firing import stamp
+from tarry.verbs.jobs.stats import Stats
+from tarry.verbs.schedules.occurrences import occurrence_stamp
 
 SHOWN, AHEAD = 100, 5
 MISSED = {"skip": "left out", "once": "one for the last", "all": "one for each"}
@@ -87,7 +87,7 @@ async def one(visit: Visit) -> dict[str, Any]:
     row = Row(found, stats)
     last = None
     if found.last is not None:
-        last = await topic.get(f"{found.id}@{stamp(moment_us(found.last))}")
+        last = await topic.get(f"{found.id}@{occurrence_stamp(moment_us(found.last))}")
     try:
         ahead, unknown = found.following(AHEAD, stats.now), ""
     except BadInput as fault:

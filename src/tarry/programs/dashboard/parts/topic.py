@@ -19,9 +19,9 @@ from tarry.programs.dashboard.drawing.time_line import WINDOWS, TimeLine
 from tarry.programs.dashboard.parts.overview import LATELY_S, RATES_S, is_late, is_worked, overdue
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.why import slots_of
-from tarry.verbs.jobs import surveying
-from tarry.verbs.jobs.pictures import Stats
-from tarry.verbs.jobs.surveying import Causes
+from tarry.verbs.jobs import aggregates
+from tarry.verbs.jobs.aggregates import Causes
+from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
@@ -45,7 +45,7 @@ class Inquest:
         now = asyncio.get_running_loop().time()
         asked, causes = self._known.get(topic.name, (-INQUEST_S, None))
         if causes is None or now - asked > (INQUEST_S if causes.dead == stats.dead else AGAIN_S):
-            causes = await self._engine.look(surveying.causes(topic.verbs))
+            causes = await self._engine.look(aggregates.causes(topic.verbs))
             self._known = {name: one for name, one in self._known.items() if now - one[0] < INQUEST_S}
             self._known[topic.name] = (now, causes)
         return causes
@@ -59,7 +59,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
         visit.client.engine.run(scheduling.count(topic.verbs)),
-        visit.client.engine.run(topic.verbs.parts()),
+        visit.client.engine.run(topic.verbs.partitions()),
     )
     causes = await visit.dashboard.part(Inquest).of(topic, stats)
     history = visit.dashboard.sampler.of(topic.name)

@@ -14,7 +14,7 @@ from tarry.verbs.codecs import JSON
 if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
     from tarry.programs.service.exchange import Exchange
-    from tarry.verbs.jobs.shapes import JobInfo, Stored
+    from tarry.verbs.jobs.models import JobInfo, StoredJob
 
 
 async def topics(x: Exchange) -> list[AsyncTopic[Body]]:
@@ -52,7 +52,7 @@ def text_of(body: Body) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def header_number(job: Stored[Body], name: str) -> int:
+def header_number(job: StoredJob[Body], name: str) -> int:
     """A number that an add of the same dialect kept with the job; 0 for a job of another origin, or with damaged headers."""
     try:
         text = job.headers.get(name, "")

@@ -15,7 +15,7 @@ from tarry.programs.service.dialects import by_id, forms, replacing
 from tarry.programs.service.replies import Plain
 from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
 from tarry.values.durations import duration_us
-from tarry.verbs.jobs.stored import LONGEST_TTR_MS
+from tarry.verbs.jobs.records import LONGEST_TTR_MS
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange

@@ -29,7 +29,7 @@ from tarry.programs.service.dialects import by_id
 from tarry.values.names import IdGenerator
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs import options
-from tarry.verbs.jobs.minding import ANY_NONCE
+from tarry.verbs.jobs.by_id import ANY_NONCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tarry.clients.aio.topic import AsyncTopic
     from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.exchange import Exchange
-    from tarry.verbs.jobs.shapes import Added, JobInfo
+    from tarry.verbs.jobs.models import Added, JobInfo
 
 TURN = "turn"
 """The header in which a job keeps its turn; a job without it, perhaps of another origin, has the lowest."""
@@ -75,22 +75,22 @@ async def put(x: Exchange, topic: str, id: str, text: Any, *, headers: Mapping[s
     """Puts a job in, in the place of any other with this id. An add, and a look at all topics before and after it."""
     place, body = x.another(topic), (msgspec.json.encode(text), JSON)
     own = Seen(place, 0, os.urandom(NONCE_BYTES))
-    verbs = place.verbs.like(ids=_One(own.nonce))
-    verbs.put(body, options.options(headers=headers, **said), id)  # refuses before anything is written
+    verbs = place.verbs.on_behalf_of(ids=_One(own.nonce))
+    verbs.add_with(body, options.job_options(headers=headers, **said), id)  # refuses before anything is written
     await place.engine.introduce(topic)  # whoever looks after our add knows the topic
     added, lost = None, False
     while added is None:
         seen = await _look(x, id)
         own = replace(own, turn=1 + max((one.turn for one in seen), default=-1))
         kept = {**headers, TURN: str(own.turn)} if own.turn else headers
-        chosen = options.options(max_attempts=FOR_EVER, headers=kept or None, **said)
+        chosen = options.job_options(max_attempts=FOR_EVER, headers=kept or None, **said)
         here = next((one for one in seen if one.topic.name == topic), None)
         if lost or (here is not None and here.nonce == ANY_NONCE):
             chosen = chosen._replace(mark=b"r")
         elif here is not None:
-            chosen = chosen.replacing(here.nonce)
+            chosen = chosen.replacing_nonce(here.nonce)
         try:
-            added = await place.engine.run(verbs.put(body, chosen, id))
+            added = await place.engine.run(verbs.add_with(body, chosen, id))
         except JobExists as fault:
             lost = fault.state == "lost"  # what is left of a job, in no place where a look would find it
     others = [one for one in await _look(x, id) if one.topic.name != topic]

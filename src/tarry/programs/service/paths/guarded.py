@@ -19,7 +19,7 @@ from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.sharing import waiting
 from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, Example, Table, each
 from tarry.values.durations import as_datetime
-from tarry.verbs.guarded import scripted
+from tarry.verbs.guarded import guarded_scripts
 
 if TYPE_CHECKING:
     from tarry.clients.aio.guarded import AsyncGuardedQueue
@@ -66,11 +66,11 @@ async def push(x: Exchange) -> queue_answers.Offered:
     `Idempotency-Key` makes a repeated request harmless, unless an item was polled in between.
     """
     queue = queue_of(x, x.said.layout)
-    desk = replace(queue._desk, random=keyed.marks_of(x.headers))
+    context = replace(queue._context, random=keyed.marks_of(x.headers))
     pairs = [(bodies.given(one.body, one.body_base64, one.coded), one.delay) for one in x.said.items]
     engine = again.Repeating(queue.engine) if keyed.HEADER in x.headers else x.engine
-    scores = await engine.run(scripted.push(desk, desk.members(pairs)))
-    return queue_answers.Offered([as_datetime(score * desk.unit) for score in scores])
+    scores = await engine.run(guarded_scripts.push(context, context.members(pairs)))
+    return queue_answers.Offered([as_datetime(score * context.unit) for score in scores])
 
 
 @table.row(
@@ -97,7 +97,7 @@ async def poll(x: Exchange) -> guarded_answers.GuardedItems:
     polled = await x.held(queue._in_time(said.count, asyncio.get_running_loop().time() + waiting(said.wait)))
     if polled is None:
         return guarded_answers.GuardedItems([])
-    await x.unless_gone(lambda: x.client.engine.run(scripted.give_back(queue._desk, polled)))
+    await x.unless_gone(lambda: x.client.engine.run(guarded_scripts.give_back(queue._context, polled)))
     return guarded_answers.items(queue._items(polled))
 
 

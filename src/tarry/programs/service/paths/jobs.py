@@ -18,12 +18,12 @@ from tarry.programs.service.replies import Answered, Plain
 from tarry.programs.service.sharing import waiting
 from tarry.programs.service.table import ANY, CONSUME, PRODUCE, Example, Table, one
 from tarry.verbs.codecs import JSON, RAW
-from tarry.verbs.jobs.holding import new_holder_of
-from tarry.verbs.jobs.shapes import Reservation
+from tarry.verbs.jobs.holders import new_holder_of
+from tarry.verbs.jobs.models import Reservation
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
-    from tarry.verbs.jobs.shapes import JobInfo
+    from tarry.verbs.jobs.models import JobInfo
 
 table = Table("jobs")
 JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
@@ -110,7 +110,7 @@ def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopi
     """The same topic in the name of whoever takes."""
     if holder is None:
         return topic
-    return AsyncTopic(topic.engine, topic.verbs.like(holder=new_holder_of(holder)))
+    return AsyncTopic(topic.engine, topic.verbs.on_behalf_of(holder=new_holder_of(holder)))
 
 
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,8 +15,8 @@ from tarry.errors import BadInput
 from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.sharing import OURS
 from tarry.programs.service.table import ADMIN, ANY, Example, Table
-from tarry.verbs.locks import asking
-from tarry.verbs.locks.shapes import LockState
+from tarry.verbs.locks import lock_scripts
+from tarry.verbs.locks.models import LockState
 
 if TYPE_CHECKING:
     from tarry.clients.aio.locks import AsyncLock
@@ -66,13 +66,13 @@ async def list_held(x: Exchange) -> lock_answers.LockPage:
     servers, step = place + 1, 0
     while place < servers and step < STEPS and len(names) < ENOUGH:
         try:
-            servers, reply = await x.client.engine.runner.at(place, asking.scan(at))
+            servers, reply = await x.client.engine.runner.at(place, lock_scripts.scan_locks(at))
         except NotPermitted as fault:
-            raise Forbidden(asking.NO_SCAN) from fault
+            raise Forbidden(lock_scripts.NO_SCAN) from fault
         if reply is None:
             break
         at, keys = reply
-        names.update(map(asking.name_of, keys))
+        names.update(map(lock_scripts.name_of, keys))
         place, step = place + (at == b"0"), step + 1
     found = await asyncio.gather(*[_state(x, name) for name in sorted(names)])
     shown = [lock_answers.lock(one) for one in found if one is not None and (one.held or x.asked.all)]

@@ -73,8 +73,11 @@ async def entries(x: Exchange) -> map_answers.MapPage:
         raise BadInput(f"cursor: {asked.cursor!r} is not what a page answered.")
     verbs = map_of(x, asked.backend, asked.codec, asked.key_codec)._verbs
     cursor, pairs = await x.client.engine.run(verbs.page(asked.cursor.encode()))
-    desk = verbs.desk
-    shown = [map_answers.MapEntry(plain(desk.seen_key(key)), plain(desk.seen(value))) for key, value in pairs]
+    context = verbs.context
+    shown = [
+        map_answers.MapEntry(plain(context.decode_key_or_opaque(key)), plain(context.decode_or_opaque(value)))
+        for key, value in pairs
+    ]
     return map_answers.MapPage(shown, None if cursor == b"0" else cursor.decode())
 
 
@@ -95,7 +98,7 @@ async def look(x: Exchange) -> map_answers.EntriesLooked:
     said = x.said
     keys = sharing.values(said.keys, said.key_codec or said.codec, "keys")
     cache = map_of(x, said.backend, "bytes", said.key_codec or said.codec)
-    seen = map_of(x, said.backend, said.codec)._verbs.desk.seen
+    seen = map_of(x, said.backend, said.codec)._verbs.context.decode_or_opaque
     return map_answers.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen) for key in keys]))
 
 

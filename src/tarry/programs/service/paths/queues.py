@@ -15,7 +15,7 @@ from tarry.clients.http.wire import queue_answers, queue_models
 from tarry.programs.service import keyed, sharing
 from tarry.programs.service.sharing import name_of, queue_of
 from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table, each
-from tarry.verbs.delayed.face import DelayedVerbs
+from tarry.verbs.delayed.verbs import DelayedQueueVerbs
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -48,9 +48,9 @@ async def offer(x: Exchange) -> queue_answers.Offered:
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """
     queue = queue_of(x, x.said.codec, x.said.format)
-    desk = replace(queue.verbs.desk, marks=keyed.marks_of(x.headers))
+    context = replace(queue.verbs.context, random_marks=keyed.marks_of(x.headers))
     values = sharing.values(x.said.values, x.said.codec)
-    return queue_answers.Offered(await queue.engine.run(DelayedVerbs(desk).offer_many(values, x.said.delay)))
+    return queue_answers.Offered(await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, x.said.delay)))
 
 
 @table.row(
@@ -248,4 +248,4 @@ async def poison(x: Exchange) -> queue_answers.Poison:
 )
 async def aside(x: Exchange) -> None:
     """Sets aside payloads that were taken and could not be used, with the reasons."""
-    await sharing.set_aside(x.client, queue_of(x, "bytes").verbs.desk, x.said.elements)
+    await sharing.set_aside(x.client, queue_of(x, "bytes").verbs.context, x.said.elements)

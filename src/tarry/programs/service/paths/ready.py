@@ -28,7 +28,7 @@ _PATH = {"queue": "DelayMessage"}
 async def put(x: Exchange) -> None:
     """Puts elements at the end, to be taken at once. Repeated after a lost answer they may be there twice."""
     values = sharing.values(x.said.values, x.said.codec)
-    await sharing.put(x.client, queue_of(x, x.said.codec).verbs.desk, values)
+    await sharing.put(x.client, queue_of(x, x.said.codec).verbs.context, values)
 
 
 @table.row(

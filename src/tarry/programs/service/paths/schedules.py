@@ -12,7 +12,7 @@ from tarry.clients.http.wire import bodies, schedule_answers, schedule_models
 from tarry.programs.service.problems import UnknownSchedule
 from tarry.programs.service.table import ADMIN, ANY, Example, Table
 from tarry.verbs.codecs import JSON
-from tarry.verbs.jobs.options import TOPICS_OWN
+from tarry.verbs.jobs.options import TOPIC_DEFAULT
 
 if TYPE_CHECKING:
     from tarry.programs.service.exchange import Exchange
@@ -92,7 +92,7 @@ async def put(x: Exchange) -> schedule_answers.ScheduleShown:
         first=said.first,
         missed=said.missed,
         ttr=said.ttr,
-        max_attempts=TOPICS_OWN if said.max_attempts is UNSET else said.max_attempts,
+        max_attempts=TOPIC_DEFAULT if said.max_attempts is UNSET else said.max_attempts,
         headers=said.headers,
         max_lateness=said.max_lateness,
     )

@@ -197,7 +197,7 @@ async def configure(x: Exchange) -> topic_answers.TopicDefaults:
 )
 async def partitions(x: Exchange) -> topic_answers.PartitionsShown:
     """How many partitions the topic has; 1: it is a plain one."""
-    return topic_answers.PartitionsShown(len(await x.engine.run(x.topic.verbs.parts())))
+    return topic_answers.PartitionsShown(len(await x.engine.run(x.topic.verbs.partitions())))
 
 
 @table.row(
@@ -215,7 +215,7 @@ async def put_partitions(x: Exchange) -> topic_answers.PartitionsShown:
     Refused where it has another number, or is a plain topic that has been used: it stays as it was made.
     """
     topic = x.door.clients.partitioned(x.namespace, x.path["topic"], x.said.number)
-    return topic_answers.PartitionsShown(len(await topic.engine.run(topic.verbs.parts())))
+    return topic_answers.PartitionsShown(len(await topic.engine.run(topic.verbs.partitions())))
 
 
 @table.row(

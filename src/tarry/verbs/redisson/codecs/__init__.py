@@ -25,20 +25,20 @@ from typing import Any
 
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.redisson.codecs.blobs import Bytes
-from tarry.verbs.redisson.codecs.jackson import Jackson
-from tarry.verbs.redisson.codecs.kryo import Kryo5
-from tarry.verbs.redisson.codecs.longs import Long
-from tarry.verbs.redisson.codecs.river import River
-from tarry.verbs.redisson.codecs.strings import String
+from tarry.verbs.redisson.codecs.jackson import JacksonCodec
+from tarry.verbs.redisson.codecs.kryo import Kryo5Codec
+from tarry.verbs.redisson.codecs.longs import LongCodec
+from tarry.verbs.redisson.codecs.raw_bytes import BytesCodec
+from tarry.verbs.redisson.codecs.river import RiverCodec
+from tarry.verbs.redisson.codecs.strings import StringCodec
 
 CODECS: dict[str, Codec[Any]] = {
-    "string": String(),
-    "long": Long(),
-    "json": Jackson(),
-    "river": River(),
-    "kryo5": Kryo5(),
-    "bytes": Bytes(),
+    "string": StringCodec(),
+    "long": LongCodec(),
+    "json": JacksonCodec(),
+    "river": RiverCodec(),
+    "kryo5": Kryo5Codec(),
+    "bytes": BytesCodec(),
 }
 
 

@@ -24,14 +24,14 @@ from typing import Any
 
 from tarry.errors import BadInput
 from tarry.verbs.redisson.codecs.decimal import java_decimal
-from tarry.verbs.redisson.codecs.jackson_reading import read_json
-from tarry.verbs.redisson.codecs.jackson_words import MAPS, SEQUENCES, WRAPPED, is_class_name, quoted
-from tarry.verbs.redisson.codecs.reading import DEPTH, Unknown
-from tarry.verbs.redisson.hashing import map_order, set_order
+from tarry.verbs.redisson.codecs.jackson_classes import MAPS, SEQUENCES, WRAPPED, is_class_name, quoted
+from tarry.verbs.redisson.codecs.jackson_decoder import read_json
+from tarry.verbs.redisson.codecs.reader import DEPTH, NotReadable
+from tarry.verbs.redisson.java_hash import map_order, set_order
 from tarry.verbs.redisson.values import CLASS, Opaque, fits, java_type
 
 
-class Jackson:
+class JacksonCodec:
     """JSON as Jackson writes it with Redisson's settings."""
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class Jackson:
         """The value, or ``Opaque`` bytes."""
         try:
             return read_json(raw)
-        except Unknown:
+        except NotReadable:
             return Opaque(raw)
 
 
@@ -69,7 +69,7 @@ def _scalar(kind: str, value: Any) -> str:
     if kind == "byte[]":
         return f'"{base64.b64encode(value).decode()}"'
     if kind == "Opaque":
-        return _inside(value)
+        return _encode_nested(value)
     if kind not in ("Double", "Float"):
         return str(int(value))
     if not math.isfinite(value):
@@ -77,7 +77,7 @@ def _scalar(kind: str, value: Any) -> str:
     return java_decimal(value)
 
 
-def _inside(value: Opaque) -> str:
+def _encode_nested(value: Opaque) -> str:
     """What was not understood, inside of something that was."""
     try:
         return value.raw.decode()

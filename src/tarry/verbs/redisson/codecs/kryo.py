@@ -29,14 +29,14 @@ from typing import Any
 
 from tarry.errors import BadInput
 from tarry.verbs.redisson.codecs import utf16
-from tarry.verbs.redisson.codecs.kryo_reading import read_value
-from tarry.verbs.redisson.codecs.kryo_words import CLASSES, LAYOUTS, NULLABLE, TAGS, flagged, varint, zigzag
-from tarry.verbs.redisson.codecs.reading import DEPTH, Reader, Unknown
-from tarry.verbs.redisson.hashing import map_order, set_order
+from tarry.verbs.redisson.codecs.kryo_decoder import read_value
+from tarry.verbs.redisson.codecs.kryo_tags import CLASSES, LAYOUTS, NULLABLE, TAGS, flagged, varint, zigzag
+from tarry.verbs.redisson.codecs.reader import DEPTH, ByteReader, NotReadable
+from tarry.verbs.redisson.java_hash import map_order, set_order
 from tarry.verbs.redisson.values import Opaque, java_type
 
 
-class Kryo5:
+class Kryo5Codec:
     """Scalars, lists, sets and maps as Kryo 5 writes them."""
 
     __slots__ = ()
@@ -51,10 +51,10 @@ class Kryo5:
 
     def decode(self, raw: bytes, /) -> Any:
         """The value, or ``Opaque`` bytes."""
-        reader = Reader(raw)
+        reader = ByteReader(raw)
         try:
             value = read_value(reader)
-        except Unknown:
+        except NotReadable:
             return Opaque(raw)
         reader.end()
         return value

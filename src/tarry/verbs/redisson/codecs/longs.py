@@ -13,7 +13,7 @@ from tarry.verbs.redisson.values import Opaque, fits
 _NUMBER = re.compile(rb"[+-]?[0-9]{1,19}")
 
 
-class Long:
+class LongCodec:
     """A number as decimal text."""
 
     __slots__ = ()

@@ -26,7 +26,7 @@ from typing import Any
 
 from tarry.errors import BadInput
 from tarry.verbs.redisson.codecs import utf16
-from tarry.verbs.redisson.codecs.reading import DEPTH, Reader, Unknown, garbage
+from tarry.verbs.redisson.codecs.reader import DEPTH, ByteReader, NotReadable, unexpected
 from tarry.verbs.redisson.values import Byte, Char, Float, Long, Opaque, Short, java_type
 
 VERSION = 0x04
@@ -58,7 +58,7 @@ _NUMBERS: dict[int, tuple[str, struct.Struct, Callable[[Any], Any]]] = {
 _CODES = {name: (code, layout) for code, (name, layout, _) in _NUMBERS.items()}
 
 
-class River:
+class RiverCodec:
     """Scalars and lists of them in the River protocol."""
 
     __slots__ = ()
@@ -76,9 +76,9 @@ class River:
         stream = _Stream(raw)
         try:
             if stream.byte() != VERSION:
-                raise Unknown
+                raise NotReadable
             value = _read(stream, 0)
-        except Unknown:
+        except NotReadable:
             return Opaque(raw)
         stream.end()
         return value
@@ -122,7 +122,7 @@ def _sized(out: bytearray, code: int, empty: int, count: int) -> None:
     out += _SIZES[step].pack(count if step == 2 else count & (0xFF, 0xFFFF)[step])
 
 
-class _Stream(Reader):
+class _Stream(ByteReader):
     """The bytes, and the objects so far that may come again."""
 
     __slots__ = ("repeated", "seen")
@@ -132,7 +132,7 @@ class _Stream(Reader):
         self.seen: list[Any] = []
         self.repeated = 0
 
-    def keep(self, value: Any) -> Any:
+    def remember(self, value: Any) -> Any:
         """Number an object, so that it may come again."""
         self.seen.append(value)
         return value
@@ -143,55 +143,55 @@ def _read(stream: _Stream, depth: int) -> Any:
     code = stream.byte()
     if code in _NUMBERS:
         _, layout, make = _NUMBERS[code]
-        return make(stream.one(layout))
+        return make(stream.unpack_one(layout))
     if code in _PLAIN:
         return _PLAIN[code]
     if STRING <= code < STRING + 3:
-        return stream.keep(utf16.read(stream, _size(stream, code - STRING)))
+        return stream.remember(utf16.read(stream, _size(stream, code - STRING)))
     if code == EMPTY_ARRAY or ARRAY <= code < ARRAY + 3:
-        return stream.keep(_bytes(stream, 0 if code == EMPTY_ARRAY else _size(stream, code - ARRAY)))
+        return stream.remember(_bytes(stream, 0 if code == EMPTY_ARRAY else _size(stream, code - ARRAY)))
     if code == EMPTY_COLLECTION or COLLECTION <= code < COLLECTION + 3:
         return _list(stream, 0 if code == EMPTY_COLLECTION else _size(stream, code - COLLECTION), depth)
     if code in (AGAIN, AGAIN_FARTHER, AGAIN_FAR):
-        return _again(stream, code)
-    raise Unknown
+        return _repeated(stream, code)
+    raise NotReadable
 
 
 def _size(stream: _Stream, step: int) -> int:
-    size: int = stream.one(_SIZES[step])
+    size: int = stream.unpack_one(_SIZES[step])
     if size < 0:
-        raise garbage(stream.at, f"a size of {size}")
+        raise unexpected(stream.at, f"a size of {size}")
     return size or (0x100, 0x10000, 0)[step]
 
 
 def _bytes(stream: _Stream, size: int) -> bytes:
     if stream.byte() != OF_BYTES:
-        raise Unknown  # an array of something else
+        raise NotReadable  # an array of something else
     return stream.take(size)
 
 
 def _list(stream: _Stream, size: int, depth: int) -> list[Any]:
     if stream.byte() != ARRAY_LIST or depth >= DEPTH:
-        raise Unknown  # another collection
-    stream.keep(_MISSING)  # it may come again in Java; two names for one list would surprise in Python
+        raise NotReadable  # another collection
+    stream.remember(_MISSING)  # it may come again in Java; two names for one list would surprise in Python
     return [_read(stream, depth + 1) for _ in stream.items(size)]
 
 
-def _again(stream: _Stream, code: int) -> Any:
+def _repeated(stream: _Stream, code: int) -> Any:
     """An object that was there before."""
     place: int
     if code == AGAIN_FAR:
-        place = stream.one(_I32)
+        place = stream.unpack_one(_I32)
     elif code == AGAIN:
         place = len(stream.seen) + stream.byte() - 0x100
     else:
-        place = len(stream.seen) + stream.one(_U16) - 0x10000
+        place = len(stream.seen) + stream.unpack_one(_U16) - 0x10000
     if not 0 <= place < len(stream.seen):
-        raise garbage(stream.at, "an object that never was is said to come again")
+        raise unexpected(stream.at, "an object that never was is said to come again")
     found = stream.seen[place]
     if found is _MISSING:
-        raise Unknown
+        raise NotReadable
     stream.repeated += len(found)
     if stream.repeated > REPEATED:
-        raise Unknown
+        raise NotReadable
     return found

@@ -13,7 +13,7 @@ from tarry.verbs.redisson.codecs.decimal import java_decimal
 from tarry.verbs.redisson.values import Opaque, java_type
 
 
-class String:
+class StringCodec:
     """Text in UTF-8."""
 
     __slots__ = ()

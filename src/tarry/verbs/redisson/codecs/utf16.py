@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from tarry.verbs.redisson.codecs.reading import Reader, garbage, truncated
+from tarry.verbs.redisson.codecs.reader import ByteReader, truncated, unexpected
 
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _PAIRS = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -30,7 +30,7 @@ def to_bytes(text: str) -> bytes:
     return _ASTRAL.sub(lambda found: _halves(found[0]), text).encode("utf-8", "surrogatepass")
 
 
-def read(reader: Reader, count: int) -> str:
+def read(reader: ByteReader, count: int) -> str:
     """Text of so many units; ``C0 80`` is U+0000 too."""
     start = reader.at
     reader.items(count)
@@ -43,7 +43,7 @@ def read(reader: Reader, count: int) -> str:
     try:
         text = body.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        raise garbage(start, "this is not text") from None
+        raise unexpected(start, "this is not text") from None
     return _PAIRS.sub(lambda found: _whole(found[0]), text)
 
 
@@ -60,7 +60,7 @@ def _end(raw: bytes, at: int, count: int) -> int:
         elif 0xE0 <= lead < 0xF0:
             at += 3
         else:
-            raise garbage(at, "this is not text")
+            raise unexpected(at, "this is not text")
     return at
 
 

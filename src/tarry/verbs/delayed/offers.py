@@ -1,0 +1,96 @@
+"""Putting elements in: ``offer`` and ``offer_many``.
+
+Rules
+- The server's clock decides when an element is due: in whole milliseconds, rounded up.
+- Among equal due times the bytes decide who is first: the marks of one ``offer_many`` rise, so its order holds.
+- No element is written in a format that is not known to be right: Redisson up to 3.21.0 cannot read the new one, later ones
+  cannot read the old one. The script knows what was said and seen of the queue (docs/decisions/0041-the-format-is-remembered.md).
+- An offer whose answer was lost is sent again with the same mark, and finds itself. Only if it became due and was moved
+  in between, it is delivered twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import Unavailable
+from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us
+from tarry.values.keys import QUEUE_PARTS, QueueKeys
+from tarry.verbs.delayed.context import QueueContext
+from tarry.verbs.redisson.elements import Format, format_of, pack
+
+T = TypeVar("T")
+
+OFFER = Script("delayed/offer", args=("said",), item=("delay", "new", "old", "payload"), keys=QUEUE_PARTS)
+MARK_BYTES = 8
+MOST, MOST_BYTES = 1000, 1_000_000
+"""One script takes no more: it must not hold the server up."""
+
+
+def offer(context: QueueContext[T], value: T, delay: Duration) -> ScriptCall[datetime]:
+    mark = context.random_marks(MARK_BYTES)
+    item = _item(context.encode(value), mark, mark, b"%d" % duration_us(delay))
+    return ScriptCall(OFFER, context.keys, (_format(context),), lambda reply: _due_times(reply)[0], items=item)
+
+
+def offer_many(context: QueueContext[T], values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
+    """Everything is checked before the first script goes; then one script for each 1,000 elements or 1 MB."""
+    when = b"%d" % duration_us(delay)
+    chunks: list[list[bytes]] = []
+    size = 0
+    payloads = [context.encode(value) for value in values]
+    marks = [context.random_marks(MARK_BYTES) for _ in payloads]
+    for payload, new, old in zip(
+        payloads, _ascending_marks(marks, Format.NEW), _ascending_marks(marks, Format.OLD), strict=True
+    ):
+        item = _item(payload, new, old, when)
+        if not chunks or len(chunks[-1]) == MOST * OFFER.stride or size + len(item[3]) > MOST_BYTES:
+            chunks.append([])
+            size = 0
+        chunks[-1] += item
+        size += len(item[3])
+    return _offer_chunks(context, chunks)
+
+
+def set_format(keys: QueueKeys, format: str | None) -> Command[Any]:
+    """A person says it, whatever is found; with ``None`` what was said is forgotten."""
+    if format is None:
+        return Command((b"UNLINK", keys.format), bool)
+    return Command((b"SET", keys.format, format_of(format).encode() + b" set"), bool)
+
+
+def _offer_chunks(context: QueueContext[T], chunks: list[list[bytes]]) -> Flow[list[datetime]]:
+    done: list[datetime] = []
+    for items in chunks:
+        try:
+            done += yield from ask(
+                ScriptCall(OFFER, context.keys, (_format(context),), _due_times, items=items, never_merged=True)
+            )
+        except Unavailable as fault:
+            fault.done += len(done)
+            raise
+    return done
+
+
+def _ascending_marks(marks: list[bytes], format: Format) -> list[bytes]:
+    """Marks in the order that the server will see in them."""
+    return sorted(marks, key=lambda mark: pack(b"", mark, format))
+
+
+def _item(payload: bytes, new: bytes, old: bytes, delay: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """One element in both formats, each with its mark: the script takes the one that is right."""
+    heads = (pack(payload, new, Format.NEW), pack(payload, old, Format.OLD))
+    of_new, of_old = (packed[: len(packed) - len(payload)] for packed in heads)
+    return delay, of_new, of_old, payload
+
+
+def _format(context: QueueContext[T]) -> bytes:
+    return context.format.encode() if context.format is not None else b""
+
+
+def _due_times(reply: Reply) -> list[datetime]:
+    return [as_datetime(due * MILLISECOND) for due in reply]

@@ -1,0 +1,168 @@
+"""A guarded queue as its verbs see it.
+
+layout      member                         score          equal payloads
+"tarry"     mark (8 bytes) flag payload    server µs      are different items
+"article"   JSON text                      server ms      are one item; the last push decides when
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Generic, Protocol, TypeVar
+
+from tarry.errors import BadInput, BodyError, FallenBehind
+from tarry.values import names
+from tarry.values.durations import MILLISECOND, Duration, as_datetime, as_text, as_timedelta, duration_us
+from tarry.values.keys import ARTICLE_PREFIX, GuardedKeys, article_keys, guarded_keys
+from tarry.verbs.codecs import JSON, BodyCodec
+from tarry.verbs.redisson.names import fits_cluster, prefix_name
+
+T = TypeVar("T")
+MARK_BYTES = 8
+MOST, MOST_BYTES = 1000, 1_000_000
+LAYOUTS = ("tarry", "article")
+
+
+@dataclass(frozen=True, slots=True)
+class Item(Generic[T]):
+    """What was taken out of a guarded queue."""
+
+    value: T
+    due: datetime
+    lateness: timedelta
+    """How long after its due time it was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedStats:
+    """How a guarded queue is, a moment ago."""
+
+    size: int
+    overdue: int
+    next_due: datetime | None
+    lateness: timedelta
+    """How late the first item is; zero if none is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollReply:
+    """What one poll found."""
+
+    members: list[tuple[bytes, int]]
+    """Those that were removed, with their due times in units."""
+    now: int
+    next_due: int | None
+    """When the next will be due, in server µs."""
+
+
+class GuardToken(Protocol):
+    """A guard that was had."""
+
+    @property
+    def token(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedContext(Generic[T]):
+    """Everything that the verbs of one guarded queue need, and nothing that talks."""
+
+    name: str
+    keys: GuardedKeys
+    codec: BodyCodec[T]
+    random: Callable[[int], bytes]
+    article: bool
+    max_lateness_us: int | None
+    """How late the first may be."""
+
+    @property
+    def unit(self) -> int:
+        return MILLISECOND if self.article else 1
+
+    def members(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int]]:
+        """Members and delays in µs; everything is checked before anything is written."""
+        return [(self._member(raw, flag), delay) for raw, flag, delay in self.encoded(items)]
+
+    def encoded(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int, int]]:
+        """Bodies, their flags and delays in µs. Raises ``BadInput``."""
+        if not self.article:
+            names.refuse_dots(self.name, "queue")
+            names.refuse_dots(self.keys.items.decode().removeprefix("tarry:{").partition("/")[0], "namespace")
+        return [self._encoded(pair) for pair in (items.items() if isinstance(items, Mapping) else items)]
+
+    def _encoded(self, pair: Any) -> tuple[bytes, int, int]:
+        try:
+            value, delay = pair
+        except (TypeError, ValueError):
+            raise BadInput(f"push: {pair!r} is no pair of a value and its delay.") from None
+        if value is None or delay is None:
+            raise BadInput(f"push: {'the value' if value is None else 'the delay'} is None; leave the item out.")
+        raw, flag = self.codec.encode(value)
+        if self.article and flag != JSON:
+            raise BadInput("push: the article's layout holds JSON, not bytes.")
+        return raw, flag, duration_us(delay)
+
+    def _member(self, raw: bytes, flag: int) -> bytes:
+        return raw if self.article else self.random(MARK_BYTES) + bytes([flag]) + raw
+
+    def score(self, now: int, delay: int, index: int, count: int) -> int:
+        """When an item is due, in units; as lua/guarded/push.lua has it."""
+        if not delay:
+            return (now if self.article else now - count + index) // self.unit
+        return -(-(now + delay + (0 if self.article else index)) // self.unit)
+
+    def item(self, member: bytes, score: int, now: int) -> Item[T]:
+        due = score * self.unit
+        value = self._value(member)
+        return Item(value, as_datetime(due), as_timedelta(max(now - due, 0)))
+
+    def _value(self, member: bytes) -> Any:
+        try:
+            if self.article:
+                return self.codec.decode(member, JSON)
+            return self.codec.decode(member[MARK_BYTES + 1 :], member[MARK_BYTES])
+        except (BodyError, IndexError):
+            return member  # it is out of the queue already: better as it is than lost
+
+    def without_max_lateness(self) -> GuardedContext[T]:
+        return replace(self, max_lateness_us=None)
+
+    def refuse_late(self, late: int) -> None:
+        if self.max_lateness_us is not None and late > self.max_lateness_us:
+            raise FallenBehind(
+                f"The queue {self.name} has fallen behind: its first item is {as_text(late)} late, and "
+                f"{as_text(self.max_lateness_us)} is allowed. Nothing was taken.",
+                lateness=as_timedelta(late),
+            )
+
+
+def keys_of(namespace: str, name: str, layout: str, *, cluster: bool) -> GuardedKeys:
+    if layout not in LAYOUTS:
+        raise BadInput(f"layout: {layout!r}; it is one of {', '.join(LAYOUTS)}.")
+    if layout == "tarry":
+        return guarded_keys(namespace, name)
+    names.check_name(name, "queue")
+    items = ARTICLE_PREFIX + name
+    if cluster and not fits_cluster(items):
+        raise BadInput(f"queue: the keys of {items!r} lie in several slots of the Cluster; rename it.")
+    return article_keys(items, prefix_name("tarry", items))
+
+
+def want_of(count: int) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST:
+        raise BadInput(f"count: {count!r}; it is a number from 1 to {MOST}.")
+    return count
+
+
+def chunks(members: list[tuple[bytes, int]]) -> list[list[tuple[bytes, int]]]:
+    """So many as one request may carry."""
+    made: list[list[tuple[bytes, int]]] = []
+    size = 0
+    for member, delay in members:
+        if not made or len(made[-1]) == MOST or size + len(member) > MOST_BYTES:
+            made.append([])
+            size = 0
+        made[-1].append((member, delay))
+        size += len(member)
+    return made

@@ -1,0 +1,171 @@
+"""Putting jobs in: ``add_job`` and ``add_jobs``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from tarry.core.requests import FIRST_TIME, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput, JobExists, Unavailable
+from tarry.values import names
+from tarry.values.durations import as_datetime
+from tarry.values.keys import DEPARTING_PARTS, with_departing
+from tarry.verbs.jobs import records
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.models import Added, NewJob, State
+from tarry.verbs.jobs.options import (
+    DEFAULT_OPTIONS,
+    NEW_MARK,
+    TOPIC_DEFAULT,
+    JobOptions,
+    max_attempts_of,
+    max_lateness_us,
+    ttr_ms_of,
+    when_of,
+)
+
+T = TypeVar("T")
+
+ADD = Script("topic/add", args=("mode", "again"), item=("id", "when", "value"), keys=DEPARTING_PARTS)
+EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
+MOST_JOBS, MOST_BYTES = 1000, 1_000_000
+"""One script takes no more: it must not hold the server up."""
+
+
+def add_job(
+    context: TopicContext[T],
+    body: T,
+    opts: JobOptions = DEFAULT_OPTIONS,
+    id: str | None = None,
+    new_id: bytes | None = None,
+) -> ScriptCall[Added]:
+    """``fresh`` is an id that tarry made before, for who must know it first."""
+    raw, flags = context.codec.encode(body)
+    if id is None:
+        key, when, head = new_id or context.ids.new(), NEW_MARK + opts.when, opts.head(flags, records.NO_NONCE)
+    else:
+        key, when, head = names.new(id, "id"), opts.mark + opts.when, opts.head(flags, context.ids.nonce())
+
+    def decode(reply: Reply) -> Added:
+        return _added_of(key, reply[0], reply[1])
+
+    return ScriptCall(ADD, with_departing(context.keys), EACH, decode, items=(key, when, head + raw), reply_header=1)
+
+
+def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:
+    text = id.decode()
+    if isinstance(answer, int):
+        return Added(text, True, "delayed" if answer > now else "ready", as_datetime(answer))
+    if answer == b"9999":
+        raise BadInput("delay: the job would be due beyond the year 9999.")
+    state, _, since = answer[1:].decode().partition(" ")
+    if answer[:1] == b"=":
+        return Added(text, False, cast("State", state), as_datetime(int(since)))
+    raise _job_exists(text, state)
+
+
+def _job_exists(id: str, state: str, done: int = 0) -> JobExists:
+    return JobExists(
+        f'Job {id} is there already ({state}); give another id, or if_exists="keep" or "replace".',
+        id=id,
+        state=state,
+        done=done,
+    )
+
+
+@dataclass(slots=True)
+class _Chunk(Generic[T]):
+    ids: list[bytes]
+    items: list[bytes]
+    size: int = 0
+
+
+def add_jobs(
+    context: TopicContext[T],
+    bodies: Iterable[T | NewJob[T]],
+    opts: JobOptions = DEFAULT_OPTIONS,
+    *,
+    atomic: bool = False,
+    new_ids: Sequence[bytes] | None = None,
+    done: list[Added] | None = None,
+) -> Flow[list[Added]]:
+    """Everything is checked before the first script goes; then one script for each 1,000 jobs or 1 MB. ``done`` is where what
+    was added is kept, for who must know it when the rest fails."""
+    chunks = _chunks(context, list(bodies), opts, new_ids)
+    if atomic and len(chunks) > 1:
+        raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
+    return _add_chunks(context, chunks, [] if done is None else done)
+
+
+def _add_chunks(context: TopicContext[T], chunks: list[_Chunk[T]], done: list[Added]) -> Flow[list[Added]]:
+    for chunk in chunks:
+        try:
+            done += yield from ask(_add_call(context, chunk))
+        except (Unavailable, JobExists) as fault:
+            fault.done += len(done)
+            raise
+    return done
+
+
+def _add_call(context: TopicContext[T], chunk: _Chunk[T]) -> ScriptCall[list[Added]]:
+    ids = chunk.ids
+
+    def decode(reply: Reply) -> list[Added]:
+        if isinstance(reply, bytes):  # "EXISTS 3 dead"
+            _, index, state = reply.decode().split(" ")
+            raise _job_exists(ids[int(index)].decode(), state)
+        now = reply[0]
+        return [_added_of(id, now, answer) for id, answer in zip(ids, reply[1:], strict=True)]
+
+    return ScriptCall(
+        ADD, with_departing(context.keys), ALL, decode, items=chunk.items, reply_header=1, never_merged=True
+    )
+
+
+def _chunks(
+    context: TopicContext[T],
+    bodies: Sequence[T | NewJob[T]],
+    opts: JobOptions,
+    given_ids: Sequence[bytes] | None = None,
+) -> list[_Chunk[T]]:
+    fresh = iter(given_ids if given_ids is not None else context.ids.new_many(len(bodies)))
+    given: set[bytes] = set()
+    chunks: list[_Chunk[T]] = []
+    chunk: _Chunk[T] = _Chunk([], [])
+    encode, head, when, no_nonce = context.codec.encode, opts.head, NEW_MARK + opts.when, records.NO_NONCE
+    for number, entry in enumerate(bodies):
+        try:
+            if type(entry) is NewJob:
+                item = _item(context, cast("NewJob[T]", entry), opts, next(fresh))
+                if item[1][:1] == b"e":
+                    if item[0] in given:
+                        raise BadInput(f"id: {item[0].decode()!r} is given twice.")
+                    given.add(item[0])
+            else:
+                raw, flags = encode(cast("T", entry))
+                item = (next(fresh), when, head(flags, no_nonce) + raw)
+        except BadInput as fault:
+            raise BadInput(f"job {number}: {fault}") from fault
+        size = len(item[2])
+        if not chunks or len(chunk.ids) == MOST_JOBS or chunk.size + size > MOST_BYTES:
+            chunk = _Chunk([], [])
+            chunks.append(chunk)
+        chunk.ids.append(item[0])
+        chunk.items += item
+        chunk.size += size
+    return chunks
+
+
+def _item(context: TopicContext[T], job: NewJob[T], opts: JobOptions, fresh: bytes) -> tuple[bytes, bytes, bytes]:
+    raw, flags = context.codec.encode(job.body)
+    when = opts.when if job.delay is None and job.at is None else when_of(job.delay, job.at)
+    ttr_ms = opts.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
+    limit = opts.max_attempts if job.max_attempts == TOPIC_DEFAULT else max_attempts_of(job.max_attempts)
+    headers = opts.headers if job.headers is None else records.pack_headers(job.headers)
+    latest = opts.latest if job.max_lateness is None else max_lateness_us(job.max_lateness)
+    id, mark, nonce = fresh, NEW_MARK, records.NO_NONCE
+    if job.id is not None:
+        id, mark, nonce = names.new(job.id, "id"), opts.mark, context.ids.nonce()
+    return id, mark + when, records.pack_head(flags, ttr_ms, limit, nonce, headers, latest) + raw

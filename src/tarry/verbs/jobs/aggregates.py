@@ -1,0 +1,116 @@
+"""Looking over many jobs at once, for those who mind a topic: how many a filter names, and why the dead are dead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from tarry.core.requests import Command, Flow, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput
+from tarry.values.durations import as_datetime, moment_us
+from tarry.values.keys import TopicKeys
+from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.partitions import on_each, partition_of_id
+from tarry.verbs.jobs.topic import TopicVerbs
+
+CAUSES = Script("topic/causes", args=("from", "limit"), read_only=True)
+MOST, _STEP = 1000, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Dead jobs that have a reason and the last line of their error in common; ``id`` is the one that died last."""
+
+    reason: str
+    error: str
+    count: int
+    id: str
+    last: datetime
+    first: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """Why jobs are dead: of the ``looked_at`` that died last, the largest groups first."""
+
+    dead: int
+    looked_at: int
+    groups: tuple[Cause, ...]
+
+
+def causes(verbs: TopicVerbs[Any], limit: int = MOST) -> Flow[Causes]:
+    """Groups those of the dead that died last, at most a thousand of each partition, by reason and error; in bounded steps."""
+    if not isinstance(limit, int) or not 1 <= limit <= MOST:
+        raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to {MOST}.")
+    return verbs.over_partitions(lambda parts: on_each(parts, lambda part: _causes(part.keys, limit), _merge_groups))
+
+
+def _merge_groups(found: list[Causes]) -> Causes:
+    groups: dict[tuple[str, str], Cause] = {}
+    for group in (group for part in found for group in part.groups):
+        known = groups.get((group.reason, group.error), group)
+        newest = max(known, group, key=lambda one: one.last)
+        count = group.count if known is group else known.count + group.count
+        groups[group.reason, group.error] = replace(newest, count=count, first=min(known.first, group.first))
+    return Causes(sum(one.dead for one in found), sum(one.looked_at for one in found), _largest_first(groups))
+
+
+def _largest_first(groups: Mapping[tuple[str, str], Cause]) -> tuple[Cause, ...]:
+    return tuple(sorted(groups.values(), key=lambda cause: -cause.count))
+
+
+def _causes(keys: TopicKeys, limit: int) -> Flow[Causes]:
+    dead = looked = 0
+    groups: dict[tuple[str, str], Cause] = {}
+    while looked < limit:
+        step = min(_STEP, limit - looked)
+        dead, seen, *rows = yield from ask(ScriptCall(CAUSES, keys, (b"%d" % looked, b"%d" % step), list))
+        looked += seen
+        for row in rows:
+            more = _cause(*row)
+            known = groups.get((more.reason, more.error))
+            groups[more.reason, more.error] = (
+                replace(known, count=known.count + more.count, first=more.first) if known else more
+            )
+        if seen < step:
+            break
+    return Causes(dead, looked, _largest_first(groups))
+
+
+def _cause(reason: bytes, error: bytes, count: int, id: bytes, last: int, first: int) -> Cause:
+    return Cause(_text(reason), _text(error), count, _text(id), as_datetime(last), as_datetime(first))
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace").strip()
+
+
+def due_between(
+    verbs: TopicVerbs[Any], now: datetime, state: State | None, after: datetime | None, before: datetime | None
+) -> Flow[int]:
+    """How many jobs ``list`` would name at ``now`` for a window of due times: it counts, and reads none."""
+    low = b"%d" % moment_us(after, "due_after") if after is not None else b"-inf"
+    high = b"(%d" % moment_us(before, "due_before") if before is not None else b"+inf"
+    present = b"%d" % moment_us(now, "now")
+    if state == "delayed" and (after is None or after <= now):
+        low = b"(" + present
+    if state == "ready" and (before is None or before > now):
+        high = present
+    return verbs.over_partitions(
+        lambda parts: on_each(parts, lambda part: Command((b"ZCOUNT", part.keys.due, low, high), int), sum)
+    )
+
+
+def is_held(verbs: TopicVerbs[Any], id: str) -> Flow[bool]:
+    """Whether a job is among the reservations; one that is ready was let run out."""
+    raw = id.encode("utf-8", "replace")
+
+    def score(parts: Sequence[PartitionVerbs[Any]]) -> Flow[bool]:
+        keys = parts[partition_of_id(raw, len(parts))].keys
+        return ask(Command((b"ZSCORE", keys.reserved, raw), lambda reply: reply is not None))
+
+    return verbs.over_partitions(score)

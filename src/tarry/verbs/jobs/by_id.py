@@ -1,0 +1,53 @@
+"""Minding jobs by id: ``kick``, ``delete``, ``reschedule``. They belong to producers and operators; no receipt is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import cast
+
+from tarry.core.requests import Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.errors import BadInput
+from tarry.values import names
+from tarry.values.durations import Duration
+from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
+from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.options import when_of
+
+KICK = Script("topic/kick", item=("id",))
+DELETE = Script("topic/delete", item=("id", "nonce"), keys=DELETING_PARTS)
+ANY_NONCE = b""
+RESCHEDULE = Script("topic/reschedule", item=("id", "when"))
+
+
+def _states(reply: Reply) -> list[State | None]:
+    return [cast("State", word.decode()) if word is not None else None for word in reply]
+
+
+def kick(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
+    """Dead jobs are ready again."""
+    return ScriptCall(KICK, keys, (), _states, items=[names.check_name(id, "id") for id in ids])
+
+
+def delete(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
+    """Jobs are gone, whatever their state."""
+    items = [word for id in ids for word in (names.check_name(id, "id"), ANY_NONCE)]
+    return ScriptCall(DELETE, deleting_keys(keys), (), _states, items=items)
+
+
+def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State | None]:
+    """A job is gone, if it is still the one that was added with this nonce."""
+    items = [names.check_name(id, "id"), nonce]
+    return ScriptCall(DELETE, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)
+
+
+def reschedule(
+    keys: TopicKeys, ids: Sequence[str], delay: Duration | None, at: datetime | None
+) -> ScriptCall[list[State | None]]:
+    """Another due time for jobs that wait."""
+    if delay is None and at is None:
+        raise BadInput("reschedule: give delay= or at=.")
+    when = when_of(delay, at)
+    items = [word for id in ids for word in (names.check_name(id, "id"), when)]
+    return ScriptCall(RESCHEDULE, keys, (), _states, items=items)

@@ -1,0 +1,22 @@
+"""A topic as its verbs see it: keys, bodies, and where ids come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tarry.values.keys import TopicKeys
+from tarry.values.names import IdGenerator
+from tarry.verbs.codecs import BodyCodec
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicContext(Generic[T]):
+    """Everything that the verbs of one topic need, and nothing that talks."""
+
+    name: str
+    keys: TopicKeys
+    codec: BodyCodec[T]
+    ids: IdGenerator

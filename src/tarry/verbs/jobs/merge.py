@@ -1,0 +1,96 @@
+"""The answers of several partitions as that of one topic."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import datetime
+from typing import Any
+
+from tarry.core.flows import gather
+from tarry.core.requests import Flow
+from tarry.errors import JobExists, StaleReceipt, Unavailable
+from tarry.verbs.jobs.models import Added
+from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats
+
+
+def collect_refusal(flow: Flow[None]) -> Flow[StaleReceipt | None]:
+    """What one partition refused: the others are settled all the same."""
+    try:
+        yield from flow
+    except StaleReceipt as fault:
+        return fault
+    return None
+
+
+def raise_first(refusals: Sequence[StaleReceipt | None]) -> None:
+    """Raises the first of what several partitions refused; it names all."""
+    faults = [fault for fault in refusals if fault is not None]
+    if faults:
+        faults[0].ids = tuple(id for fault in faults for id in fault.ids)
+        raise faults[0]
+
+
+def merge_added(number: int, parts: Sequence[tuple[list[int], list[Added], Flow[list[Added]]]]) -> Flow[list[Added]]:
+    """The jobs of each partition in the order in which they were given. ``done`` of an error counts all of them: each flow
+    keeps beside it what was added so far."""
+    try:
+        yield from gather([flow for *_, flow in parts])
+    except (Unavailable, JobExists) as fault:
+        fault.done = sum(len(done) for _, done, _ in parts)
+        raise
+    answers: list[Any] = [None] * number
+    for places, done, _ in parts:
+        for at, answer in zip(places, done, strict=True):
+            answers[at] = answer
+    return answers
+
+
+def merge_stats(parts: list[Stats]) -> Stats:
+    """Counts are added up; moments are the nearest. Who waits has a seat in each, so of those the most is told."""
+    first = parts[0]
+    sums = {
+        field.name: sum(getattr(part, field.name) for part in parts)
+        for field in fields(Stats)
+        if isinstance(getattr(first, field.name), int)
+    }
+    late: Counter[int] = Counter()
+    for part in parts:
+        late.update(part.lateness.buckets)
+    return replace(
+        first,
+        **{**sums, "watching": max(part.watching for part in parts)},
+        next_due=_earliest(part.next_due for part in parts),
+        oldest_ready=_earliest(part.oldest_ready for part in parts),
+        lateness=Lateness.of(late),
+        limited=_merge_limits(parts),
+    )
+
+
+def _merge_limits(parts: list[Stats]) -> Limited | None:
+    """What holds the whole back: nothing while one partition may hand out what is ready there; else what ends first."""
+    held = [part.limited for part in parts if part.ready]
+    if None in held:
+        return None
+    return min((one for one in held if one is not None), key=lambda one: (one.until is None, one.until), default=None)
+
+
+def _earliest(moments: Any) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def merge_histograms(parts: list[Histogram]) -> Histogram:
+    """Of the same buckets."""
+    counts = tuple(map(sum, zip(*[part.counts for part in parts], strict=True)))
+    before, after = sum(part.before for part in parts), sum(part.after for part in parts)
+    return replace(parts[0], before=before, counts=counts, after=after)
+
+
+def merge_checks(parts: list[Check]) -> Check:
+    return Check(
+        sum(part.looked_at for part in parts),
+        tuple(fault for part in parts for fault in part.faults),
+        sum(part.leaving for part in parts),
+        sum(part.schedules_leaving for part in parts),
+    )

@@ -1,0 +1,229 @@
+"""What goes in and what comes out: the data of a topic's verbs. All of it frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+from msgspec import Struct
+
+from tarry.values.durations import Duration, as_datetime, as_timedelta
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs import records
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+State = Literal["delayed", "ready", "reserved", "dead"]
+"""Where a job is: waits, may be handed out, is worked on, is set aside."""
+IfExists = Literal["error", "keep", "replace"]
+"""What ``add`` does when the id is taken by a living or dead job."""
+
+
+class Holding(Protocol):
+    """Whatever names a reservation: a popped job, or a ``Reservation`` made from its id and receipt."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def receipt(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A job's id and the receipt it was handed out under: enough to settle it from another process."""
+
+    id: str
+    receipt: int
+
+
+class Added(Struct, frozen=True):
+    """The answer of ``add``. ``created`` is false when ``if_exists="keep"`` found the job there."""
+
+    id: str
+    created: bool
+    state: State
+    due: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob(Generic[T]):
+    """A job for ``add_many`` with options of its own; what is not given comes from the call."""
+
+    body: T
+    delay: Duration | None = field(default=None, kw_only=True)
+    at: datetime | None = field(default=None, kw_only=True)
+    id: str | None = field(default=None, kw_only=True)
+    ttr: Duration | None = field(default=None, kw_only=True)
+    max_attempts: int | None = field(default=-1, kw_only=True)
+    headers: Mapping[str, str] | None = field(default=None, kw_only=True)
+    max_lateness: Duration | None = field(default=None, kw_only=True)
+
+
+class StoredJob(Generic[T]):
+    """What a popped job and a job looked at have in common: what lies in the topic."""
+
+    __slots__ = ("_codec", "_head", "_value", "id", "topic")
+
+    def __init__(self, topic: str, codec: BodyCodec[T], id: str, value: bytes) -> None:
+        self.topic = topic
+        self.id = id
+        self._codec = codec
+        self._value = value
+        self._head: records.JobHead | None = None
+
+    @property
+    def head(self) -> records.JobHead:
+        """The stored record, taken apart."""
+        if self._head is None:
+            self._head = records.unpack_head(self._value)
+        return self._head
+
+    @property
+    def body(self) -> T:
+        """The body, decoded now. Raises ``BodyError`` when it is not of the topic's type."""
+        return self._codec.decode(*self.encoded)
+
+    @property
+    def encoded(self) -> tuple[bytes, int]:
+        """The body's bytes as they are stored, and the flag that says what they are."""
+        return records.body_of(self._value)
+
+    @property
+    def raw(self) -> bytes:
+        """The body's bytes as they are stored."""
+        return self.encoded[0]
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The small string map given to ``add``. Raises ``BodyError`` when it is damaged; the body may be well all the same."""
+        return records.unpack_headers(self.head.headers)
+
+    @property
+    def created(self) -> datetime:
+        """When it was added, by the server's clock."""
+        return as_datetime(self.head.created)
+
+
+class HandedOut(StoredJob[T]):
+    """A job in the hands of a consumer, reserved for its TTR.
+
+    ``attempt`` counts from 1; ``receipt`` proves the reservation and rises from one to the next. ``lost`` is true as soon
+    as a worker has learned that the reservation is over: stop working on it, somebody else may have it by now.
+    """
+
+    __slots__ = ("_due", "_now", "_ttr", "attempt", "lost", "receipt", "settled")
+
+    def __init__(
+        self, topic: str, codec: BodyCodec[T], receipt: int, now: int, raw: tuple[bytes, bytes, int, int, int]
+    ):
+        id, value, self.attempt, self._due, self._ttr = raw
+        super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
+        self.receipt = receipt
+        self.settled = self.lost = False
+        self._now = now
+
+    @property
+    def due(self) -> datetime:
+        """When it was due, by the server's clock."""
+        return as_datetime(self._due)
+
+    @property
+    def lateness(self) -> timedelta:
+        """Handed out − due. Never negative."""
+        return as_timedelta(self._now - self._due)
+
+    @property
+    def ttr(self) -> timedelta:
+        """Time to run: how long the reservation lasts unless it is touched."""
+        return as_timedelta(self._ttr)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} of {self.topic}, attempt {self.attempt}>"
+
+
+class JobInfo(StoredJob[T]):
+    """A job as it is now, looked at and not touched."""
+
+    __slots__ = ("_run_record", "_since", "state")
+
+    def __init__(self, topic: str, codec: BodyCodec[T], raw: list[Any]) -> None:
+        id, state, self._since, value, run = raw
+        super().__init__(topic, codec, id.decode("utf-8", "replace"), value)
+        self.state: State = state.decode()
+        self._run_record = records.unpack_run(run)
+
+    @property
+    def due(self) -> datetime | None:
+        """When a delayed or ready job is due; ``None`` for the others."""
+        return as_datetime(self._since) if self.state in ("delayed", "ready") else None
+
+    @property
+    def reserved_until(self) -> datetime | None:
+        """When the TTR of a reserved job ends."""
+        return as_datetime(self._since) if self.state == "reserved" else None
+
+    @property
+    def died(self) -> datetime | None:
+        """When a dead job was set aside."""
+        return as_datetime(self._since) if self.state == "dead" else None
+
+    @property
+    def attempts(self) -> int:
+        """How often it has been handed out and counted."""
+        return self._run_record.attempt
+
+    @property
+    def max_attempts(self) -> int | None:
+        """Its own limit; ``None`` when the topic's holds or there is none."""
+        own = self.head.max_attempts
+        return own if 0 < own < records.NO_LIMIT else None
+
+    @property
+    def ttr(self) -> timedelta | None:
+        """Its own time to run; ``None`` when the consumer's or the topic's holds."""
+        return timedelta(milliseconds=self.head.ttr_ms) if self.head.ttr_ms else None
+
+    @property
+    def receipt(self) -> int | None:
+        """The receipt it was last handed out under; ``None`` if it never was."""
+        return self._run_record.receipt or None
+
+    @property
+    def holder(self) -> str | None:
+        """Who has it, or had it last."""
+        return self._run_record.holder or None
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is dead, or what its last failure was: one line."""
+        return self._run_record.fault.partition("\n")[0] or None
+
+    @property
+    def error(self) -> str | None:
+        """What was said of the failure besides its reason."""
+        return self._run_record.fault.partition("\n")[2] or None
+
+    @property
+    def first_failure(self) -> datetime | None:
+        """When it failed for the first time."""
+        return as_datetime(self._run_record.first_failure) if self._run_record.first_failure else None
+
+    def __repr__(self) -> str:
+        return f"<JobInfo {self.id} of {self.topic}, {self.state}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of ``list``. ``cursor`` is ``None`` on the last one."""
+
+    jobs: tuple[JobInfo[T], ...]
+    cursor: str | None
+
+    def __iter__(self) -> Iterator[JobInfo[T]]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)

@@ -1,0 +1,189 @@
+"""The verbs of one place, a topic or a partition of one: each answers what to do, and nothing here does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from tarry.core.requests import Flow, ScriptCall, ask
+from tarry.errors import BadInput
+from tarry.values.durations import Duration, duration_us
+from tarry.values.rates import RateLike
+from tarry.verbs.jobs import by_id, holders, options, pop, settings, settle, views
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.models import Holding, JobInfo, Page, State
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+
+T = TypeVar("T")
+TOPIC_DEFAULT = options.TOPIC_DEFAULT
+UNCHANGED = settings.UNCHANGED
+
+
+class PartitionVerbs(Generic[T]):
+    """One place's verbs. ``jitter`` gives numbers from 0 to 1, for the jitter of back-off; ``share`` says which place of how
+    many it is."""
+
+    def __init__(
+        self,
+        context: TopicContext[T],
+        holder: bytes,
+        jitter: Callable[[], float],
+        share: settings.Share = settings.WHOLE_TOPIC,
+    ) -> None:
+        self.context = context
+        self.share = share
+        self.keys = context.keys
+        self.holder = holder
+        self.jitter = jitter
+
+    def pop(self, n: int, ttr: Duration | None) -> Flow[pop.PopReply]:
+        return pop.pop_now(self.keys, pop.want_of(n), ttr=pop.ttr_of(ttr), holder=self.holder)
+
+    def finish(self, jobs: Sequence[Holding]) -> Flow[None]:
+        return settle_all([settle.finish(self.keys, part) for part in _chunks(jobs)])
+
+    def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> Flow[None]:
+        return settle_all([settle.touch(self.keys, part, ttr) for part in _chunks(jobs)])
+
+    def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
+        """Without a delay: back-off by the job's attempt, or at once when the attempt does not count."""
+        if delay is not None:
+            whens = [b"%d" % duration_us(delay)] * len(jobs)
+        elif not count:
+            whens = [b"0"] * len(jobs)
+        else:
+            whens = [b"%d" % settle.back_off_us(_attempt(job), self.jitter()) for job in jobs]
+        parts = zip(_chunks(jobs), _chunks(whens), strict=True)
+        return settle_all([settle.release(self.keys, *part, count=count, fault=reason) for part in parts])
+
+    def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
+        return settle_all([settle.bury(self.keys, part, reason, error) for part in _chunks(jobs)])
+
+    def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> ScriptCall[bool]:
+        return settle.fail(self.keys, job, when, fault, count=count)
+
+    def release_holder(self, holder: str, count: bool, limit: int | None = None) -> Flow[int]:
+        return holders.release_holder(self.keys, holder, count=count, limit=limit)
+
+    def touch_holder(self, holder: str, ttr: Duration) -> Flow[int]:
+        return holders.touch_holder(self.keys, holder, ttr)
+
+    def kick(self, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
+        require_several(ids, "ids")
+        return by_id.kick(self.keys, ids)
+
+    def delete(self, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
+        require_several(ids, "ids")
+        return by_id.delete(self.keys, ids)
+
+    def delete_exactly(self, id: str, nonce: bytes) -> ScriptCall[State | None]:
+        return by_id.delete_exactly(self.keys, id, nonce)
+
+    def reschedule(
+        self, ids: Sequence[str], delay: Duration | None, at: datetime | None
+    ) -> ScriptCall[list[State | None]]:
+        require_several(ids, "ids")
+        return by_id.reschedule(self.keys, ids, delay, at)
+
+    def get(self, ids: Sequence[str]) -> ScriptCall[list[JobInfo[T] | None]]:
+        require_several(ids, "ids")
+        return views.get_jobs(self.context, ids)
+
+    def list(
+        self,
+        state: State | None,
+        due_after: datetime | None,
+        due_before: datetime | None,
+        limit: int,
+        cursor: str | None,
+    ) -> Flow[Page[T]]:
+        return views.list_jobs(
+            [self.context], state, due_after=due_after, due_before=due_before, limit=limit, cursor=cursor
+        )
+
+    def stats(self) -> ScriptCall[Stats]:
+        return views.topic_stats(self.context)
+
+    def histogram(
+        self, start: Duration | datetime, span: Duration, buckets: int, past: Duration
+    ) -> ScriptCall[Histogram]:
+        return views.due_histogram(self.context, start=start, span=span, buckets=buckets, past=past)
+
+    def pause(self, for_: Duration | None) -> ScriptCall[datetime | None]:
+        return settings.pause(self.keys, for_)
+
+    def resume(self) -> ScriptCall[None]:
+        return settings.resume(self.keys)
+
+    def configure(
+        self,
+        ttr: Duration | None,
+        max_attempts: int | None,
+        keep: Duration | None,
+        rate: RateLike | None = UNCHANGED,
+        burst: int | None = UNCHANGED,
+        concurrency: int | None = UNCHANGED,
+        max_lateness: Duration | None = UNCHANGED,
+    ) -> ScriptCall[Defaults]:
+        return settings.configure(
+            self.keys, ttr, max_attempts, keep, rate, burst, concurrency, max_lateness, self.share
+        )
+
+    def purge(self, state: State | None) -> Flow[int]:
+        return settings.purge(self.keys, state)
+
+    def check(self) -> Flow[Check]:
+        return views.check_topic(self.keys)
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
+        """Where a caller that waits for this topic queues."""
+        return self.keys, pop.ttr_of(ttr), self.holder
+
+
+def settle_all(calls: Sequence[ScriptCall[list[settle.Outcome]]]) -> Flow[None]:
+    """All that hold are settled, in steps; then the first that does not is told."""
+    outcomes: list[settle.Outcome] = []
+    for call in calls:
+        outcomes += yield from ask(call)
+    settle.raise_first_fault(outcomes)
+
+
+def _chunks(whole: Sequence[Any]) -> list[Sequence[Any]]:
+    """As many as one script takes; of nothing, nothing."""
+    if 0 < len(whole) <= pop.MOST_JOBS:
+        return [whole]
+    return [whole[at : at + pop.MOST_JOBS] for at in range(0, len(whole), pop.MOST_JOBS)]
+
+
+def _attempt(job: Any) -> int:
+    attempt = getattr(job, "attempt", None)
+    if attempt is None:
+        raise BadInput("release: a bare Reservation does not know its attempt; give delay=.")
+    return int(attempt)
+
+
+def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
+    """What leaving ``with job:`` does: finish, release with back-off, or release at once and uncounted."""
+    way: Flow[None]
+    if fault is None:
+        way = verbs.finish([job])
+    elif isinstance(fault, Exception):
+        way = verbs.release([job], None, True, one_line(fault))
+    else:
+        way = verbs.release([job], 0, False)
+    return way
+
+
+def one_line(fault: BaseException) -> str:
+    """An exception as people read it: its type, and its message if it has one."""
+    text = " ".join(str(fault).split())
+    return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
+
+
+def require_several(value: object, what: str) -> None:
+    """Text is a sequence of letters, and a map one of its keys: hardly ever what was meant."""
+    if isinstance(value, (str, bytes, bytearray, Mapping)):
+        raise BadInput(f"{what}: {type(value).__name__} given; put it into a list.")

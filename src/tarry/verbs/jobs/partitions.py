@@ -1,0 +1,262 @@
+"""Where the jobs of a topic are: one place, or many. Each partition has keys, and in a Cluster a slot, of its own.
+
+    id ──crc32──▶ partition      what names a job goes where the job is; what names none goes to each, all together
+    schedule@moment ──▶ that of the schedule, which lies where its name says and adds its jobs there
+
+How many there are is asked once, at the first verb, and remembered; a topic of one place then costs nothing more. One that
+has been given partitions since has keys of another kind: the server refuses, this is asked again, and the verb goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Any, Generic, TypeVar
+from zlib import crc32
+
+from tarry.core.flows import gather
+from tarry.core.requests import Command, Flow, ScriptCall, WrongType, ask, flow_of
+from tarry.core.scripts import Script
+from tarry.errors import BadInput, StaleReceipt
+from tarry.values import names
+from tarry.values.keys import TopicKeys
+from tarry.verbs.jobs import merge
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.models import Holding
+from tarry.verbs.jobs.partition import PartitionVerbs, require_several
+
+T = TypeVar("T")
+R = TypeVar("R")
+X = TypeVar("X")
+Operation = ScriptCall[R] | Flow[R]
+FIND_COUNT = Script("parts/find", args=("wanted", "stale"), keys=("meta", "jobs", "wake"))
+MOST_PARTITIONS = 1024
+_OCCURRENCE = re.compile(rb"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.S)
+"""How lua/schedules/fire.lua names a job: the schedule, and verbs/schedules/occurrences.py's ``stamp``."""
+
+
+class KnownPartitions:
+    """What a client knows of its topics: how many partitions they have, and how many its user has said of which."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.declared: dict[str, int] = {}
+        self.plainly_numbered: set[str] = set()
+        """Topics whose partitions are older than the names that spread them over all slots."""
+
+
+class Partitions(Generic[T]):
+    """The places of a topic. ``known`` is what this client has learned, ``wanted`` how many partitions its user says that there
+    are. The first verb makes them, through whichever handle: through one that says no number, too."""
+
+    def __init__(
+        self,
+        single: PartitionVerbs[T],
+        make_partition: Callable[[int, int], Any],
+        known_partitions: KnownPartitions,
+        wanted: int | None,
+    ) -> None:
+        self.context = single.context
+        self._single = single
+        self._make_partition = make_partition
+        self._known_partitions = known_partitions
+        self._wanted = check_count(wanted)
+        if wanted is not None:
+            known_partitions.declared[self.context.name] = wanted
+        self._partitions: list[PartitionVerbs[T]] = []
+        self._rotation = count()
+
+    @property
+    def keys(self) -> TopicKeys:
+        """Those of a topic of one place."""
+        return self._single.keys
+
+    @property
+    def holder(self) -> bytes:
+        """Who takes jobs here."""
+        return self._single.holder
+
+    @holder.setter
+    def holder(self, name: bytes) -> None:
+        for verbs in (self._single, *self._partitions):
+            verbs.holder = name
+
+    @property
+    def single(self) -> PartitionVerbs[T] | None:
+        """Its verbs, where it is known to be one place."""
+        return (
+            self._single
+            if self._wanted in (None, 1) and self._known_partitions.counts.get(self.context.name) == 1
+            else None
+        )
+
+    def partitions(self) -> Flow[list[PartitionVerbs[T]]]:
+        """The verbs of each partition. Raises ``BadInput`` when there are others than the user says."""
+        number = self._known_partitions.counts.get(self.context.name)
+        if number is None or self._wanted not in (None, number):
+            number = yield from self._ask_count()
+            self._known_partitions.counts[self.context.name] = number
+        if len(self._partitions) != number:
+            self._partitions = (
+                [self._single] if number == 1 else [self._partition(index, number) for index in range(number)]
+            )
+        return self._partitions
+
+    def rotated(self) -> Flow[list[PartitionVerbs[T]]]:
+        """The same, each time beginning with another, so that all of them are drained alike."""
+        parts = yield from self.partitions()
+        first = next(self._rotation) % len(parts)
+        return [*parts[first:], *parts[:first]]
+
+    def rediscover(self, fault: WrongType) -> Flow[list[PartitionVerbs[T]]]:
+        """The partitions that the topic has been given since this client asked. Raises the fault if it has none."""
+        number = yield from self._ask_count(stale=True)
+        if number == 1:
+            raise fault
+        self._known_partitions.counts[self.context.name] = number
+        return (yield from self.partitions())
+
+    def _ask_count(self, *, stale: bool = False) -> Flow[int]:
+        keys = self.context.keys
+        said = self._wanted or self._known_partitions.declared.get(self.context.name, 0)
+        if self.context.name in names.DOTS:  # what is there is found, and nothing is made
+            said = 0
+        args = b"%d" % said, b"%d" % stale
+        answer = yield from ask(ScriptCall(FIND_COUNT, (keys.meta, keys.jobs, keys.wake), args, int))
+        found, name, wanted = abs(answer), self.context.name, self._wanted
+        if answer < 0:
+            self._known_partitions.plainly_numbered.add(name)
+        if not found and wanted is None:
+            return 1
+        if not found:
+            raise BadInput(
+                f"partitions: {name} is a plain topic that has been used. Choose another name, and `tarry migrate` it."
+            )
+        if wanted is not None and wanted != found:
+            raise BadInput(
+                f"partitions: {name} has {found}, and not {wanted}; that stays as it was made. "
+                "Leave partitions= out, or `tarry migrate` it into a topic that has more."
+            )
+        return found
+
+    def _partition(self, index: int, number: int) -> PartitionVerbs[T]:
+        among = number if self.context.name not in self._known_partitions.plainly_numbered else 0
+        context: TopicContext[T] = replace(self.context, keys=self._make_partition(index, among))
+        return PartitionVerbs(context, self.holder, self._single.jitter, (index, number))
+
+    # ── ways ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def over_partitions(self, do: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
+        """Something that concerns the partitions."""
+        parts = yield from self.partitions()
+        try:
+            return (yield from do(parts))
+        except WrongType as fault:
+            return (yield from do((yield from self.rediscover(fault))))
+
+    def _dispatch(
+        self, alone: Callable[[PartitionVerbs[T]], Operation[R]], over: Callable[[list[PartitionVerbs[T]]], Flow[R]]
+    ) -> Operation[R]:
+        """The short way where there is one place, as far as this client knows; where that is no longer so, the other."""
+        only = self.single
+        if only is None:
+            return self.over_partitions(over)
+        operation = alone(only)
+        if not isinstance(operation, ScriptCall):
+            return self._retry_over_partitions(operation, over)
+        operation.on_wrong_type = lambda _, fault: self._over_rediscovered(fault, over)
+        return operation
+
+    def _retry_over_partitions(self, flow: Flow[R], over: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
+        try:
+            return (yield from flow)
+        except WrongType as fault:
+            return (yield from self._over_rediscovered(fault, over))
+
+    def _over_rediscovered(self, fault: WrongType, over: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
+        return (yield from over((yield from self.rediscover(fault))))
+
+    def _on_partition_of(self, id: str | bytes, do: Callable[[PartitionVerbs[T]], Operation[R]]) -> Operation[R]:
+        return self._dispatch(do, lambda parts: flow_of(do(parts[partition_of_id(id, len(parts))])))
+
+    def _by_partition(
+        self, things: Sequence[X], id_of: Callable[[X], Any], do: Callable[[PartitionVerbs[T], list[int]], Any]
+    ) -> Callable[[list[PartitionVerbs[T]]], Flow[Any]]:
+        """Answers for each of some things, in order; each is asked for where it is."""
+
+        def split(parts: list[PartitionVerbs[T]]) -> Flow[Any]:
+            answers: list[Any] = [None] * len(things)
+            groups = group_by_partition(map(id_of, things), len(parts))
+            found = yield from gather(flow_of(do(parts[index], mine)) for index, mine in groups)
+            for (_, mine), its in zip(groups, found, strict=True):
+                for at, answer in zip(mine, its or [None] * len(mine), strict=True):
+                    answers[at] = answer
+            return answers
+
+        return split
+
+    def _by_id(
+        self, ids: Sequence[str], do: Callable[[PartitionVerbs[T], Sequence[str]], Operation[list[R]]]
+    ) -> Operation[list[R]]:
+        require_several(ids, "ids")
+        split = self._by_partition(list(ids), str, lambda verbs, mine: do(verbs, [ids[at] for at in mine]))
+        return self._dispatch(lambda only: do(only, ids), split)
+
+    def _by_job(
+        self, jobs: Sequence[Holding], do: Callable[[PartitionVerbs[T], Sequence[Holding]], Flow[None]]
+    ) -> Flow[None]:
+        return do(self.single, jobs) if self.single is not None else self._settle_by_job(jobs, do)
+
+    def _settle_by_job(
+        self, jobs: Sequence[Holding], do: Callable[[PartitionVerbs[T], Sequence[Holding]], Flow[None]]
+    ) -> Flow[None]:
+        """All that hold are settled, wherever they are; then the first that does not is told."""
+
+        def settle(parts: list[PartitionVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
+            groups = group_by_partition((job.id for job in jobs), len(parts))
+            return gather(merge.collect_refusal(do(parts[index], [jobs[at] for at in mine])) for index, mine in groups)
+
+        merge.raise_first((yield from self.over_partitions(settle)))
+
+    def _on_each(self, do: Callable[[PartitionVerbs[T]], Operation[R]], merge: Callable[[list[R]], R]) -> Operation[R]:
+        return self._dispatch(do, lambda parts: on_each(parts, do, merge))
+
+
+def on_each(
+    parts: Sequence[PartitionVerbs[T]],
+    do: Callable[[PartitionVerbs[T]], Operation[R] | Command[R]],
+    merge: Callable[[list[R]], R],
+) -> Flow[R]:
+    """One answer for all of them, who are asked together."""
+    if len(parts) == 1:
+        return (yield from flow_of(do(parts[0])))
+    return merge((yield from gather([flow_of(do(verbs)) for verbs in parts])))
+
+
+def check_count(number: int | None) -> int | None:
+    if number is None or (isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= MOST_PARTITIONS):
+        return number
+    raise BadInput(f"partitions: {number!r}; it is a whole number from 1 to {MOST_PARTITIONS}.")
+
+
+def partition_of_name(name: bytes, number: int) -> int:
+    """The partition of what has a name: a schedule."""
+    return crc32(name) % number
+
+
+def partition_of_id(id: str | bytes, number: int) -> int:
+    """The partition of a job. That of a schedule's occurrence is its schedule's."""
+    raw = id.encode() if isinstance(id, str) else id
+    if raw[-1:] == b"Z" and (found := _OCCURRENCE.fullmatch(raw)):
+        raw = found[1]
+    return partition_of_name(raw, number)
+
+
+def group_by_partition(ids: Iterable[str | bytes], number: int) -> list[tuple[int, list[int]]]:
+    """The partitions that some ids lie in, each with the places that those have in the order in which they came."""
+    found: dict[int, list[int]] = {}
+    for at, id in enumerate(ids):
+        found.setdefault(partition_of_id(id, number), []).append(at)
+    return sorted(found.items())

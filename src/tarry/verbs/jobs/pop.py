@@ -1,0 +1,138 @@
+"""Taking jobs out: ``pop_step``, and ``leave_watch`` for a consumer that waits no more.
+
+pop ──▶ jobs                                       they count as attempts, whoever hears of it
+pop ──▶ jobs for their last attempt ──▶ confirm    this one counts from here on: nobody may lose it who never had it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput
+from tarry.values.durations import MILLISECOND, Duration, duration_us
+from tarry.values.keys import TopicKeys
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.models import Holding, Reservation
+from tarry.verbs.jobs.settle import Outcome, release
+from tarry.verbs.schedules import occurrences
+
+T = TypeVar("T")
+
+POP = Script("topic/pop", args=("need", "ttr", "holder", "me"), item=("want",))
+CONFIRM = Script("topic/confirm", item=("id", "receipt"))
+LEAVE = Script("topic/leave", args=("me",))
+MOST_JOBS = 1000
+"""One script hands out no more; a larger ``pop_many`` is refused, for it would hold the server up."""
+NOBODY = b""
+_FIELDS = 5
+LOOK_AGAIN, FIRE = 1, 2
+
+RawJob = tuple[bytes, bytes, int, int, int]
+"""id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PopReply:
+    """The answer of one look at a topic."""
+
+    now: int
+    receipt: int
+    wait: int
+    """Microseconds until the alarm, for a consumer that stays."""
+    seat: int
+    """1, 2 or 0: which seat of the watch the consumer took."""
+    unfinished: int
+    """What to do at once where nothing came: 0 nothing, ``LOOK_AGAIN`` or ``FIRE``."""
+    jobs: list[RawJob]
+
+    @property
+    def ask_again(self) -> bool:
+        """Nothing came, but something was put in order, or is to be, or went to others: look again at once."""
+        return self.unfinished > 0 and not self.jobs
+
+
+def _parse_reply(reply: Reply) -> PopReply:
+    now, receipt, wait, seat, todo, flat = reply
+    return PopReply(now, receipt, wait, seat, todo, list(zip(*[iter(flat)] * _FIELDS, strict=True)))
+
+
+def pop_step(
+    keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, me: bytes = NOBODY
+) -> ScriptCall[PopReply]:
+    """One look. ``me`` stays to wait when fewer than ``need`` jobs come. Looks for one job each may be sent as one."""
+
+    def undo(taken: PopReply) -> ScriptCall[Any] | None:
+        return give_back_reply(keys, taken.receipt, taken.jobs) if taken.jobs else None
+
+    args, items = (b"%d" % need, ttr, holder, me), (b"%d" % want,)
+    return ScriptCall(
+        POP, keys, args, _parse_reply, items=items, reply_header=5, never_merged=want > 1 or need > 0, undo=undo
+    )
+
+
+def heard(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
+    """What was answered, when the server knows that it was heard: a last attempt that is lost on the way does not count.
+
+    A job whose TTR has ended before is not among them any more. Raises a ``TarryError``: then those come back after their TTR.
+    """
+    last = [job[0] for job in taken.jobs if job[2] < 0]
+    if not last:
+        return taken
+    receipt = b"%d" % taken.receipt
+    items = [word for id in last for word in (id, receipt)]
+    confirmed: list[int] = yield from ask(
+        ScriptCall(
+            CONFIRM, keys, (), list, items=items, undo=lambda _: give_back_reply(keys, taken.receipt, taken.jobs)
+        )
+    )
+    gone = {id for id, is_ours in zip(last, confirmed, strict=True) if not is_ours}
+    jobs = [(id, value, abs(attempt), at, ttr) for id, value, attempt, at, ttr in taken.jobs if id not in gone]
+    return replace(taken, jobs=jobs, unfinished=taken.unfinished if jobs else LOOK_AGAIN)
+
+
+def give_back_reply(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> ScriptCall[list[Outcome]]:
+    """Back to where they were, as if they had not been handed out."""
+    return give_back_jobs(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
+
+
+def give_back_jobs(keys: TopicKeys, jobs: Sequence[Holding], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
+    """The same with jobs of several looks, each of which has a receipt of its own, and with the moments they were due."""
+    return release(keys, jobs, [b"@%d" % at for at in due], uncounted=True)
+
+
+def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[PopReply]:
+    """Looks until there is an answer: jobs, or certainly none."""
+    while True:
+        taken = yield from heard(keys, (yield from ask(pop_step(keys, want, ttr=ttr, holder=holder))))
+        if taken.unfinished == FIRE:
+            yield from occurrences.fire_due(keys)
+        if not taken.ask_again:
+            return taken
+
+
+def leave_watch(keys: TopicKeys, me: bytes) -> ScriptCall[None]:
+    """Hands back a seat and a token."""
+    return ScriptCall(LEAVE, keys, (me,), lambda reply: None)
+
+
+J = TypeVar("J")
+
+
+def make_jobs(context: TopicContext[T], reply: PopReply, make: Callable[..., J]) -> list[J]:
+    """The jobs of a look, as ``make`` (a class of jobs) has them."""
+    return [make(context.name, context.codec, reply.receipt, reply.now, raw) for raw in reply.jobs]
+
+
+def ttr_of(ttr: Duration | None) -> bytes:
+    """The consumer's TTR in microseconds; 0 when it has none."""
+    return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND) if ttr is not None else b"0"
+
+
+def want_of(n: int) -> int:
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_JOBS:
+        raise BadInput(f"n: {n!r}; it is a whole number from 1 to {MOST_JOBS}.")
+    return n

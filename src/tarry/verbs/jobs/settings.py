@@ -1,0 +1,223 @@
+"""Ruling a topic as a whole: ``pause``, ``resume``, ``configure``, ``purge``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput
+from tarry.values import rates
+from tarry.values.durations import (
+    DAY,
+    LAST_MOMENT_US,
+    MILLISECOND,
+    SECOND,
+    Duration,
+    as_datetime,
+    as_timedelta,
+    duration_us,
+)
+from tarry.values.keys import DELETING_PARTS, TopicKeys, deleting_keys
+from tarry.values.rates import RateLike
+from tarry.verbs.jobs.models import State
+from tarry.verbs.jobs.options import max_attempts_of, max_lateness_us, ttr_ms_of
+from tarry.verbs.jobs.records import NO_LIMIT
+from tarry.verbs.jobs.states import ranges_of
+from tarry.verbs.jobs.stats import Defaults
+
+T = TypeVar("T")
+PAUSE = Script("topic/pause", args=("span",))
+CONFIGURE = Script("topic/configure", args=("place", "parts", "ruling"), item=("field", "value"))
+FIELDS = ("ttr", "max_attempts", "keep", "rate", "burst", "concurrency", "max_lateness")
+"""The options of a topic, as lua/topic/configure.lua answers them."""
+PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DELETING_PARTS)
+TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
+"""What holds where nobody says anything; lua/topic/pop.lua has the same."""
+_STEP = 500
+_BURST_US = 100 * MILLISECOND
+UNCHANGED: Final = -1
+"""An option of ``configure`` that is not touched."""
+Share = tuple[int, int]
+"""Which of how many partitions."""
+WHOLE_TOPIC: Share = (0, 1)
+LONGEST_SPAN_US = 1 << 52
+"""Whole numbers up to twice that are exact in Lua."""
+
+
+def pause(keys: TopicKeys, span: Duration | None) -> ScriptCall[datetime | None]:
+    """Hands out nothing for a time, or until ``resume``."""
+    us = LAST_MOMENT_US if span is None else duration_us(span, "for_", minimum=1)
+    return ScriptCall(
+        PAUSE, keys, (b"%d" % us,), lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None
+    )
+
+
+def resume(keys: TopicKeys) -> ScriptCall[None]:
+    return ScriptCall(PAUSE, keys, (b"",), lambda _: None)
+
+
+def configure(
+    keys: TopicKeys,
+    ttr: Duration | None = UNCHANGED,
+    max_attempts: int | None = UNCHANGED,
+    keep: Duration | None = UNCHANGED,
+    rate: RateLike | None = UNCHANGED,
+    burst: int | None = UNCHANGED,
+    concurrency: int | None = UNCHANGED,
+    max_lateness: Duration | None = UNCHANGED,
+    share: Share = WHOLE_TOPIC,
+) -> ScriptCall[Defaults]:
+    """Sets what holds for jobs that say nothing else, and for all together. ``None`` takes a limit away; for the others
+    it is the project's TTR, no limit of attempts, dead for ever. What is said is of the whole, and so is the answer; a
+    partition keeps its ``share``. Raises ``BadInput`` for what cannot be divided."""
+    items = encode_settings(share[1], ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
+    return _configure(keys, share, items, lambda reply: _defaults(reply, share[1]))
+
+
+def encode_settings(
+    parts: int,
+    ttr: Duration | None,
+    max_attempts: int | None,
+    keep: Duration | None,
+    rate: RateLike | None,
+    burst: int | None,
+    concurrency: int | None,
+    max_lateness: Duration | None,
+) -> list[bytes]:
+    """What is to be set, as it is stored: names and values in turn. Raises ``BadInput`` for what cannot be divided."""
+    items: list[bytes] = []
+    if ttr != UNCHANGED:
+        items += [b"ttr", b"%d" % (ttr_ms_of(ttr) * MILLISECOND) if ttr is not None else b""]
+    if max_attempts != UNCHANGED:
+        items += [b"max_attempts", b"%d" % max_attempts_of(max_attempts)]
+    if keep != UNCHANGED:
+        items += [b"keep", b"%d" % duration_us(keep, "keep", minimum=SECOND) if keep is not None else b"0"]
+    if rate != UNCHANGED:
+        items += [b"rate", b"%d %d" % _rate(rate, parts) if rate is not None else b""]
+    if burst != UNCHANGED:
+        items += [b"burst", _count(burst, "burst", parts)]
+    if concurrency != UNCHANGED:
+        items += [b"concurrency", _count(concurrency, "concurrency", parts)]
+    if max_lateness != UNCHANGED:
+        latest = max_lateness_us(max_lateness)
+        items += [b"max_lateness", b"%d" % latest if latest is not None else b""]
+    return items
+
+
+def _configure(
+    keys: TopicKeys, share: Share, items: Sequence[bytes], decode: Callable[[Reply], T], number: int = 0
+) -> ScriptCall[T]:
+    args = b"%d" % share[0], b"%d" % share[1], b"%d" % number if number else b""
+    return ScriptCall(CONFIGURE, keys, args, decode, items=items, never_merged=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSettings:
+    """What is set of the whole, as it is stored, in the order of ``FIELDS``; the first partition counts how often it was."""
+
+    values: tuple[bytes | None, ...]
+    number: int
+
+    def defaults(self, parts: int) -> Defaults:
+        return _defaults(self.values, parts)
+
+
+def configure_first(
+    keys: TopicKeys, share: Share, items: Sequence[bytes], greater_than: int = 0
+) -> ScriptCall[StoredSettings]:
+    """Of the first partition: what it is told, and what it has then, with a number above one that was met elsewhere."""
+    return _configure(keys, share, items, lambda reply: StoredSettings(tuple(reply[:-1]), reply[-1]), greater_than)
+
+
+def copy_first(keys: TopicKeys, share: Share, first: StoredSettings) -> ScriptCall[int]:
+    """Another partition has what the first has, unless it was told something later: then its number, else 0."""
+    items = [word or b"" for pair in zip(map(str.encode, FIELDS), first.values, strict=True) for word in pair]
+
+    def decode(reply: Reply) -> int:
+        return int(reply[-1]) if tuple(reply[:-1]) != first.values else 0
+
+    return _configure(keys, share, items, decode, first.number)
+
+
+def read_settings(keys: TopicKeys, share: Share) -> ScriptCall[list[bytes | None]]:
+    """What is set of the whole, as it is stored, in the order of ``FIELDS``."""
+    return _configure(keys, share, (), lambda reply: list(reply[:-1]))
+
+
+def missing_settings(target: Sequence[bytes | None], source: Sequence[bytes | None], parts: int) -> dict[bytes, bytes]:
+    """What is set here and not over there. Raises ``BadInput`` for what cannot be divided over the partitions there."""
+    found = {
+        name.encode(): word
+        for name, ours, word in zip(FIELDS, target, source, strict=True)
+        if ours is None and word is not None
+    }
+    for name in ("burst", "concurrency"):
+        if (number := found.get(name.encode())) is not None:
+            _count(int(number), name, parts)
+    if (rate := found.get(b"rate")) is not None:
+        count, span = map(int, rate.split())
+        _rate((count, timedelta(microseconds=span)), parts)
+    return found
+
+
+def apply_settings(keys: TopicKeys, values: Mapping[bytes, bytes], share: Share) -> ScriptCall[None]:
+    """Sets what was set elsewhere."""
+    return _configure(keys, share, [word for pair in values.items() for word in pair], lambda _: None)
+
+
+def _rate(value: RateLike, parts: int) -> tuple[int, int]:
+    count, span = rates.parse_rate(value)
+    if span * parts > LONGEST_SPAN_US:
+        raise BadInput(f"rate: it spans too long to be divided over {parts} partitions; say it of a shorter time.")
+    return count, span
+
+
+def _count(value: int | None, what: str, parts: int) -> bytes:
+    if value is None:
+        return b""
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= rates.MOST:
+        raise BadInput(f"{what}: {value!r}; it is a whole number from 1 to {rates.MOST:,}, or None for no such limit.")
+    if value < parts:
+        raise BadInput(
+            f"{what}: {value} for {parts} partitions, of which each needs one; say {parts} at least, or `tarry migrate` the "
+            "topic into one that has fewer."
+        )
+    return b"%d" % value
+
+
+def _defaults(reply: Reply, parts: int) -> Defaults:
+    ttr, limit, keep = (int(word) if word is not None else None for word in reply[:3])
+    rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
+    burst, concurrency, latest = (int(word) if word is not None else None for word in reply[4:7])
+    return Defaults(
+        as_timedelta(ttr if ttr is not None else TTR_US),
+        MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,
+        as_timedelta(KEEP_US if keep is None else keep) if keep != 0 else None,
+        rate,
+        None if rate is None else burst if burst is not None else default_burst(rate, parts),
+        concurrency,
+        None if latest is None else as_timedelta(latest),
+    )
+
+
+def default_burst(rate: rates.Rate, parts: int = 1) -> int:
+    """What comes in a tenth of a second, one for each partition at least; lua/topic/configure.lua has the same."""
+    return max(parts, rate.count * _BURST_US // (rate.per // timedelta(microseconds=1)))
+
+
+def purge(keys: TopicKeys, state: State | None = None) -> Flow[int]:
+    """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Answers how many."""
+    if state is None:
+        return (yield from ask(ScriptCall(PURGE, deleting_keys(keys), (b"all", b"", b"0"), int)))
+    gone = 0
+    for place in ranges_of(state):
+        while True:
+            step = yield from ask(ScriptCall(PURGE, deleting_keys(keys), (*place, b"%d" % _STEP), int))
+            gone += step
+            if step < _STEP:
+                break
+    return gone

@@ -1,0 +1,141 @@
+"""Settling a reservation: ``finish``, ``touch``, ``release``, ``bury``. Each must present its receipt.
+
+A receipt that does not hold is refused with ``StaleReceipt`` and harms nobody; of many, all that hold are done and
+the first that does not is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tarry.core.requests import FIRST_TIME, Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.errors import BadInput, StaleReceipt
+from tarry.values import names
+from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration_us
+from tarry.values.keys import FINISHING_PARTS, TopicKeys, finishing_keys
+from tarry.verbs.jobs.models import HandedOut, Holding
+
+FINISH = Script("topic/finish", args=("again",), item=("id", "receipt"), keys=FINISHING_PARTS)
+TOUCH = Script("topic/touch", args=("again",), item=("id", "receipt", "ttr"))
+RELEASE = Script("topic/release", args=("again",), item=("id", "receipt", "when", "counted", "fault"))
+BURY = Script("topic/bury", args=("again",), item=("id", "receipt", "fault"))
+_REASONS = {
+    "again": "was handed out again (attempt {})",
+    "timed out": "ran out of its time to run",
+    "released": "was released, or ran out of its time to run",
+    "dead": "was set aside",
+    "never": "waits, and was never handed out",
+    "gone": "was finished or deleted",
+}
+_RELEASED = (b"delayed", b"dead")
+"""Where release has put a job. To the other verbs, "dead" is why the receipt does not hold."""
+
+Outcome = StaleReceipt | None
+
+
+def finish(keys: TopicKeys, jobs: Sequence[Holding]) -> ScriptCall[list[Outcome]]:
+    """The work is done; the jobs are gone."""
+    return _settle(FINISH, finishing_keys(keys), jobs, [_receipt_args(job) for job in jobs])
+
+
+def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None) -> ScriptCall[list[Outcome]]:
+    """More time: ``ttr`` from now, or each job's own."""
+    return _settle(TOUCH, keys, jobs, [(*_receipt_args(job), _ttr_us(job, ttr)) for job in jobs])
+
+
+def release(
+    keys: TopicKeys,
+    jobs: Sequence[Holding],
+    due_times: Sequence[bytes],
+    *,
+    count: bool = True,
+    fault: str = "",
+    uncounted: bool = False,
+) -> ScriptCall[list[Outcome]]:
+    """Back with them, due again after a delay in µs, or at "@" and a moment; an attempt that does not count is taken back, and
+    with one that is ``unseen`` its share of the topic's rate."""
+    said, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
+    pairs = zip(jobs, due_times, strict=True)
+    return _settle(RELEASE, keys, jobs, [(*_receipt_args(job), when, counted, said) for job, when in pairs])
+
+
+def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
+    """Set aside, with the reason in one line."""
+    line = " ".join(reason.split())
+    said = f"{line}\n{error}".encode("utf-8", "replace")
+    return _settle(BURY, keys, jobs, [(*_receipt_args(job), said) for job in jobs])
+
+
+def fail(keys: TopicKeys, job: Holding, when: bytes | None, fault: str, *, count: bool = True) -> ScriptCall[bool]:
+    """A failed attempt: due again after a delay in µs, or set aside (``None``). Answers whether the job is dead now.
+
+    The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
+    """
+    said = fault.encode("utf-8", "replace")
+    script = BURY if when is None else RELEASE
+    item = (*_receipt_args(job), said) if when is None else (*_receipt_args(job), when, b"1" if count else b"0", said)
+
+    def decode(reply: Reply) -> bool:
+        raise_first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])
+        return script is BURY or reply[0] == b"dead"
+
+    return ScriptCall(script, keys, (FIRST_TIME,), decode, items=item)
+
+
+def back_off_us(attempt: int, jitter: float) -> int:
+    """Microseconds to wait after a failed attempt: 1 s × 2ⁿ ± 20 %, at most 1 h. ``jitter`` is a number from 0 to 1."""
+    base = min(SECOND << min(max(attempt, 1) - 1, 12), HOUR)
+    return min(round(base * (0.8 + 0.4 * jitter)), HOUR)
+
+
+def _settle(
+    script: Script, keys: tuple[bytes, ...], jobs: Sequence[Holding], items: Sequence[tuple[bytes, ...]]
+) -> ScriptCall[list[Outcome]]:
+    ids = [job.id for job in jobs]
+    done = _RELEASED if script is RELEASE else ()
+
+    def decode(reply: Reply) -> list[Outcome]:
+        return [_outcome(id, answer, done) for id, answer in zip(ids, reply, strict=True)]
+
+    return ScriptCall(script, keys, (FIRST_TIME,), decode, items=[word for item in items for word in item])
+
+
+def _receipt_args(job: Holding) -> tuple[bytes, bytes]:
+    if isinstance(job, HandedOut):
+        return job.id.encode(), b"%d" % job.receipt
+    receipt = getattr(job, "receipt", None)
+    if not isinstance(receipt, int) or isinstance(receipt, bool) or not 0 < receipt < 2**53:
+        raise BadInput(f"receipt: {receipt!r}; give the job that pop answered, or its id and receipt.")
+    return names.check_name(job.id, "id"), b"%d" % receipt
+
+
+def _ttr_us(job: Any, ttr: Duration | None) -> bytes:
+    if ttr is None:
+        ttr = getattr(job, "ttr", None)
+        if ttr is None:
+            raise BadInput("ttr: a bare Reservation does not know its own; give ttr=.")
+    return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND)
+
+
+def _outcome(id: str, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:
+    if isinstance(answer, int) or answer in done:
+        return None
+    word = answer.lstrip(b"!").decode()
+    reason, _, attempt = word.partition(" ") if word.startswith("again") else (word, "", "")
+    why = _REASONS.get(reason, reason).format(attempt)
+    return StaleReceipt(
+        f"Job {id} {why}; stop working on it.",
+        id=id,
+        reason=reason,
+        attempt=int(attempt) if attempt else None,
+    )
+
+
+def raise_first_fault(outcomes: Sequence[Outcome]) -> None:
+    """Raises the first refusal among them, which names all."""
+    stale = [outcome for outcome in outcomes if outcome is not None]
+    if stale:
+        stale[0].ids = tuple(outcome.id for outcome in stale)
+        raise stale[0]

@@ -1,0 +1,237 @@
+"""Looking at a topic, and changing nothing: ``get_jobs``, ``list``, ``topic_stats``, ``due_histogram``, ``check_topic``."""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, TypeVar, cast
+
+from tarry.core.flows import gather
+from tarry.core.requests import Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput, BodyError
+from tarry.values import names
+from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, as_datetime, as_timedelta, duration_us, moment_us
+from tarry.values.keys import DEPARTING_PARTS, TopicKeys, departing_key, moving_key, with_departing
+from tarry.verbs.jobs import records
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.models import JobInfo, Page, State
+from tarry.verbs.jobs.states import ranges_of
+from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats, Why
+
+T = TypeVar("T")
+
+GET = Script("topic/get", item=("id",), keys=DEPARTING_PARTS, read_only=True)
+LIST = Script("topic/list", args=("place", "side", "from", "to", "past", "limit"), read_only=True)
+STATS = Script("topic/stats", read_only=True)
+HISTOGRAM = Script("topic/histogram", args=("from", "width", "buckets"), read_only=True)
+CHECK = Script("topic/check", args=("part", "cursor", "limit"))
+_STEP = 100
+NO_PLACE_FAULT, NO_HEADERS = b"in no place", b"headers that cannot be read"
+
+
+def get_jobs(context: TopicContext[T], ids: Sequence[str]) -> ScriptCall[list[JobInfo[T] | None]]:
+    """Jobs as they are now."""
+
+    def decode(reply: Reply) -> list[JobInfo[T] | None]:
+        return [JobInfo(context.name, context.codec, raw) if raw is not None else None for raw in reply[1:]]
+
+    return ScriptCall(
+        GET, with_departing(context.keys), (), decode, items=[names.check_name(id, "id") for id in ids], reply_header=1
+    )
+
+
+def list_jobs(
+    contexts: Sequence[TopicContext[T]],
+    state: State | None = None,
+    *,
+    due_after: datetime | None = None,
+    due_before: datetime | None = None,
+    limit: int = 100,
+    cursor: str | None = None,
+) -> Flow[Page[T]]:
+    """One page, in order of the moment that each place knows: due, end of TTR, death. Partitions are as one topic."""
+    if not isinstance(limit, int) or not 1 <= limit <= 1000:
+        raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to 1000.")
+    places = ranges_of(state)
+    after, before = b"", b""
+    if due_after is not None or due_before is not None:
+        if state in ("reserved", "dead"):
+            raise BadInput("due_after, due_before: reserved and dead jobs are not due.")
+        places = [place for place in places if place[0] == b"due"]
+        after = b"%d" % moment_us(due_after, "due_after") if due_after is not None else b""
+        before = b"%d" % (moment_us(due_before, "due_before") - 1) if due_before is not None else b""
+    index, since, past = _read_cursor(cursor, len(places))
+    found: list[JobInfo[T]] = []
+    while True:
+        args = (*places[index], since or after, before, past)
+        rows, more = yield from _read_rows(contexts, args, limit - len(found))
+        found += [JobInfo(context.name, context.codec, row) for context, row in rows if row[1] is not None and row[3]]
+        if more and rows:
+            return Page(tuple(found), _write_cursor(index, *_position(rows[-1][1])))
+        index, since, past = index + 1, b"", b""
+        if index == len(places):
+            return Page(tuple(found), None)
+        if len(found) >= limit:
+            return Page(tuple(found), _write_cursor(index, None, b""))
+
+
+def _read_rows(
+    contexts: Sequence[TopicContext[T]], args: tuple[bytes, ...], limit: int
+) -> Flow[tuple[list[tuple[TopicContext[T], list[Any]]], bool]]:
+    """The next rows of one place, in order, and whether there are more. One that answers less than it has (bodies are
+    large) holds up the others: theirs beyond its last one come with the next page."""
+    rows: list[tuple[TopicContext[T], list[Any]]] = []
+    ends: list[tuple[int, bytes]] = []
+    calls = [ScriptCall(LIST, context.keys, (*args, b"%d" % limit), list) for context in contexts]
+    found = yield from gather(map(ask, calls))
+    for context, (_, more, *some) in zip(contexts, found, strict=True):
+        rows += [(context, row) for row in some]
+        if more and some:
+            ends.append(_position(some[-1]))
+    if len(contexts) > 1:
+        rows.sort(key=lambda row: _position(row[1]))
+        rows = [row for row in rows if not ends or _position(row[1]) <= min(ends)]
+    return rows[:limit], bool(ends) or len(rows) > limit
+
+
+def _position(row: list[Any]) -> tuple[int, bytes]:
+    return row[2], row[0]
+
+
+def _write_cursor(index: int, at: int | None, id: bytes) -> str:
+    return urlsafe_b64encode(json.dumps([index, at, id.decode()]).encode()).decode()
+
+
+def _read_cursor(cursor: str | None, places: int) -> tuple[int, bytes, bytes]:
+    if cursor is None:
+        return 0, b"", b""
+    try:
+        index, at, id = json.loads(urlsafe_b64decode(cursor))
+        if 0 <= index < places:
+            return index, b"" if at is None else b"%d" % at, id.encode()
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise BadInput("cursor: it is not one that list answered for this state.")
+
+
+def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
+    """What the topic looks like now."""
+
+    def decode(reply: Reply) -> Stats:
+        now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat = reply
+        meta = dict(zip(flat[::2], flat[1::2], strict=True))
+        paused = int(float(meta.get(b"paused", 0)))
+        lateness = _lateness(meta)
+        counters = {name: int(meta.get(b"n:" + name.encode(), 0)) for name in _COUNTERS}
+        return Stats(
+            topic=context.name,
+            now=as_datetime(now),
+            delayed=delayed,
+            ready=ready,
+            reserved=reserved,
+            dead=dead,
+            next_due=_moment_of(next_due),
+            oldest_ready=_moment_of(oldest),
+            paused_until=as_datetime(paused) if paused > now else None,
+            limited=_limit_of(why, until),
+            watching=seats,
+            added=jobs + sum(counters[name] for name in _REMOVAL_COUNTERS),
+            lateness=lateness,
+            popped=lateness.count,
+            **counters,
+        )
+
+    return ScriptCall(STATS, context.keys, (), decode)
+
+
+_COUNTERS = "finished released timed_out died kicked deleted replaced stale repeated lost swept".split()
+_REMOVAL_COUNTERS = ("finished", "deleted", "replaced", "lost", "swept")
+
+
+def _moment_of(score: bytes | None) -> datetime | None:
+    return as_datetime(int(float(score))) if score is not None else None
+
+
+def _limit_of(why: bytes | None, until: int) -> Limited | None:
+    if why is None:
+        return None
+    return Limited(cast("Why", why.decode()), as_datetime(until) if until < LAST_MOMENT_US - SECOND else None)
+
+
+def _lateness(meta: dict[bytes, bytes]) -> Lateness:
+    return Lateness.of({int(field[5:]): int(n) for field, n in meta.items() if field.startswith(b"late:")})
+
+
+def due_histogram(
+    context: TopicContext[T],
+    *,
+    start: Duration | datetime = 0,
+    span: Duration = 3600,
+    buckets: int = 60,
+    past: Duration = 0,
+) -> ScriptCall[Histogram]:
+    """How many jobs are due when, from ``past`` before now, ``start`` after it, or a moment, over ``span``."""
+    if not isinstance(buckets, int) or not 1 <= buckets <= 1000:
+        raise BadInput(f"buckets: {buckets!r}; it is a whole number from 1 to 1000.")
+    width = -(-duration_us(span, "span", minimum=1) // buckets)
+    if isinstance(start, datetime):
+        first, word = moment_us(start, "start"), b"@%d" % moment_us(start, "start")
+    else:
+        first = duration_us(start, "start") - duration_us(past, "past")
+        word = b"%d" % first
+
+    def decode(reply: Reply) -> Histogram:
+        now, before, *counts, after = reply
+        begin = first if word[:1] == b"@" else now + first
+        return Histogram(as_datetime(now), as_datetime(begin), as_timedelta(width), before, tuple(counts), after)
+
+    return ScriptCall(HISTOGRAM, context.keys, (word, b"%d" % width, b"%d" % buckets), decode)
+
+
+def check_topic(keys: TopicKeys) -> Flow[Check]:
+    """Walks through the whole topic in bounded steps: is every job in exactly one place, and everything known?"""
+    looked, faults = 0, list[str]()
+    for part in ("jobs", "runs", "due", "reserved", "dead"):
+        cursor = b"0"
+        while True:
+            args = (part.encode(), cursor, b"%d" % _STEP)
+            cursor, seen, headers, *found = yield from ask(ScriptCall(CHECK, keys, args, list))
+            looked += seen
+            wrong = [*_pairs(found), *((NO_HEADERS, id) for id, packed in _pairs(headers) if not _can_be_read(packed))]
+            gone = yield from _find_leaving(keys, [id for what, id in wrong if what == NO_PLACE_FAULT])
+            faults += [f"{id.decode('utf-8', 'replace')}: {what.decode()}" for what, id in wrong if id not in gone]
+            if cursor == b"0":
+                break
+    away = yield from gather(map(ask, count_leaving(keys)))
+    return Check(looked, tuple(faults), *away)
+
+
+def _pairs(flat: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    return list(zip(*[iter(flat)] * 2, strict=True))
+
+
+def _can_be_read(headers: bytes) -> bool:
+    try:
+        records.unpack_headers(headers)
+    except BodyError:
+        return False
+    return True
+
+
+def count_leaving(keys: TopicKeys) -> tuple[Command[int], Command[int]]:
+    """How many jobs, and how many schedules, a move that was broken off has left between the topics.
+
+    One field of the first is the departure itself (lua/lib/departure.lua)."""
+    jobs: Command[int] = Command((b"HLEN", departing_key(keys)), lambda fields: max(fields - 1, 0))
+    return jobs, Command((b"HLEN", moving_key(keys)), int)
+
+
+def _find_leaving(keys: TopicKeys, ids: Sequence[bytes]) -> Flow[set[bytes]]:
+    """Those of them that ``migrate`` has taken out of their places."""
+    if not ids:
+        return set()
+    places = yield from ask(Command((b"HMGET", departing_key(keys), *ids), list))
+    return {id for id, place in zip(ids, places, strict=True) if place is not None}

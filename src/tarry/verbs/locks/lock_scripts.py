@@ -1,0 +1,146 @@
+"""One script each: what is asked of Redis about a lock.
+
+    LOCK      uuid:1 → 2          the holder, and how many times he holds it
+              ── PEXPIRE ──▶      the lease; when it ends nobody holds it
+
+Every script is safe to repeat: how many times somebody holds the lock is said, not added to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput
+from tarry.values.durations import MILLISECOND, as_timedelta
+from tarry.values.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys
+from tarry.verbs.locks.models import LockState
+from tarry.verbs.redisson import names
+
+ACQUIRE = Script("locks/take", args=("holder", "depth", "lease", "again"), keys=LOCK_PARTS)
+RELEASE = Script("locks/give", args=("holder", "depth", "sharded", "again"), keys=LOCK_PARTS)
+RENEW = Script("locks/renew", args=("holder", "lease"), keys=LOCK_PARTS)
+READ = Script("locks/look", keys=LOCK_PARTS)
+FORCE_RELEASE = Script("locks/force", args=("sharded",), keys=LOCK_PARTS)
+NOT_HIS, BUSY = -1, 0
+UNKNOWN_MS = -1
+SCAN_COUNT = b"1000"
+
+
+@dataclass(frozen=True, slots=True)
+class AcquireReply:
+    """What came of trying to take a lock: a token, or how long until it is free at the latest."""
+
+    token: int
+    wait_ms: int = UNKNOWN_MS
+
+
+def keys_of(name: str, mapped: Callable[[str], str] = str, *, cluster: bool = False) -> LockKeys:
+    """Redisson's names of the lock; ``BadInput`` for a name that cannot be one, or not in a Cluster."""
+    if not isinstance(name, str) or not name:
+        raise BadInput(f"lock: {name!r}; its name is a text that is not empty.")
+    name = mapped(name)
+    if cluster and not names.fits_cluster(name):
+        raise BadInput(f"lock: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
+    theirs = names.lock(name)
+    try:
+        return lock_keys(theirs.lock, theirs.token, theirs.channel)
+    except UnicodeEncodeError:
+        raise BadInput(f"lock: {name!r} is not valid Unicode (a lone surrogate).") from None
+
+
+def acquire_lock(
+    keys: LockKeys, holder: bytes, depth: int, lease_ms: int, *, sharded: bool
+) -> ScriptCall[AcquireReply]:
+    def undo(answer: AcquireReply) -> ScriptCall[bool] | None:
+        return release_lock(keys, holder, depth - 1, sharded=sharded) if answer.token > 0 else None
+
+    args = (holder, b"%d" % depth, b"%d" % lease_ms, FIRST_TIME)
+    return ScriptCall(ACQUIRE, keys, args, lambda reply: AcquireReply(*reply), undo=undo)
+
+
+def release_lock(keys: LockKeys, holder: bytes, depth_left: int, *, sharded: bool) -> ScriptCall[bool]:
+    args = (holder, b"%d" % depth_left, _flag(sharded), FIRST_TIME)
+    return ScriptCall(RELEASE, keys, args, bool)
+
+
+def renew_lease(keys: LockKeys, holder: bytes, lease_ms: int) -> ScriptCall[bool]:
+    return ScriptCall(RENEW, keys, (holder, b"%d" % lease_ms), bool)
+
+
+def force_release(name: str, keys: LockKeys, *, sharded: bool) -> ScriptCall[bool]:
+    """``BadInput`` where the name is that of something else: it would be deleted."""
+
+    def decode(reply: Reply) -> bool:
+        if reply < 0:
+            raise _not_a_lock(name)
+        return bool(reply)
+
+    return ScriptCall(FORCE_RELEASE, keys, (_flag(sharded),), decode)
+
+
+def read_lock(name: str, keys: LockKeys) -> ScriptCall[LockState]:
+    return ScriptCall(READ, keys, (), lambda reply: _state(name, reply))
+
+
+def is_holder(keys: LockKeys, holder: bytes) -> ScriptCall[bool]:
+    """Whether he has it yet."""
+    return ScriptCall(READ, keys, (), lambda reply: reply != 0 and holder in reply[0])
+
+
+def count_waiting(keys: LockKeys) -> Command[int]:
+    """How many clients listen for its release and do not hold it, Java's among them; of one node, on a Cluster."""
+    words = (b"PUBSUB", b"NUMSUB", keys.channel, holders_channel(keys))
+    return Command(words, lambda reply: max(int(reply[1]) - int(reply[3]), 0), key_index=2)
+
+
+def lock_state(name: str, keys: LockKeys) -> Flow[LockState]:
+    seen = yield from ask(read_lock(name, keys))
+    count = yield from ask(count_waiting(keys))
+    return LockState(seen.name, seen.held, seen.holder, seen.depth, seen.token, seen.remaining, count)
+
+
+def scan_locks(cursor: bytes) -> tuple[bytes, ...]:
+    """One look at some keys of a server: those that the locks of the last week have left."""
+    return (b"SCAN", cursor, b"MATCH", b"redisson_lock_token:*", b"COUNT", SCAN_COUNT)
+
+
+NO_SCAN = (
+    "Locks are found by SCAN, which shows the names of all keys of the server, so the user of a role may not do it. Ask for a "
+    "lock by its name, or ask as the server's administrator."
+)
+
+
+def name_of(token: bytes) -> str:
+    """The lock that a token's key belongs to."""
+    name = token.decode("utf-8", "replace").partition(":")[2]
+    return name[1:-1] if name.startswith("{") and name.endswith("}") else name
+
+
+def _not_a_lock(name: str) -> BadInput:
+    return BadInput(f"lock: {name!r} is no lock; something else has this name.")
+
+
+def _state(name: str, reply: Reply) -> LockState:
+    if reply == 0:
+        raise _not_a_lock(name)
+    fields, pttl, token = reply
+    flat = [word for pair in fields.items() for word in pair] if isinstance(fields, dict) else fields
+    counts = {field.decode("utf-8", "replace"): count for field, count in zip(flat[::2], flat[1::2], strict=True)}
+    counts.pop("mode", None)  # of a lock that Java uses for reading and writing
+    holder = next(iter(counts), None)
+    return LockState(
+        name=name,
+        held=bool(flat),
+        holder=holder,
+        depth=int(counts[holder]) if holder is not None else 0,
+        token=int(token) if token else None,
+        remaining=as_timedelta(pttl * MILLISECOND) if pttl >= 0 else None,
+        waiting=None,
+    )
+
+
+def _flag(value: bool) -> bytes:
+    return b"1" if value else b"0"

@@ -1,0 +1,250 @@
+"""Who holds and who waits in one process. Pure state: it has no clock, no thread and no connection of its own.
+
+    gate     first ─ second ─ third          one name: the first holds the lock, or asks the server for it;
+               │                             the others wait behind it, in order, and trouble nobody
+    hold     token, until, depth, lost       what the first got
+
+Rules
+- A thread or task that holds a lock may take it again; that is counted in its hold, over all lock objects of the name.
+- A hold is lost when its time is over, when the server says so, or when the session is gone. It is told once.
+- Until is the process's own clock, counted from before the server was asked: never later than the server's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from weakref import WeakSet
+
+Wake = Callable[[], None]
+
+
+class AcquiredLock(Protocol):
+    """What came of asking for a lock."""
+
+    @property
+    def token(self) -> int: ...
+    @property
+    def until(self) -> float: ...
+    @property
+    def check_at(self) -> float:
+        """When it is to be looked after for the first time."""
+        ...
+
+
+@dataclass(eq=False, slots=True)
+class Acquisition:
+    """One acquisition on its way: who wants which lock, for how long."""
+
+    name: str
+    holder: Any
+    """The thread or task itself."""
+    id: bytes
+    """What the servers know it by: no other acquisition has the same, so that tidying up after one hurts no other."""
+    lease_us: int | None
+    wake: Wake
+    backend_state: Any = None
+    """What the keeper of the locks needs to know: keys, or a node."""
+    lost_reason: str = ""
+    """Why what it got is lost already."""
+
+
+@dataclass(eq=False, slots=True)
+class Hold:
+    """A lock that is held."""
+
+    acquisition: Acquisition
+    token: int
+    until: float
+    renewed: bool
+    depth: int = 1
+    lost_reason: str = ""
+    """How it was lost; empty while it is held."""
+    expiry_reason: str = "its lease ended"
+    """How it will be lost when its time is over."""
+    released: bool = False
+    """It was given back."""
+    grants: WeakSet[Any] = field(default_factory=WeakSet)
+    """The grants of it that somebody still has."""
+    listeners: list[Callable[[], object]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.acquisition.name
+
+
+class LockTable:
+    """All locks of one client in one process (and event loop)."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        mutex: AbstractContextManager[Any],
+        wake_watchdog: Callable[[], None],
+        alive: Callable[[Any], bool],
+    ) -> None:
+        self.now = now
+        self.alive = alive
+        self._mutex = mutex
+        self._wake_watchdog = wake_watchdog
+        self._queues: dict[str, deque[Acquisition]] = {}
+        self._holds: dict[tuple[str, Any], Hold] = {}
+        self._to_notify: list[Callable[[], object]] = []
+        self._to_clean_up: list[tuple[float, Acquisition]] = []
+        self._check_at = float("inf")
+        self.watchdog_wakes_at = 0.0
+        """When whoever keeps time looks next, if nobody pokes him."""
+
+    # ── the gate ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def enter(self, acquisition: Acquisition) -> bool:
+        """Queues up; answers whether it is the first."""
+        with self._mutex:
+            queue = self._queues.setdefault(acquisition.name, deque())
+            queue.append(acquisition)
+            return queue[0] is acquisition
+
+    def is_first(self, acquisition: Acquisition) -> bool:
+        queue = self._queues.get(acquisition.name)
+        return bool(queue) and queue[0] is acquisition  # type: ignore[index]
+
+    def leave(self, acquisition: Acquisition) -> None:
+        """Goes away; the next may ask."""
+        with self._mutex:
+            self._leave(acquisition)
+
+    def _leave(self, acquisition: Acquisition) -> None:
+        queue = self._queues.get(acquisition.name)
+        if queue is None or acquisition not in queue:
+            return
+        was_first = queue[0] is acquisition
+        queue.remove(acquisition)
+        if not queue:
+            del self._queues[acquisition.name]
+        elif was_first:
+            queue[0].wake()
+
+    # ── holds ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def hold_of(self, name: str, holder: Any) -> Hold | None:
+        """The hold that a thread or task has, if it still has it."""
+        hold = self._holds.get((name, holder))
+        if hold is not None and self.expired(hold):
+            return None
+        return hold
+
+    def acquired(self, acquisition: Acquisition, reply: AcquiredLock, *, renewed: bool) -> Hold:
+        """The lock was had."""
+        hold = Hold(acquisition, reply.token, reply.until, renewed)
+        with self._mutex:
+            self._holds[acquisition.name, acquisition.holder] = hold
+            self._check_at = min(self._check_at, reply.check_at)
+        if acquisition.lost_reason:
+            self.lose_hold(hold, acquisition.lost_reason)
+        elif min(reply.until, reply.check_at) < self.watchdog_wakes_at:
+            self._wake_watchdog()
+        return hold
+
+    def mark_lost(self, acquisition: Acquisition, reason: str) -> None:
+        """What the order got, or is about to get, is lost."""
+        acquisition.lost_reason = reason
+        hold = self._holds.get((acquisition.name, acquisition.holder))
+        if hold is not None and hold.acquisition is acquisition:
+            self.lose_hold(hold, reason)
+
+    def check_soon(self) -> None:
+        """Whoever keeps time looks after the holds at once."""
+        self._check_at = 0.0
+        self._wake_watchdog()
+
+    def recheck_all(self) -> None:
+        """Things have changed: whoever keeps time looks after the holds at once, and all who ask ask again."""
+        self._check_at = 0.0
+        with self._mutex:
+            first = [queue[0] for queue in self._queues.values()]
+        for acquisition in first:
+            acquisition.wake()
+        self._wake_watchdog()
+
+    def expired(self, hold: Hold) -> bool:
+        """Whether its time is over, which loses it."""
+        if not hold.lost_reason and not hold.released and hold.until <= self.now():
+            self.lose_hold(hold, hold.expiry_reason)
+        return bool(hold.lost_reason)
+
+    def released(self, hold: Hold) -> None:
+        with self._mutex:
+            hold.released = True
+            self._forget(hold)
+
+    def lose_hold(self, hold: Hold, reason: str) -> None:
+        """It is no longer held; who listens is told by whoever keeps time."""
+        with self._mutex:
+            if hold.lost_reason or hold.released:
+                return
+            hold.lost_reason = reason
+            self._to_notify += hold.listeners
+            self._to_clean_up.append((0.0, hold.acquisition))
+            self._forget(hold)
+        self._wake_watchdog()
+
+    def _forget(self, hold: Hold) -> None:
+        place = (hold.name, hold.acquisition.holder)
+        if self._holds.get(place) is hold:
+            del self._holds[place]
+        self._leave(hold.acquisition)
+
+    def listen(self, hold: Hold, listener: Callable[[], object]) -> None:
+        """``listener`` is called when the hold is lost; at once, by whoever keeps time, if it is already."""
+        with self._mutex:
+            hold.listeners.append(listener)
+            if hold.lost_reason:
+                self._to_notify.append(listener)
+        if hold.lost_reason:
+            self._wake_watchdog()
+
+    def abandon(self, acquisition: Acquisition) -> None:
+        """An order was given up, and nobody knows what the server made of it: it is tidied up in the background."""
+        with self._mutex:
+            self._to_clean_up.append((0.0, acquisition))
+            self._leave(acquisition)
+        self._wake_watchdog()
+
+    def retry_clean_up(self, acquisition: Acquisition, at: float) -> None:
+        """Tidying up was not possible yet."""
+        with self._mutex:
+            self._to_clean_up.append((at, acquisition))
+
+    # ── what whoever keeps time does ─────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def holds(self) -> list[Hold]:
+        with self._mutex:
+            return list(self._holds.values())
+
+    def collect_due(self) -> tuple[list[Callable[[], object]], list[Acquisition]]:
+        """Loses what is over, and what nobody can give back; answers whom to tell, and what to tidy up."""
+        for hold in self.holds:
+            if not self.expired(hold) and not hold.grants and not self.alive(hold.acquisition.holder):
+                self.lose_hold(hold, "the thread or task that held it has ended, and left no grant")
+        now = self.now()
+        with self._mutex:
+            told, self._to_notify = self._to_notify, []
+            left = [acquisition for at, acquisition in self._to_clean_up if at <= now]
+            self._to_clean_up = [(at, acquisition) for at, acquisition in self._to_clean_up if at > now]
+        return told, left
+
+    def check_is_due(self, due: bool) -> bool:
+        """Whether the holds are to be looked after now: it is ``due``, or something asked for it."""
+        if due or self._check_at <= self.now():
+            self._check_at = float("inf")
+            return True
+        return False
+
+    def next_due(self) -> float:
+        """When something is to be done, if nothing happens before."""
+        ends = [self._check_at] + [hold.until for hold in self.holds] + [at for at, _ in self._to_clean_up]
+        return min(ends, default=float("inf"))

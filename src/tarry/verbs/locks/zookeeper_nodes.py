@@ -1,0 +1,54 @@
+"""The line for a lock on ZooKeeper: nodes in sequence, what is written in them, and an order's place among them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from tarry.verbs.locks.lock_table import Acquisition
+
+SEQUENCE = re.compile(r".*-lock-(\d{10})")
+
+
+@dataclass(slots=True)
+class QueuedNode:
+    """An order's node, and what it has seen of the one before it."""
+
+    base: str
+    path: str = ""
+    session: int = 0
+    token: int = 0
+    ends: float = float("inf")
+    looked: float = float("-inf")
+    leaving: bool = False
+    disconnected_since: float | None = None
+    disconnects: int = 0
+    seen: tuple[str, int] = ("", 0)
+    seen_since: float = 0.0
+
+
+class NodeData(msgspec.Struct):
+    """What is written in a node."""
+
+    who: str = ""
+    lease_ms: int | None = None
+
+
+def node_prefix(acquisition: Acquisition) -> str:
+    return f"_c_{acquisition.id.decode().replace(':', '-')}-lock-"
+
+
+def sort_nodes(children: Iterable[str]) -> list[str]:
+    """Those that are in line, by their numbers, whoever made them."""
+    numbered = [(int(found[1]), name) for name in children if (found := SEQUENCE.fullmatch(name))]
+    return [name for _, name in sorted(numbered)]
+
+
+def parse_node(data: bytes) -> NodeData:
+    try:
+        return msgspec.json.decode(data, type=NodeData)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return NodeData()  # another library's: it has no lease

@@ -1,0 +1,162 @@
+"""Expired entries out of a map: in bounded steps, an event for each. And Redisson's rule for when to look.
+
+deadline    looks when the next entry expires, and every 5 s, for Java's writes wake nobody       (lua/mapcache/evict.lua)
+adaptive    looks every 5 s to 30 min, as much as it found before                                 (lua/mapcache/sweep.lua)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput
+from tarry.values.durations import SECOND, Duration, duration_us
+from tarry.values.keys import MAP_PARTS
+from tarry.verbs.mapcache.context import MapContext
+
+EVICT = Script("mapcache/evict", args=("sharded", "most", "me", "stays"), keys=MAP_PARTS)
+TRIM = Script("mapcache/trim", args=("sharded", "cursor", "limit"), keys=MAP_PARTS)
+SWEEP = Script("mapcache/sweep", args=("sharded", "amount", "held"), keys=(*MAP_PARTS, "latch"))
+
+MOST = b"200"
+"""Of each kind, in one script: a millisecond or two."""
+SAMPLED = b"1000"
+NOBODY = b""
+EVICTOR, DEPUTY = 1, 2
+START, DONE = b"0", b"done"
+LONGEST_LATCH_S = 30
+
+
+class EvictReply(NamedTuple):
+    """The answer of one step."""
+
+    now: int
+    wait: int
+    """Microseconds until the next look."""
+    seat: int
+    """``EVICTOR``, ``DEPUTY`` or 0: whether others now rely on the caller."""
+    evicted: int
+    more: int
+    inexact: int
+    """Whether the map is larger than it may be, or has entries of whose use nothing is known."""
+
+
+def evict_step(
+    context: MapContext[Any, Any], *, me: bytes = NOBODY, keeps_seat: bool = False
+) -> ScriptCall[EvictReply]:
+    args = (context.sharded, MOST, me, b"1" if keeps_seat else b"0")
+    return ScriptCall(EVICT, context.keys, args, lambda reply: EvictReply(*reply))
+
+
+def evict(
+    context: MapContext[Any, Any], *, me: bytes = NOBODY, keeps_seat: bool = False
+) -> Flow[tuple[int, EvictReply]]:
+    """Everything that has expired now. Answers how many, and the last step."""
+    step = yield from ask(evict_step(context, me=me, keeps_seat=keeps_seat))
+    return (yield from evict_rest(context, step, me=me, keeps_seat=keeps_seat))
+
+
+def evict_rest(
+    context: MapContext[Any, Any], step: EvictReply, *, me: bytes = NOBODY, keeps_seat: bool = False
+) -> Flow[tuple[int, EvictReply]]:
+    """What one step has left."""
+    count = step.evicted
+    if step.inexact and not step.more:
+        yield from trim(context)
+    while step.more:
+        step = yield from ask(evict_step(context, me=me, keeps_seat=keeps_seat))
+        count += step.evicted
+    return count, step
+
+
+def trim(context: MapContext[Any, Any]) -> Flow[None]:
+    """Makes a map keep to its maximum size, entries that nobody has counted included."""
+    cursor, over = START, 1
+    while cursor != DONE or over:
+        before = over
+        request = ScriptCall(TRIM, context.keys, (context.sharded, cursor, SAMPLED), _trimmed)
+        cursor, over = yield from ask(request)
+        if cursor == START or (cursor == DONE and before == over):
+            return  # no maximum any more; or nothing moves: others are at it
+
+
+def _trimmed(reply: Reply) -> tuple[bytes, int]:
+    return reply[0], reply[1]
+
+
+# ── Redisson's rule ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptivePolicy:
+    """Redisson's rule for looking: ``minimum`` to ``maximum`` apart, ``amount`` entries of each kind at a time.
+
+    Three looks that found ever less, or nothing: half as long again until the next. Three full ones: a quarter of it.
+    ``remove_empty`` stops looking at a map that is empty, until it is used again. Raises ``BadInput``.
+    """
+
+    minimum: Duration = 5
+    maximum: Duration = 1800
+    amount: int = 100
+    remove_empty: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.minimum_s <= self.maximum_s:
+            raise BadInput("minimum: whole seconds, at least one, and not more than the maximum.")
+        if isinstance(self.amount, bool) or not isinstance(self.amount, int) or not 1 <= self.amount <= 1000:
+            raise BadInput(f"amount: {self.amount!r}; it is a number from 1 to 1000.")
+
+    @property
+    def minimum_s(self) -> int:
+        return duration_us(self.minimum, "minimum") // SECOND
+
+    @property
+    def maximum_s(self) -> int:
+        return duration_us(self.maximum, "maximum") // SECOND
+
+    def begin(self) -> EvictionPace:
+        """Before the first look."""
+        return EvictionPace(self.minimum_s, ())
+
+
+class EvictionPace(NamedTuple):
+    """How long until the next look, and what the last two have found."""
+
+    delay_s: int
+    found: tuple[int, ...]
+
+
+LATCH_LOST = -1
+
+
+def next_pace(policy: AdaptivePolicy, pace: EvictionPace, found: int | None) -> EvictionPace:
+    """The pace after a look that found so many; ``LATCH_LOST`` and ``None``, an error, teach nothing."""
+    if found is None or found == LATCH_LOST:
+        return pace
+    delay = pace.delay_s
+    if len(pace.found) == 2:
+        older, last = pace.found
+        slower = min(policy.maximum_s, int(delay * 1.5))
+        if older > last > found:
+            delay = slower
+        if older == last == found:
+            if found >= policy.amount:
+                delay = max(policy.minimum_s, delay // 4)
+            if found == 0:
+                delay = slower
+    return EvictionPace(delay, (*pace.found, found)[-2:])
+
+
+class SweepReply(NamedTuple):
+    """How many a look of Redisson's rule has found, or ``LATCH_LOST``; and the size of the map."""
+
+    found: int
+    size: int
+
+
+def sweep(context: MapContext[Any, Any], policy: AdaptivePolicy, pace: EvictionPace) -> ScriptCall[SweepReply]:
+    held = max(min(pace.delay_s, LONGEST_LATCH_S), 1)
+    args = (context.sharded, b"%d" % policy.amount, b"%d" % held)
+    return ScriptCall(SWEEP, (*context.keys, context.evictor_latch), args, lambda reply: SweepReply(*reply))

@@ -1,0 +1,237 @@
+"""What is asked of the server for a map in the layout of Redisson's ``RMapCache``: keys and values are bytes here.
+
+Rules
+- All puts are one script, and say what becomes of the time that an entry had left.
+- A call that is repeated after a lost answer: where the answer depends on what was there, the first one's is kept for
+  30 s and given again. A plain put is done again, and may then find itself to be what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar, cast
+
+from tarry.core.requests import FIRST_TIME, Command, Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput
+from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us
+from tarry.values.keys import MAP_PARTS
+from tarry.verbs.mapcache.context import NO_NONCE, MapContext
+from tarry.verbs.mapcache.eviction import evict_step
+from tarry.verbs.mapcache.models import MapStats, Mode
+
+T = TypeVar("T")
+U = TypeVar("U")
+READ = MAP_PARTS[:5]
+
+PUT = Script(
+    "mapcache/put",
+    args=("sharded", "ttl", "idle", "keep", "when", "proof", "want", "again"),
+    item=("key", "value"),
+    keys=(*MAP_PARTS, "memo"),
+)
+GET = Script("mapcache/get", args=("how",), item=("key",), keys=READ)
+REMOVE = Script(
+    "mapcache/remove", args=("sharded", "when", "proof", "want", "again"), item=("key",), keys=(*MAP_PARTS, "memo")
+)
+EXPIRE_ENTRY = Script(
+    "mapcache/expire_entry",
+    args=("sharded", "ttl", "idle", "if_not_set", "again"),
+    item=("key",),
+    keys=(*MAP_PARTS, "memo"),
+)
+TTL = Script("mapcache/ttl", item=("key",), keys=MAP_PARTS[:3])
+ADD = Script("mapcache/add", args=("sharded", "key", "delta", "again"), keys=(*MAP_PARTS, "memo", "lease"))
+SCAN = Script("mapcache/scan", args=("cursor", "limit"), keys=MAP_PARTS[:3])
+STATS = Script("mapcache/stats", args=("limit",), keys=(*READ, "evictors"), read_only=True)
+LIMIT = Script("mapcache/limit", args=("size", "mode", "if_not_set"), keys=("options",))
+EXPIRE = Script("mapcache/expire", args=("after", "if_not_set"), keys=READ)
+LEASE = Script("mapcache/lease", args=("sharded", "token", "lasts", "key"), keys=(*MAP_PARTS, "lease"))
+
+PAGE, COUNTED = b"100", b"1000"
+ALWAYS, ABSENT, PRESENT, EQUAL, LEASED, ANY = b"always", b"absent", b"present", b"equal", b"leased", b"any"
+GETS, HAS, ALL, TTL_ONLY = b"get", b"has", b"all", b"ttl"
+REFUSED, UPDATED, CREATED = 0, 1, 2
+
+
+class EntryTtl(NamedTuple):
+    """What deadlines an entry gets, in µs; 0: none. ``keep``: those that it has, if it lives."""
+
+    ttl: int
+    idle: int
+    keep: bool = False
+
+
+class PutReply(NamedTuple):
+    """What became of one put, and the value that was there: if it was wanted, or stood in the way."""
+
+    written: int
+    previous: bytes | None
+
+
+class LoadReply(NamedTuple):
+    """A value, the right to load it, or how many ms another has it yet."""
+
+    value: bytes | None = None
+    granted: bool = False
+    wait_ms: int = 0
+
+
+def entry_ttl(ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool = False) -> EntryTtl:
+    if keep_ttl and (ttl is not None or max_idle is not None):
+        raise BadInput("keep_ttl: it keeps what the entry has; give ttl= and max_idle=, or keep_ttl=.")
+    ttl_us = 0 if ttl is None else duration_us(ttl, "ttl", minimum=MILLISECOND)
+    idle_us = 0 if max_idle is None else duration_us(max_idle, "max_idle", minimum=MILLISECOND)
+    return EntryTtl(ttl_us, idle_us, keep_ttl)
+
+
+def ms_of(us: int) -> int:
+    """Whole milliseconds, rounded up."""
+    return -(-us // MILLISECOND)
+
+
+def map_answer(request: ScriptCall[T], read: Callable[[T], U]) -> ScriptCall[U]:
+    """The call, which was made for this, with another answer."""
+    decode = request.decode
+    other = cast("ScriptCall[U]", request)
+
+    def read_on(reply: Reply) -> U:
+        return read(decode(reply))
+
+    other.decode = read_on
+    return other
+
+
+def parse_put(reply: Reply) -> list[PutReply]:
+    return [PutReply(did, was) for did, was in zip(reply[::2], reply[1::2], strict=True)]
+
+
+def parse_removed(reply: Reply) -> list[tuple[bool, bytes | None]]:
+    return [(bool(did), was) for did, was in zip(reply[::2], reply[1::2], strict=True)]
+
+
+def parse_bools(reply: Reply) -> list[bool]:
+    return [bool(did) for did in reply]
+
+
+def first_of(answers: Sequence[T]) -> T:
+    return answers[0]
+
+
+def parse_page(reply: Reply) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    cursor, *flat = reply
+    return cursor, list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def parse_load(reply: Reply) -> LoadReply:
+    if reply[0] == 0:
+        return LoadReply(value=reply[1])
+    return LoadReply(granted=True) if reply[0] == 1 else LoadReply(wait_ms=max(reply[1], 0))
+
+
+@dataclass(frozen=True, slots=True)
+class RedissonLayout:
+    """``RMapCache``."""
+
+    context: MapContext[Any, Any]
+    native = False
+
+    def put(
+        self,
+        pairs: Sequence[tuple[bytes, bytes]],
+        span: EntryTtl,
+        when: bytes,
+        *,
+        proof: bytes = b"",
+        want: bool = False,
+    ) -> ScriptCall[list[PutReply]]:
+        context = self.context
+        memo = context.reply_key(NO_NONCE if when == ALWAYS else context.nonce())
+        keys = (*context.keys, memo, *[context.leases + key for key, _ in pairs])
+        ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
+        args = (context.sharded, ttl, idle, _flag(span.keep), when, proof, _flag(want), FIRST_TIME)
+        return ScriptCall(
+            PUT, keys, args, parse_put, items=[word for pair in pairs for word in pair], never_merged=True
+        )
+
+    def get(self, keys: Sequence[bytes], mode: bytes) -> ScriptCall[list[Any]]:
+        return ScriptCall(GET, self.context.keys[:5], (mode,), list, items=keys, never_merged=mode == ALL)
+
+    def remove(
+        self, keys: Sequence[bytes], when: bytes, *, proof: bytes = b"", want: bool = False
+    ) -> ScriptCall[list[tuple[bool, bytes | None]]]:
+        context = self.context
+        names = (*context.keys, context.reply_key(context.nonce()), *map(context.lease, keys))
+        args = (context.sharded, when, proof, _flag(want), FIRST_TIME)
+        return ScriptCall(REMOVE, names, args, parse_removed, items=keys, never_merged=True)
+
+    def expire_entries(self, keys: Sequence[bytes], span: EntryTtl, if_not_set: bool) -> ScriptCall[list[bool]]:
+        context = self.context
+        names = (*context.keys, context.reply_key(context.nonce()))
+        ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
+        args = (context.sharded, ttl, idle, _flag(if_not_set), FIRST_TIME)
+        return ScriptCall(EXPIRE_ENTRY, names, args, parse_bools, items=keys, never_merged=True)
+
+    def left(self, key: bytes) -> ScriptCall[int]:
+        """µs; -1: no end, -2: not there."""
+        return ScriptCall(TTL, self.context.keys[:3], (), lambda reply: int(reply[0]), items=(key,))
+
+    def add(self, key: bytes, delta: bytes) -> ScriptCall[bytes]:
+        context = self.context
+        keys = (*context.keys, context.reply_key(context.nonce()), context.lease(key))
+        return ScriptCall(ADD, keys, (context.sharded, key, delta, FIRST_TIME), bytes)
+
+    def page(self, cursor: bytes) -> ScriptCall[tuple[bytes, list[tuple[bytes, bytes]]]]:
+        return ScriptCall(SCAN, self.context.keys[:3], (cursor, PAGE), parse_page)
+
+    def lease(self, key: bytes, token: bytes, lasts_ms: int) -> ScriptCall[LoadReply]:
+        context = self.context
+        args = (context.sharded, token, b"%d" % lasts_ms, key)
+        return ScriptCall(LEASE, (*context.keys, context.lease(key)), args, parse_load)
+
+    def stats(self) -> ScriptCall[tuple[MapStats, bool]]:
+        """The counts, and whether the size is exact."""
+        name, keys = self.context.name, (*self.context.keys[:5], self.context.keys.evictors)
+
+        def decode(reply: Reply) -> tuple[MapStats, bool]:
+            now, stored, expired, next_ms, most, lfu, listened, keepers = reply
+            waiting = max(expired, 0)
+            mode: Mode = "LFU" if lfu else "LRU"
+            found = MapStats(
+                name,
+                as_datetime(now),
+                stored - waiting,
+                waiting,
+                as_datetime(next_ms * MILLISECOND) if next_ms else None,
+                most if most > 0 else None,
+                mode,
+                bool(listened),
+                keepers,
+            )
+            return found, expired >= 0
+
+        return ScriptCall(STATS, keys, (COUNTED,), decode)
+
+    def size(self) -> Flow[int]:
+        """Exact: a larger backlog than one script may count is evicted first."""
+        while True:
+            found, exact = yield from ask(self.stats())
+            if exact:
+                return found.size
+            yield from ask(evict_step(self.context))
+
+    def clear(self) -> Command[bool]:
+        return Command((b"UNLINK", *self.context.keys[:4]), bool)
+
+    def limit(self, size: int, mode: str, if_not_set: bool) -> ScriptCall[bool]:
+        args = (b"%d" % size, mode.encode(), _flag(if_not_set))
+        return ScriptCall(LIMIT, (self.context.keys.options,), args, bool)
+
+    def expire(self, after_ms: int | None, if_not_set: bool) -> ScriptCall[bool]:
+        after = b"" if after_ms is None else b"%d" % after_ms
+        return ScriptCall(EXPIRE, self.context.keys[:5], (after, _flag(if_not_set)), bool)
+
+
+def _flag(yes: bool) -> bytes:
+    return b"1" if yes else b"0"

@@ -1,0 +1,58 @@
+"""Schedules on their way from one topic to another, perhaps on another server: taken out, taken over there, let go.
+
+    plans ──plan_depart──▶ moving ──plan_arrive──▶ plans over there         then ``plan_depart_end``: gone here, or back
+
+Wherever it is broken off, a schedule is here, on its way, or over there, and fires in one place at most: whoever begins again
+goes on with those on their way. What a departure was told is told again, whatever has become of the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tarry.core.requests import Command, Reply, ScriptCall
+from tarry.core.scripts import Script
+from tarry.values.keys import MOVING_PARTS, TopicKeys, moving_key, moving_keys
+
+DEPART = Script("leaving/plan_depart", args=("cursor", "limit", "word"), keys=MOVING_PARTS)
+ARRIVE = Script("leaving/plan_arrive", item=("id", "kept"), keys=MOVING_PARTS)
+DEPART_END = Script("leaving/plan_depart_end", item=("id", "departure", "arrived"), keys=MOVING_PARTS)
+_STEP = b"20"
+Row = tuple[bytes, bytes]
+Departure = tuple[bytes, bool, list[bytes], list[Row]]
+"""The next cursor, whether there is more, the damaged ones, which stay, and those that leave now."""
+
+
+def depart(keys: TopicKeys, cursor: bytes, nonce: bytes) -> ScriptCall[Departure]:
+    """Those that leave now: what somebody left there, or the next. ``word`` is one that no other has."""
+
+    def decode(reply: Reply) -> Departure:
+        following, more, stay, *rows = reply
+        return following, bool(more), stay, [tuple(row) for row in rows]
+
+    return ScriptCall(DEPART, moving_keys(keys), (cursor, _STEP, nonce), decode)
+
+
+def arrive(keys: TopicKeys, rows: Sequence[Row]) -> ScriptCall[list[bool]]:
+    """They are taken over; ``False`` where another schedule has the name."""
+    items = [word for row in rows for word in row]
+    return ScriptCall(
+        ARRIVE, moving_keys(keys), (), lambda reply: [bool(one) for one in reply], items=items, never_merged=True
+    )
+
+
+def end_departure(keys: TopicKeys, rows: Sequence[Row], arrived: Mapping[bytes, bool]) -> ScriptCall[int]:
+    """Those that arrived are gone here, the others go on."""
+    items = [word for id, kept in rows for word in (id, kept.partition(b"\n")[0], b"%d" % arrived[id])]
+    return ScriptCall(DEPART_END, moving_keys(keys), (), int, items=items, never_merged=True)
+
+
+def on_the_way(keys: TopicKeys) -> Command[list[bytes]]:
+    """The departures of those on their way."""
+    return Command((b"HGETALL", moving_key(keys)), lambda reply: [kept.partition(b"\n")[0] for kept in reply[1::2]])
+
+
+def count_moving(keys: TopicKeys) -> list[Command[int]]:
+    """How many there are, and how many on their way."""
+    places = dict(zip(MOVING_PARTS, moving_keys(keys), strict=True))
+    return [Command((b"HLEN", places[part]), int) for part in ("plans", "moving")]

@@ -1,0 +1,100 @@
+"""Attending to schedules that are due: by whoever finds them, any number of processes at once, killed wherever.
+
+    due ──▶ what is where       the caller computes       fire ──▶ added, and moved on; or somebody else was first
+
+Between the two calls nothing is held: who dies there leaves the schedule where it was, and the next one finds it.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta, timezone
+
+from tarry.core.requests import Flow, Reply, ScriptCall, ask
+from tarry.core.scripts import Script
+from tarry.errors import BadInput
+from tarry.values.durations import SECOND
+from tarry.values.keys import SCHEDULE_PARTS, TopicKeys, schedule_keys
+from tarry.verbs.schedules import recurrences
+from tarry.verbs.schedules.records import Missed, moments_of, unpack
+from tarry.verbs.schedules.recurrences import Recurrence
+
+DUE = Script("schedules/due", args=("limit",), keys=SCHEDULE_PARTS)
+FIRE = Script(
+    "schedules/fire", item=("id", "at", "changed", "next", "after", "skipped", "occurrences"), keys=SCHEDULE_PARTS
+)
+SCHEDULES, JOBS, JOBS_OF_ONE = 100, 500, 100
+"""One script attends to no more schedules, and adds no more jobs, in all and for one of them."""
+MOST_MISSED = 1000
+"""Of occurrences that nobody was there for, no more are made up for."""
+ON_TIME_WITHIN_US = 60 * SECOND
+"""Later than that, an occurrence was missed."""
+RETRY_US = 60 * SECOND
+"""A schedule that this process cannot read is left to others for so long."""
+MOST_ROUNDS = 100
+
+logger = logging.getLogger("tarry.schedules")
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def fire_due(keys: TopicKeys) -> Flow[int]:
+    """Adds the jobs of all occurrences that are due. Answers how many this call added."""
+    places, added = schedule_keys(keys), 0
+    for _ in range(MOST_ROUNDS):
+        now, *found = yield from ask(ScriptCall(DUE, places, (b"%d" % SCHEDULES,), list))
+        items: list[bytes] = []
+        jobs = 0
+        for id, at, stored in found:
+            item, count = _item(id, at, stored, now)
+            items += item
+            jobs += count
+            if jobs >= JOBS:
+                break
+        if not items:
+            break
+        added += yield from ask(ScriptCall(FIRE, places, (), _count_added, items=items))
+        if len(found) < SCHEDULES and jobs < JOBS_OF_ONE:
+            break  # none was left for another round
+    return added
+
+
+def _count_added(reply: Reply) -> int:
+    return sum(count for count in reply if count > 0)
+
+
+def _item(id: bytes, at: int, stored: bytes, now: int) -> tuple[list[bytes], int]:
+    """What ``fire`` is given of one schedule, and how many jobs that makes."""
+    try:
+        plan = unpack(id, stored)
+        found, after, skipped = occurrences(plan.recurrence, plan.options.missed, plan.after, now)
+        following = recurrences.next_occurrence(plan.recurrence, after)
+    except BadInput as fault:
+        logger.warning("schedule %s is left to others for a minute: %s", id.decode("utf-8", "replace"), fault)
+        attended, changed = moments_of(stored)
+        return [id, b"%d" % at, b"%d" % changed, b"%d" % (now + RETRY_US), b"%d" % attended, b"0", b""], 0
+    words = " ".join(f"{moment} {occurrence_stamp(moment)}" for moment in found).encode()
+    next_word = b"" if following is None else b"%d" % following
+    return [
+        id, b"%d" % at, b"%d" % plan.changed, next_word, b"%d" % after, b"%d" % skipped, words,
+    ], len(found)  # fmt: skip
+
+
+def occurrences(recurrence: Recurrence, missed: Missed, after: int, now: int) -> tuple[list[int], int, int]:
+    """Those after a moment that get a job now; up to which moment all are attended to then; how many got none."""
+    most = MOST_MISSED if missed == "all" else 1
+    found, skipped = recurrences.last_occurrences(recurrence, after, now, most)
+    if not found:  # too early, by the rules of this machine's time zones: none is lost, and none comes before its time
+        return [], after, 0
+    last = found[-1]
+    if missed == "skip" and now - last > ON_TIME_WITHIN_US:
+        return [], last, skipped + 1
+    if len(found) > JOBS_OF_ONE:
+        found = found[:JOBS_OF_ONE]
+        last = found[-1]
+    return found, last, skipped
+
+
+def occurrence_stamp(moment: int) -> str:
+    """An occurrence as part of a job's id: ``2026-03-29T07:00:00Z``."""
+    at = _EPOCH + timedelta(microseconds=moment)
+    return at.isoformat(timespec="microseconds" if moment % SECOND else "seconds").replace("+00:00", "Z")

@@ -1,0 +1,118 @@
+"""When a schedule's occurrences are: every so long, counted from one of them, or by calendar (cron) in a time zone.
+
+Pure: moments in and out are microseconds since 1970. Cron is read by cronsim, which follows Debian's: what falls into the
+hour that is skipped in spring comes right after it, what falls into the hour that comes twice in autumn comes once, and
+what comes several times an hour just goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from tarry.errors import BadInput
+from tarry.values.durations import LAST_MOMENT_US, SECOND, Duration, duration_us
+
+SHORTEST_US = SECOND // 10
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+_LAST = LAST_MOMENT_US - 366 * 86400 * SECOND
+
+
+class Recurrence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Every so many microseconds, or a cron expression and its time zone."""
+
+    every_us: int = 0
+    cron: str = ""
+    tz: str = "UTC"
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+_DECODER = msgspec.json.Decoder(Recurrence)
+
+
+def decode(raw: bytes) -> Recurrence:
+    return _DECODER.decode(raw)
+
+
+def make_recurrence(every: Duration | None, cron: str | None, tz: str) -> Recurrence:
+    """Raises ``BadInput``."""
+    if (every is None) == (cron is None):
+        raise BadInput("schedule: give every= or cron=, one of the two.")
+    if every is not None:
+        return Recurrence(duration_us(every, "every", minimum=SHORTEST_US))
+    if not isinstance(cron, str):
+        raise BadInput(f'cron: {type(cron).__name__} is no text; write "0 9 * * 1-5".')
+    made = Recurrence(cron=" ".join(cron.split()), tz=tz)
+    if next_occurrence(made, 0) is None:
+        raise BadInput(f"cron: {cron!r} never comes.")
+    return made
+
+
+@lru_cache(maxsize=256)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError, TypeError) as fault:
+        raise BadInput(f'tz: {name!r} is no time zone that this machine knows; write "Europe/Berlin".') from fault
+
+
+def _cron_occurrences(recurrence: Recurrence, at: int, *, backwards: bool) -> Iterator[int]:
+    """The occurrences by calendar after a moment, or before it."""
+    try:
+        start = (_EPOCH + timedelta(microseconds=at)).astimezone(_zone(recurrence.tz))
+        for moment in CronSim(recurrence.cron, start, reverse=backwards):
+            yield (moment.astimezone(timezone.utc) - _EPOCH) // _MICROSECOND
+    except CronSimError as fault:
+        raise BadInput(
+            f'cron: {recurrence.cron!r}: {fault}; write minute hour day month weekday, "0 9 * * 1-5".'
+        ) from fault
+    except OverflowError:
+        return
+
+
+def next_occurrence(recurrence: Recurrence, after: int) -> int | None:
+    """The first occurrence after a moment; ``None`` when there is none in fifty years. ``every`` counts from the moment."""
+    if recurrence.every_us:
+        return min(after + recurrence.every_us, _LAST)
+    if after >= _LAST:
+        return None
+    return next((at for at in _cron_occurrences(recurrence, after, backwards=False) if at > after), None)
+
+
+def next_occurrences(recurrence: Recurrence, one: int, after: int, most: int) -> list[int]:
+    """The first occurrences after a moment, ``most`` of them, when ``one`` is an occurrence; none before that one."""
+    at: int | None = one
+    if one <= after:
+        passed = (after - one) // recurrence.every_us * recurrence.every_us if recurrence.every_us else after - one
+        at = next_occurrence(recurrence, one + passed)
+    found: list[int] = []
+    while at is not None and len(found) < most:
+        found.append(at)
+        at = next_occurrence(recurrence, at) if at < _LAST else None
+    return found
+
+
+def last_occurrences(recurrence: Recurrence, after: int, until: int, most: int) -> tuple[list[int], int]:
+    """The last occurrences after a moment and until another, in order, ``most`` of them; and how many were before those
+    (by calendar no more than ``most`` are counted)."""
+    if until <= after:
+        return [], 0
+    if recurrence.every_us:
+        count = (until - after) // recurrence.every_us
+        kept = min(count, most)
+        return [after + k * recurrence.every_us for k in range(count - kept + 1, count + 1)], count - kept
+    found: list[int] = []
+    for at in _cron_occurrences(recurrence, (until // SECOND + 1) * SECOND, backwards=True):
+        if at <= after or len(found) == 2 * most:
+            break
+        if at <= until:
+            found.append(at)
+    return found[:most][::-1], len(found[most:])

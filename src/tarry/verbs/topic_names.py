@@ -1,0 +1,26 @@
+"""The known topics of a namespace: a hint for lists and dashboards, outside the topics' slots."""
+
+from __future__ import annotations
+
+from tarry.core.requests import Command, Reply
+from tarry.values import names
+from tarry.values.keys import topics_key
+
+
+def register(namespace: str, topic: str) -> Command[None]:
+    """Before anything new is put into a topic. Raises ``BadInput`` for names that nothing new has."""
+    names.refuse_dots(namespace, "namespace")
+    names.refuse_dots(topic, "topic")
+    return note(namespace, topic)
+
+
+def note(namespace: str, topic: str) -> Command[None]:
+    """A topic that is there."""
+    return Command((b"SADD", topics_key(namespace), names.check_name(topic, "topic")), lambda _: None)
+
+
+def list_names(namespace: str) -> Command[list[str]]:
+    def decode(reply: Reply) -> list[str]:
+        return sorted(name.decode() for name in reply)
+
+    return Command((b"SMEMBERS", topics_key(namespace)), decode)
