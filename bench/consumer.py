@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from tarry.clients.sync.client import Client  # now, not in each process once more
+from tarry.clients.blocking.client import Client  # now, not in each process once more
 
 
 def consume(url: str, queue: str, told: int) -> None:

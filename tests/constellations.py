@@ -127,10 +127,10 @@ class Sentinels:
     def switching(self, how: str = "") -> Iterator[Switch]:
         """From the order to switch in good order until the last Sentinel has announced it."""
         with ExitStack() as stack:
-            ears = [stack.enter_context(_ear(self.ways.port_of(one))) for one in self.watchers]
-            threads = ThreadPoolExecutor(len(ears))
+            subscribers = [stack.enter_context(_ear(self.ways.port_of(one))) for one in self.watchers]
+            threads = ThreadPoolExecutor(len(subscribers))
             stack.callback(threads.shutdown)
-            switch = Switch(self.master(), [threads.submit(_announced, ear) for ear in ears])
+            switch = Switch(self.master(), [threads.submit(_announced, ear) for ear in subscribers])
             order = f"SENTINEL FAILOVER {MASTER} {how}".split()
             until("a Sentinel that may switch", lambda: self.watchers[0].ask(*order) == b"OK")
             yield switch

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def served(valkey_url: str) -> Iterator[Served]:
     """By the server's own time, where nothing else is said."""
     from service.served import serve
-    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.awaited.client import AsyncClient
 
     with serve(lambda namespace: AsyncClient(valkey_url, namespace=namespace)) as running:
         yield running

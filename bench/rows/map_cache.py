@@ -18,7 +18,7 @@ import tarry
 from bench.harness import RAW_BODY, Bench
 from bench.reading import Reach, Reading, Result, Turn, costs, rates
 from bench.rows.memory import used
-from tarry.clients.answers import words_of
+from tarry.clients.replies import command_of
 
 BARE_PUT = """
 redis.call('HSET', KEYS[1], ARGV[10], ARGV[11])
@@ -47,8 +47,8 @@ def _speed(bench: Bench) -> list[Result]:
             return taken()
 
         calls = [cache._verbs.fast_put(key, RAW_BODY, 3600, None, False) for key in keys]
-        puts = [(b"EVALSHA", put, *words_of(call, b"")[2:]) for call in calls]
-        gets = [(b"EVALSHA", get, *words_of(cache._verbs.get(key), b"")[2:]) for key in keys]
+        puts = [(b"EVALSHA", put, *command_of(call, b"")[2:]) for call in calls]
+        gets = [(b"EVALSHA", get, *command_of(cache._verbs.get(key), b"")[2:]) for key in keys]
 
         def bare_putting() -> Turn:
             with bench.turn(count) as taken:

@@ -17,38 +17,38 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tarry import errors as errors
-    from tarry.clients.aio.blocking import AsyncBlockingQueue as AsyncBlockingQueue
-    from tarry.clients.aio.blocking import AsyncSubscription as AsyncSubscription
-    from tarry.clients.aio.client import AsyncClient as AsyncClient
-    from tarry.clients.aio.delayed import AsyncDelayedQueue as AsyncDelayedQueue
-    from tarry.clients.aio.guarded import AsyncGuard as AsyncGuard
-    from tarry.clients.aio.guarded import AsyncGuardedQueue as AsyncGuardedQueue
-    from tarry.clients.aio.job import AsyncJob as AsyncJob
-    from tarry.clients.aio.listening import AsyncMapListener as AsyncMapListener
-    from tarry.clients.aio.locks import AsyncGrant as AsyncGrant
-    from tarry.clients.aio.locks import AsyncLock as AsyncLock
-    from tarry.clients.aio.locks import AsyncLost as AsyncLost
-    from tarry.clients.aio.mapcache import AsyncMapCache as AsyncMapCache
-    from tarry.clients.aio.schedules import AsyncSchedules as AsyncSchedules
-    from tarry.clients.aio.topic import AsyncTopic as AsyncTopic
-    from tarry.clients.http.aio import AsyncHTTPClient as AsyncHTTPClient
-    from tarry.clients.http.sync import HTTPClient as HTTPClient
-    from tarry.clients.migrating import MovedOver as MovedOver
-    from tarry.clients.scheduling import Schedule as Schedule
-    from tarry.clients.sync.blocking import BlockingQueue as BlockingQueue
-    from tarry.clients.sync.blocking import Subscription as Subscription
-    from tarry.clients.sync.client import Client as Client
-    from tarry.clients.sync.delayed import DelayedQueue as DelayedQueue
-    from tarry.clients.sync.guarded import Guard as Guard
-    from tarry.clients.sync.guarded import GuardedQueue as GuardedQueue
-    from tarry.clients.sync.job import Job as Job
-    from tarry.clients.sync.listening import MapListener as MapListener
-    from tarry.clients.sync.locks import Grant as Grant
-    from tarry.clients.sync.locks import Lock as Lock
-    from tarry.clients.sync.locks import Lost as Lost
-    from tarry.clients.sync.mapcache import MapCache as MapCache
-    from tarry.clients.sync.schedules import Schedules as Schedules
-    from tarry.clients.sync.topic import Topic as Topic
+    from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue as AsyncBlockingQueue
+    from tarry.clients.awaited.blocking_queue import AsyncSubscription as AsyncSubscription
+    from tarry.clients.awaited.client import AsyncClient as AsyncClient
+    from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue as AsyncDelayedQueue
+    from tarry.clients.awaited.guarded_queue import AsyncGuard as AsyncGuard
+    from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue as AsyncGuardedQueue
+    from tarry.clients.awaited.job import AsyncJob as AsyncJob
+    from tarry.clients.awaited.locks import AsyncGrant as AsyncGrant
+    from tarry.clients.awaited.locks import AsyncLock as AsyncLock
+    from tarry.clients.awaited.locks import AsyncLost as AsyncLost
+    from tarry.clients.awaited.map_listener import AsyncMapListener as AsyncMapListener
+    from tarry.clients.awaited.mapcache import AsyncMapCache as AsyncMapCache
+    from tarry.clients.awaited.schedules import AsyncSchedules as AsyncSchedules
+    from tarry.clients.awaited.topic import AsyncTopic as AsyncTopic
+    from tarry.clients.blocking.blocking_queue import BlockingQueue as BlockingQueue
+    from tarry.clients.blocking.blocking_queue import Subscription as Subscription
+    from tarry.clients.blocking.client import Client as Client
+    from tarry.clients.blocking.delayed_queue import DelayedQueue as DelayedQueue
+    from tarry.clients.blocking.guarded_queue import Guard as Guard
+    from tarry.clients.blocking.guarded_queue import GuardedQueue as GuardedQueue
+    from tarry.clients.blocking.job import Job as Job
+    from tarry.clients.blocking.locks import Grant as Grant
+    from tarry.clients.blocking.locks import Lock as Lock
+    from tarry.clients.blocking.locks import Lost as Lost
+    from tarry.clients.blocking.map_listener import MapListener as MapListener
+    from tarry.clients.blocking.mapcache import MapCache as MapCache
+    from tarry.clients.blocking.schedules import Schedules as Schedules
+    from tarry.clients.blocking.topic import Topic as Topic
+    from tarry.clients.http.awaited import AsyncHTTPClient as AsyncHTTPClient
+    from tarry.clients.http.blocking import HTTPClient as HTTPClient
+    from tarry.clients.migration import MovedOver as MovedOver
+    from tarry.clients.schedule_verbs import Schedule as Schedule
     from tarry.errors import BadInput as BadInput
     from tarry.errors import BodyError as BodyError
     from tarry.errors import FallenBehind as FallenBehind
@@ -102,27 +102,27 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "clients.aio.client": "AsyncClient",
-    "clients.aio.guarded": "AsyncGuard AsyncGuardedQueue",
-    "clients.aio.locks": "AsyncGrant AsyncLock AsyncLost",
-    "clients.aio.blocking": "AsyncBlockingQueue AsyncSubscription",
-    "clients.aio.delayed": "AsyncDelayedQueue",
-    "clients.sync.blocking": "BlockingQueue Subscription",
-    "clients.sync.delayed": "DelayedQueue",
-    "clients.aio.job": "AsyncJob",
-    "clients.aio.schedules": "AsyncSchedules",
-    "clients.aio.topic": "AsyncTopic",
-    "clients.http.aio": "AsyncHTTPClient",
-    "clients.http.sync": "HTTPClient",
-    "clients.migrating": "MovedOver",
+    "clients.awaited.client": "AsyncClient",
+    "clients.awaited.guarded_queue": "AsyncGuard AsyncGuardedQueue",
+    "clients.awaited.locks": "AsyncGrant AsyncLock AsyncLost",
+    "clients.awaited.blocking_queue": "AsyncBlockingQueue AsyncSubscription",
+    "clients.awaited.delayed_queue": "AsyncDelayedQueue",
+    "clients.blocking.blocking_queue": "BlockingQueue Subscription",
+    "clients.blocking.delayed_queue": "DelayedQueue",
+    "clients.awaited.job": "AsyncJob",
+    "clients.awaited.schedules": "AsyncSchedules",
+    "clients.awaited.topic": "AsyncTopic",
+    "clients.http.awaited": "AsyncHTTPClient",
+    "clients.http.blocking": "HTTPClient",
+    "clients.migration": "MovedOver",
     "verbs.jobs.migration": "Migrated",
-    "clients.sync.client": "Client",
-    "clients.sync.guarded": "Guard GuardedQueue",
-    "clients.sync.locks": "Grant Lock Lost",
-    "clients.sync.job": "Job",
-    "clients.scheduling": "Schedule",
-    "clients.sync.schedules": "Schedules",
-    "clients.sync.topic": "Topic",
+    "clients.blocking.client": "Client",
+    "clients.blocking.guarded_queue": "Guard GuardedQueue",
+    "clients.blocking.locks": "Grant Lock Lost",
+    "clients.blocking.job": "Job",
+    "clients.schedule_verbs": "Schedule",
+    "clients.blocking.schedules": "Schedules",
+    "clients.blocking.topic": "Topic",
     "errors": "BadInput BodyError FallenBehind JobExists LockLost NotAcquired NotAllowed ServerUnfit StaleReceipt TarryError "
     "Unavailable Unconfirmed",
     "programs.worker.registry": "Registry",
@@ -138,10 +138,10 @@ _HOMES = {
     "verbs.guarded.context": "GuardedStats Item",
     "verbs.workers": "WorkerInfo",
     "verbs.locks.models": "LockState",
-    "clients.aio.listening": "AsyncMapListener",
-    "clients.aio.mapcache": "AsyncMapCache",
-    "clients.sync.listening": "MapListener",
-    "clients.sync.mapcache": "MapCache",
+    "clients.awaited.map_listener": "AsyncMapListener",
+    "clients.awaited.mapcache": "AsyncMapCache",
+    "clients.blocking.map_listener": "MapListener",
+    "clients.blocking.mapcache": "MapCache",
     "verbs.mapcache.eviction": "AdaptivePolicy",
     "verbs.mapcache.models": "MapEvent MapStats",
     "values.durations": "Duration",

@@ -9,11 +9,11 @@
 They are fair, and they live with a session: a process that dies, or is cut off, loses them when its session ends.
 """
 
-from tarry.clients.aio.ensembles import AsyncClient as AsyncClient
-from tarry.clients.aio.locks import AsyncGrant as AsyncGrant
-from tarry.clients.aio.locks import AsyncLock as AsyncLock
-from tarry.clients.sync.ensembles import Client as Client
-from tarry.clients.sync.locks import Grant as Grant
-from tarry.clients.sync.locks import Lock as Lock
+from tarry.clients.awaited.locks import AsyncGrant as AsyncGrant
+from tarry.clients.awaited.locks import AsyncLock as AsyncLock
+from tarry.clients.awaited.zookeeper import AsyncClient as AsyncClient
+from tarry.clients.blocking.locks import Grant as Grant
+from tarry.clients.blocking.locks import Lock as Lock
+from tarry.clients.blocking.zookeeper import Client as Client
 
 __all__ = ["AsyncClient", "AsyncGrant", "AsyncLock", "Client", "Grant", "Lock"]

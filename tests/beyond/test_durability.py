@@ -71,7 +71,7 @@ def test_partitions_of_one_server_are_confirmed_together(pair: Any, kind: str, w
     before = waits(master)
     way.do(topic, "add_many", range(200), delay="1h", durability=1)
     assert waits(master) == before + 1
-    parts = way.do(way.client.engine, "run", topic.verbs.parts())
+    parts = way.do(way.client.engine, "run", topic.verbs.partitions())
     assert sum(replica.ask("HLEN", part.keys.jobs.decode()) for part in parts) == 201
 
 
@@ -184,7 +184,7 @@ def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(
 
         def first_then_never(step: Any) -> Any:
             if not isinstance(step, Batch):
-                return client.engine.runner.answer(step)
+                return client.engine.runner.perform_step(step)
             first, *rest = step.requests
             return [client.engine.runner.perform(first), *[CannotConfirm("it cannot.") for _ in rest]]  # another node's
 

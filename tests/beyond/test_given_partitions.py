@@ -153,7 +153,7 @@ def test_all_who_wait_are_called_at_once(some_url: str, namespace: str, waiting:
         while blocked < waiting:
             listed = [
                 server.exchange(((b"CLIENT", b"LIST"),))[0]
-                for server in client.engine.runner.each(lambda server: server).values()
+                for server in client.engine.runner.ask_all(lambda server: server).values()
             ]
             blocked = sum(line.count(b"cmd=blpop") for line in listed)
         client.topic("orders", partitions=PARTS).add_many(range(waiting), delay="100ms")
@@ -190,7 +190,7 @@ def test_a_topic_that_has_been_purged_keeps_its_partitions(face: Any, topic: Any
         assert await topic.purge() == 20
         again = face.topic("orders")
         await again.add("tea", id="tea")
-        assert len(await face.run(again.verbs.parts())) == PARTS
+        assert len(await face.run(again.verbs.partitions())) == PARTS
         plain = face.topic("plain")
         await plain.add("tea")
         await plain.purge()

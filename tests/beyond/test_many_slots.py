@@ -27,8 +27,8 @@ from beyond.waiters import (
     waiting,
 )
 from constellations import BigCluster, big_cluster, until
-from tarry.clients.aio import lookout as awaiting
-from tarry.clients.sync import lookout as blocking
+from tarry.clients.awaited import wait_connections as awaiting
+from tarry.clients.blocking import wait_connections as blocking
 from tarry.connections import connection_limit
 from tarry.core.watch import Watch
 from tarry.values.keys import partition_keys, topic_keys
@@ -60,7 +60,7 @@ def signs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(Watch, "token_received", note_woken)
     monkeypatch.setattr(Watch, "connection_lost", note_lost)
     for module in (blocking, awaiting):
-        monkeypatch.setattr(module.Lookout, "look_around_s", 1000.0)
+        monkeypatch.setattr(module.Lookout, "recheck_s", 1000.0)
     return seen
 
 
@@ -151,9 +151,9 @@ def test_a_slot_that_moves_away_is_heard_where_it_is(kind: str, six: BigCluster,
         slot, source = slot_of(topic), six.owner_of(topic_keys("default", topic).due)
         masters = [node for node in six.nodes if six.role(node) == "master"]
         target = next(node for node in masters if node is not source)
-        here = one.lines()[slot]._lookout
+        here = one.lines()[slot]._tracking
         move_slot(masters, source, target, slot)
-        until("a lookout at the other node", lambda: slot in one.lines() and one.lines()[slot]._lookout is not here)
+        until("a lookout at the other node", lambda: slot in one.lines() and one.lines()[slot]._tracking is not here)
         one.until_all_wait(24)
         serve(six, topic, popped)
     assert "lost" in signs
@@ -166,15 +166,15 @@ def test_without_channels_a_moved_slot_is_followed_by_looking_around(
     """So it is for a user who may not subscribe, and with Redis 6.2, which has no sharded channels."""
     for node in six.nodes:
         node.ask("ACL", "SETUSER", "unheard", "on", "nopass", "~*", "resetchannels", "+@all")
-    monkeypatch.setattr(blocking.Lookout, "look_around_s", 0.3)
+    monkeypatch.setattr(blocking.TrackingConnection, "recheck_s", 0.3)
     with waiting("sync", six, *NAMES, url=six.url.replace("://", "://unheard:x@")) as (one, popped):
         topic = heard_topic(one)
         slot, source = slot_of(topic), six.owner_of(topic_keys("default", topic).due)
         masters = [node for node in six.nodes if six.role(node) == "master"]
-        here = one.lines()[slot]._lookout
-        assert not here._orders._tied
+        here = one.lines()[slot]._tracking
+        assert not here._state._cluster
         move_slot(masters, source, next(node for node in masters if node is not source), slot)
-        until("a lookout at the other node", lambda: slot in one.lines() and one.lines()[slot]._lookout is not here)
+        until("a lookout at the other node", lambda: slot in one.lines() and one.lines()[slot]._tracking is not here)
         one.until_all_wait(24)
         serve(six, topic, popped)
     assert "lost" in signs

@@ -37,7 +37,7 @@ def targets(request: pytest.FixtureRequest) -> int | None:
 
 
 def journey_of(mine: Any, theirs: Any) -> migration.MigrationSteps:
-    here, there = mine.engine.run(mine.verbs.parts()), theirs.engine.run(theirs.verbs.parts())
+    here, there = mine.engine.run(mine.verbs.partitions()), theirs.engine.run(theirs.verbs.partitions())
     return migration.migrate(here, there, dry_run=False)
 
 

@@ -31,7 +31,7 @@ def partitions(request: pytest.FixtureRequest) -> int | None:
 
 
 def journey_of(mine: Any, theirs: Any, *, anew: bool = False) -> migration.MigrationSteps:
-    here, there = mine.engine.run(mine.verbs.parts()), theirs.engine.run(theirs.verbs.parts())
+    here, there = mine.engine.run(mine.verbs.partitions()), theirs.engine.run(theirs.verbs.partitions())
     return migration.migrate(here, there, dry_run=False, anew=anew)
 
 

@@ -12,7 +12,7 @@ import pytest
 import tarry
 from beyond.conftest import PARTS
 from story.faces import Awaited
-from tarry.clients import scheduling
+from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.core.requests import Command
 from tarry.errors import BadInput, BodyError
@@ -53,9 +53,9 @@ def test_they_fire_and_their_jobs_are_found_by_their_ids(face: Any, topic: Any, 
             assert (made.topic, made.id, made.body) == ("orders", name, n)
         assert [one.id for one in await schedules.list("orders")] == NAMES, "by their next occurrence"
         assert len(await schedules.list()) == 12
-        assert await face.run(scheduling.count(topic.verbs)) == 12
+        assert await face.run(schedule_verbs.count_schedules(topic.verbs)) == 12
         sizes = Counter(partition_of_name(name.encode(), PARTS) for name in NAMES)
-        parts = await face.run(topic.verbs.parts())
+        parts = await face.run(topic.verbs.partitions())
         plans = [schedule_keys(part.keys)[-2] for part in parts]
         assert [await face.run(Command((b"HLEN", key), int)) for key in plans] == [sizes[n] for n in range(PARTS)]
         assert await schedules.pause("orders", "s1") is await schedules.pause("orders", "s2") is True
@@ -133,7 +133,7 @@ def test_one_that_is_damaged_is_shown_among_the_others(face: Any, topic: Any, sc
         for name in NAMES[:3]:
             await schedules.put("orders", name, every="1h")
         await schedules.put("plain", "tea", every="1h")
-        parts = await face.run(topic.verbs.parts())
+        parts = await face.run(topic.verbs.partitions())
         where = schedule_keys(parts[partition_of_name(b"s1", PARTS)].keys)[-2]
         stored = await face.run(Command((b"HGET", where, b"s1"), bytes))
         for wrong in (b"torn", stored[:40], stored.replace(b"every_us", b"every_xx").replace(b"{", b"[", 1)):

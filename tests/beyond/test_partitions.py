@@ -30,7 +30,7 @@ def test_jobs_lie_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
         one = await topic.add("one", delay="3h")
         ids = [*(job.id for job in added), *(job.id for job in made), one.id]
         counts = Counter(partition_of_id(id, PARTS) for id in ids)
-        parts = await face.run(topic.verbs.parts())
+        parts = await face.run(topic.verbs.partitions())
         sizes = [(await face.run(part.stats())).delayed for part in parts]
         assert sizes == [counts[n] for n in range(PARTS)]
         assert min(sizes) > 0
@@ -181,12 +181,12 @@ def test_whoever_is_first_makes_them(face: Any) -> None:
         face.topic("orders", partitions=PARTS)
         other = face.topic("orders")
         await other.add("tea")
-        assert len(await face.run(other.verbs.parts())) == PARTS
+        assert len(await face.run(other.verbs.partitions())) == PARTS
         schedules = face.client.schedules
         face.topic("letters", partitions=2)
         made = schedules.put("letters", "s", every="1h")
         assert (await made if asyncio.iscoroutine(made) else made).next is not None
-        assert len(await face.run(face.topic("letters").verbs.parts())) == 2
+        assert len(await face.run(face.topic("letters").verbs.partitions())) == 2
 
     told(face, story())
 
@@ -224,7 +224,7 @@ def test_a_plain_topic_moves_into_one_with_partitions(face: Any, clock: Clock) -
         done = face.client.migrate("old", target)
         assert (done if isinstance(done, tarry.Migrated) else await done) == tarry.Migrated(300, 0, 0)
         assert [job.id for job in await new.list(limit=1000)] == [str(n) for n in range(300)]
-        sizes = [(await face.run(part.stats())).delayed for part in await face.run(new.verbs.parts())]
+        sizes = [(await face.run(part.stats())).delayed for part in await face.run(new.verbs.partitions())]
         assert sum(sizes) == 300
         assert min(sizes) > 50
 

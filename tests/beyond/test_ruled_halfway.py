@@ -62,7 +62,7 @@ def step(topic: Any, flow: Any, answer: Any, steps: int) -> Any:
 def told(topic: Any) -> dict[str, set[bytes | None]]:
     """What each partition has of the whole."""
     engine = topic.engine
-    each = [engine.run(settings.read_settings(part.keys, part.share)) for part in engine.run(topic.verbs.parts())]
+    each = [engine.run(settings.read_settings(part.keys, part.share)) for part in engine.run(topic.verbs.partitions())]
     return {name: set(words) for name, words in zip(FIELDS, zip(*each, strict=True), strict=True)}
 
 
@@ -104,7 +104,7 @@ def test_a_late_step_does_not_take_back_what_was_said_since(topic: Any) -> None:
 
 def test_a_first_partition_that_forgot_counts_on_from_the_others(topic: Any) -> None:
     """A fail-over lost what it was told last: what it has holds."""
-    first = topic.engine.run(topic.verbs.parts())[0]
+    first = topic.engine.run(topic.verbs.partitions())[0]
     topic.configure(concurrency=AFTER)
     topic.configure(concurrency=60)
     topic.engine.run(first.configure(UNCHANGED, UNCHANGED, UNCHANGED, concurrency=AFTER))

@@ -22,7 +22,7 @@ from tarry.verbs.jobs.partitions import partition_of_id
 
 def shares(client: TestClient, topic: Any) -> list[list[int]]:
     """n, span, burst, cap of each partition, as its pop obeys them."""
-    parts = client.engine.run(topic.verbs.parts())
+    parts = client.engine.run(topic.verbs.partitions())
     found = [client.engine.run(Command((b"HGET", part.keys.meta, b"limited"), bytes)) for part in parts]
     return [[int(number) for number in one.split()[:4]] for one in found]
 

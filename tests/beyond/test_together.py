@@ -44,7 +44,7 @@ def topic(way: Way) -> Any:
 
 
 def parts_of(way: Way, topic: Any) -> list[Any]:
-    found = topic.verbs.parts()
+    found = topic.verbs.partitions()
     return [part.keys for part in way.do(way.client.engine, "run", found)]
 
 

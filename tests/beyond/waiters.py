@@ -13,8 +13,8 @@ from redis.crc import key_slot
 
 import tarry
 from constellations import BigCluster, until
-from tarry.clients.aio import lookout as awaiting
-from tarry.clients.sync import lookout as blocking
+from tarry.clients.awaited import wait_connections as awaiting
+from tarry.clients.blocking import wait_connections as blocking
 from tarry.values.keys import topic_keys
 
 HANG_S = 30
@@ -79,10 +79,14 @@ class Waiting:
     def lines(self) -> dict[int, Any]:
         """The lines on which it waits, by slot."""
         waiters = list(self.client.engine._waiters.items())
-        return {place[-1]: waiter._line for place, waiter in waiters if waiter._line is not None and waiter._line.keys}
+        return {
+            place[-1]: waiter._connection
+            for place, waiter in waiters
+            if waiter._connection is not None and waiter._connection.keys
+        }
 
     def heard(self) -> set[int]:
-        kinds = (blocking.HeardLine, awaiting.HeardLine)
+        kinds = (blocking.TrackedWait, awaiting.TrackedWait)
         return {slot for slot, line in self.lines().items() if isinstance(line, kinds)}
 
     def until_all_wait(self, many: int) -> None:
@@ -92,9 +96,9 @@ class Waiting:
 
 def settled(line: Any) -> bool:
     """Whether the node has said that it listens."""
-    if not isinstance(line, (blocking.HeardLine, awaiting.HeardLine)):
+    if not isinstance(line, (blocking.TrackedWait, awaiting.TrackedWait)):
         return True
-    orders = line._lookout._orders
+    orders = line._tracking._state
     return not orders.awaits_reply and orders._tracked.issuperset(line.keys)
 
 

@@ -14,16 +14,16 @@ import pytest
 
 import tarry
 from tarry import BadInput, NotAcquired, NotAllowed, ServerUnfit, StaleReceipt, Unavailable
-from tarry.clients.http.asking import Place, error_of
-from tarry.clients.http.verbs.queues import HTTPBlockingVerbs, HTTPDelayedVerbs
-from tarry.clients.http.verbs.refusing import REFUSED
+from tarry.clients.http.requests import ServiceAddress, error_of
+from tarry.clients.http.verbs.queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
 from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
-from tarry.clients.http.verbs.topics import HTTPVerbs
-from tarry.clients.scheduling import ScheduleVerbs
+from tarry.clients.http.verbs.topics import HTTPTopicVerbs
+from tarry.clients.http.verbs.unsupported import NOT_SUPPORTED
+from tarry.clients.schedule_verbs import ScheduleVerbs
 from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
 from tarry.verbs.jobs.topic import TopicVerbs
 
-ELSEWHERE = {"pop", "post", "fail", "give_back", "put", "put_many", "like", "delete_exactly"}
+ELSEWHERE = {"pop", "post", "fail", "give_back", "add_with", "add_many_with", "on_behalf_of", "delete_exactly"}
 """What only the engine of a server, and programs beside it, use."""
 
 
@@ -32,9 +32,9 @@ def verbs(kind: type) -> set[str]:
 
 
 PAIRS = [
-    (TopicVerbs, HTTPVerbs),
-    (DelayedQueueVerbs, HTTPDelayedVerbs),
-    (BlockingQueueVerbs, HTTPBlockingVerbs),
+    (TopicVerbs, HTTPTopicVerbs),
+    (DelayedQueueVerbs, HTTPDelayedQueueVerbs),
+    (BlockingQueueVerbs, HTTPBlockingQueueVerbs),
     (ScheduleVerbs, HTTPScheduleVerbs),
 ]
 
@@ -89,11 +89,11 @@ REFUSALS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("what", sorted(REFUSED))
+@pytest.mark.parametrize("what", sorted(NOT_SUPPORTED))
 def test_what_cannot_be_over_http_is_refused_in_the_words_of_one_table(what: str) -> None:
     with tarry.HTTPClient("http://127.0.0.1:1", patience=0) as client, pytest.raises(ServerUnfit) as refused:
         REFUSALS[what](client)
-    assert str(refused.value) == REFUSED[what]
+    assert str(refused.value) == NOT_SUPPORTED[what]
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 
 def test_what_is_logged_carries_no_password() -> None:
-    place = Place.find("http://user:secret@host:1/base/", None, "tarry_x_y")
-    assert place.shown == "http://host:1/base"
+    place = ServiceAddress.find("http://user:secret@host:1/base/", None, "tarry_x_y")
+    assert place.redacted == "http://host:1/base"
 
 
 def test_a_problem_is_the_error_it_was() -> None:

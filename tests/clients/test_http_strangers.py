@@ -17,9 +17,9 @@ import pytest
 
 import tarry
 from tarry import BadInput, NotAllowed, ServerUnfit, Unavailable
-from tarry.clients.http.asking import Ask, Place, given_up
-from tarry.clients.http.origin import HTTPOrigin
-from tarry.clients.http.verbs.saying import to_be_confirmed
+from tarry.clients.http.config import HTTPClientConfig
+from tarry.clients.http.requests import HTTPRequest, ServiceAddress, unavailable_error
+from tarry.clients.http.verbs.fields import with_durability
 from tarry.clients.http.wire import models
 from tarry.verbs.jobs import durability
 
@@ -172,11 +172,11 @@ def test_a_host_that_cannot_be_written_is_refused(kind: Any) -> None:
 
 
 def test_the_line_end_of_a_file_is_no_part_of_what_it_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place.find(" http://h:1/ \n", None, SECRET + "\n")
+    place = ServiceAddress.find(" http://h:1/ \n", None, SECRET + "\n")
     assert (place.url, place.token) == ("http://h:1", SECRET)
     monkeypatch.setenv("TARRY_SERVICE_URL", "http://there:2\n")
     monkeypatch.setenv("TARRY_TOKEN", SECRET + "\r\n")
-    place = Place.find(None, None, None)
+    place = ServiceAddress.find(None, None, None)
     assert (place.url, place.token) == ("http://there:2", SECRET)
     assert SECRET not in repr(place)
 
@@ -185,12 +185,12 @@ def test_an_error_never_quotes_a_header() -> None:
     import httpx
 
     quoting = httpx.LocalProtocolError(f"Illegal header value b'Bearer {SECRET}'")
-    told = given_up(Place.find("http://h:1", None, SECRET), 1.0, quoting)
+    told = unavailable_error(ServiceAddress.find("http://h:1", None, SECRET), 1.0, quoting)
     assert SECRET not in str(told)
     assert told.__cause__ is None
     assert told.__suppress_context__
     plain = httpx.ConnectError("Connection refused")
-    assert given_up(Place.find("http://h:1", None, SECRET), 1.0, plain).__cause__ is plain
+    assert unavailable_error(ServiceAddress.find("http://h:1", None, SECRET), 1.0, plain).__cause__ is plain
 
 
 def test_what_speaks_no_http_is_told_so() -> None:
@@ -227,20 +227,20 @@ def test_a_service_that_hangs_is_waited_for_as_long_as_patience_and_the_wait_all
 
 
 def test_an_answer_has_the_time_that_patience_and_waiting_leave() -> None:
-    origin = HTTPOrigin(Place.find("http://h:1", None, None), 1024, 3)
+    origin = HTTPClientConfig(ServiceAddress.find("http://h:1", None, None), 1024, 3)
 
     def within(tries: int, spent: float, wait: float = 0) -> float:
         clock = iter([0, spent])
         begun = origin.patience.start(lambda: next(clock))
         begun.tries = tries
-        found: float = origin.arguments(Ask("GET", "/", bytes.decode, wait=wait), begun)["timeout"]
+        found: float = origin.arguments(HTTPRequest("GET", "/", bytes.decode, wait=wait), begun)["timeout"]
         return found
 
     assert (within(0, 0), within(0, 0, wait=60)) == (3, 63)
     assert (within(1, 2), within(1, 2, wait=60)) == (1, 61)
     assert 0 < within(5, 3) < 0.1
-    request = Ask("POST", "/", bytes.decode, models.Add())
-    assert to_be_confirmed(request, "replicated").wait == durability.WITHIN_MS / 1000
+    request = HTTPRequest("POST", "/", bytes.decode, models.Add())
+    assert with_durability(request, "replicated").wait == durability.WITHIN_MS / 1000
 
 
 CLIENTS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarry.clients.portions import portioned
+from tarry.clients.chunks import chunked
 from tarry.core.flows import gather, intercept
 from tarry.core.requests import Batch, Command, Flow, ask
 from tarry.errors import BadInput, Unavailable
@@ -113,7 +113,7 @@ def test_a_flow_that_is_told_something_is_the_same_flow() -> None:
 
 
 def sizes(requests: list[Any], places: list[str] | None = None) -> list[list[int]]:
-    found = portioned(requests, places or ["here"] * len(requests))
+    found = chunked(requests, places or ["here"] * len(requests))
     return [[len(portion) for portion in portions] for portions in found.values()]
 
 
@@ -129,7 +129,7 @@ def test_a_portion_is_no_more_work_than_one_script_may_be() -> None:
 
 def test_each_server_has_its_own_portions_in_order() -> None:
     requests = [word("k")] * 200
-    found = portioned(requests, ["here", "there"] * 100)
+    found = chunked(requests, ["here", "there"] * 100)
     assert {place: [at for portion in portions for at in portion] for place, portions in found.items()} == {
         "here": list(range(0, 200, 2)),
         "there": list(range(1, 200, 2)),

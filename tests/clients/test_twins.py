@@ -9,8 +9,8 @@ import pytest
 
 import tarry
 from tarry import zookeeper
-from tarry.clients.aio.dictface import AsyncDictFace
-from tarry.clients.sync.dictface import DictFace
+from tarry.clients.awaited.dict_methods import AsyncDictMethods
+from tarry.clients.blocking.dict_methods import DictMethods
 
 PAIRS = [
     (tarry.Client, tarry.AsyncClient),
@@ -25,7 +25,7 @@ PAIRS = [
     (tarry.Lost, tarry.AsyncLost),
     (tarry.MapCache, tarry.AsyncMapCache),
     (tarry.MapListener, tarry.AsyncMapListener),
-    (DictFace, AsyncDictFace),
+    (DictMethods, AsyncDictMethods),
     (tarry.GuardedQueue, tarry.AsyncGuardedQueue),
     (zookeeper.Client, zookeeper.AsyncClient),
     (tarry.HTTPClient, tarry.AsyncHTTPClient),

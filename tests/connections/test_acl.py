@@ -16,7 +16,7 @@ from connections.roles import PAGE, rules, written
 from constellations import BigCluster
 from everywhere.test_everywhere import TABLE
 from everywhere.world import World, perform
-from tarry.clients.sync.lookout import Lines
+from tarry.clients.blocking.wait_connections import WaitConnections
 from tarry.connections import connection_limit
 from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
@@ -113,9 +113,9 @@ def test_a_consumer_waits_in_more_slots_than_may_block(
         job = client.pop(*names, wait=30)
         assert job is not None
         client.topic(job.topic).finish(job)
-        lookouts = client.engine.part(Lines)._lookouts.values()
+        lookouts = client.engine.shared_part(WaitConnections)._tracking.values()
         assert lookouts
-        assert all(lookout._orders._cluster for lookout in lookouts)
+        assert all(lookout._state._cluster for lookout in lookouts)
 
 
 async def waiting_for_very_many(world: World) -> None:

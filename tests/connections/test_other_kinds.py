@@ -16,7 +16,7 @@ import redis
 import servers
 import tarry
 from constellations import MASTER, port_of
-from tarry.clients.answers import given_up
+from tarry.clients.replies import unavailable_error
 from tarry.connections.embedded.process import ServerProcess
 from tarry.connections.faults import Fault, fault_of
 
@@ -179,5 +179,5 @@ def test_a_slot_that_has_moved_is_told_in_words(cluster_nodes: list[tuple[str, i
             except redis.RedisError as error:  # which leaves the word MOVED out
                 found.append(fault_of(error))
     assert len(found) == 2
-    words = str(given_up(found[0], "there", 0))
+    words = str(unavailable_error(found[0], "there", 0))
     assert re.match(r"The server at there did not answer: the slot 15495 is at 127\.0\.0\.1:\d+ now\. The call", words)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.clients.migrating import move_to_topic
+from tarry.clients.migration import move_to_topic
 from tarry.clients.testing import Clock, TestClient
 from tarry.values.keys import departed_key, leaving_key
 from tarry.verbs.delayed.context import keys_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.clients.sync import takers
+from tarry.clients.blocking import list_pops
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.redisson.elements import pack
 
@@ -69,7 +69,7 @@ def test_one_handle_a_message_delivers_to_a_consumer_that_waits(client: tarry.Cl
 def test_an_element_that_comes_as_take_is_interrupted_goes_back_to_the_head(
     queue: Any, server: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = takers.Line
+    line = list_pops.PopConnection
 
     class Interrupted(line):
         def begin(self, keys: tuple[bytes, ...], seconds: float) -> None:
@@ -83,7 +83,7 @@ def test_an_element_that_comes_as_take_is_interrupted_goes_back_to_the_head(
             self._connection.can_read = strike
             super().begin(keys, seconds)
 
-    monkeypatch.setattr(takers, "Line", Interrupted)
+    monkeypatch.setattr(list_pops, "PopConnection", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         queue.take()
     assert server.lrange(name, 0, -1) == [b"first", b"second"]

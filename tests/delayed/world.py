@@ -46,7 +46,7 @@ class Process:
     def look(self) -> None:
         now = self.world.clock.seconds
         looks = self.keeper.due_queues(now())
-        answers = self.world.client.engine.runner.perform_all([kept.request for kept in looks])
+        answers = self.world.client.engine.runner.send_batch([kept.request for kept in looks])
         for kept, answer in zip(looks, answers, strict=True):
             self.keeper.on_answer(kept, answer, now())
         self.pipelines += 1
@@ -61,7 +61,7 @@ class Process:
         self.line.disconnect()
 
     def leave(self) -> None:
-        self.world.client.engine.runner.perform_all(self.keeper.leave_requests())
+        self.world.client.engine.runner.send_batch(self.keeper.leave_requests())
         self.die()
 
 

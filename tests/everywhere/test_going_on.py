@@ -207,9 +207,9 @@ def go_on(url: str, goes: Callable[[bytes], bool], change: Callable[[], None]) -
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Held locks are renewed while the test looks."""
-    for face in ("sync", "aio"):
-        monkeypatch.setattr(f"tarry.clients.{face}.timekeeper.RENEWED_EVERY_S", 0.3)
-        monkeypatch.setattr(f"tarry.clients.{face}.timekeeper.LONGEST_SLEEP_S", 0.3)
+    for face in ("blocking", "awaited"):
+        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.RENEWED_EVERY_S", 0.3)
+        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +288,7 @@ def test_who_finds_a_replica_in_the_place_of_its_master_looks_for_the_master(
         asked: Command[int] = Command((b"SADD", f"tarry:{name}:seen".encode(), b"1"), int)
 
         async def mastered() -> bool:
-            answers = runner.perform_all([asked])
+            answers = runner.send_batch([asked])
             [answer] = await answers if world.face == "async" else answers
             return not isinstance(answer, tarry.TarryError)
 

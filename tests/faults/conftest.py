@@ -14,8 +14,8 @@ import servers
 import tarry
 from faults.proxy import Proxy
 from faults.ways import KINDS, Way
-from tarry.clients.aio import lookout as awaiting
-from tarry.clients.sync import lookout as blocking
+from tarry.clients.awaited import wait_connections as awaiting
+from tarry.clients.blocking import wait_connections as blocking
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections import connection_limit
 from tarry.connections.embedded.process import ServerProcess
@@ -114,6 +114,6 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
     monkeypatch.setattr(Watch, "token_received", note)
     monkeypatch.setattr(connection_limit.UNLIMITED, "maximum", 0)
     for module in (blocking, awaiting):
-        monkeypatch.setattr(module.Lookout, "look_around_s", 1000.0)
+        monkeypatch.setattr(module.Lookout, "recheck_s", 1000.0)
         monkeypatch.setattr(module.Lookout, "linger_s", 0.05)
     return seen

@@ -11,7 +11,7 @@ import pytest
 import tarry
 from faults.blocked import HANG_S
 from faults.cancelling import MOMENTS, Cut, cancelled_at
-from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs import topic_names

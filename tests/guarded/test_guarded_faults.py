@@ -122,7 +122,7 @@ def test_who_listens_again_as_the_last_listener_ends_leaves_no_connection(valkey
     import asyncio
 
     import tarry
-    from tarry.clients.aio.hearing import Hearing
+    from tarry.clients.awaited.pubsub import PubSub
 
     def lines() -> int:
         return sum(one["sub"] != "0" for one in raw.client_list())
@@ -130,15 +130,15 @@ def test_who_listens_again_as_the_last_listener_ends_leaves_no_connection(valkey
     async def story() -> None:
         before, channel = lines(), name.encode()
         async with tarry.AsyncClient(valkey_url) as client:
-            hearing = client.engine.part(Hearing)
+            pubsub = client.engine.shared_part(PubSub)
             for turn in range(60):
-                ear = await hearing.hear(channel, (channel,), lambda *_: None)
-                hearing.close_ear(ear)
+                ear = await pubsub.subscribe(channel, (channel,), lambda *_: None)
+                pubsub.unsubscribe(ear)
                 for _ in range(turn % 6):  # so that each moment of its end is met
                     await asyncio.sleep(0)
-                again = await hearing.hear(channel, (channel,), lambda *_: None)
+                again = await pubsub.subscribe(channel, (channel,), lambda *_: None)
                 until(lambda: lines() == before + 1)
-                hearing.close_ear(again)
+                pubsub.unsubscribe(again)
 
     asyncio.run(story())
 

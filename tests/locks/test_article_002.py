@@ -75,7 +75,7 @@ def test_a_lock_that_nobody_unlocks_is_free_when_its_time_is_over(locks: list[An
 
 def test_it_is_held_for_two_seconds_by_default(locks: list[Any], name: str) -> None:
     assert locks[0].lock_once(name)
-    left = locks[0].client.lock(name)._locks().house.hold_of(name, threading.current_thread()).until - time.monotonic()
+    left = locks[0].client.lock(name)._locks().table.hold_of(name, threading.current_thread()).until - time.monotonic()
     assert 1 < left <= 2
 
 

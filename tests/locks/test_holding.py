@@ -205,8 +205,8 @@ def test_a_lock_that_nobody_can_give_back_is_given_back(
     keepers: Party, one: Any, other: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its thread or task has ended, and left no grant."""
-    for face in ("sync", "aio"):
-        monkeypatch.setattr(f"tarry.clients.{face}.timekeeper.LONGEST_SLEEP_S", 0.1)
+    for face in ("blocking", "awaited"):
+        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
     gone, hand = keepers.hand(), keepers.hand()
 
     def forget(grant: Any) -> bool:

@@ -134,9 +134,9 @@ def test_a_holder_that_is_cut_off_keeps_the_lock_while_its_lease_lasts(party: Pa
 def test_the_watchdog_renews_all_in_one_pipeline(
     party: Party, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for face in ("sync", "aio"):
-        monkeypatch.setattr(f"tarry.clients.{face}.timekeeper.RENEWED_EVERY_S", 0.1)
-        monkeypatch.setattr(f"tarry.clients.{face}.timekeeper.LONGEST_SLEEP_S", 0.1)
+    for face in ("blocking", "awaited"):
+        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.RENEWED_EVERY_S", 0.1)
+        monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
     hand, client = party.hand(), party.client()
     grants = [hand.do(client.lock(f"{name} {i}").acquire) for i in range(20)]
     for i in range(20):

@@ -98,7 +98,7 @@ def test_an_expired_session_loses_the_lock(ensemble: Party, zookeeper: ZooKeeper
     client = ensemble.client()
     grant = hand.do(client.lock(name).acquire)
     waiting = other.begin(ensemble.client().lock(name).acquire, wait=20)
-    owner = hand.do(client._part)._ensemble._client
+    owner = hand.do(client._part)._session._client
     thief = KazooClient(zookeeper.hosts, client_id=owner.client_id)
     thief.start()
     thief.stop()  # ends the session that both are

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 import tarry
-from tarry.clients.sync.hearing import Hearing
+from tarry.clients.blocking.pubsub import PubSub
 from tarry.connections.blocking import Server
 from tarry.verbs.mapcache.models import MapEvent
 from until import until
@@ -179,7 +179,7 @@ def test_who_may_not_listen_is_told_and_does_not_try_all_the_time(own_server: An
 
 
 def test_who_lets_go_while_the_line_is_made_ends_it(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarry.clients.sync.hearing.QUIET_S", 1000.0)  # nothing else would wake it
+    monkeypatch.setattr("tarry.clients.blocking.pubsub.PING_AFTER_S", 1000.0)  # nothing else would wake it
     calls, let_go, connect = threading.Event(), threading.Event(), Server.connect
 
     def slowly(self: Server) -> Any:
@@ -190,10 +190,10 @@ def test_who_lets_go_while_the_line_is_made_ends_it(valkey_url: str, monkeypatch
 
     with tarry.Client(valkey_url) as client:
         client.topics()
-        hearing = client.engine.part(Hearing)
+        pubsub = client.engine.shared_part(PubSub)
         monkeypatch.setattr(Server, "connect", slowly)
-        ear = hearing.hear(b"map", (b"channel",), lambda *_: None, wait=False)
+        subscriber = pubsub.subscribe(b"map", (b"channel",), lambda *_: None, wait=False)
         assert calls.wait(30)
-        hearing.close_ear(ear)
+        pubsub.unsubscribe(subscriber)
         let_go.set()
-        until(lambda: not hearing._lines, "the line has ended")
+        until(lambda: not pubsub._connections, "the line has ended")

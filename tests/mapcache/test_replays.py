@@ -39,7 +39,7 @@ def test_a_repeated_call_answers_the_same(verb: str, backend: Any, client: TestC
     call = VERBS[verb](cache._verbs)
     first = client.engine.run(call)
     lies = server.hgetall(name)
-    assert client.engine.run(call.repeated()) == first
+    assert client.engine.run(call.as_replay()) == first
     assert server.hgetall(name) == lies
     assert server.pttl(call.keys[[b":answer:" in key for key in call.keys].index(True)]) <= 30_000
 

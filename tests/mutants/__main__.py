@@ -48,7 +48,7 @@ NOT_LONG = "not at_large and not many_more_orders and not one_for_longer and not
 """What had no mark of its own once."""
 BESIDE = {
     "lua/leaving": "beyond/test_migrating.py beyond/test_migrating_again.py beyond/test_migrating_killed.py",
-    "lua/delayed": "delayed", "verbs/delayed": "delayed", "clients/aio/mover": "delayed", "clients/sync/mover": "delayed",
+    "lua/delayed": "delayed", "verbs/delayed": "delayed", "clients/awaited/mover": "delayed", "clients/blocking/mover": "delayed",
     "lua/mapcache": "mapcache", "verbs/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
     "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/parts": "beyond/test_partitions.py",
     "verbs/redisson": "redisson", "words": "words",

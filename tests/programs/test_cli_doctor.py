@@ -208,7 +208,7 @@ def test_jobs_that_a_broken_off_migrate_left_on_the_way_are_told_of(
     client.engine.run(migration.depart(topic_keys(namespace, "moving"), b"word"))
     client.engine.run(planning.depart(topic_keys(namespace, "moving"), b"0", b"word"))
     client.engine.run(Command((b"SET", topic_keys(namespace, "broken").due, b"no zset"), bytes))
-    client.engine.introduce("broken")
+    client.engine.register_topic("broken")
     words = "30 jobs and 1 schedule are on their way to another topic"
     done = cli("doctor")
     assert (done.returncode, f"moving  {words}" in done.stdout, "zoo  all well" in done.stdout) == (1, True, True)

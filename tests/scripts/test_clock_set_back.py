@@ -16,7 +16,7 @@ from tarry.verbs.mapcache.eviction import evict_step
 def set_back(clock: Clock, us: int = HOUR) -> None:
     """What ``clock.advance`` never does."""
     clock.us -= us
-    clock._tell()
+    clock._apply()
 
 
 @pytest.mark.parametrize("burst", [1, 30])

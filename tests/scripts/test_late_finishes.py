@@ -149,7 +149,7 @@ def test_a_clock_that_was_set_back_makes_no_finish_late_that_was_done(topic: Any
     job = topic.pop()
     topic.finish(job)
     clock.us -= 3_600_000_000
-    clock._tell()
+    clock._apply()
     topic.add("tea", id="a")
     clock.advance("1ms")
     topic.pop()

@@ -72,7 +72,7 @@ class Spelled:
         self.names: set[str] = set()
 
     def run(self, operation: Any) -> None:
-        from tarry.clients.answers import looking as words
+        from tarry.clients.replies import read_only_command as words
         from tarry.connections.blocking import raise_faults
         from tarry.connections.faults import ServerRefused
         from tarry.core.requests import ScriptCall, flow_of
@@ -84,7 +84,7 @@ class Spelled:
             self.names.add(request.script.name)
             server = self._runner.server_of(request.keys[0])
             try:
-                (reply,) = raise_faults(server.exchange([words(request, self._runner.clock, spelled=True)]))
+                (reply,) = raise_faults(server.exchange([words(request, self._runner.clock, with_source=True)]))
             except ServerRefused as fault:
                 raise fault.error from None
             return request.decode(reply)

@@ -11,7 +11,7 @@ import pytest
 from service.faces import Face
 from service.served import Api, Served, serve
 from service.speaking import Speaks
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.service.settings import Dialects, Settings
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import serving
 from tarry.programs.service.door import Door
 from tarry.programs.service.settings import Settings

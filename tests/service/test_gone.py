@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from service.served import Api, Served, serve
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from until import until
 
 PATIENCE_S = 20

@@ -10,7 +10,7 @@ import pytest
 
 import tarry
 from service.served import Api, Served, serve
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service.settings import Settings
 
 

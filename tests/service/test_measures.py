@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from service.served import Api, Served, serve
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock
 
 DASHBOARD = Path(__file__).parents[2] / "examples" / "grafana-dashboard.json"

@@ -17,7 +17,7 @@ from schemathesis.checks import load_all_checks
 from schemathesis.generation import GenerationMode
 
 from service.served import Served, serve
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import openapi
 from tarry.programs.service.rows import rows_of
 from tarry.programs.service.settings import Dialects, Settings

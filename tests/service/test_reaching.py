@@ -15,7 +15,7 @@ import tarry
 from service.faces import Face
 from tarry import BadInput, ServerUnfit
 from tarry.clients.http.verbs import queues as queue_verbs
-from tarry.clients.migrating import MovedOver
+from tarry.clients.migration import MovedOver
 from tarry.core.requests import Command
 from tarry.values import names
 from tarry.verbs.jobs import durability

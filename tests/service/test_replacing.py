@@ -13,8 +13,8 @@ import pytest
 
 import tarry
 from service.served import serve
-from tarry.clients.aio.topic import AsyncTopic
-from tarry.clients.http.wire.bodies import Passing
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.http.wire.bodies import PassThroughCodec
 from tarry.programs.service.dialects import replacing
 from tarry.programs.service.settings import Dialects, Settings
 from tarry.verbs import topic_names
@@ -75,7 +75,7 @@ class Stepping:
         await self.steps.run(lambda: self.real.engine.run(request))
 
     def another(self, topic: str) -> AsyncTopic[Any]:
-        passing: Any = Passing(1000)
+        passing: Any = PassThroughCodec(1000)
         engine: Any = self
         return AsyncTopic(engine, self.real.topic(topic, type=passing).verbs)
 

@@ -20,7 +20,7 @@ from connections.test_acl import user, version_of
 from dashboard.conftest import Site
 from programs import forked
 from service.served import serve
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import resp
 from tarry.programs import acl
 from tarry.programs.dashboard import sections

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from service.served import Api, Served
-from tarry.clients import scheduling
+from tarry.clients import schedule_verbs
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import options
 
@@ -52,8 +52,10 @@ def test_it_shows_what_holds_for_its_jobs_and_when_it_was_there_last(api: Api, c
 def test_what_code_declares_shows_which_and_when(served: Served, api: Api) -> None:
     client = served.door.clients[api.namespace]
     verbs = client.topic("letters").verbs
-    said = scheduling.said(verbs.context, "tidy", None, "5m", None, "UTC", None, "once", options.DEFAULT_OPTIONS)
-    served.run(client.engine.run(scheduling.declare(verbs, [said])))
+    said = schedule_verbs.schedule_definition(
+        verbs.context, "tidy", None, "5m", None, "UTC", None, "once", options.DEFAULT_OPTIONS
+    )
+    served.run(client.engine.run(schedule_verbs.declare_schedules(verbs, [said])))
     shown = api.get(ALL + "/tidy")
     assert (shown["from_code"], shown["orphaned"], bool(shown["version"])) == (True, False, True)
     assert shown["declared"].startswith("2027-01-15T08:00:00")

@@ -17,7 +17,7 @@ import pytest
 import tarry
 from service.served import Api, Served, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import gate
 from tarry.programs.service.settings import NO_DIALECTS, Settings
 from tarry.programs.service.table import ANY, OPEN

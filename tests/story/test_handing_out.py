@@ -220,7 +220,7 @@ def test_what_is_due_just_beyond_a_look_around_is_not_late(
 ) -> None:
     """Look-arounds last ten seconds and up to a twentieth more, by the waiter's name."""
     here = faces.imaginary("sync", valkey_url, clock, namespace)
-    here.client.engine._alone._watch._name = b"w%d" % name
+    here.client.engine._sole_waiter._watch._name = b"w%d" % name
     topic = here.client.topic("t")
     topic.add("tea", delay="10.2s")
     assert topic.pop(wait=20).lateness == timedelta(0)

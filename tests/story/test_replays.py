@@ -130,7 +130,7 @@ async def test_added_twice_is_added_once_and_answered_alike(
     call = adding(topic, id, delay=10, if_exists=if_exists)
     first = await face.run(call)
     clock.advance(3)
-    assert await face.run(call.repeated()) == first
+    assert await face.run(call.as_replay()) == first
     stats = await topic.stats()
     assert (stats.delayed, stats.added, stats.repeated) == (1, 1, 1)
     assert (await topic.get(first.id)).due == first.due
@@ -143,15 +143,15 @@ async def test_a_second_add_finds_its_job_wherever_it_is_by_now(
     call = adding(topic, if_exists=if_exists)
     first = await face.run(call)
     job = await topic.pop()
-    second = await face.run(call.repeated())
+    second = await face.run(call.as_replay())
     assert (second.id, second.created, second.due) == (first.id, True, first.due)
     assert await state_of(topic) == "reserved"
     await topic.bury(job)
-    await face.run(call.repeated())
+    await face.run(call.as_replay())
     assert await state_of(topic) == "dead"
     await topic.kick("7")
     await topic.reschedule("7", delay=50)
-    await face.run(call.repeated())
+    await face.run(call.as_replay())
     assert (await topic.get("7")).due == now(clock) + timedelta(seconds=50)
 
 
@@ -161,7 +161,7 @@ async def test_a_second_add_never_stands_beside_another_job(face: Face, topic: A
     await topic.delete("7")
     await topic.add("another", id="7")
     with pytest.raises(JobExists):
-        await face.run(call.repeated())
+        await face.run(call.as_replay())
     assert (await topic.get("7")).body == "another"
 
 
@@ -172,7 +172,7 @@ async def test_a_second_add_of_a_job_that_was_finished_in_between_runs_once_more
     call = adding(topic, id)
     first = await face.run(call)
     await topic.finish(await topic.pop())
-    assert (await face.run(call.repeated())).id == first.id
+    assert (await face.run(call.as_replay())).id == first.id
     assert (await topic.pop()).id == first.id
 
 
@@ -193,5 +193,5 @@ async def test_kick_delete_and_reschedule_twice_are_the_same_as_once(face: Face,
     for call in (topic.verbs.kick(["7"]), topic.verbs.reschedule(["7"], 5, None), topic.verbs.delete(["7"])):
         await face.run(call)
         state = await state_of(topic)
-        await face.run(call.repeated())
+        await face.run(call.as_replay())
         assert await state_of(topic) == state

@@ -166,7 +166,7 @@ def test_a_move_out_of_a_queue_that_one_began_is_finished_by_the_other(pair: Pai
         both(pair, f"queue = client.delayed_queue({name!r}, codec='string'); into = client.topic('into-{steps}')")
         giver("queue.offer_many([str(i) for i in range(600)], '1h')")
         giver(
-            "from tarry.clients.migrating import move_to_topic; flow = move_to_topic(queue.verbs.desk, into.verbs); answer = None"
+            "from tarry.clients.migration import move_to_topic; flow = move_to_topic(queue.verbs.desk, into.verbs); answer = None"
         )
         giver(
             f"for _ in range({steps}):\n    try: answer = client.engine.runner.perform(flow.send(answer))\n"

@@ -12,7 +12,7 @@ import pytest
 
 from connections.roles import rules
 from service.served import serve
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import resp
 from tarry.programs.service.settings import NO_DIALECTS, Settings
 from until import until

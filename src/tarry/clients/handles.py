@@ -10,13 +10,13 @@ from tarry.errors import BadInput
 H = TypeVar("H")
 
 
-def handle_of(what: str, kind: type[H], given: Any, named: Callable[[str], H] | None = None) -> H:
+def handle_of(label: str, kind: type[H], handle: Any, make: Callable[[str], H] | None = None) -> H:
     """The handle, or the one that ``named`` makes for a name. Raises ``BadInput`` for anything else."""
-    if named is not None and isinstance(given, str):
-        return named(given)
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, str):
-        raise BadInput(f"{what}: {given!r} is a name; give the {kind.__name__} itself, as the client makes it.")
-    name = "" if named is None else ", nor a name"
-    raise BadInput(f"{what}: a value of type {type(given).__name__} is no {kind.__name__}{name}.")
+    if make is not None and isinstance(handle, str):
+        return make(handle)
+    if isinstance(handle, kind):
+        return handle
+    if isinstance(handle, str):
+        raise BadInput(f"{label}: {handle!r} is a name; give the {kind.__name__} itself, as the client makes it.")
+    name = "" if make is None else ", nor a name"
+    raise BadInput(f"{label}: a value of type {type(handle).__name__} is no {kind.__name__}{name}.")

@@ -18,11 +18,11 @@ from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tarry.clients.aio.client import AsyncClient
-from tarry.clients.aio.engine import Engine as AsyncEngine
-from tarry.clients.origin import Origin
-from tarry.clients.sync.client import Client
-from tarry.clients.sync.engine import Engine
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.awaited.engine import Engine as AsyncEngine
+from tarry.clients.blocking.client import Client
+from tarry.clients.blocking.engine import Engine
+from tarry.clients.config import ClientConfig
 from tarry.core.requests import Command, Flow, ScriptCall
 from tarry.core.watch import Caller, Watch
 from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
@@ -45,16 +45,16 @@ class Clock:
     def drive(self, runner: Any) -> None:
         """From now on the runner's scripts go by this clock."""
         self._runners.append(runner)
-        self._tell()
+        self._apply()
 
     def advance(self, duration: Duration) -> None:
         """Lets time pass."""
-        self.turn_to(self.us + duration_us(duration, "duration"))
+        self.advance_to(self.us + duration_us(duration, "duration"))
 
-    def turn_to(self, us: int) -> None:
+    def advance_to(self, us: int) -> None:
         """Lets time pass until a moment; it never goes back."""
         self.us = max(self.us, us)
-        self._tell()
+        self._apply()
 
     @property
     def now(self) -> datetime:
@@ -62,25 +62,25 @@ class Clock:
         return as_datetime(self.us)
 
     @property
-    def lived_us(self) -> int:
+    def elapsed_us(self) -> int:
         """How much time has passed here."""
         return self.us - self._start
 
     def seconds(self) -> float:
-        return self.lived_us / SECOND
+        return self.elapsed_us / SECOND
 
     def pass_until(self, moment: float) -> None:
         self.us = max(self.us, self._start + math.ceil(moment * SECOND))
         if self.seconds() < moment:  # the product was rounded down
             self.us += 1
-        self._tell()
+        self._apply()
 
-    def _tell(self) -> None:
+    def _apply(self) -> None:
         for runner in self._runners:
             runner.clock = b"%d" % self.us
 
 
-class _Alone:
+class _SoleWaiter:
     """Waits for one client, one caller at a time."""
 
     def __init__(self, clock: Clock) -> None:
@@ -94,16 +94,16 @@ class _Alone:
 class _Engine(Engine):
     keeps_maps = False
 
-    def __init__(self, origin: Origin, clock: Clock) -> None:
+    def __init__(self, origin: ClientConfig, clock: Clock) -> None:
         super().__init__(origin)
-        self._clock, self._alone = clock, _Alone(clock)
+        self._clock, self._sole_waiter = clock, _SoleWaiter(clock)
         clock.drive(self.runner)
 
     def seconds(self) -> float:
         return self._clock.seconds()
 
-    def wait(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Caller:
-        return _served(self.run(self._alone.flow(want, seconds, posts)))
+    def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+        return _result_of(self.run(self._sole_waiter.flow(want, seconds, queue_keys)))
 
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """Whoever takes moves: nothing happens here while nobody waits."""
@@ -115,32 +115,32 @@ class _Engine(Engine):
 class _AsyncEngine(AsyncEngine):
     keeps_maps = False
 
-    def __init__(self, origin: Origin, clock: Clock) -> None:
+    def __init__(self, origin: ClientConfig, clock: Clock) -> None:
         super().__init__(origin)
-        self._clock, self._alone = clock, _Alone(clock)
-        self._life: tuple[asyncio.AbstractEventLoop, AsyncGenerator[None]] | None = None
+        self._clock, self._sole_waiter = clock, _SoleWaiter(clock)
+        self._loop_guard: tuple[asyncio.AbstractEventLoop, AsyncGenerator[None]] | None = None
         clock.drive(self.runner)
 
     async def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
-        await self._live_here()
+        await self._close_with_loop()
         return await super().run(operation)
 
-    async def introduce(self, topic: str) -> None:
-        await self._live_here()
-        await super().introduce(topic)
+    async def register_topic(self, topic: str) -> None:
+        await self._close_with_loop()
+        await super().register_topic(topic)
 
-    async def _live_here(self) -> None:
+    async def _close_with_loop(self) -> None:
         """A loop that ends closes its asynchronous generators; one of ours closes this client then."""
         loop = asyncio.get_running_loop()
-        if self._life is None or self._life[0] is not loop:
-            self._life = loop, _until_the_end(self)
-            await anext(self._life[1])
+        if self._loop_guard is None or self._loop_guard[0] is not loop:
+            self._loop_guard = loop, _close_at_end(self)
+            await anext(self._loop_guard[1])
 
     def seconds(self) -> float:
         return self._clock.seconds()
 
-    async def wait(self, want: int, seconds: float, posts: Sequence[WaitQueueKey]) -> Caller:
-        return _served(await self.run(self._alone.flow(want, seconds, posts)))
+    async def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+        return _result_of(await self.run(self._sole_waiter.flow(want, seconds, queue_keys)))
 
     async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """Whoever takes moves: nothing happens here while nobody waits."""
@@ -171,14 +171,14 @@ class TestAsyncClient(AsyncClient):
         self.engine = _AsyncEngine(self.engine.origin, self.clock)
 
 
-async def _until_the_end(engine: AsyncEngine) -> AsyncGenerator[None]:
+async def _close_at_end(engine: AsyncEngine) -> AsyncGenerator[None]:
     try:
         yield
     finally:
         await engine.close()
 
 
-def _served(caller: Caller) -> Caller:
+def _result_of(caller: Caller) -> Caller:
     if caller.fault is not None:
         raise caller.fault
     return caller

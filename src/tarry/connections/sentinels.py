@@ -33,7 +33,7 @@ from tarry.connections.faults import (
     WrongNode,
     fault_of,
 )
-from tarry.connections.wake_event import Bell, SocketBell
+from tarry.connections.wake_event import SocketWakeEvent, WakeEvent
 
 EVERY_S = 0.5
 TRUSTED_S = 1.0
@@ -111,7 +111,7 @@ class Sentinels:
         """In a forked process: threads, connections and clients are the parent's."""
         self._lock = threading.Lock()
         self._clients: WeakSet[MasterClient] = WeakSet()
-        self._asking: set[Bell] = set()
+        self._asking: set[WakeEvent] = set()
         self._sentinels = [_Sentinel(self, url) for url in self._urls]
         self.sure_until = 0.0
         """Until then their word holds, or that none of them says anything."""
@@ -174,7 +174,7 @@ class Sentinels:
 
     def _wait(self, is_so: Callable[[], bool], until: float) -> bool:
         """Until something is so, which is looked at whenever one of them has answered or failed."""
-        bell = Bell()
+        bell = WakeEvent()
         with self._lock:
             self._asking.add(bell)
         try:
@@ -211,7 +211,7 @@ class Sentinels:
         for client in left:
             client.switched()
         for bell in lookers:
-            bell.ring()
+            bell.set()
 
     def _choice(self) -> MasterReport | None:
         answers = [one.report for one in self._sentinels if one.report is not None]
@@ -241,21 +241,21 @@ class _Sentinel:
         self._asking_at: float | None = None
         self._at_once = False
         self._lock = threading.Lock()
-        self._wakeup: SocketBell | None = None
+        self._wakeup: SocketWakeEvent | None = None
 
     def ask(self) -> None:
         """Now, from any thread."""
         self._at_once = True
         with self._lock:
             if self._wakeup is None:
-                self._wakeup = SocketBell()
+                self._wakeup = SocketWakeEvent()
                 threading.Thread(target=self._run, name="tarry-sentinel", daemon=True).start()
-            self._wakeup.ring()
+            self._wakeup.set()
 
     def wake(self) -> None:
         with self._lock:
             if self._wakeup is not None:
-                self._wakeup.ring()
+                self._wakeup.set()
 
     def _run(self) -> None:
         assert self._wakeup is not None
@@ -277,7 +277,7 @@ class _Sentinel:
                 if not self._at_once:
                     bell.wait(RETRY_S)
 
-    def _is_over(self, bell: SocketBell) -> bool:
+    def _is_over(self, bell: SocketWakeEvent) -> bool:
         """No client is there any more."""
         with self._lock:
             if self._all.wanted:
@@ -287,7 +287,7 @@ class _Sentinel:
         bell.close()
         return True
 
-    def _wait_for_work(self, bell: SocketBell) -> None:
+    def _wait_for_work(self, bell: SocketWakeEvent) -> None:
         """Until there is something to read, or it is time to ask again."""
         until = self._asking_at + ASK_TIMEOUT_S if self._asking_at is not None else self.asked_at + EVERY_S
         if not self._connection.can_read(0) and not (self._at_once and self._asking_at is None):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 
-class Bell:
+class WakeEvent:
     """Wakes one thread; rung twice is once. A ``threading.Event`` that Ctrl-C strikes while it is set stays locked for
     ever: its lock is taken in Python, this one in one step."""
 
@@ -22,7 +22,7 @@ class Bell:
         self._lock = threading.Lock()
         self._lock.acquire()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         with suppress(RuntimeError):  # it was rung already
             self._lock.release()
 
@@ -34,31 +34,31 @@ class Bell:
             self._lock.acquire(timeout=min(seconds, threading.TIMEOUT_MAX))
 
 
-class SocketBell:
+class SocketWakeEvent:
     """The same for a thread that waits for sockets, too."""
 
     sees_sockets = True
 
     def __init__(self) -> None:
-        self._ears, self._rope = socket.socketpair()
-        self._ears.setblocking(False)
-        self._rope.setblocking(False)
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
 
-    def ring(self) -> None:
+    def set(self) -> None:
         with suppress(OSError):  # it was rung often enough, or nobody waits any more
-            self._rope.send(b".")
+            self._writer.send(b".")
 
     def wait(self, seconds: float, sockets: Sequence[Any] = ()) -> None:
         """Until it rings, there is something to read from one of the sockets, or the time is up."""
         poll = select.poll()
-        for one in (self._ears, *sockets):
+        for one in (self._reader, *sockets):
             with suppress(ValueError, OSError):  # it was closed: whoever reads it finds out
                 poll.register(one, select.POLLIN)
         poll.poll(min(max(seconds, 0) * 1000, 1e9))
         with suppress(OSError):
-            while self._ears.recv(1024):
+            while self._reader.recv(1024):
                 pass
 
     def close(self) -> None:
-        self._ears.close()
-        self._rope.close()
+        self._reader.close()
+        self._writer.close()

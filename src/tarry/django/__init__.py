@@ -24,8 +24,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.client import AsyncClient
-    from tarry.clients.sync.client import Client
+    from tarry.clients.awaited.client import AsyncClient
+    from tarry.clients.blocking.client import Client
     from tarry.programs.worker.worker import Worker
 
     worker: Worker

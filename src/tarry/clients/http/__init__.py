@@ -6,5 +6,5 @@
     sync_engine, aio_engine  which perform the requests
 
 A topic of theirs is ``tarry.Topic`` itself, a queue ``tarry.DelayedQueue``: its verbs say HTTP requests where others say
-scripts, and its engine sends them. What cannot be over HTTP is refused in words (verbs/refusing.py).
+scripts, and its engine sends them. What cannot be over HTTP is refused in words (verbs/unsupported.py).
 """

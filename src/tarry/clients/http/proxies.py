@@ -20,19 +20,19 @@ C = TypeVar("C")
 KINDS = ("http", "https", "all")
 
 
-def opened(kind: Callable[..., C], limits: httpx.Limits) -> C:
+def open_client(kind: Callable[..., C], limits: httpx.Limits) -> C:
     """A client of the library. Raises ``BadInput`` or ``ServerUnfit`` where the environment names a proxy that cannot be."""
     import httpx
 
     try:
         return kind(limits=limits)
     except ImportError:
-        names = [_variable(one) for one, url in _named().items() if url.startswith("socks")]
+        names = [_variable(one) for one, url in _from_environment().items() if url.startswith("socks")]
         raise ServerUnfit(
             f"{', '.join(names)} names a SOCKS proxy, which needs more than the library: pip install 'httpx[socks]'."
         ) from None
     except (httpx.InvalidURL, ValueError):
-        for one, url in _named().items():
+        for one, url in _from_environment().items():
             try:
                 httpx.Proxy(url)
             except (httpx.InvalidURL, ValueError):
@@ -46,14 +46,14 @@ def opened(kind: Callable[..., C], limits: httpx.Limits) -> C:
         ) from None
 
 
-def at_fault(http: Any, url: str, fault: Exception) -> str:
+def proxy_fault(http: Any, url: str, fault: Exception) -> str:
     """The proxy on the way to a URL, and what it has to do with a fault, in words; empty where there is none."""
     import httpx
 
     if http._transport_for_url(httpx.URL(url)) is http._transport:
         return ""
-    kind = next((one for one in (urlsplit(url).scheme, "all") if one in _named()), "")
-    place = urlsplit(_named().get(kind, "")).netloc.rpartition("@")[2]
+    kind = next((one for one in (urlsplit(url).scheme, "all") if one in _from_environment()), "")
+    place = urlsplit(_from_environment().get(kind, "")).netloc.rpartition("@")[2]
     proxy = f"the proxy at {place} ({_variable(kind)})" if kind else "the proxy"
     if isinstance(fault, httpx.ProxyError):
         return f"{proxy} refused"
@@ -62,7 +62,7 @@ def at_fault(http: Any, url: str, fault: Exception) -> str:
     return f"{proxy} is in between" if isinstance(fault, httpx.TransportError) else ""
 
 
-def _named() -> dict[str, str]:
+def _from_environment() -> dict[str, str]:
     """What the environment, or the system, names: by the kind of URL that goes there."""
     given = {kind: getproxies().get(kind) or "" for kind in KINDS}
     return {kind: url if "://" in url else f"http://{url}" for kind, url in given.items() if url}

@@ -16,7 +16,7 @@ from tarry.values.durations import as_text
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from tarry.clients.scheduling import Schedule
+    from tarry.clients.schedule_verbs import Schedule
     from tarry.verbs.jobs.models import Added, HandedOut, JobInfo
     from tarry.verbs.jobs.stats import Defaults, Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
@@ -33,7 +33,7 @@ def ms(span: timedelta | None) -> int | None:
 
 def exact_ms(span: timedelta) -> float:
     """A lateness is mostly less than a millisecond or two."""
-    from tarry.clients.http.wire.words import ms
+    from tarry.clients.http.wire.types import ms
 
     return ms(span)
 
@@ -59,20 +59,20 @@ def data(answer: Struct) -> dict[str, Any]:
 def added(job: Added) -> dict[str, Any]:
     from tarry.clients.http.wire import answers
 
-    return data(answers.added(job))
+    return data(answers.added_job(job))
 
 
 def handed_out(job: HandedOut[Any]) -> dict[str, Any]:
     from tarry.clients.http.wire import answers
 
-    return data(answers.popped(job))
+    return data(answers.popped_job(job))
 
 
 def info(job: JobInfo[Any]) -> dict[str, Any]:
     """A job as it is; what does not apply to its state is left out."""
     from tarry.clients.http.wire import answers
 
-    return data(answers.shown(job))
+    return data(answers.job_shown(job))
 
 
 def stats(now: Stats) -> dict[str, Any]:

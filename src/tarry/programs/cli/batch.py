@@ -62,7 +62,7 @@ def add_from(
         session.tell({"topic": topic, "would_add": len(said)}, f"{topic}  {len(said)} jobs would be added")
         return ()
     if said:
-        place.engine.introduce(topic)
+        place.engine.register_topic(topic)
     with progress(f"{topic}: adding", len(said)) as more:
         return place.engine.run(watched(flow, lambda step: more(len(step))))
 

@@ -17,7 +17,7 @@ from tarry.programs.cli.progress import progress
 from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.topic import Topic
+    from tarry.clients.blocking.topic import Topic
     from tarry.verbs.jobs.models import JobInfo, State
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="The jobs' ids; or --state.")]

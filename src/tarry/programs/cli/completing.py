@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.client import Client
+    from tarry.clients.blocking.client import Client
 
 SOON_S = 1.0
 
@@ -27,7 +27,7 @@ def words(*known: str) -> Callable[[], list[str]]:
 
 def topics(context: typer.Context) -> list[str]:
     """The known topics; those that stand on the line already are left out."""
-    from tarry.clients.sync.client import Client  # takes its time, and cannot hang: the second is the server's
+    from tarry.clients.blocking.client import Client  # takes its time, and cannot hang: the second is the server's
 
     found: list[str] = []
     asking = threading.Thread(target=_ask, args=(Client, context, found), daemon=True)

@@ -19,7 +19,7 @@ from tarry.verbs import topic_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tarry.clients.sync.client import Client
+    from tarry.clients.blocking.client import Client
     from tarry.connections.blocking import Server
     from tarry.programs.nodes import Node
     from tarry.verbs.jobs.partition import PartitionVerbs
@@ -199,7 +199,7 @@ def _topics_there(client: Client) -> dict[str, int]:
                 return found
 
     found: dict[str, int] = {}
-    for name, number in set[tuple[str, int]]().union(*client.engine.runner.each(scan).values()):
+    for name, number in set[tuple[str, int]]().union(*client.engine.runner.ask_all(scan).values()):
         found[name] = max(number, found.get(name, -1))
     return found
 
@@ -213,7 +213,7 @@ def _tell_users(session: Session, objects: str, also: Sequence[str]) -> None:
         info, *_ = fitness.parse_probe(server.exchange(fitness.probe_commands()))
         return () if "valkey_version" in info else fitness.numbers(info.get("redis_version", ""))
 
-    oldest = min((found for found in session.client.engine.runner.each(version).values() if found), default=())
+    oldest = min((found for found in session.client.engine.runner.ask_all(version).values() if found), default=())
     for role in acl.ROLES:
         line = f"user {acl.line(role, session.namespace, objects, oldest, also)}"
         session.tell({"role": role, "line": line}, line)
@@ -227,4 +227,6 @@ def _servers(client: Client) -> dict[str, Node]:
     from tarry.programs.cli.nodes import look
 
     kind = client.engine.origin.address.kind
-    return client.engine.runner.each(lambda server: look(server, cluster=kind == "cluster", watched=kind == "sentinel"))
+    return client.engine.runner.ask_all(
+        lambda server: look(server, cluster=kind == "cluster", watched=kind == "sentinel")
+    )

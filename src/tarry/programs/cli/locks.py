@@ -37,7 +37,7 @@ def _place(session: Session, hosts: str | None) -> Generator[Any]:
     if hosts is None:
         yield session.client
         return
-    from tarry.clients.sync.ensembles import Client
+    from tarry.clients.blocking.zookeeper import Client
 
     with Client(hosts, namespace=session.given_namespace or "tarry", patience=session.usual_patience) as client:
         yield client
@@ -76,7 +76,7 @@ def _known(session: Session) -> list[str]:
                 return found
 
     try:
-        return sorted(set().union(*session.client.engine.runner.each(names).values()))
+        return sorted(set().union(*session.client.engine.runner.ask_all(names).values()))
     except NotPermitted as fault:
         raise ServerUnfit(lock_scripts.NO_SCAN) from fault
 

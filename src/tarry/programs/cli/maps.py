@@ -16,7 +16,7 @@ from tarry.programs.cli.session import Session, dumps
 from tarry.programs.cli.wording import called
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.mapcache import MapCache
+    from tarry.clients.blocking.mapcache import MapCache
     from tarry.verbs.mapcache.models import MapStats
 
 MAPS = group("map-cache", "Map caches that Java applications with Redisson share.")

@@ -38,7 +38,7 @@ def migrate(
 ) -> None:
     """Moves all jobs that wait, the dead, and schedules into another topic; due times and attempts are kept, and so is what
     was configured. Safe to repeat."""
-    from tarry.clients.sync.client import Client
+    from tarry.clients.blocking.client import Client
 
     if to is None and to_url is None and to_namespace is None:
         raise BadInput("to: say where: --to another name, --to-namespace, or --to-url another server.")

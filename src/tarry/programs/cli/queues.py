@@ -147,12 +147,12 @@ def move(
     keep: Annotated[bool, typer.Option("--keep", help="Goes on until Ctrl-C or SIGTERM, as a worker does.")] = False,
 ) -> None:
     """Moves what is due to where consumers take it: now, or as long as this runs."""
-    from tarry.clients.queueing import origin_keys
+    from tarry.clients.shared_queues import queue_keys_of
     from tarry.verbs.delayed.bulk_transfer import transfer_all
 
     client = session.client
     for name in queues:
-        done = client.engine.run(transfer_all(origin_keys(client.engine.origin, name)))
+        done = client.engine.run(transfer_all(queue_keys_of(client.engine.origin, name)))
         said = {"queue": name, "moved": done.moved, "aside": done.set_aside}
         session.tell(said, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else ""))
     if keep:

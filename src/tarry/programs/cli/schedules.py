@@ -12,7 +12,7 @@ from tarry.programs.cli.register import TopicName, group, verb
 from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
-    from tarry.clients.scheduling import Schedule
+    from tarry.clients.schedule_verbs import Schedule
 
 SCHEDULES = group("schedule", "Jobs that come again: every so long, or by calendar.")
 MISSED = ("skip", "once", "all")

@@ -118,7 +118,7 @@ async def _serve(session: Session, settings: Settings, tls: Tls | None, *, witho
 
 
 def _door(session: Session, settings: Settings) -> Door:
-    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.service.door import Door
 
     return Door(settings, lambda namespace: AsyncClient(session.url, namespace=namespace))

@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.client import Client
-    from tarry.clients.sync.topic import Topic
+    from tarry.clients.blocking.client import Client
+    from tarry.clients.blocking.topic import Topic
 
 
 PATIENCE, WAITING = "3s", "10s"
@@ -39,7 +39,7 @@ class Session:
             from tarry.programs.cli import importing
 
             with importing():
-                from tarry.clients.sync.client import Client
+                from tarry.clients.blocking.client import Client
 
             self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
             _listen(self._client)

@@ -25,8 +25,8 @@ from tarry.programs.cli import answers
 from tarry.programs.cli.workers import in_words
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.client import Client
-    from tarry.clients.sync.topic import Topic
+    from tarry.clients.blocking.client import Client
+    from tarry.clients.blocking.topic import Topic
     from tarry.core.requests import Flow
     from tarry.verbs.jobs.stats import Histogram, Stats
     from tarry.verbs.workers import WorkerInfo
@@ -56,7 +56,7 @@ def look(client: Client, names: Sequence[str]) -> dict[str, Look]:
     from tarry.core.flows import gather
 
     chosen = list(names or sorted(client.topics()))
-    found = client.engine.look(gather(_look(client.topic(name)) for name in chosen))
+    found = client.engine.run_view(gather(_look(client.topic(name)) for name in chosen))
     return dict(zip(chosen, found, strict=True))
 
 

@@ -15,7 +15,7 @@ from tarry.programs.cli.register import AnyTopics, TopicName, TopicNames, verb
 from tarry.programs.cli.session import Session
 
 if TYPE_CHECKING:
-    from tarry.clients.sync.topic import Topic
+    from tarry.clients.blocking.topic import Topic
     from tarry.verbs.jobs.models import State
     from tarry.verbs.jobs.stats import Check, Stats
 

@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
 from tarry.programs.dashboard import acting, live, stock
 from tarry.programs.dashboard.asking import Missing, Visit

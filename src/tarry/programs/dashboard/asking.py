@@ -18,8 +18,8 @@ from tarry.verbs.jobs.models import State
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from tarry.clients.aio.client import AsyncClient
-    from tarry.clients.aio.topic import AsyncTopic
+    from tarry.clients.awaited.client import AsyncClient
+    from tarry.clients.awaited.topic import AsyncTopic
     from tarry.programs.dashboard.app import Dashboard
     from tarry.programs.dashboard.gate import Role
     from tarry.programs.dashboard.spaces import Neighbour

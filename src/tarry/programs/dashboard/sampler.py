@@ -12,7 +12,7 @@ from tarry.programs.dashboard.history import History
 from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.awaited.client import AsyncClient
 
 logger = logging.getLogger("tarry")
 EVERY_S = 10.0

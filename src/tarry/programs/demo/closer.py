@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tarry.clients.aio.client import AsyncClient
-from tarry.clients.aio.job import AsyncJob
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.awaited.job import AsyncJob
 from tarry.programs.demo.diary import Diary, Line
 from tarry.programs.worker import Worker
 from tarry.values.durations import Duration

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tarry.clients.aio.job import AsyncJob
+from tarry.clients.awaited.job import AsyncJob
 from tarry.values.durations import moment_us
 
 What = Literal["ready", "taken", "closed", "left"]

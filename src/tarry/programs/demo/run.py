@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.live import Live
 
-from tarry.clients.aio.client import AsyncClient
+from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.demo import orders, screen, story
 from tarry.programs.demo.truth import Summary
 

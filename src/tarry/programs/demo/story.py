@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tarry.clients.aio.client import AsyncClient
-from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.core.requests import Command
 from tarry.programs.demo.closer import TOPIC
 from tarry.programs.demo.crew import TTR_S, Hand

@@ -19,7 +19,7 @@ from tarry.verbs.jobs import options
 from tarry.verbs.jobs.models import Added, NewJob
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.topic import AsyncTopic
+    from tarry.clients.awaited.topic import AsyncTopic
     from tarry.core.requests import Flow, ScriptCall
 
 
@@ -49,7 +49,7 @@ def add_many(
 
 def _new_job(job: models.OneOfMany, keyed: KeyedIds | None, index: int) -> Any:
     try:
-        body = bodies.given(job.body, job.body_base64, job.coded)
+        body = bodies.body_of(job.body, job.body_base64, job.coded)
     except BadInput as fault:
         raise BadInput(f"job {index}: {fault}") from None
     if keyed is None and job == _bare(job):

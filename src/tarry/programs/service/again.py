@@ -8,7 +8,7 @@ from tarry.core.flows import intercept
 from tarry.core.requests import Command, Request, ScriptCall
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.engine import Engine
+    from tarry.clients.awaited.engine import Engine
 
 HEADER = b"tarry-repeated"
 
@@ -19,8 +19,8 @@ class Repeating:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.take = engine.take
-        self.introduce = engine.introduce
-        self.look = engine.look
+        self.introduce = engine.register_topic
+        self.look = engine.run_view
 
     async def run(self, operation: Any) -> Any:
         if not isinstance(operation, (ScriptCall, Command)):

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from tarry.clients.aio.client import AsyncClient
-from tarry.clients.aio.topic import AsyncTopic
-from tarry.clients.http.wire.bodies import Body, Passing
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.http.wire.bodies import Body, PassThroughCodec
 from tarry.programs.service.problems import Forbidden
 
 MOST_TOPICS = 4096
@@ -22,7 +22,7 @@ class Clients:
 
     def __init__(self, namespaces: tuple[str, ...], opened: Open, max_body: int) -> None:
         self._opened = opened
-        self._passing: Any = Passing(max_body)
+        self._passing: Any = PassThroughCodec(max_body)
         self._clients = {name: opened(name) for name in namespaces}
         self._topics: OrderedDict[tuple[str, str], AsyncTopic[Body]] = OrderedDict()
 

@@ -7,16 +7,16 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequ
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
-from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.errors import BadInput
 from tarry.programs.service import again
 from tarry.programs.service.problems import Draining, TooLarge, TooSlow, WrongCoding
 from tarry.values.durations import moment_us
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.client import AsyncClient
-    from tarry.clients.aio.engine import Engine
-    from tarry.clients.aio.job import AsyncJob
+    from tarry.clients.awaited.client import AsyncClient
+    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.job import AsyncJob
     from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.door import Door
     from tarry.programs.service.gate import Pass

@@ -89,7 +89,7 @@ class Measures:
     async def round_trip(self, clients: Clients) -> None:
         """Asks every server once, on a Cluster every node that has slots. Raises a ``TarryError`` when one cannot be used."""
         began = time.perf_counter()
-        await asyncio.gather(*[client.engine.runner.each(_ping) for _, client in clients])
+        await asyncio.gather(*[client.engine.runner.ask_all(_ping) for _, client in clients])
         self._trips.observe(time.perf_counter() - began)
 
     async def usable(self, clients: Clients) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from tarry import __version__
 from tarry.clients.http.wire.lock_models import LockName
 from tarry.clients.http.wire.schedule_models import NewScheduleName, ScheduleName
-from tarry.clients.http.wire.words import JavaName, Name, NewName
+from tarry.clients.http.wire.types import JavaName, Name, NewName
 from tarry.programs.service import problems, rules
 from tarry.programs.service.problems import Problem
 from tarry.programs.service.table import Row

@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from tarry.verbs.delayed.stats import GAUGES
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.client import AsyncClient
+    from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.service.measures import LeftOut
     from tarry.verbs.delayed.stats import QueueStats
     from tarry.verbs.locks.models import LockState

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.http.wire import queue_answers, words
-from tarry.clients.migrating import MovedOver, rehearse
-from tarry.clients.migrating import move_to_topic as moving_to
+from tarry.clients.http.wire import queue_answers, types
+from tarry.clients.migration import MovedOver, dry_run_to_topic
+from tarry.clients.migration import move_to_topic as moving_to
 from tarry.core.requests import Command
 from tarry.errors import BadInput
 from tarry.programs.service.problems import Forbidden
@@ -18,9 +18,9 @@ from tarry.verbs.delayed.context import QueueContext
 from tarry.verbs.redisson.codecs import codec_for
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.blocking import AsyncBlockingQueue
-    from tarry.clients.aio.client import AsyncClient
-    from tarry.clients.aio.delayed import AsyncDelayedQueue
+    from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
+    from tarry.clients.awaited.client import AsyncClient
+    from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
     from tarry.programs.service.exchange import Exchange
 
 OURS = ("tarry:", "redisson_")
@@ -31,8 +31,8 @@ PAGE = 1000
 def waiting(wait: Duration) -> float:
     """Seconds to wait. Raises ``BadInput``."""
     seconds = duration_us(wait, "wait") / SECOND
-    if seconds > words.MOST_WAIT_S:
-        raise BadInput(f"wait: at most {words.MOST_WAIT_S} s; ask again when they are over.")
+    if seconds > types.LONGEST_WAIT_S:
+        raise BadInput(f"wait: at most {types.LONGEST_WAIT_S} s; ask again when they are over.")
     return seconds
 
 
@@ -147,7 +147,7 @@ async def move_to_topic(
     """Some of what is not due yet, and whether that was all."""
     chosen = client.topic(topic)
     if dry_run:
-        return await client.engine.run(rehearse(queue.verbs.context, chosen.verbs)), True
-    await client.engine.introduce(topic)
+        return await client.engine.run(dry_run_to_topic(queue.verbs.context, chosen.verbs)), True
+    await client.engine.register_topic(topic)
     found = await client.engine.run(moving_to(queue.verbs.context, chosen.verbs, most=limit, anew=anew))
     return found, found.moved + found.aside < limit

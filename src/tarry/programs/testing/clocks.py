@@ -66,7 +66,7 @@ class TestClock(Clock):
                 yield from busy
             if self.us == end:
                 return
-            self.turn_to(min([end, *self._coming()]))
+            self.advance_to(min([end, *self._coming()]))
 
     def _has_work(self, worker: Worker) -> bool:
         topics = [self.client.topic(route.topic).stats() for route in worker.routes()]

@@ -18,8 +18,8 @@ from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 
-from tarry.clients.aio.job import AsyncJob
-from tarry.clients.sync.job import Job
+from tarry.clients.awaited.job import AsyncJob
+from tarry.clients.blocking.job import Job
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
 from tarry.verbs.jobs.models import HandedOut

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from tarry.clients.sync.job import Job
+from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
 from tarry.programs.worker import lines
 from tarry.programs.worker.outage import Outage

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from tarry import __version__
-from tarry.clients.sync.client import Client
+from tarry.clients.blocking.client import Client
 from tarry.errors import TarryError, Unavailable
 from tarry.programs.worker.lane import Lane
 from tarry.verbs import workers

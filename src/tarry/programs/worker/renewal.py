@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tarry.clients.sync.client import Client
+from tarry.clients.blocking.client import Client
 from tarry.errors import StaleReceipt, TarryError
 from tarry.programs.worker.lane import Lane
 from tarry.programs.worker.outage import Outage

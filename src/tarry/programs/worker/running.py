@@ -11,8 +11,8 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.aio.topic import AsyncTopic
-from tarry.clients.sync.topic import Topic
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.blocking.topic import Topic
 from tarry.errors import BadInput, Unavailable
 from tarry.programs.worker import twins
 from tarry.programs.worker.crew import Crew

@@ -13,8 +13,8 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from tarry.clients.aio.topic import AsyncTopic
-from tarry.clients.sync.topic import Topic
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.blocking.topic import Topic
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
 from tarry.programs.worker import lines

@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tarry.clients.aio.blocking import AsyncBlockingQueue
-from tarry.clients.queueing import failure
+from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
+from tarry.clients.shared_queues import failure_reason
 from tarry.errors import TarryError
 from tarry.programs.worker.calling import Callee
 from tarry.programs.worker.outage import Outage
@@ -97,7 +97,7 @@ class QueueLane:
     async def _next(self) -> tuple[bytes, Any] | None:
         queue = self._queue
         if not self._until_empty:
-            return await queue._next(float("inf") if self._server.well else FIRST_LOOK_S)
+            return await queue._take_next(float("inf") if self._server.well else FIRST_LOOK_S)
         while payloads := (await queue.engine.run(transfer(queue.verbs.keys, want=1))).payloads:
             for value in await queue.engine.run(queue.verbs.read(payloads[0])):
                 return payloads[0], value
@@ -135,8 +135,8 @@ class QueueLane:
             self._errand(self._put_back([held]))
         else:
             self.tally.dead += 1
-            logger.error("✗ %s: an element is set aside: %s", self.name, failure(fault), exc_info=fault)
-            self._errand(self._set_aside(held, failure(fault)))
+            logger.error("✗ %s: an element is set aside: %s", self.name, failure_reason(fault), exc_info=fault)
+            self._errand(self._set_aside(held, failure_reason(fault)))
 
     def _errand(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

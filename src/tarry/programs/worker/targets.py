@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from tarry.clients.aio.job import AsyncJob
+from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
 from tarry.programs.worker.calling import Callee, Function
 from tarry.programs.worker.verdicts import USUAL, Bury, Policy

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from tarry.clients.sync.job import Job
-from tarry.clients.sync.topic import Topic
+from tarry.clients.blocking.job import Job
+from tarry.clients.blocking.topic import Topic
 from tarry.verbs.jobs.models import HandedOut
 
 J = TypeVar("J")

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from tarry.clients.aio.topic import AsyncTopic
-from tarry.clients.scheduling import declare, said
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.schedule_verbs import declare_schedules, schedule_definition
 from tarry.errors import BadInput, TarryError
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tasks import Task
@@ -51,7 +51,9 @@ class Planned:
 
     def said(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
         context = topic.verbs.context
-        return said(context, self.id, self.body, self.every, self.cron, self.tz, None, self.missed, self.options)
+        return schedule_definition(
+            context, self.id, self.body, self.every, self.cron, self.tz, None, self.missed, self.options
+        )
 
 
 class Timetable:
@@ -160,8 +162,8 @@ class Declaring:
             schedules = self._said[name]
             try:
                 if schedules:
-                    await topic.engine.introduce(name)
-                found = await topic.engine.run(declare(topic.verbs, schedules))
+                    await topic.engine.register_topic(name)
+                found = await topic.engine.run(declare_schedules(topic.verbs, schedules))
             except TarryError as fault:
                 if self._server.may_wait_for(fault):
                     self._server.tell(fault)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarry.clients.aio.client import AsyncClient
-from tarry.clients.sync.client import Client
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.blocking.client import Client
 from tarry.values import names
 
 
@@ -53,7 +53,7 @@ class Clients:
         An awaited one that lives in another loop is left to that loop.
         """
         awaited = self._awaited
-        if awaited is not None and (given or awaited is not self.given) and awaited.engine.runner.lives_here:
+        if awaited is not None and (given or awaited is not self.given) and awaited.engine.runner.is_own:
             await awaited.close()
         if self._blocking is not None and (given or self._blocking is not self.given):
             self._blocking.close()

@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
-from tarry.clients.aio.client import AsyncClient
-from tarry.clients.sync.client import Client
+from tarry.clients.awaited.client import AsyncClient
+from tarry.clients.blocking.client import Client
 from tarry.errors import BadInput
 from tarry.programs.worker import twins
 from tarry.programs.worker.registry import Registry, Route, slots_of

@@ -48,7 +48,9 @@ def with_durability(operation: ScriptCall[T] | Flow[T], durability: Durability) 
     def on_reply(asked: Sequence[Request], answers: Sequence[Any]) -> list[Any]:
         """Who is given nothing by one server may have been given something by another, or before."""
         nonlocal added
-        mine = [answer for one, answer in zip(asked, answers, strict=True) if getattr(one, "then", None) is then]
+        mine = [
+            answer for one, answer in zip(asked, answers, strict=True) if getattr(one, "confirmation", None) is then
+        ]
         added = added or any(isinstance(one, Unconfirmed) or not isinstance(one, Exception) for one in mine)
         return [
             Unconfirmed(f"Added in part: {one.why}") if added and isinstance(one, CannotConfirm) else one

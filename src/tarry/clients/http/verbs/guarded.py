@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from tarry.clients.http.asking import Ask, Asking
-from tarry.clients.http.verbs.saying import new_key, one_after_the_other, reader, segment, shown
+from tarry.clients.http.requests import HTTPFlow, HTTPRequest
+from tarry.clients.http.verbs.fields import encoded_body_fields, in_sequence, new_idempotency_key, reader, segment
 from tarry.clients.http.wire import guarded_answers, guarded_models, queue_answers
-from tarry.clients.http.wire.reading import guarded_stats, items
-from tarry.clients.http.wire.words import MOST_WAIT_S
+from tarry.clients.http.wire.decode import guarded_stats, items
+from tarry.clients.http.wire.types import LONGEST_WAIT_S
 from tarry.values.durations import SECOND, Duration
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, want_of
 
@@ -31,46 +31,48 @@ class HTTPGuardedVerbs:
         self._path = f"/v1/guarded/{segment(context.name)}"
         self._layout: Any = "article" if context.article else "tarry"
 
-    def unbounded(self) -> HTTPGuardedVerbs:
+    def without_max_lateness(self) -> HTTPGuardedVerbs:
         """The same, whatever the lateness."""
         return HTTPGuardedVerbs(replace(self.context, max_lateness_us=None), self._random)
 
-    def push(self, given: Mapping[Any, Duration] | Iterable[tuple[Any, Duration]]) -> Asking[list[datetime]]:
+    def push(self, given: Mapping[Any, Duration] | Iterable[tuple[Any, Duration]]) -> HTTPFlow[list[datetime]]:
         parts, size = list[list[guarded_models.Pushed]](), 0
         for raw, flag, delay in self.context.encoded(given):
             if not parts or len(parts[-1]) == MOST or size + len(raw) > MOST_BYTES:
                 parts.append([])
                 size = 0
-            parts[-1].append(guarded_models.Pushed(**shown(raw, flag), delay=f"{delay}us"))
+            parts[-1].append(guarded_models.Pushed(**encoded_body_fields(raw, flag), delay=f"{delay}us"))
             size += len(raw)
         read = reader(queue_answers.Offered, lambda found: found.due)
         requests = []
         for part in parts:
             said = guarded_models.PushItems(items=part, layout=self._layout)
-            requests.append(Ask("POST", self._path + "/push", read, said, key=new_key(self._random)))
-        return one_after_the_other(requests)
+            requests.append(
+                HTTPRequest("POST", self._path + "/push", read, said, key=new_idempotency_key(self._random))
+            )
+        return in_sequence(requests)
 
-    def polls(self, count: int, seconds: float) -> Iterator[Ask[list[Item[Any]]]]:
+    def poll_requests(self, count: int, seconds: float) -> Iterator[HTTPRequest[list[Item[Any]]]]:
         """One request for each minute of the wait."""
         want, bound = want_of(count), self.context.max_lateness_us
         read = reader(guarded_answers.GuardedItems, lambda found: items(found, self.context.codec))
         while True:
-            wait = min(seconds, MOST_WAIT_S)
+            wait = min(seconds, LONGEST_WAIT_S)
             said = guarded_models.PollGuarded(
                 count=want,
                 wait=f"{round(wait * SECOND)}us",
                 max_lateness=None if bound is None else f"{bound}us",
                 layout=self._layout,
             )
-            yield Ask("POST", self._path + "/poll", read, said, wait=wait)
+            yield HTTPRequest("POST", self._path + "/poll", read, said, wait=wait)
             seconds -= wait
             if seconds <= 0:
                 return
 
-    def stats(self) -> Ask[GuardedStats]:
+    def stats(self) -> HTTPRequest[GuardedStats]:
         read = reader(guarded_answers.GuardedStatsShown, guarded_stats)
-        return Ask("GET", self._path, read, query={"layout": self._layout})
+        return HTTPRequest("GET", self._path, read, query={"layout": self._layout})
 
-    def clear(self) -> Ask[bool]:
+    def clear(self) -> HTTPRequest[bool]:
         read = reader(queue_answers.Changed, lambda found: found.changed)
-        return Ask("POST", self._path + "/clear", read, guarded_models.ClearGuarded(self._layout))
+        return HTTPRequest("POST", self._path + "/clear", read, guarded_models.ClearGuarded(self._layout))

@@ -10,11 +10,19 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from tarry.clients.http.asking import Ask, Asking, ask
-from tarry.clients.http.verbs.saying import cut, given, new_key, nothing, one_after_the_other, reader, segment
+from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
+from tarry.clients.http.verbs.fields import (
+    in_sequence,
+    new_idempotency_key,
+    read_nothing,
+    reader,
+    segment,
+    span_text,
+    split,
+)
 from tarry.clients.http.wire import queue_answers, queue_models
+from tarry.clients.http.wire.decode import queue_stats, set_aside
 from tarry.clients.http.wire.queue_answers import base64, payloads
-from tarry.clients.http.wire.reading import queue_stats, set_aside
 from tarry.values.durations import Duration
 from tarry.verbs.delayed.context import DecodedPayloads, QueueContext
 from tarry.verbs.delayed.elements import READ_PAGE, want_of
@@ -26,10 +34,10 @@ T = TypeVar("T")
 S = TypeVar("S")
 MOST, MOST_BYTES = 10_000, 4_000_000
 """One request puts in no more. Among those of one request with one due time the order of offers holds."""
-BYTES: dict[str, Any] = {"codec": "bytes"}
+BYTES_CODEC: dict[str, Any] = {"codec": "bytes"}
 
 
-class QueueVerbs(Generic[T]):
+class HTTPQueueVerbs(Generic[T]):
     """What the verbs of both ends have in common."""
 
     def __init__(self, context: QueueContext[T], random: Callable[[int], bytes]) -> None:
@@ -38,74 +46,80 @@ class QueueVerbs(Generic[T]):
         self._random = random
         self._path = f"/v1/queues/{segment(context.name)}"
 
-    def poison(self) -> Ask[list[SetAside]]:
-        return self._ask("GET", "/poison", queue_answers.Poison, set_aside)
+    def set_aside_elements(self) -> HTTPRequest[list[SetAside]]:
+        return self._model_request("GET", "/poison", queue_answers.Poison, set_aside)
 
-    def stats(self) -> Ask[QueueStats]:
-        return self._ask("GET", "/stats", queue_answers.QueueStatsShown, queue_stats)
+    def stats(self) -> HTTPRequest[QueueStats]:
+        return self._model_request("GET", "/stats", queue_answers.QueueStatsShown, queue_stats)
 
-    def aside(self, unread: Iterable[tuple[bytes, str]]) -> Asking[Any]:
-        elements = [queue_models.Unread(base64(raw), reason[:10_000]) for raw, reason in unread]
-        for part in cut(elements):
-            yield from ask(self.request("POST", "/aside", nothing, queue_models.Aside(list(part))))
+    def set_aside(self, undecodable: Iterable[tuple[bytes, str]]) -> HTTPFlow[Any]:
+        elements = [queue_models.Unread(base64(raw), reason[:10_000]) for raw, reason in undecodable]
+        for part in split(elements):
+            yield from ask(self.request("POST", "/aside", read_nothing, queue_models.Aside(list(part))))
 
-    def _taken(self, values: Sequence[bytes]) -> Asking[list[T]]:
+    def _decode_taken(self, values: Sequence[bytes]) -> HTTPFlow[list[T]]:
         """The values of payloads that were taken; those that cannot be read are set aside."""
         taken: DecodedPayloads = self.context.decode_all(values)
         if taken.undecodable:
-            yield from self.aside(taken.undecodable)
+            yield from self.set_aside(taken.undecodable)
         return taken.values
 
-    def _some(self, take: Ask[list[bytes]]) -> Asking[list[T]]:
+    def _decode_some(self, take: HTTPRequest[list[bytes]]) -> HTTPFlow[list[T]]:
         while True:
             found = yield from ask(take)
-            values = yield from self._taken(found)
+            values = yield from self._decode_taken(found)
             if values or not found:
                 return values
 
-    def _contains(self, values: Iterable[T], *, ready: bool) -> Asking[bool]:
+    def _contains(self, values: Iterable[T], *, ready: bool) -> HTTPFlow[bool]:
         values = list(values)
         wanted = {self.context.encode(value) for value in values}
-        search = self._each(wanted, lambda part: queue_models.Contains(values=part, ready=ready, **BYTES))
+        search = self._each(wanted, lambda part: queue_models.Contains(values=part, ready=ready, **BYTES_CODEC))
         return self._told(values, search)
 
-    def _told(self, values: Sequence[T], search: Asking[bool]) -> Asking[bool]:
+    def _told(self, values: Sequence[T], search: HTTPFlow[bool]) -> HTTPFlow[bool]:
         return self.context.found((yield from search), values)
 
-    def _each(self, wanted: Iterable[bytes], said: Callable[[list[str]], Any]) -> Asking[bool]:
-        for part in cut([base64(payload) for payload in wanted], MOST):
+    def _each(self, wanted: Iterable[bytes], said: Callable[[list[str]], Any]) -> HTTPFlow[bool]:
+        for part in split([base64(payload) for payload in wanted], MOST):
             there = yield from ask(
-                self._ask("POST", "/contains", queue_answers.Contained, lambda one: one.contains, said(list(part)))
+                self._model_request(
+                    "POST", "/contains", queue_answers.Contained, lambda one: one.contains, said(list(part))
+                )
             )
             if not there:
                 return False
         return True
 
-    def request(self, method: str, path: str, read: Callable[[bytes], S], said: Any = None, **more: Any) -> Ask[S]:
+    def request(
+        self, method: str, path: str, read: Callable[[bytes], S], said: Any = None, **more: Any
+    ) -> HTTPRequest[S]:
         """A request about this queue."""
-        return Ask(method, self._path + path, read, said, **more)
+        return HTTPRequest(method, self._path + path, read, said, **more)
 
-    def _ask(self, method: str, path: str, model: type[S], make: Callable[[S], Any], said: Any = None) -> Ask[Any]:
+    def _model_request(
+        self, method: str, path: str, model: type[S], make: Callable[[S], Any], said: Any = None
+    ) -> HTTPRequest[Any]:
         return self.request(method, path, reader(model, make), said)
 
-    def _read(self, path: str, said: Any) -> Ask[list[bytes]]:
+    def _take_request(self, path: str, said: Any) -> HTTPRequest[list[bytes]]:
         """Takes elements."""
-        return self._ask("POST", path, queue_answers.Elements, lambda found: payloads(found.values), said)
+        return self._model_request("POST", path, queue_answers.Elements, lambda found: payloads(found.values), said)
 
 
-class HTTPDelayedVerbs(QueueVerbs[T]):
+class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
     """What is not due yet."""
 
-    def offer(self, value: T, delay: Duration) -> Asking[datetime]:
+    def offer(self, value: T, delay: Duration) -> HTTPFlow[datetime]:
         offers = self._offers([self.context.encode(value)], delay)
         return _only(offers)
 
-    def offer_many(self, values: Iterable[T], delay: Duration) -> Asking[list[datetime]]:
+    def offer_many(self, values: Iterable[T], delay: Duration) -> HTTPFlow[list[datetime]]:
         """All are encoded before the first is sent."""
-        return one_after_the_other(self._offers([self.context.encode(value) for value in values], delay))
+        return in_sequence(self._offers([self.context.encode(value) for value in values], delay))
 
-    def _offers(self, encoded: list[bytes], delay: Duration) -> list[Ask[list[datetime]]]:
-        span, parts, size = given(delay), list[list[str]](), 0
+    def _offers(self, encoded: list[bytes], delay: Duration) -> list[HTTPRequest[list[datetime]]]:
+        span, parts, size = span_text(delay), list[list[str]](), 0
         for payload in encoded:
             if not parts or len(parts[-1]) == MOST or size + len(payload) > MOST_BYTES:
                 parts.append([])
@@ -116,116 +130,116 @@ class HTTPDelayedVerbs(QueueVerbs[T]):
         requests = []
         for part in parts:
             said = queue_models.Offer(part, span, "bytes", self.context.format)
-            requests.append(self.request("POST", "/offer", read, said, key=new_key(self._random)))
+            requests.append(self.request("POST", "/offer", read, said, key=new_idempotency_key(self._random)))
         return requests
 
-    def poll(self, n: int) -> Asking[list[T]]:
-        return self._some(self._read("/poll", queue_models.PollQueue(n=want_of(n), **BYTES)))
+    def poll(self, n: int) -> HTTPFlow[list[T]]:
+        return self._decode_some(self._take_request("/poll", queue_models.PollQueue(n=want_of(n), **BYTES_CODEC)))
 
-    def pass_on(self, target: str) -> Ask[T | None]:
+    def pass_on(self, target: str) -> HTTPRequest[T | None]:
         self.context.keys_of(target)
-        said = queue_models.PassOn(to=target, **BYTES)
-        return self._ask("POST", "/pass-on", queue_answers.Elements, self._first, said)
+        said = queue_models.PassOn(to=target, **BYTES_CODEC)
+        return self._model_request("POST", "/pass-on", queue_answers.Elements, self._first, said)
 
     def _first(self, found: queue_answers.Elements) -> Any:
         return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
 
-    def remove(self, value: T) -> Asking[bool]:
-        said = queue_models.Remove(values=[base64(self.context.encode(value))], **BYTES)
+    def remove(self, value: T) -> HTTPFlow[bool]:
+        said = queue_models.Remove(values=[base64(self.context.encode(value))], **BYTES_CODEC)
         return self._told([value], ask(self._removed("/remove", said)))
 
-    def remove_all(self, values: Iterable[T]) -> Asking[bool]:
+    def remove_all(self, values: Iterable[T]) -> HTTPFlow[bool]:
         values = list(values)
         return self._told(values, self._all_removed(list(dict.fromkeys(map(self.context.encode, values)))))
 
-    def _all_removed(self, encoded: list[bytes]) -> Asking[bool]:
+    def _all_removed(self, encoded: list[bytes]) -> HTTPFlow[bool]:
         gone = False
-        for part in cut([base64(payload) for payload in encoded], MOST):
-            said = queue_models.Remove(values=list(part), all=True, **BYTES)
+        for part in split([base64(payload) for payload in encoded], MOST):
+            said = queue_models.Remove(values=list(part), all=True, **BYTES_CODEC)
             gone = (yield from ask(self._removed("/remove", said))) or gone
         return gone
 
-    def retain_all(self, values: Iterable[T]) -> Ask[bool]:
+    def retain_all(self, values: Iterable[T]) -> HTTPRequest[bool]:
         encoded = [base64(self.context.encode(value)) for value in values]
-        return self._removed("/retain", queue_models.QueueValues(values=encoded, **BYTES))
+        return self._removed("/retain", queue_models.QueueValues(values=encoded, **BYTES_CODEC))
 
-    def _removed(self, path: str, said: Any) -> Ask[bool]:
-        return self._ask("POST", path, queue_answers.Changed, lambda found: found.changed, said)
+    def _removed(self, path: str, said: Any) -> HTTPRequest[bool]:
+        return self._model_request("POST", path, queue_answers.Changed, lambda found: found.changed, said)
 
-    def contains_all(self, values: Iterable[T]) -> Asking[bool]:
+    def contains_all(self, values: Iterable[T]) -> HTTPFlow[bool]:
         return self._contains(values, ready=False)
 
-    def peek(self) -> Asking[T | None]:
+    def peek(self) -> HTTPFlow[T | None]:
         return _first_of(self)
 
-    def page(self, at: int, most: int = READ_PAGE) -> Ask[tuple[list[T], int]]:
-        read = reader(queue_answers.Elements, lambda found: (self._seen(found.values), found.next or 0))
-        query = {**BYTES, "limit": str(most), "start": str(at)}
+    def page(self, at: int, most: int = READ_PAGE) -> HTTPRequest[tuple[list[T], int]]:
+        read = reader(queue_answers.Elements, lambda found: (self._decode_seen(found.values), found.next or 0))
+        query = {**BYTES_CODEC, "limit": str(most), "start": str(at)}
         return self.request("GET", "/elements", read, query=query)
 
-    def _seen(self, values: list[str]) -> list[Any]:
+    def _decode_seen(self, values: list[str]) -> list[Any]:
         return [self.context.decode_or_opaque(payload) for payload in payloads(values)]
 
-    def read_all(self) -> Asking[list[T]]:
+    def read_all(self) -> HTTPFlow[list[T]]:
         values, at = yield from ask(self.page(0))
         while at:
             more, at = yield from ask(self.page(at))
             values += more
         return values
 
-    def size(self) -> Ask[int]:
-        return self._ask("GET", "", queue_answers.QueueSize, lambda found: found.delayed)
+    def size(self) -> HTTPRequest[int]:
+        return self._model_request("GET", "", queue_answers.QueueSize, lambda found: found.delayed)
 
-    def set_format(self, format: str | None) -> Ask[None]:
+    def set_format(self, format: str | None) -> HTTPRequest[None]:
         said = queue_models.SetFormat(None if format is None else format_of(format))
-        return self.request("POST", "/format", nothing, said)
+        return self.request("POST", "/format", read_nothing, said)
 
-    def clear(self) -> Ask[bool]:
+    def clear(self) -> HTTPRequest[bool]:
         return self._removed("/clear", None)
 
 
-class HTTPBlockingVerbs(QueueVerbs[T]):
+class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
     """What may be taken."""
 
-    def put(self, value: T) -> Ask[None]:
+    def put(self, value: T) -> HTTPRequest[None]:
         said = queue_models.Put([base64(self.context.encode(value))], "bytes")
-        return self.request("POST", "/put", nothing, said)
+        return self.request("POST", "/put", read_nothing, said)
 
-    def poll(self, n: int) -> Asking[list[T]]:
-        return self._some(self._read("/take", queue_models.Take(n=want_of(n), **BYTES)))
+    def poll(self, n: int) -> HTTPFlow[list[T]]:
+        return self._decode_some(self._take_request("/take", queue_models.Take(n=want_of(n), **BYTES_CODEC)))
 
-    def read(self, payload: bytes) -> Asking[list[T]]:
-        return self._taken([payload])
+    def read(self, payload: bytes) -> HTTPFlow[list[T]]:
+        return self._decode_taken([payload])
 
-    def peek(self) -> Ask[T | None]:
+    def peek(self) -> HTTPRequest[T | None]:
         def first(found: queue_answers.Elements) -> Any:
             return self.context.decode_or_opaque(payloads(found.values)[0]) if found.values else None
 
-        return self.request("GET", "/peek", reader(queue_answers.Elements, first), query=BYTES)
+        return self.request("GET", "/peek", reader(queue_answers.Elements, first), query=BYTES_CODEC)
 
-    def contains(self, value: T) -> Asking[bool]:
+    def contains(self, value: T) -> HTTPFlow[bool]:
         return self._contains([value], ready=True)
 
-    def size(self) -> Ask[int]:
-        return self._ask("GET", "", queue_answers.QueueSize, lambda found: found.ready)
+    def size(self) -> HTTPRequest[int]:
+        return self._model_request("GET", "", queue_answers.QueueSize, lambda found: found.ready)
 
-    def another(self, name: str) -> HTTPBlockingVerbs[T]:
-        return HTTPBlockingVerbs(self.context.for_queue(name), self._random)
+    def for_queue(self, name: str) -> HTTPBlockingQueueVerbs[T]:
+        return HTTPBlockingQueueVerbs(self.context.for_queue(name), self._random)
 
 
-def take_from_any(queues: Sequence[str], seconds: float) -> Ask[tuple[str | None, list[bytes]]]:
+def take_from_any(queues: Sequence[str], seconds: float) -> HTTPRequest[tuple[str | None, list[bytes]]]:
     """The first element of any of them."""
     said = queue_models.TakeFromAny(queues=list(queues), n=1, wait=f"{round(seconds * 1_000_000)}us", codec="bytes")
     read = reader(queue_answers.TakenElements, lambda found: (found.queue, payloads(found.values)))
-    return Ask("POST", "/v1/take", read, said, wait=seconds)
+    return HTTPRequest("POST", "/v1/take", read, said, wait=seconds)
 
 
-def _only(requests: Sequence[Ask[list[datetime]]]) -> Asking[datetime]:
+def _only(requests: Sequence[HTTPRequest[list[datetime]]]) -> HTTPFlow[datetime]:
     found = yield from ask(requests[0])
     return found[0]
 
 
-def _first_of(verbs: HTTPDelayedVerbs[T]) -> Asking[T | None]:
+def _first_of(verbs: HTTPDelayedQueueVerbs[T]) -> HTTPFlow[T | None]:
     """The first that can be read."""
     at, most = 0, 1
     while True:

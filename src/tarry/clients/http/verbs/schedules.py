@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from tarry.clients.http.asking import Ask
-from tarry.clients.http.verbs.saying import attempts_of, done, reader, said_of, segment, span_of
-from tarry.clients.http.verbs.topics import HTTPVerbs
+from tarry.clients.http.requests import HTTPRequest
+from tarry.clients.http.verbs.fields import body_fields, max_attempts_field, optional_span, read_done, reader, segment
+from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.wire import schedule_answers, schedule_models
-from tarry.clients.http.wire.reading import schedule
-from tarry.clients.scheduling import Schedule, said
+from tarry.clients.http.wire.decode import schedule
+from tarry.clients.schedule_verbs import Schedule, schedule_definition
 from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.verbs.codecs import BodyCodec
@@ -25,13 +25,13 @@ UNKNOWN = "unknown_schedule"
 class HTTPScheduleVerbs:
     """Each answers what to ask. ``verbs`` gives the verbs of a topic by its name."""
 
-    def __init__(self, verbs: Callable[[str], HTTPVerbs[Any]]) -> None:
+    def __init__(self, verbs: Callable[[str], HTTPTopicVerbs[Any]]) -> None:
         self._verbs = verbs
 
-    def verbs(self, topic: Any) -> HTTPVerbs[Any]:
+    def verbs(self, topic: Any) -> HTTPTopicVerbs[Any]:
         """A topic's verbs: of the topic itself, or by its name."""
         found: Any = topic.verbs if hasattr(topic, "verbs") else self._verbs(topic)
-        if not isinstance(found, HTTPVerbs):
+        if not isinstance(found, HTTPTopicVerbs):
             raise BadInput(f"topic: {topic.name} is one of another client's; give its name.")
         return found
 
@@ -52,41 +52,41 @@ class HTTPScheduleVerbs:
         max_attempts: int | None,
         headers: Mapping[str, str] | None,
         max_lateness: Duration | None,
-    ) -> Ask[Schedule]:
+    ) -> HTTPRequest[Schedule]:
         verbs = self.verbs(topic)
         opts = options.job_options(0, None, "error", ttr, max_attempts, headers, max_lateness)
-        said(verbs.context, id, body, every, cron, tz, first, missed, opts)
+        schedule_definition(verbs.context, id, body, every, cron, tz, first, missed, opts)
         model = schedule_models.PutSchedule(
-            every=span_of(every),
+            every=optional_span(every),
             cron=cron,
             tz=tz,
             first=first,
             missed=missed,
-            **said_of(verbs.context.codec, body),
-            ttr=span_of(ttr),
-            max_attempts=attempts_of(max_attempts),
-            max_lateness=span_of(max_lateness),
+            **body_fields(verbs.context.codec, body),
+            ttr=optional_span(ttr),
+            max_attempts=max_attempts_field(max_attempts),
+            max_lateness=optional_span(max_lateness),
             headers=headers,
         )
         return verbs.request("PUT", _path(id), _one(verbs.context.codec), model)
 
-    def get(self, topic: Any, id: str) -> Ask[Schedule | None]:
+    def get(self, topic: Any, id: str) -> HTTPRequest[Schedule | None]:
         id_of(id)
         verbs = self.verbs(topic)
         read: Callable[[bytes], Schedule | None] = _one(verbs.context.codec)
         return verbs.request("GET", _path(id), read, absent=(UNKNOWN, None))
 
-    def list(self, topic: Any) -> Ask[list[Schedule]]:
+    def list(self, topic: Any) -> HTTPRequest[list[Schedule]]:
         if topic is None:
-            return Ask("GET", "/v1/schedules", _many(lambda name: self.context(name).codec))
+            return HTTPRequest("GET", "/v1/schedules", _many(lambda name: self.context(name).codec))
         verbs = self.verbs(topic)
         return verbs.request("GET", "/schedules", _many(lambda _: verbs.context.codec))
 
-    def switch(self, topic: Any, id: str, what: Any) -> Ask[bool]:
+    def set_state(self, topic: Any, id: str, what: Any) -> HTTPRequest[bool]:
         id_of(id)
         verbs = self.verbs(topic)
         method, path = ("DELETE", _path(id)) if what == "delete" else ("POST", f"{_path(id)}/{what}")
-        return verbs.request(method, path, done, absent=(UNKNOWN, False))
+        return verbs.request(method, path, read_done, absent=(UNKNOWN, False))
 
 
 def _path(id: str) -> str:

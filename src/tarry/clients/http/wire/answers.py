@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 from tarry.clients.http.wire import bodies
-from tarry.clients.http.wire.words import Answer, AnyJson, Base64, Milliseconds, Moment, ms
+from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment, ms
 from tarry.errors import BodyError
 from tarry.verbs.jobs.models import Added, HandedOut, JobInfo, Page, State, StoredJob
 
 if TYPE_CHECKING:
-    from tarry.clients.scheduling import Schedule
+    from tarry.clients.schedule_verbs import Schedule
 
 # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -47,13 +47,13 @@ class Carried(Answer, kw_only=True):
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Job(Carried, kw_only=True):
+class JobFields(Carried, kw_only=True):
     """What lies in the topic."""
 
     created: Moment | None = None
 
 
-class PoppedJob(Job, kw_only=True):
+class PoppedJob(JobFields, kw_only=True):
     """A job in your hands. ``receipt`` proves it; settle the job before ``ttr_ms`` are over."""
 
     receipt: int
@@ -69,7 +69,7 @@ class PoppedJobs(Answer):
     jobs: list[PoppedJob]
 
 
-class JobShown(Job, kw_only=True):
+class JobShown(JobFields, kw_only=True):
     """A job as it is now."""
 
     state: State
@@ -118,13 +118,13 @@ class Count(Struct):
     count: int
 
 
-def added(job: Added) -> AddedJob:
+def added_job(job: Added) -> AddedJob:
     return AddedJob(job.id, job.created, job.state, job.due)
 
 
-def popped(job: HandedOut[Any]) -> PoppedJob:
+def popped_job(job: HandedOut[Any]) -> PoppedJob:
     return PoppedJob(
-        **_stored(job),
+        **_stored_fields(job),
         receipt=job.receipt,
         attempt=job.attempt,
         due=job.due,
@@ -133,8 +133,8 @@ def popped(job: HandedOut[Any]) -> PoppedJob:
     )
 
 
-def shown(job: JobInfo[Any]) -> JobShown:
-    said = _stored(job)
+def job_shown(job: JobInfo[Any]) -> JobShown:
+    said = _stored_fields(job)
     if "created" in said:  # else nothing can be read
         said |= {"max_attempts": job.max_attempts, "ttr_ms": None if job.ttr is None else ms(job.ttr)}
     return JobShown(
@@ -152,22 +152,22 @@ def shown(job: JobInfo[Any]) -> JobShown:
     )
 
 
-def page(found: Page[Any]) -> JobPage:
-    return JobPage([shown(job) for job in found], found.cursor)
+def job_page(found: Page[Any]) -> JobPage:
+    return JobPage([job_shown(job) for job in found], found.cursor)
 
 
-def _stored(job: StoredJob[Any]) -> dict[str, Any]:
-    said = carried(job)
+def _stored_fields(job: StoredJob[Any]) -> dict[str, Any]:
+    said = carried_fields(job)
     with suppress(BodyError):
         said["created"] = job.created
     return said
 
 
-def carried(one: StoredJob[Any] | Schedule) -> dict[str, Any]:
+def carried_fields(one: StoredJob[Any] | Schedule) -> dict[str, Any]:
     """The fields of what is carried."""
     said: dict[str, Any] = {"id": one.id, "topic": one.topic}
     try:
-        said |= bodies.shown(one.encoded)
+        said |= bodies.body_fields(one.encoded)
         if headers := one.headers:
             said["headers"] = headers
             if "body_base64" in said and (media := headers.get(bodies.MEDIA)):

@@ -23,7 +23,7 @@ MEDIA = "content-type"
 _check = msgspec.json.Decoder().decode
 
 
-class Passing(BodyCodec[Body]):
+class PassThroughCodec(BodyCodec[Body]):
     """Takes a body and its flag as they are."""
 
     def __init__(self, limit: int) -> None:
@@ -40,7 +40,7 @@ class Passing(BodyCodec[Body]):
         return raw, flag
 
 
-def given(body: msgspec.Raw | msgspec.UnsetType, base64: str | None, coded: bool) -> Body:
+def body_of(body: msgspec.Raw | msgspec.UnsetType, base64: str | None, coded: bool) -> Body:
     """The body that JSON gives. Raises ``BadInput``."""
     if base64 is None:
         if body is msgspec.UNSET:
@@ -65,7 +65,7 @@ def text(raw: bytes) -> bytes:
     return raw
 
 
-def shown(body: Body) -> dict[str, Any]:
+def body_fields(body: Body) -> dict[str, Any]:
     """The fields in which a body is shown."""
     raw, flag = body
     if flag == JSON:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from tarry.clients.http.wire import bodies
-from tarry.clients.http.wire.words import Answer, AnyJson, Base64, Milliseconds, Moment, ms
+from tarry.clients.http.wire.types import Answer, AnyJson, Base64, Milliseconds, Moment, ms
 from tarry.verbs.codecs import RAW
 from tarry.verbs.guarded.context import GuardedStats, Item
 
@@ -44,7 +44,7 @@ def items(found: list[Item[Any]]) -> GuardedItems:
 def _item(one: Item[Any]) -> GuardedItem:
     """A member that cannot be read is its bytes."""
     body = (one.value, RAW) if isinstance(one.value, bytes) else one.value
-    return GuardedItem(**bodies.shown(body), due=one.due, lateness_ms=ms(one.lateness))
+    return GuardedItem(**bodies.body_fields(body), due=one.due, lateness_ms=ms(one.lateness))
 
 
 def guarded_stats(now: GuardedStats) -> GuardedStatsShown:

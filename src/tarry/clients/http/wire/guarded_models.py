@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.words import AnyJson, Base64, Limit, Span, Strict, Wait
+from tarry.clients.http.wire.types import AnyJson, Base64, Limit, Span, Strict, Wait
 
 Layout = Annotated[Literal["tarry", "article"], Meta(description="article: the one of article 002, d_q_p:NAME")]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tarry.clients.http.wire.words import Answer, Milliseconds, ms
+from tarry.clients.http.wire.types import Answer, Milliseconds, ms
 
 if TYPE_CHECKING:
     from tarry.verbs.locks.models import LockState

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from tarry.clients.http.wire.words import Answer, Milliseconds, Moment
+from tarry.clients.http.wire.types import Answer, Milliseconds, Moment
 from tarry.verbs.mapcache.models import MapStats, Mode
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from tarry.clients.http.wire.queue_models import CodecName
-from tarry.clients.http.wire.words import Strict, shaped
+from tarry.clients.http.wire.types import Strict, with_pattern
 from tarry.verbs.mapcache.models import Backend
 
 
@@ -28,7 +28,7 @@ class EntriesQuery(MapQuery):
 
     codec: CodecName = "kryo5"
     key_codec: CodecName | None = None
-    cursor: Annotated[str, shaped(r"^[0-9]{1,19}$"), Meta(max_length=20)] = "0"
+    cursor: Annotated[str, with_pattern(r"^[0-9]{1,19}$"), Meta(max_length=20)] = "0"
 
 
 class LookUp(Strict, kw_only=True):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.words import (
-    MOST_MANY,
+from tarry.clients.http.wire.types import (
+    MOST_ITEMS,
     AnyJson,
     Attempts,
     Base64,
@@ -147,7 +147,7 @@ class OneHeld(Held):
     attempt: Annotated[int, Meta(ge=1, le=2**31)] | None = None
 
 
-HeldJobs = Annotated[list[OneHeld], Meta(min_length=1, max_length=MOST_MANY)]
+HeldJobs = Annotated[list[OneHeld], Meta(min_length=1, max_length=MOST_ITEMS)]
 
 
 class FinishMany(Strict):

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tarry.clients.http.wire.words import Answer, Base64, Milliseconds, Moment, ms
+from tarry.clients.http.wire.types import Answer, Base64, Milliseconds, Moment, ms
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.redisson.values import Opaque

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from tarry.clients.http.wire.answers import Carried, carried
-from tarry.clients.http.wire.words import Milliseconds, Moment, ms
+from tarry.clients.http.wire.answers import Carried, carried_fields
+from tarry.clients.http.wire.types import Milliseconds, Moment, ms
 from tarry.errors import BodyError
 from tarry.values.durations import as_timedelta
 from tarry.verbs.jobs import records
 from tarry.verbs.schedules.records import Missed
 
 if TYPE_CHECKING:
-    from tarry.clients.scheduling import Schedule
+    from tarry.clients.schedule_verbs import Schedule
 
 
 class ScheduleShown(Carried, kw_only=True):
@@ -54,7 +54,7 @@ class Schedules(Struct):
 
 def schedule(now: Schedule) -> ScheduleShown:
     return ScheduleShown(
-        **carried(now),
+        **carried_fields(now),
         every_ms=None if now.every is None else ms(now.every),
         cron=now.cron,
         tz=now.tz,

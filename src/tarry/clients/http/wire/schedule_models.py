@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.words import (
+from tarry.clients.http.wire.types import (
     NO_DOTS,
     AnyJson,
     Attempts,
@@ -17,14 +17,14 @@ from tarry.clients.http.wire.words import (
     SomeSpan,
     Strict,
     Ttr,
-    shaped,
+    with_pattern,
 )
 from tarry.verbs.schedules.records import Missed
 
 _NAME = r"[^\s\x00-\x1f\x7f-\x9f{}]+$"
 _BYTES = Meta(description="1 to 160 bytes of UTF-8")
-ScheduleName = Annotated[str, shaped("^" + _NAME, minLength=1, maxLength=160), _BYTES]
-NewScheduleName = Annotated[str, shaped(NO_DOTS + _NAME, minLength=1, maxLength=160), _BYTES]
+ScheduleName = Annotated[str, with_pattern("^" + _NAME, minLength=1, maxLength=160), _BYTES]
+NewScheduleName = Annotated[str, with_pattern(NO_DOTS + _NAME, minLength=1, maxLength=160), _BYTES]
 
 
 class PutSchedule(Strict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tarry.clients.http.wire.words import Answer, Milliseconds, Moment, ms
+from tarry.clients.http.wire.types import Answer, Milliseconds, Moment, ms
 from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats, Why
 from tarry.verbs.workers import WorkerInfo
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
 
-from tarry.clients.http.wire.words import (
+from tarry.clients.http.wire.types import (
     Attempts,
     Limit,
     LongSpan,
@@ -20,7 +20,7 @@ from tarry.clients.http.wire.words import (
     Ttr,
     WholeRate,
     Words,
-    shaped,
+    with_pattern,
 )
 from tarry.verbs.jobs.models import State
 
@@ -34,7 +34,7 @@ class ListQuery(Strict):
     due_after: Moment | None = None
     due_before: Moment | None = None
     limit: Limit = 100
-    cursor: Annotated[str, shaped(CURSOR)] | None = None
+    cursor: Annotated[str, with_pattern(CURSOR)] | None = None
 
 
 class HistogramQuery(Strict):

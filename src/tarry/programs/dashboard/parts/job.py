@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tarry.clients.scheduling import Schedule
+from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
 from tarry.programs.dashboard.asking import Missing, Visit
 from tarry.programs.dashboard.life import LIFE

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tarry.clients.scheduling import Schedule
+from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BadInput
 from tarry.programs.dashboard import saying
 from tarry.programs.dashboard.acting import Form, Plan

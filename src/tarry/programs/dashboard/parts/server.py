@@ -84,7 +84,7 @@ async def health(visit: Visit) -> Whole:
     async def look(server: Server) -> Health:
         return await _look(server, cluster=cluster)
 
-    return Whole(dict(sorted((await engine.runner.each(look)).items())))
+    return Whole(dict(sorted((await engine.runner.ask_all(look)).items())))
 
 
 async def _look(server: Server, *, cluster: bool) -> Health:

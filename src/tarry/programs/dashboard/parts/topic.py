@@ -6,8 +6,8 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
-from tarry.clients import scheduling
-from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients import schedule_verbs
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.errors import BadInput
 from tarry.programs.dashboard import saying
 from tarry.programs.dashboard.app import Dashboard
@@ -45,7 +45,7 @@ class Inquest:
         now = asyncio.get_running_loop().time()
         asked, causes = self._known.get(topic.name, (-INQUEST_S, None))
         if causes is None or now - asked > (INQUEST_S if causes.dead == stats.dead else AGAIN_S):
-            causes = await self._engine.look(aggregates.causes(topic.verbs))
+            causes = await self._engine.run_view(aggregates.causes(topic.verbs))
             self._known = {name: one for name, one in self._known.items() if now - one[0] < INQUEST_S}
             self._known[topic.name] = (now, causes)
         return causes
@@ -58,7 +58,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         topic.configure(),
         visit.client.workers(),
         topic.histogram(start=0, span=3600, buckets=MINUTES),
-        visit.client.engine.run(scheduling.count(topic.verbs)),
+        visit.client.engine.run(schedule_verbs.count_schedules(topic.verbs)),
         visit.client.engine.run(topic.verbs.partitions()),
     )
     causes = await visit.dashboard.part(Inquest).of(topic, stats)

@@ -12,7 +12,7 @@ from tarry.errors import BodyError
 from tarry.verbs.codecs import JSON
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.topic import AsyncTopic
+    from tarry.clients.awaited.topic import AsyncTopic
     from tarry.programs.service.exchange import Exchange
     from tarry.verbs.jobs.models import JobInfo, StoredJob
 

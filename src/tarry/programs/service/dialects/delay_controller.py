@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from tarry.clients.http.wire.words import Name
+from tarry.clients.http.wire.types import Name
 from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, forms, replacing
 from tarry.programs.service.replies import Plain

@@ -34,7 +34,7 @@ from tarry.verbs.jobs.by_id import ANY_NONCE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tarry.clients.aio.topic import AsyncTopic
+    from tarry.clients.awaited.topic import AsyncTopic
     from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.exchange import Exchange
     from tarry.verbs.jobs.models import Added, JobInfo
@@ -77,7 +77,7 @@ async def put(x: Exchange, topic: str, id: str, text: Any, *, headers: Mapping[s
     own = Seen(place, 0, os.urandom(NONCE_BYTES))
     verbs = place.verbs.on_behalf_of(ids=_One(own.nonce))
     verbs.add_with(body, options.job_options(headers=headers, **said), id)  # refuses before anything is written
-    await place.engine.introduce(topic)  # whoever looks after our add knows the topic
+    await place.engine.register_topic(topic)  # whoever looks after our add knows the topic
     added, lost = None, False
     while added is None:
         seen = await _look(x, id)

@@ -22,7 +22,7 @@ from tarry.values.durations import as_datetime
 from tarry.verbs.guarded import guarded_scripts
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.guarded import AsyncGuardedQueue
+    from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
     from tarry.programs.service.exchange import Exchange
 
 table = Table("guarded")
@@ -36,7 +36,7 @@ def queue_of(x: Exchange, layout: str, max_lateness: Any = None) -> AsyncGuarded
     """The queue that the path names, whose values pass through as they are. Raises ``BadInput``."""
     if layout == "article" and x.namespace != x.door.settings.namespaces[0]:
         raise Forbidden("The article's layout has no namespace; use the service's first one, and a token of it.")
-    passing = bodies.Passing(x.door.settings.max_body)
+    passing = bodies.PassThroughCodec(x.door.settings.max_body)
     return x.client.guarded_queue(x.path["queue"], layout=layout, type=passing, max_lateness=max_lateness)
 
 
@@ -67,7 +67,7 @@ async def push(x: Exchange) -> queue_answers.Offered:
     """
     queue = queue_of(x, x.said.layout)
     context = replace(queue._context, random=keyed.marks_of(x.headers))
-    pairs = [(bodies.given(one.body, one.body_base64, one.coded), one.delay) for one in x.said.items]
+    pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in x.said.items]
     engine = again.Repeating(queue.engine) if keyed.HEADER in x.headers else x.engine
     scores = await engine.run(guarded_scripts.push(context, context.members(pairs)))
     return queue_answers.Offered([as_datetime(score * context.unit) for score in scores])
@@ -94,7 +94,7 @@ async def poll(x: Exchange) -> guarded_answers.GuardedItems:
     """
     said = x.said
     queue = queue_of(x, said.layout, said.max_lateness)
-    polled = await x.held(queue._in_time(said.count, asyncio.get_running_loop().time() + waiting(said.wait)))
+    polled = await x.held(queue._poll_until(said.count, asyncio.get_running_loop().time() + waiting(said.wait)))
     if polled is None:
         return guarded_answers.GuardedItems([])
     await x.unless_gone(lambda: x.client.engine.run(guarded_scripts.give_back(queue._context, polled)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tarry.clients.aio.topic import AsyncTopic
+from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.http.wire import answers, bodies, models
 from tarry.errors import BadInput, BodyError
 from tarry.programs.service import adding, keyed
@@ -70,7 +70,7 @@ async def add(x: Exchange) -> Answered:
         if x.asked != models.AddQuery():
             raise BadInput("query: the options of a JSON body stand in the body.")
         job: models.Add = x.row.decode(await x.read())
-        said, body, headers = job, bodies.given(job.body, job.body_base64, job.coded), job.headers
+        said, body, headers = job, bodies.body_of(job.body, job.body_base64, job.coded), job.headers
     elif media in _FORMS:
         raise WrongMedia
     else:
@@ -79,9 +79,9 @@ async def add(x: Exchange) -> Answered:
     x.door.gate.count(x, 1)
     topic = x.topic
     call = adding.add_one(topic, body, said, headers, keyed.ids_of(x.headers))
-    await topic.engine.introduce(topic.name)
+    await topic.engine.register_topic(topic.name)
     added = await topic.engine.run(call)
-    return Answered(answers.added(added), 201 if added.created else 200)
+    return Answered(answers.added_job(added), 201 if added.created else 200)
 
 
 @table.row(
@@ -103,7 +103,7 @@ async def pop(x: Exchange) -> answers.PoppedJob | None:
     seconds = waiting(x.said.wait)
     work = taking_from(x.topic, x.said.holder).pop_many(1, wait=seconds, ttr=x.said.ttr)
     jobs = await x.taken(work, waits=bool(seconds))
-    return answers.popped(jobs[0]) if jobs else None
+    return answers.popped_job(jobs[0]) if jobs else None
 
 
 def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
@@ -186,7 +186,7 @@ async def get(x: Exchange) -> answers.JobShown:
     job = await x.topic.get(x.path["id"])
     if job is None:
         raise UnknownJob
-    return answers.shown(job)
+    return answers.job_shown(job)
 
 
 @table.row("GET", JOB + "/body", may=ANY, gives=bytes, media="*/*", refuses=("unknown_job", "body_error"))

@@ -19,7 +19,7 @@ from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.models import LockState
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.locks import AsyncLock
+    from tarry.clients.awaited.locks import AsyncLock
     from tarry.programs.service.exchange import Exchange
 
 table = Table("locks")
@@ -66,7 +66,7 @@ async def list_held(x: Exchange) -> lock_answers.LockPage:
     servers, step = place + 1, 0
     while place < servers and step < STEPS and len(names) < ENOUGH:
         try:
-            servers, reply = await x.client.engine.runner.at(place, lock_scripts.scan_locks(at))
+            servers, reply = await x.client.engine.runner.ask_server(place, lock_scripts.scan_locks(at))
         except NotPermitted as fault:
             raise Forbidden(lock_scripts.NO_SCAN) from fault
         if reply is None:

@@ -50,9 +50,9 @@ async def add(x: Exchange) -> answers.AddedJobs:
     """
     topic = x.topic
     flow = adding.add_many(topic, x.said, keyed.ids_of(x.headers))
-    await topic.engine.introduce(topic.name)
+    await topic.engine.register_topic(topic.name)
     added = await topic.engine.run(flow)
-    return answers.AddedJobs([answers.added(job) for job in added])
+    return answers.AddedJobs([answers.added_job(job) for job in added])
 
 
 @table.row(
@@ -68,7 +68,7 @@ async def pop(x: Exchange) -> answers.PoppedJobs:
     """Up to `n` jobs (and 4 MB of bodies), as soon as there is one; waits up to 60 s."""
     seconds = waiting(x.said.wait)
     work = taking_from(x.topic, x.said.holder).pop_many(x.said.n, wait=seconds, ttr=x.said.ttr)
-    return answers.PoppedJobs([answers.popped(job) for job in await x.taken(work, waits=bool(seconds))])
+    return answers.PoppedJobs([answers.popped_job(job) for job in await x.taken(work, waits=bool(seconds))])
 
 
 @table.row(
@@ -85,7 +85,7 @@ async def pop_from_any(x: Exchange) -> answers.PoppedJobs:
     seconds = waiting(x.said.wait)
     chosen = [taking_from(x.another(name), x.said.holder) for name in x.said.topics]
     work = chosen[0].engine.take(chosen, x.said.n, seconds, x.said.ttr)
-    return answers.PoppedJobs([answers.popped(job) for job in await x.taken(work, waits=bool(seconds))])
+    return answers.PoppedJobs([answers.popped_job(job) for job in await x.taken(work, waits=bool(seconds))])
 
 
 @table.row(
@@ -152,7 +152,7 @@ async def bury(x: Exchange) -> None:
 async def get(x: Exchange) -> answers.JobsShown:
     """Jobs as they are now."""
     found = await x.topic.get_many(x.said.ids)
-    return answers.JobsShown([None if job is None else answers.shown(job) for job in found])
+    return answers.JobsShown([None if job is None else answers.job_shown(job) for job in found])
 
 
 @table.row(

@@ -15,14 +15,14 @@ from msgspec import UNSET
 
 from tarry.clients.http.wire import map_answers, map_models
 from tarry.clients.http.wire.queue_answers import plain
-from tarry.clients.http.wire.words import ms
+from tarry.clients.http.wire.types import ms
 from tarry.errors import BadInput
 from tarry.programs.service import sharing
 from tarry.programs.service.problems import Forbidden
 from tarry.programs.service.table import ANY, SEE, Example, Table
 
 if TYPE_CHECKING:
-    from tarry.clients.aio.mapcache import AsyncMapCache
+    from tarry.clients.awaited.mapcache import AsyncMapCache
     from tarry.programs.service.exchange import Exchange
 
 table = Table("maps")

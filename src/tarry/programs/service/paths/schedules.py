@@ -81,7 +81,7 @@ async def put(x: Exchange) -> schedule_answers.ScheduleShown:
     said: schedule_models.PutSchedule = x.said
     body: bodies.Body = (b"null", JSON)
     if said.body is not UNSET or said.body_base64 is not None:
-        body = bodies.given(said.body, said.body_base64, coded=False)
+        body = bodies.body_of(said.body, said.body_base64, coded=False)
     made = await x.client.schedules.put(
         x.topic,
         x.path["schedule"],

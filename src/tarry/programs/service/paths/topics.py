@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from tarry.clients.http.wire import answers, topic_answers, topic_models
-from tarry.clients.migrating import migrate_some
+from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput
 from tarry.programs.service.problems import UnknownCursor
 from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table
@@ -108,7 +108,7 @@ async def list_jobs(x: Exchange) -> answers.JobPage:
         if str(fault).startswith("cursor:") and re.fullmatch(topic_models.CURSOR, asked.cursor or ""):
             raise UnknownCursor from None
         raise
-    return answers.page(found)
+    return answers.job_page(found)
 
 
 @table.row(
@@ -237,7 +237,7 @@ async def migrate(x: Exchange) -> topic_answers.MigratedShown:
     said, to = x.said, x.another(x.said.to)
     flow = migrate_some(x.topic.verbs, to.verbs, dry_run=said.dry_run, most=said.limit, anew=said.anew)
     if not said.dry_run:
-        await x.client.engine.introduce(to.name)
+        await x.client.engine.register_topic(to.name)
     found = await x.client.engine.run(flow)
     done = said.dry_run or found.refused > 0 or found.moved < said.limit
     return topic_answers.MigratedShown(

@@ -1,0 +1,189 @@
+"""A blocking queue that is shared with Java applications on Redisson, awaited: waiting for what is due, and handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from tarry.clients.config import wait_seconds
+from tarry.clients.shared_queues import failure_reason
+from tarry.core.patience import LONGEST_DELAY_S
+from tarry.errors import TarryError
+from tarry.values.durations import Duration
+from tarry.values.keys import QueueKeys
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.delayed.verbs import BlockingQueueVerbs
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.engine import Engine
+
+T = TypeVar("T")
+logger = logging.getLogger("tarry")
+
+
+class AsyncBlockingQueue(Generic[T]):
+    """Redisson's ``RBlockingQueue``: a list, and where a delayed queue of the same name moves what is due.
+
+    Made by ``client.blocking_queue(name)``. Who waits here keeps the delayed queue moving. Nothing is acknowledged: an
+    element belongs to whoever took it. For work that must survive its worker, use a topic.
+    """
+
+    def __init__(self, engine: Engine, verbs: BlockingQueueVerbs[T]) -> None:
+        self.engine = engine
+        self.verbs = verbs
+        self.name = verbs.context.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
+
+    async def put(self, value: T) -> None:
+        """Puts an element at the end, to be taken at once."""
+        await self.engine.run(self.verbs.put(value))
+
+    async def offer(self, value: T) -> bool:
+        """The same as ``put``; the list is never full."""
+        await self.put(value)
+        return True
+
+    async def take(self) -> T:
+        """The first element, waiting for it as long as it takes. Interrupted or cancelled, it loses none."""
+        while True:
+            taken = await self._take_next(float("inf"))
+            if taken is not None:
+                return taken[1]
+
+    @overload
+    async def poll(self, *, wait: Duration | None = 0) -> T | None: ...
+    @overload
+    async def poll(self, n: int, *, wait: Duration | None = 0) -> list[T]: ...
+    async def poll(self, n: int | None = None, *, wait: Duration | None = 0) -> T | list[T] | None:
+        """The first element, or ``None`` when none comes within ``wait``; with ``n`` (at most 1000) a list of up to ``n``.
+
+        ``wait=None`` waits for ever. What is due is moved first.
+        """
+        seconds = wait_seconds(wait)
+        values = await self.engine.run(self.verbs.poll(1 if n is None else n))
+        if not values and seconds and (taken := await self._take_next(seconds)) is not None:
+            values = [taken[1]]
+        return values if n is not None else values[0] if values else None
+
+    async def poll_from_any(self, *queues: str, wait: Duration | None = 0) -> T | None:
+        """The first element of this queue, or of the first of the others that has one, read by this queue's codec."""
+        seconds = wait_seconds(wait)
+        others = [AsyncBlockingQueue(self.engine, self.verbs.for_queue(name)) for name in queues]
+        values: list[T] = []
+        for queue in (self, *others):
+            values = values or await self.engine.run(queue.verbs.poll(1))
+        if (
+            not values
+            and seconds
+            and (taken := await self._take_next(seconds, *[queue.verbs.keys for queue in others]))
+        ):
+            return taken[1]
+        return values[0] if values else None
+
+    async def drain_to(self, target: list[T], n: int | None = None) -> int:
+        """Appends what is there, or ``n`` elements at most, to a list. Answers how many."""
+        done = 0
+        while n is None or done < n:
+            values = await self.engine.run(self.verbs.poll(1000 if n is None else min(n - done, 1000)))
+            if not values:
+                break
+            target += values
+            done += len(values)
+        return done
+
+    async def peek(self) -> T | None:
+        """The first element; it stays."""
+        return await self.engine.run(self.verbs.peek())
+
+    async def contains(self, value: T) -> bool:
+        """Whether an element is equal, as bytes."""
+        return await self.engine.run(self.verbs.contains(value))
+
+    async def size(self) -> int:
+        """How many elements may be taken."""
+        return await self.engine.run(self.verbs.size())
+
+    async def stats(self) -> QueueStats:
+        """How many elements are where, and how late the first is that is not moved."""
+        return await self.engine.run_view(self.verbs.stats())
+
+    async def poison(self) -> list[SetAside]:
+        """What could not be read or handled and was set aside, with the reasons."""
+        return await self.engine.run(self.verbs.set_aside_elements())
+
+    def subscribe(self, handler: Callable[[T], Awaitable[Any]]) -> AsyncSubscription:
+        """Calls a handler with each element, one after the other, until the subscription is stopped.
+
+        An element whose handler fails is set aside with the error (see ``poison``), and the next one comes.
+        """
+        return AsyncSubscription(self, handler)
+
+    async def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
+        """A payload and its value: the first that comes in time."""
+        until = asyncio.get_running_loop().time() + seconds
+        while True:
+            pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)
+            if pair is None:
+                return None
+            for value in await self.engine.run(self.verbs.read(pair[1])):
+                return pair[1], value
+            seconds = max(until - asyncio.get_running_loop().time(), 0)
+
+
+class AsyncSubscription:
+    """A handler that is called with each element of a queue. A context manager; ``stop`` ends it."""
+
+    def __init__(self, queue: AsyncBlockingQueue[Any], handler: Callable[[Any], Awaitable[Any]]) -> None:
+        self._queue = queue
+        self._handler = handler
+        self._in_handler = False
+        self._stopped = False
+        self._task = asyncio.ensure_future(self._run())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} to {self._queue.name!r}>"
+
+    async def __aenter__(self) -> AsyncSubscription:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Ends it, when the handler that runs is done."""
+        self._stopped = True
+        if not self._in_handler:
+            self._task.cancel()
+        if self._task is not asyncio.current_task():
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        while not self._stopped:
+            try:
+                taken = await self._queue._take_next(float("inf"))
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
+                logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
+                await asyncio.sleep(LONGEST_DELAY_S)
+                continue
+            if taken is not None:
+                self._in_handler = True
+                await self._handle(*taken)
+                self._in_handler = False
+
+    async def _handle(self, payload: bytes, value: Any) -> None:
+        try:
+            await self._handler(value)
+        except Exception as fault:
+            logger.exception("The handler of the queue %s failed; its element is set aside.", self._queue.name)
+            try:
+                await self._queue.engine.run(self._queue.verbs.set_aside([(payload, failure_reason(fault))]))
+            except TarryError:
+                logger.exception("It could not be set aside: %r", payload)

@@ -1,0 +1,253 @@
+"""``tarry.AsyncClient``: delayed jobs, awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
+from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
+from tarry.clients.awaited.engine import Engine
+from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
+from tarry.clients.awaited.job import AsyncJob
+from tarry.clients.awaited.locks import AsyncLock, RedisLocks
+from tarry.clients.awaited.mapcache import AsyncMapCache
+from tarry.clients.awaited.schedules import AsyncSchedules
+from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
+from tarry.clients.guarded_queues import guarded_context
+from tarry.clients.handles import handle_of
+from tarry.clients.lock_options import LockOptions
+from tarry.clients.map_caches import Policy, map_verbs
+from tarry.clients.migration import MovedOver, dry_run_to_topic, move_to_topic, refuse_services
+from tarry.clients.schedule_verbs import ScheduleVerbs
+from tarry.clients.shared_queues import queue_context, queue_keys_of
+from tarry.values.durations import Duration
+from tarry.verbs import topic_names, workers
+from tarry.verbs.codecs import Codec
+from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+from tarry.verbs.jobs import migration
+from tarry.verbs.jobs.migration import Migrated
+from tarry.verbs.mapcache.models import Backend
+from tarry.verbs.workers import WorkerInfo
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """The same as ``Client``, awaited: calls made at the same time leave in one pipeline, adds of a topic in one script.
+
+    Cancelling or timing out any awaited verb loses nothing: a pop that was sent is read to its end, and what it handed
+    out is given back, its attempt not counted.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str = "default",
+        max_body: int = MAX_BODY,
+        patience: Duration = PATIENCE,
+        name_mapper: NameMapper = None,
+        queue_format: str | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self.engine = Engine(ClientConfig(url, namespace, max_body, patience, name_mapper, queue_format))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.origin.redacted}>"
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Waits for what is on its way, then closes the connections. The next verb would open them again."""
+        await self.engine.close()
+
+    # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> AsyncTopic[T]: ...
+    @overload
+    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> AsyncTopic[Any]: ...
+    def topic(
+        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
+    ) -> AsyncTopic[Any]:
+        """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
+        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` makes it so many
+        topics behind one name, each in a slot of its own; once made it stays so, and need not be said again."""
+        return AsyncTopic(self.engine, self.engine.origin.verbs(name, type, partitions))
+
+    async def topics(self) -> list[str]:
+        """The topics that have been added to, by name. A hint: a purged one stays in it."""
+        return await self.engine.run(topic_names.list_names(self.namespace))
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The worker processes that live, by name, as each told of itself in the last half minute: what they work on, how
+        busy they are, what they have had in hand for longest. A hint: a killed one stays in it for so long."""
+        return await self.engine.run(workers.list_workers(self.namespace))
+
+    async def pop(
+        self, *topics: AsyncTopic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None
+    ) -> AsyncJob[Any] | None:
+        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
+        chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
+        refuse_services("pop", *chosen)
+        jobs = await self.engine.take(chosen, 1, wait, ttr)
+        return jobs[0] if jobs else None
+
+    @property
+    def schedules(self) -> AsyncSchedules:
+        """Jobs that come again: put, get, list, pause, resume, delete."""
+        return AsyncSchedules(self.engine, ScheduleVerbs(self.engine.origin))
+
+    # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
+        """The lock that Redisson calls ``getLock(name)``, with a fencing token beside it.
+
+        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself; ``None`` renews
+        it as long as this process lives (for 30 s, every 10 s). Who waits is not served in order.
+        """
+        return AsyncLock(
+            lambda: self.engine.shared_part(RedisLocks),
+            name,
+            LockOptions(wait, lease),
+            kept_in="redis",
+            at=self.engine.origin.address.redacted,
+        )
+
+    def guarded_queue(
+        self,
+        name: str,
+        *,
+        guard: AsyncGuard | None = None,
+        layout: str = "tarry",
+        type: Any = None,
+        max_lateness: Duration | None = None,
+        on_late: Callable[[timedelta], object] | None = None,
+    ) -> AsyncGuardedQueue[Any]:
+        """Article 002's delay queue: a sorted set of values by their due times.
+
+        ``guard=None``: each verb is one atomic script; no lock is needed. ``guard=`` a lock, of this client or of
+        ``tarry.zookeeper``: plain commands under the lock, for a server on which scripts are switched off; its fencing
+        token is presented, and one that comes late is refused. ``layout="article"`` is the article's own ``d_q_p:NAME``.
+        ``max_lateness``: ``poll`` raises ``FallenBehind`` when the first item is later, or calls ``on_late(lateness)``.
+        ``type``: as that of a topic.
+        """
+        context = guarded_context(self.engine.origin, name, layout, type, max_lateness, on_late)
+        return AsyncGuardedQueue(self.engine, context, guard, on_late)
+
+    # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
+
+    def delayed_queue(
+        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
+    ) -> AsyncDelayedQueue[Any]:
+        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
+
+        ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
+        ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
+        ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
+        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. It is said
+        once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a queue of
+        which nothing is known raises ``BadInput``, and so does one that contradicts what is remembered or found. **After an
+        upgrade from 0.1.0** queues with elements go on by themselves; for those that may be empty say it beforehand.
+        """
+        return AsyncDelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.origin, name, codec, format)))
+
+    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
+        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        return AsyncBlockingQueue(self.engine, BlockingQueueVerbs(queue_context(self.engine.origin, name, codec, None)))
+
+    async def keep_moving(self, *queues: str) -> None:
+        """Moves what falls due in these queues as long as this client is open, for consumers that cannot: who only
+        waits in Java, or not at all just now. Whoever waits in ``take``, ``poll`` or ``subscribe`` does it by itself.
+        """
+        await self.engine.keep_moving([queue_keys_of(self.engine.origin, name) for name in queues])
+
+    async def move_to_topic(
+        self,
+        queue: AsyncDelayedQueue[Any],
+        topic: AsyncTopic[Any] | str,
+        *,
+        dry_run: bool = False,
+        anew: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> MovedOver:
+        """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
+
+        Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
+        ``progress`` is told how many have moved. Raises ``BadInput`` where elements are still on their way to another topic: run
+        that move to its end first, or say ``anew`` if that topic is gone for good.
+        """
+        source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
+        refuse_services("move_to_topic", source, chosen)
+        if dry_run:
+            return await self.engine.run(dry_run_to_topic(source.verbs.context, chosen.verbs))
+        await self.engine.register_topic(chosen.name)
+        return await self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, anew=anew))
+
+    async def migrate(
+        self,
+        topic: AsyncTopic[T] | str,
+        to: AsyncTopic[T],
+        *,
+        dry_run: bool = False,
+        anew: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> Migrated:
+        """Moves what waits, what is dead and the schedules into another topic, perhaps of another server; ``dry_run`` only
+        counts.
+
+        Due times, attempts, headers and errors are kept; ids and names that are taken over there are refused and stay. What
+        ``configure`` has set here and not over there holds there, too. Safe to break off and to call again, under load. Let
+        producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is told how many jobs have
+        moved. Raises ``BadInput`` for a topic into itself, for limits that its partitions cannot have, and where jobs are still on
+        their way to another topic: run that move to its end first, or say ``anew`` if that topic is gone for good.
+        """
+        mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
+        to = handle_of("to", AsyncTopic, to)
+        refuse_services("migrate", mine, to)
+        same = mine.engine.origin.address == to.engine.origin.address
+        migration.refuse_same_topic(same, mine.verbs.context, to.verbs.context)
+        here, there = await self.engine.run(mine.verbs.partitions()), await to.engine.run(to.verbs.partitions())
+        if not dry_run:
+            await to.engine.register_topic(to.name)
+        journey, engines = (
+            migration.migrate(here, there, dry_run=dry_run, progress=progress, anew=anew),
+            (mine.engine, to.engine),
+        )
+        try:
+            side, request = next(journey)
+            while True:
+                side, request = journey.send(await engines[side].run(request))
+        except StopIteration as end:
+            done: Migrated = end.value
+            return done
+
+    # ── maps shared with Java ────────────────────────────────────────────────────────────────────────────────────────
+
+    def map_cache(
+        self,
+        name: str,
+        *,
+        codec: str | Codec[Any] = "kryo5",
+        key_codec: str | Codec[Any] | None = None,
+        backend: Backend = "redisson",
+        policy: Policy = "deadline",
+    ) -> AsyncMapCache[Any, Any]:
+        """The map that Redisson calls ``getMapCache(name)``: each entry has a time to live and an idle time of its own.
+
+        ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys. ``backend="native"``
+        is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis 7.4). ``policy`` says
+        who takes expired entries out, which nobody sees: this handle when they expire (``"deadline"``), by Redisson's rule
+        (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
+        """
+        return AsyncMapCache(self.engine, map_verbs(self.engine.origin, name, codec, key_codec, backend), policy)

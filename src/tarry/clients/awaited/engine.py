@@ -1,0 +1,243 @@
+"""What an awaiting client works with: its connections, its waiters, its mover. Every handle that a client gives has it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from tarry.clients.awaited.list_pops import ListPops, Pair
+from tarry.clients.awaited.mover import Mover
+from tarry.clients.awaited.race import race
+from tarry.clients.awaited.replica_reads import ReplicaReader
+from tarry.clients.awaited.runner import Runner
+from tarry.clients.awaited.wait_connections import WaitConnections
+from tarry.clients.awaited.waiter import Waiter
+from tarry.clients.config import ClientConfig, wait_seconds
+from tarry.core.requests import Command, Flow, ScriptCall, WrongType
+from tarry.core.watch import Caller
+from tarry.errors import BadInput, Unavailable
+from tarry.values.durations import Duration
+from tarry.values.keys import QueueKeys
+from tarry.verbs import topic_names
+from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.wait import WaitQueueKey
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.job import AsyncJob
+    from tarry.clients.awaited.topic import AsyncTopic
+
+T = TypeVar("T")
+
+
+class BackgroundPart(Protocol):
+    """What works for all handles of a client, in the background: a mover, a watchdog, a listener's connection."""
+
+    async def close(self) -> None: ...
+
+
+P = TypeVar("P", bound=BackgroundPart)
+
+
+class Engine:
+    """Performs what verbs say, and waits, in any number of event loops; connects at the first request."""
+
+    keeps_maps = True
+    """Whether a loop of this client evicts from its maps. In imaginary time nothing happens by itself."""
+
+    def __init__(self, origin: ClientConfig) -> None:
+        self.origin = origin
+        self.runner = Runner(origin.address, origin.patience)
+        self._registered: set[str] = set()
+        self._registering: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
+        self._asking_partitions: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Any]] = {}
+        self._waiters: dict[tuple[Any, int, int], Waiter] = {}
+        self._parts: dict[tuple[Any, int, Callable[[Engine], Any]], Any] = {}
+
+    async def close(self) -> None:
+        """Waits for what is on its way, then closes the connections. The next request would open them again."""
+        loop = asyncio.get_running_loop()
+        for waiter in [waiter for place, waiter in self._waiters.items() if place[0] is loop]:
+            await waiter.close()
+        self._waiters = {}
+        parts, self._parts = self._parts, {}
+        for (owner, pid, _), part in reversed(parts.items()):
+            if owner is loop and pid == os.getpid():  # another loop, or a fork's parent, has its own
+                await part.close()
+        await self.runner.close()
+
+    def shared_part(self, kind: Callable[[Engine], P]) -> P:
+        """The one part of a kind in this event loop: made when it is first needed, closed with the engine."""
+        place = (asyncio.get_running_loop(), os.getpid(), kind)
+        if place not in self._parts:
+            self._parts = {where: one for where, one in self._parts.items() if not where[0].is_closed()}
+            self._parts[place] = kind(self)
+        found: P = self._parts[place]
+        return found
+
+    async def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
+        """Performs what a verb said: a call, a command or a flow."""
+        return await self._run(operation, self.runner)
+
+    async def run_view(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
+        """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
+        if not self.origin.address.read_from:
+            return await self.run(operation)
+        return await self._run(operation, self.shared_part(ReplicaReader))
+
+    async def _run(self, operation: ScriptCall[T] | Command[T] | Flow[T], reader: Runner | ReplicaReader) -> T:
+        if not isinstance(operation, (ScriptCall, Command)):
+            return await self.runner.run(operation, reader.perform_step)
+        try:
+            answer: T = await reader.perform(operation)
+        except WrongType as fault:
+            if isinstance(operation, Command) or operation.on_wrong_type is None:
+                raise
+            return await self.runner.run(operation.on_wrong_type(operation, fault), reader.perform_step)
+        return answer
+
+    async def register_topic(self, topic: str) -> None:
+        """Writes a topic into the list of known ones, once a process."""
+        if topic in self._registered:
+            return
+        await self.runner.ensure_open()
+        place = (asyncio.get_running_loop(), topic)
+        task = self._registering.get(place)
+        if task is None or task.done():
+            request = topic_names.register(self.origin.namespace, topic)
+            task = self._registering[place] = asyncio.ensure_future(self.runner.perform(request))
+        await asyncio.shield(task)  # all who add at once wait for the same, and so keep their order
+        self._registered.add(topic)
+        self._registering.pop(place, None)
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def take(
+        self, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
+    ) -> list[AsyncJob[T]]:
+        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
+        if not topics:
+            raise BadInput("pop: name a topic at least.")
+        want, seconds = pop.want_of(n), wait_seconds(wait)
+        until = self.seconds() + seconds
+        while True:
+            places = [(topic, await self._partitions(topic)) for topic in topics]
+            try:
+                return await self._take_from(places, want, seconds, ttr)
+            except WrongType as fault:
+                plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
+                for topic in plain:  # one of them has been given partitions since, or more
+                    with suppress(WrongType):
+                        await self.run(topic.verbs.rediscover(fault))
+                if all(topic.verbs.single is not None for topic in plain):
+                    raise
+                seconds = max(until - self.seconds(), 0)
+
+    def seconds(self) -> float:
+        """The time that waits are counted in."""
+        return time.monotonic()
+
+    async def _take_from(
+        self,
+        partitions: Sequence[tuple[AsyncTopic[T], Sequence[PartitionVerbs[T]]]],
+        want: int,
+        seconds: float,
+        ttr: Duration | None,
+    ) -> list[AsyncJob[T]]:
+        if not seconds or self._need_several_waiters(partitions, want):  # first without waiting, in order
+            for topic, some in partitions:
+                jobs = await self._take_now(topic, some, want, ttr)
+                if jobs:
+                    return jobs
+        return await self._wait(partitions, want, seconds, ttr) if seconds else []
+
+    def _need_several_waiters(
+        self, partitions: Sequence[tuple[AsyncTopic[T], Sequence[PartitionVerbs[T]]]], want: int
+    ) -> bool:
+        """Whether they lie in several slots of a Cluster; or several jobs are wanted, and a wait ends with those of one partition."""
+        if want > 1 and any(len(some) > 1 for _, some in partitions):
+            return True
+        return len({self.runner.group_of(verbs.keys.due) for _, some in partitions for verbs in some}) > 1
+
+    async def _partitions(self, topic: AsyncTopic[T]) -> Sequence[PartitionVerbs[T]]:
+        only = topic.verbs.single
+        if only is not None:
+            return [only]
+        place = (asyncio.get_running_loop(), topic.name)
+        if place not in self._asking_partitions:  # all who ask at once ask together
+            self._asking_partitions[place] = asyncio.ensure_future(self.run(topic.verbs.partitions()))
+        try:
+            await asyncio.shield(self._asking_partitions[place])
+        finally:
+            self._asking_partitions.pop(place, None)
+        return await self.run(topic.verbs.rotated())
+
+    async def _take_now(
+        self, topic: AsyncTopic[T], partitions: Sequence[PartitionVerbs[T]], want: int, ttr: Duration | None
+    ) -> list[AsyncJob[T]]:
+        """What is ready in the partitions of a topic, one after the other until there are enough."""
+        found: list[tuple[PartitionVerbs[T], pop.PopReply]] = []
+        try:
+            for verbs in partitions:
+                if want:
+                    found.append((verbs, await self.run(verbs.pop(want, ttr))))
+                    want -= len(found[-1][1].jobs)
+        except Unavailable:
+            if not any(taken.jobs for _, taken in found):
+                raise
+        except BaseException:
+            for verbs, taken in found:
+                self.runner.perform_in_background(pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
+            raise
+        return [job for _, taken in found for job in topic._make_jobs(taken, taken.jobs)]
+
+    async def _wait(
+        self,
+        partitions: Sequence[tuple[AsyncTopic[T], Sequence[PartitionVerbs[T]]]],
+        want: int,
+        seconds: float,
+        ttr: Duration | None,
+    ) -> list[AsyncJob[T]]:
+        caller = await self.wait(want, seconds, [verbs.wait_queue_key(ttr) for _, some in partitions for verbs in some])
+        if caller.result is None:
+            return []
+        post, taken, jobs = caller.result
+        keys = post.keys
+        return next(topic for topic, some in partitions if any(verbs.keys == keys for verbs in some))._make_jobs(
+            taken, jobs
+        )
+
+    async def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
+        """Queues a caller at its posts, behind those who wait already."""
+        await self.runner.ensure_open()
+        slots: dict[int, list[WaitQueueKey]] = {}
+        for post in queue_keys:
+            slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
+        waits = [self._waiter(slot).wait(want, seconds, its) for slot, its in slots.items()]
+        return await waits[0] if len(waits) == 1 else await race(self.runner, waits)
+
+    def _waiter(self, slot: int) -> Waiter:
+        place = (asyncio.get_running_loop(), os.getpid(), slot)
+        waiter = self._waiters.get(place)
+        if waiter is None:
+            self._waiters = {where: one for where, one in self._waiters.items() if not where[0].is_closed()}
+            waiter = self._waiters[place] = Waiter(
+                self.runner, self.origin.new_waiter_name(), self.shared_part(WaitConnections)
+            )
+        return waiter
+
+    # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
+
+    async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
+        """From now on these queues move."""
+        await self.runner.ensure_open()
+        self.shared_part(Mover).add(queues)
+
+    async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, which move while somebody consumes them."""
+        await self.keep_moving(queues)
+        return await self.shared_part(ListPops).take(queues, seconds)

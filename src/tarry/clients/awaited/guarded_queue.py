@@ -1,0 +1,173 @@
+"""Guarded queues, awaited: the names of their verbs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from typing import Generic, Protocol, TypeVar
+
+from tarry.clients.awaited.engine import Engine
+from tarry.clients.awaited.lock_watchdog import LockWakeEvent
+from tarry.clients.awaited.pubsub import PubSub
+from tarry.clients.config import wait_seconds
+from tarry.clients.guarded_queues import PollerNames, call_on_late, domain_of, with_late_policy
+from tarry.core.requests import Transaction
+from tarry.errors import LockLost, ServerUnfit, TarryError
+from tarry.values.durations import SECOND, Duration, as_datetime
+from tarry.verbs.guarded import guarded_scripts, plain_commands
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, chunks, want_of
+
+T = TypeVar("T")
+RECHECK_S = 1.0
+"""Who waits looks so often, for others (Java, for one) put items in and tell nobody."""
+
+
+class AsyncHeldGuard(Protocol):
+    """What a guard gives: a token that rises, and a way to give it back."""
+
+    @property
+    def token(self) -> int: ...
+    async def release(self) -> None: ...
+
+
+class AsyncGuard(Protocol):
+    """What keeps others away from a queue: a lock of ours, or anything that is acquired like one."""
+
+    async def acquire(self, *, wait: Duration | None) -> AsyncHeldGuard | None: ...
+
+
+class AsyncGuardedQueue(Generic[T]):
+    """Article 002's delay queue: values go in with a delay, and come out when they are due, in order, with their lateness.
+
+    Made by ``client.guarded_queue(name)``. What was polled is out of the queue: a consumer that dies loses it. Topics keep
+    jobs until they are finished.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        context: GuardedContext[T],
+        guard: AsyncGuard | None,
+        on_late: Callable[[timedelta], object] | None,
+    ) -> None:
+        self.engine = engine
+        self._max_lateness_us = context.max_lateness_us
+        self._context = with_late_policy(context, on_late)
+        self._guard = guard
+        self._poller_names = PollerNames(engine.origin.new_waiter_name)
+        self._on_late = on_late
+        self.name = context.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
+
+    async def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
+        """Puts values in, each to be handed out after its delay: ``{value: delay}``, or pairs. Answers when each is due.
+
+        Equal values are different items, but in the article's layout, where the last push decides. Raises ``BadInput``
+        before anything is written, also for a value or a delay that is ``None``.
+        """
+        members, scores = self._context.members(items), list[int]()
+        if self._guard is None:
+            scores = await self.engine.run(guarded_scripts.push(self._context, members)) if members else []
+        else:
+            for chunk in chunks(members):
+                pushed = await self.engine.runner.transact(plain_commands.push(self._context, chunk))
+                scores += pushed
+        return [as_datetime(score * self._context.unit) for score in scores]
+
+    async def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
+        """Takes out up to ``count`` items that are due, the first first; none if none is due within ``wait``.
+
+        ``wait`` holds for the guard and for items together; 0 tries once, ``None`` waits for ever. Raises
+        ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` to one who comes with an
+        old token: nothing was taken then.
+        """
+        polled = await self._poll_until(want_of(count), _now() + wait_seconds(wait))
+        if polled is None:
+            return []
+        items = self._items(polled)
+        call_on_late(items, self._on_late, self._max_lateness_us)
+        return items
+
+    def _items(self, polled: PollReply) -> list[Item[T]]:
+        return [self._context.item(member, score, polled.now) for member, score in polled.members]
+
+    async def _poll_until(self, want: int, until: float) -> PollReply | None:
+        """What is taken out, as it lay there; ``None`` when nothing is due in time."""
+        async with self._pushes(until) as wake_event:
+            while True:
+                polled = await self._poll(want, until)
+                if polled is not None and polled.members:
+                    return polled
+                left = until - _now()
+                if left <= 0:
+                    return None
+                ahead = None if polled is None or polled.next_due is None else (polled.next_due - polled.now) / SECOND
+                await wake_event.wait(min(left, RECHECK_S if ahead is None else max(min(ahead, RECHECK_S), 0)))
+
+    async def _poll(self, want: int, until: float) -> PollReply | None:
+        if self._guard is None:
+            with self._poller_names.borrow() as who:
+                return await self.engine.run(guarded_scripts.poll(self._context, want, who))
+        left = max(until - _now(), 0)
+        held = await self._guard.acquire(wait=None if left == float("inf") else left)
+        if held is None:
+            return None
+        try:
+            with self._poller_names.borrow() as who:
+                poll = plain_commands.poll(self._context, want, who, domain_of(self._guard), held.token)
+                return await self._take(poll)
+        finally:
+            try:
+                await held.release()
+            except LockLost:
+                pass  # what was removed was removed under a token that nobody had overtaken
+
+    async def _take(self, poll: Transaction[PollReply]) -> PollReply:
+        """Cancelled, it is read to its end, and what it took goes back."""
+        work = asyncio.ensure_future(self.engine.runner.transact(poll))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            with suppress(TarryError):
+                await asyncio.wait({work})
+                polled = work.result()
+                if polled.members:
+                    await self.engine.runner.transact(plain_commands.give_back(self._context, polled))
+            raise
+
+    @asynccontextmanager
+    async def _pushes(self, until: float) -> AsyncGenerator[LockWakeEvent]:
+        """A bell that rings when somebody puts in what is due first, while there is time to wait."""
+        wake_event, subscriber = LockWakeEvent(), None
+        pubsub = self.engine.shared_part(PubSub)
+        channel = self._context.keys.channel
+        if until > _now():
+            try:
+                subscriber = await pubsub.subscribe(channel, (channel,), lambda _, __: wake_event.set(), wait=False)
+            except ServerUnfit:
+                pass  # a server without scripts: looking around must do
+        try:
+            yield wake_event
+        finally:
+            if subscriber is not None:
+                pubsub.unsubscribe(subscriber)
+
+    async def stats(self) -> GuardedStats:
+        """How many items there are, how many are due, and how late the first is. Changes nothing."""
+        return await self.engine.runner.transact(plain_commands.stats(self._context))
+
+    async def size(self) -> int:
+        """How many items there are, due or not."""
+        return (await self.stats()).size
+
+    async def clear(self) -> bool:
+        """Takes out everything. Answers whether there was something."""
+        return await self.engine.runner.transact(plain_commands.clear(self._context))
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,192 @@
+"""Taking from ready lists, awaiting: BLPOP in windows, on connections that do nothing else.
+
+An element that arrives for somebody who was cancelled goes back to the head of its list before the cancellation goes on. On a
+Cluster lists may lie in several slots: then a task waits for each, and what comes to another one meanwhile goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tarry.clients.replies import unavailable_error
+from tarry.clients.shared_queues import WINDOW_S, ready_keys
+from tarry.connections.awaited import Server, abort_connection, send
+from tarry.connections.blocking import DRAIN_TIMEOUT_S
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
+from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
+from tarry.errors import Unavailable
+from tarry.values.keys import QueueKeys
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.engine import Engine
+
+Pair = tuple[bytes, bytes]
+"""The list, and the payload that came from it."""
+
+
+class PopConnection:
+    """One connection on which one task waits."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._connection: Any = None
+        self._id = b""
+        self._reply: asyncio.Task[Any] | None = None
+
+    async def pop(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
+        """The first payload that comes within the time. Raises a ``Fault``; what interrupts it must be followed by
+        ``rescue``."""
+        try:
+            if self._connection is None:
+                self._connection = await self.server.connect()
+                await self._send((b"CLIENT", b"ID"))
+                async with asyncio.timeout(self.server.answer_timeout_s):
+                    self._id = b"%d" % await read_reply(self._connection)
+            await self._send((b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001)))
+            self._reply = asyncio.ensure_future(read_reply(self._connection))
+            await asyncio.wait({self._reply}, timeout=seconds + self.server.answer_timeout_s)
+            if not self._reply.done():
+                raise ConnectionLost("the waiting connection has been silent for too long")
+            reply = self._reply.result()
+        except (TimeoutError, *CONNECTION_ERRORS) as error:
+            await self.close()
+            raise fault_of(error) from error
+        self._reply = None
+        return reply and (reply[0], reply[1])
+
+    async def _send(self, words: tuple[bytes, ...]) -> None:
+        await send(self._connection, [words])
+
+    async def put_back(self) -> None:
+        """After a cancellation: ends the wait, and puts back what came."""
+        try:
+            with suppress(TimeoutError, *CONNECTION_ERRORS):
+                if self._reply is not None:
+                    if not self._reply.done():
+                        await self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
+                    async with asyncio.timeout(DRAIN_TIMEOUT_S):
+                        reply = await self._reply
+                    if reply:
+                        await self.server.exchange([(b"LPUSH", reply[0], reply[1])])
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        task, self._reply, connection, self._connection = self._reply, None, self._connection, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # seen: the line is gone anyway
+        if connection is not None:
+            await abort_connection(connection)
+
+
+class ListPops:
+    """All tasks of a client that wait for payloads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
+        self._idle: deque[PopConnection] = deque()
+
+    async def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
+        loop = asyncio.get_running_loop()
+        groups = ready_keys(queues, self._runner.group_of)
+        until, failures = loop.time() + seconds, 0
+        last: Fault | None = None
+        while (left := until - loop.time()) > 0:
+            try:
+                wait = min(left, WINDOW_S)
+                pair = await (self._race(groups, wait) if len(groups) > 1 else self._window(groups[0], wait))
+                failures, last = 0, None
+            except ServerRefused as refusal:
+                raise refusal.error from refusal
+            except Fault as fault:
+                last = fault
+                await asyncio.sleep(max(min(FIRST_DELAY_S * 2**failures, LONGEST_DELAY_S, until - loop.time()), 0))
+                failures = min(failures + 1, 10)
+                if isinstance(fault, WrongNode) or failures > 1:
+                    with suppress(Unavailable, Fault):  # still nobody there
+                        await self._runner.refresh()
+            else:
+                if pair is not None:
+                    return pair
+        if last is not None:  # no server is not the same as no element
+            raise unavailable_error(last, self._runner.shown, seconds) from last
+        return None
+
+    async def _window(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
+        server = await self._runner.server_of(keys[0])
+        connection = self._borrow(server)
+        try:
+            pair = await connection.pop(keys, seconds)
+        except Fault:
+            raise
+        except BaseException:
+            await _finish_uncancelled(connection.put_back())
+            raise
+        self._idle.append(connection)
+        return pair
+
+    async def _race(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:
+        """What comes to the first of several windows. Raises a ``Fault``."""
+        waits = [asyncio.ensure_future(self._window(keys, seconds)) for keys in groups]
+        winner: asyncio.Task[Pair | None] | None = None
+        cancelled = False
+        try:
+            pending = set(waits)
+            while pending and winner is None:
+                _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                winner = next((task for task in waits if task.done() and (task.exception() or task.result())), None)
+        except asyncio.CancelledError:
+            cancelled = True
+        cancelled |= await _finish_uncancelled(self._withdraw([task for task in waits if task is not winner]))
+        if cancelled:
+            await _finish_uncancelled(self._withdraw([] if winner is None else [winner]))
+            raise asyncio.CancelledError
+        return None if winner is None else winner.result()
+
+    async def _withdraw(self, waits: Sequence[asyncio.Task[Pair | None]]) -> None:
+        """Nobody waits there any more, and what came goes back."""
+        for task in waits:
+            task.cancel()
+        if waits:
+            await asyncio.wait(waits)
+        for task in waits:
+            pair = None if task.cancelled() or task.exception() else task.result()
+            if pair is not None:
+                with suppress(Unavailable, *CONNECTION_ERRORS):
+                    server = await self._runner.server_of(pair[0])
+                    await server.exchange([(b"LPUSH", *pair)])
+
+    def _borrow(self, server: Server) -> PopConnection:
+        for connection in list(self._idle):
+            if connection.server is server:
+                self._idle.remove(connection)
+                return connection
+        return PopConnection(server)
+
+    async def close(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+
+
+async def read_reply(connection: Any) -> Any:
+    return await connection.read_response(timeout=math.inf, disconnect_on_error=False)
+
+
+async def _finish_uncancelled(work: Coroutine[Any, Any, None]) -> bool:
+    """The elements come first. Answers whether somebody was cancelled meanwhile."""
+    task, cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled

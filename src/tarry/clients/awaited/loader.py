@@ -1,0 +1,64 @@
+"""Loading a value once for all processes, awaiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tarry.clients.awaited.pubsub import PubSub
+from tarry.errors import TarryError
+from tarry.verbs.mapcache.load import Load
+from tarry.verbs.mapcache.redisson_layout import LoadReply
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.engine import Engine
+
+V = TypeVar("V")
+Run = Callable[[Any], Awaitable[Any]]
+
+
+async def load(
+    engine: Engine, perform: Run, load_request: Load[V], loader: Callable[[], Awaitable[V | None]]
+) -> V | None:
+    """The value, loaded by this caller if nobody else does."""
+    leave: LoadReply = await perform(load_request.start())
+    if leave.value is None and not leave.granted:
+        leave = await _wait(engine, perform, load_request)
+    if leave.value is not None:
+        return load_request.read(leave.value)
+    try:
+        value = await loader()
+        if value is not None:
+            found: V = await perform(load_request.finish(value))
+            return found
+    except BaseException:
+        with suppress(TarryError):  # then the lease ends by itself
+            await asyncio.shield(asyncio.ensure_future(perform(load_request.give_up())))
+        raise
+    await perform(load_request.give_up())
+    return None
+
+
+async def _wait(engine: Engine, perform: Run, load_request: Load[Any]) -> LoadReply:
+    """Until there is a value, or the lease is had."""
+    woken = asyncio.Event()
+
+    def on_message(channel: bytes, message: bytes) -> None:
+        if load_request.is_relevant(channel, message):
+            woken.set()
+
+    pubsub = engine.shared_part(PubSub)
+    subscriber = await pubsub.subscribe(load_request.layout.context.keys.entries, load_request.channels, on_message)
+    try:
+        while True:
+            woken.clear()
+            leave: LoadReply = await perform(load_request.start())
+            if leave.value is not None or leave.granted:
+                return leave
+            with suppress(TimeoutError):
+                async with asyncio.timeout(leave.wait_ms / 1000 + 0.001):
+                    await woken.wait()
+    finally:
+        pubsub.unsubscribe(subscriber)

@@ -1,0 +1,222 @@
+"""The subscriptions of an awaiting client: one connection, and one task that reads it, for all who listen in an event loop.
+
+    hear ─▶ line ◀── server          one line; on a Cluster one for each node that has a channel which somebody wants
+              │ message
+              ▼
+            ear.hear(channel, message)          in the line's task: it must be quick
+
+It begins with the first who listens and ends with the last, or with the client. A line that breaks is called again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import redis.exceptions as driver
+
+from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, OnMessage, Subscriber
+from tarry.clients.replies import unavailable_error
+from tarry.connections.awaited import Server, abort_connection, send
+from tarry.connections.blocking import Args
+from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
+from tarry.core.patience import LONGEST_DELAY_S
+from tarry.errors import TarryError, Unavailable
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.engine import Engine
+
+logger = logging.getLogger("tarry")
+
+
+class PubSub:
+    """Everybody of one client who listens, in one event loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
+        self._sharded = engine.origin.address.kind == "cluster"
+        self._patience_s = engine.origin.patience.bound
+        self._connections: dict[int, _PubSubConnection] = {}
+        self._closed = False
+
+    async def subscribe(
+        self, key: bytes, channels: tuple[bytes, ...], on_message: OnMessage, *, wait: bool = True
+    ) -> Subscriber:
+        """From when this returns, no message of the channels is missed, unless the connection breaks.
+
+        Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` it is heard a little later.
+        """
+        confirmed = asyncio.Event()
+        subscriber = Subscriber(key, channels, on_message, confirmed.set)
+        try:
+            await self._assign(subscriber)
+        except Fault as fault:
+            raise unavailable_error(fault, "its URL", 0.0) from fault
+        if wait:
+            try:
+                async with asyncio.timeout(max(self._patience_s, 1.0)):
+                    await confirmed.wait()
+            except TimeoutError:
+                self.unsubscribe(subscriber)
+                raise Unavailable(
+                    f"The server did not confirm within {self._patience_s:g} s that it will tell what happens."
+                ) from None
+            except BaseException:
+                self.unsubscribe(subscriber)
+                raise
+        return subscriber
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """It hears nothing more."""
+        subscriber.open = False
+        for connection in list(self._connections.values()):
+            connection.remove(subscriber)
+
+    async def close(self) -> None:
+        self._closed = True
+        connections, self._connections = list(self._connections.values()), {}
+        for connection in connections:
+            await connection.close()
+
+    async def _assign(self, subscriber: Subscriber) -> None:
+        await self._runner.ensure_open()
+        server = await self._runner.server_of(subscriber.key)
+        if self._closed:
+            raise Unavailable("The client was closed.")
+        if not subscriber.open:
+            return
+        connection = self._connections.get(id(server))
+        if connection is None:
+            connection = self._connections[id(server)] = _PubSubConnection(
+                self, server, ChannelTable(sharded=self._sharded)
+            )
+        connection.add(subscriber)
+
+    def _end_if_unused(self, connection: _PubSubConnection) -> bool:
+        """A line without ears ends."""
+        if connection.channels.subscribers:
+            return False
+        self._connections.pop(id(connection.server), None)
+        return True
+
+    async def _reassign(self, connection: _PubSubConnection) -> None:
+        """After a line was lost: ears whose server is another one now are heard there."""
+        with suppress(TarryError, Fault):
+            await self._runner.refresh()
+        for subscriber in list(connection.channels.subscribers):
+            with suppress(TarryError, Fault):
+                if await self._runner.server_of(subscriber.key) is not connection.server:
+                    connection.remove(subscriber)
+                    await self._assign(subscriber)
+
+
+class _PubSubConnection:
+    """One connection to one server, and its task."""
+
+    def __init__(self, pubsub: PubSub, server: Server, channels: ChannelTable) -> None:
+        self.server = server
+        self.channels = channels
+        self._pubsub = pubsub
+        self._connection: Any = None
+        self._unsent: list[Args] = []
+        self._changed = asyncio.Event()
+        self._failures = 0
+        self._task = asyncio.ensure_future(self._run())
+
+    def add(self, subscriber: Subscriber) -> None:
+        self._send(self.channels.add(subscriber))
+
+    def remove(self, subscriber: Subscriber) -> None:
+        self._send(self.channels.remove(subscriber))
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    def _send(self, commands: list[Args]) -> None:
+        """Without a connection nothing is said: a new one is told everything."""
+        if commands:
+            self._unsent += commands
+            self._changed.set()
+
+    # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self) -> None:
+        try:
+            while not self._pubsub._end_if_unused(self):
+                try:
+                    self._connection = await self.server.connect()
+                    await self._serve()
+                    await self._disconnect()  # somebody may have begun to listen meanwhile: then it is called again
+                except CONNECTION_ERRORS as fault:
+                    await self._disconnect()
+                    logger.info("The line that events come by broke, calling again: %s", fault)
+                    await asyncio.sleep(min(0.02 * 2**self._failures, LONGEST_DELAY_S))
+                    self._failures = min(self._failures + 1, 10)
+                    await self._pubsub._reassign(self)
+        finally:
+            await self._disconnect()
+
+    async def _serve(self) -> None:
+        """Says and hears on a new connection, until it breaks or nobody listens any more."""
+        self._unsent = self.channels.resubscribe()
+        reading = asyncio.ensure_future(self._read())
+        asked = False
+        try:
+            while self.channels.subscribers:
+                self._changed.clear()
+                said, self._unsent = self._unsent, []
+                if said:
+                    await send(self._connection, said)
+                changed = asyncio.ensure_future(self._changed.wait())
+                try:
+                    done, _ = await asyncio.wait(
+                        {reading, changed}, timeout=PING_AFTER_S, return_when=asyncio.FIRST_COMPLETED
+                    )
+                finally:
+                    changed.cancel()
+                if reading in done:
+                    asked = False
+                    try:
+                        self._on_reply(reading.result())
+                        self._failures = 0  # who may connect, but not listen, tries ever more seldom
+                    except driver.ResponseError as refused:
+                        if not self.channels.sharded or "unknown command" not in str(refused).lower():
+                            raise
+                        self.channels.sharded = False  # a Cluster that is older than sharded channels
+                        self._unsent = self.channels.resubscribe()
+                    reading = asyncio.ensure_future(self._read())
+                elif not done:
+                    if asked:
+                        raise fault_of(TimeoutError("the line has been silent for too long"))
+                    asked = True
+                    self._unsent.append((b"PING",))
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
+            if not reading.cancelled():
+                reading.exception()  # seen: the line is gone anyway
+
+    async def _read(self) -> Any:
+        return await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)
+
+    def _on_reply(self, reply: Any) -> None:
+        if isinstance(reply, list) and reply[0] == UNSUBSCRIBED_BY_SERVER and self._wanted(reply[1]):
+            raise fault_of(ConnectionError("the channel's slot has moved"))
+        for subscriber, channel, message in self.channels.dispatch(reply):
+            if subscriber.open:
+                try:
+                    subscriber.on_message(channel, message)
+                except Exception:
+                    logger.exception("Somebody who listens to %r failed.", channel)
+
+    def _wanted(self, channel: bytes) -> bool:
+        return any(channel in subscriber.channels for subscriber in self.channels.subscribers)
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await abort_connection(connection)

@@ -1,0 +1,40 @@
+"""Waiting on several slots of a Cluster at once, awaiting: a task for each, and the first that is served wins.
+
+Each slot has its own waiter and its own blocked connection, so a node that does not answer holds up nobody else. What came
+for a loser in the same moment goes back, its attempt not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from tarry.clients.awaited.runner import Runner
+from tarry.core.watch import Caller
+from tarry.verbs.jobs import pop
+
+
+async def race(runner: Runner, waits: Sequence[Coroutine[Any, Any, Caller]]) -> Caller:
+    """The first that is served, else one that was not. Raises a ``TarryError``."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    winner: asyncio.Task[Caller] | None = None
+    try:
+        pending = set(tasks)
+        while pending and winner is None:
+            _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            ended = [task for task in tasks if task.done()]
+            winner = next((task for task in ended if task.exception() or task.result().result is not None), None)
+        return (winner or tasks[0]).result()
+    finally:
+        for task in tasks:
+            task.cancel()  # who was served and not told yet gives it back by itself
+        for task in tasks:
+            if task is not winner and task.done() and not task.cancelled() and task.exception() is None:
+                _give_back(runner, task.result())
+
+
+def _give_back(runner: Runner, caller: Caller) -> None:
+    if caller.result is not None:
+        post, found, jobs = caller.result
+        runner.perform_in_background(pop.give_back_reply(post.keys, found.receipt, jobs))

@@ -1,0 +1,132 @@
+"""Views, awaiting: what only shows reads from a replica where the URL says so, and from the master where none can answer.
+
+Only scripts that say of themselves that they look go there, by EVALSHA_RO: a server refuses to let such a call write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tarry.clients.chunks import chunked
+from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
+from tarry.connections.awaited import Server
+from tarry.connections.blocking import Replies
+from tarry.connections.faults import Fault, NoScript
+from tarry.connections.replicas import STATE_COMMAND, Replicas
+from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.engine import Engine
+
+T = TypeVar("T")
+
+
+class ReplicaReader:
+    """The way of one client's views, in one event loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
+        self._cluster = engine.origin.address.kind == "cluster"
+        self._patience_s = engine.origin.patience.max_answer_s
+        self._replicas = Replicas(engine.origin.address)
+        self._servers: dict[str, Server] = {}
+        self._discovering: asyncio.Task[None] | None = None
+        self._asking: set[asyncio.Task[Any]] = set()
+
+    async def perform(self, request: ScriptCall[T] | Command[T]) -> T:
+        """Asks a replica once, else the master as for a verb. Raises a ``TarryError``."""
+        url = await self._url_of(request)
+        if url:
+            (reply,) = await self._shielded(url, [request])
+            if not isinstance(reply, Fault):
+                return request.decode(reply)
+        return await self._runner.perform(request)
+
+    async def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
+        """The same for requests that wait for nothing of each other: the value or the error of each."""
+        answers: dict[int, Any] = {}
+        by_place = chunked(requests, [await self._url_of(request) for request in requests])
+        await asyncio.gather(*[self._ask_replica(url, requests, its, answers) for url, its in by_place.items() if url])
+        left = [at for at in range(len(requests)) if at not in answers]
+        if left:
+            answers.update(zip(left, await self._runner.perform_batch([requests[at] for at in left]), strict=True))
+        return [answers[at] for at in range(len(requests))]
+
+    async def _ask_replica(
+        self, url: str, requests: Sequence[Request], chunks: Sequence[Sequence[int]], answers: dict[int, Any]
+    ) -> None:
+        """What one replica answers, as long as it does."""
+        for chunk in chunks:
+            replies = await self._shielded(url, [requests[at] for at in chunk])
+            for at, reply in zip(chunk, replies, strict=True):
+                if not isinstance(reply, Fault):
+                    answers[at] = decode_reply(requests[at], reply)
+            if any(isinstance(reply, Fault) for reply in replies):
+                break
+
+    async def perform_step(self, step: Step) -> Any:
+        """What a flow asks."""
+        return await (self.perform_batch(step.requests) if isinstance(step, Batch) else self.perform(step))
+
+    async def _url_of(self, request: Request) -> str:
+        """The replica that may answer, if there is one."""
+        if not isinstance(request, ScriptCall) or not request.script.read_only:
+            return ""
+        if self._replicas.is_due:
+            if self._discovering is None or self._discovering.done():
+                self._discovering = asyncio.ensure_future(asyncio.to_thread(self._replicas.discover, self._patience_s))
+            await asyncio.shield(self._discovering)
+        return self._replicas.url_for(request.keys[0]) or ""
+
+    async def _shielded(self, url: str, calls: Sequence[Any]) -> Replies:
+        """Who stops waiting does not stop the exchange: others read behind it on the same connection."""
+        task = asyncio.ensure_future(self._ask(url, calls))
+        self._asking.add(task)
+        task.add_done_callback(self._result_of)
+        return await asyncio.shield(task)
+
+    def _result_of(self, task: asyncio.Task[Any]) -> None:
+        self._asking.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen: perhaps nobody waits any more
+
+    async def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
+        """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
+        try:
+            replies = await self._exchange(url, calls)
+        except Fault as fault:
+            replies = [fault] * len(calls)
+        for reply in replies:
+            if isinstance(reply, Fault):
+                self._replicas.distrust(url)
+                log_master_fallback(url, reply)
+                break
+        return replies
+
+    async def _exchange(self, url: str, calls: Sequence[ScriptCall[Any]]) -> Replies:
+        server = self._servers.get(url)
+        if server is None:
+            server = self._servers[url] = Server(url, self._patience_s, replica_of_cluster=self._cluster)
+        first = () if self._replicas.is_trusted(url) else (STATE_COMMAND,)
+        told = await server.exchange([*first, *[read_only_command(call, self._runner.clock) for call in calls]])
+        state, replies = told[: len(first)], told[len(first) :]
+        for one in state:
+            self._replicas.check_state(url, one)
+        unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
+        if unknown:
+            again = await server.exchange(
+                [read_only_command(calls[at], self._runner.clock, with_source=True) for at in unknown]
+            )
+            for at, reply in zip(unknown, again, strict=True):
+                replies[at] = reply
+        return replies
+
+    async def close(self) -> None:
+        for task in [*self._asking, *([self._discovering] if self._discovering is not None else [])]:
+            task.cancel()
+            await asyncio.wait({task})
+        for server in self._servers.values():
+            await server.close()
+        self._servers = {}

@@ -1,0 +1,287 @@
+"""Performs requests and flows, awaiting. Calls made in the same turn of the loop leave in one pipeline.
+
+    perform ─▶ outbox ──turn ends──▶ parcels: calls of one kind become one script ──▶ one exchange a server
+       ▲                                                                                    │
+       └───────────────────────── futures ◀── each its share of the reply ──────────────────┘
+
+Who stops waiting (cancelled, timed out) does not stop the exchange; an answer that hands out and that nobody takes any
+more is given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from tarry.clients.awaited.merged_requests import MergedRequest, PendingRequest, fail, keep_allowed, merge_pending
+from tarry.clients.awaited.pipelines import Pipelines
+from tarry.clients.awaited.servers import ServerPool
+from tarry.clients.blocking.servers import COMMANDS_ONLY
+from tarry.clients.replies import (
+    check_confirmation,
+    command_of,
+    eval_command,
+    key_of,
+    log_retry,
+    refuse_unconfirmable,
+    split_reply,
+    unavailable_error,
+    with_key,
+)
+from tarry.connections.address import Address
+from tarry.connections.blocking import Replies
+from tarry.connections.faults import (
+    ConfirmationLost,
+    ConnectionLost,
+    Fault,
+    NoScript,
+    TryLater,
+    WrongNode,
+    with_tls_hint,
+)
+from tarry.core.patience import Patience, RetryBudget
+from tarry.core.requests import Batch, Command, Confirmation, Flow, Request, ScriptCall, Step, Transaction
+from tarry.errors import TarryError, Unavailable
+
+T = TypeVar("T")
+R = TypeVar("R")
+CLOSED = "The client was closed before the answer came. The call is safe to repeat."
+
+
+class Runner(ServerPool):
+    """What one client asks of its servers."""
+
+    def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
+        super().__init__(address, patience)
+        self._outbox: list[PendingRequest] = []
+        self.clock = clock
+
+    def _reset_loop_state(self) -> None:
+        self._outbox = []
+
+    def _has_unsent(self) -> bool:
+        return bool(self._outbox)
+
+    async def perform(self, request: ScriptCall[T] | Command[T]) -> T:
+        """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
+        loop = asyncio.get_running_loop()
+        budget = self._patience.start(loop.time)
+        if self._owner[0] is not loop or not self._opened:
+            await self.ensure_open(budget)
+        future: asyncio.Future[T] = loop.create_future()
+        self._enqueue(PendingRequest(request, future, budget))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self.undo_unwanted(
+                    request, future.result()
+                )  # it came in the very turn in which its caller was cancelled
+            raise
+
+    async def transact(self, transaction: Transaction[T]) -> T:
+        """Performs a transaction of plain commands, also on a server that runs no scripts. Raises a ``TarryError``."""
+
+        async def once(budget: RetryBudget) -> T:
+            url = self._topology.url_of(transaction.key)
+            server = self._servers.get(url) or self._servers.get(COMMANDS_ONLY + url)
+            server = server or await self._connect(url, scripts=False)
+            return await server.transact(transaction, budget.exchange_timeout)
+
+        return await self._with_retries(once)
+
+    # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def send_batch(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
+        """Sends requests in pipelines, to all servers at the same time, once; each is answered by its value, or its error."""
+        answers = await self._perform_many(requests, patient=False)
+        for answer in answers:
+            if isinstance(answer, Exception) and not isinstance(answer, TarryError):
+                raise answer
+        return answers
+
+    async def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
+        """The same, each until it is answered, or patience ends."""
+        return await self._perform_many(requests, patient=True)
+
+    async def _perform_many(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
+        await self.ensure_open(budget := self._patience.start(asyncio.get_running_loop().time))
+        places = [self._topology.url_of(key_of(request)) for request in requests]
+        return await Pipelines(self._enqueue, requests, budget, patient=patient).exchange(places)
+
+    # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def perform_step(self, step: Step) -> Any:
+        """What a flow asks."""
+        return await (self.perform_batch(step.requests) if isinstance(step, Batch) else self.perform(step))
+
+    async def run(self, flow: Flow[T], perform_step: Callable[[Step], Awaitable[Any]] | None = None) -> T:
+        """Performs a flow, step by step; or somebody else does each."""
+        perform_step = perform_step or self.perform_step
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    answer = await perform_step(step)
+                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
+                    step = flow.throw(fault)
+                else:
+                    step = flow.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def perform_in_background(self, request: ScriptCall[Any]) -> None:
+        """Performs a courtesy that nobody waits for."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._enqueue(PendingRequest(request, future, self._patience.start(loop.time)))
+
+    # ── from outbox to wire ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _enqueue(self, pending: PendingRequest) -> None:
+        if not self._outbox:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._outbox.append(pending)
+
+    def _flush(self) -> None:
+        all_pending, self._outbox = self._outbox, []
+        by_server: dict[tuple[str, Confirmation | None], list[PendingRequest]] = {}
+        for pending in all_pending:
+            if pending.future.done():
+                continue
+            try:
+                url = self._topology.url_of(key_of(pending.request))
+            except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+                fail(pending.future, fault)
+                continue
+            confirmation = getattr(pending.request, "confirmation", None)
+            # It is met first. A confirmation has a time of its own; what failed before is bounded already, and tells why.
+            never_met = url in self._servers and self._topology.sure
+            if not never_met and confirmation is None and not pending.budget.tries:
+                late = ConnectionLost("it was not met in time")
+                self._limit_wait(pending, late if self._servers else with_tls_hint(late, url))
+            by_server.setdefault((url, confirmation), []).append(pending)
+        for (url, confirmation), group in by_server.items():
+            self._spawn(self._deliver(url, merge_pending(group), confirmation))
+
+    async def _deliver(self, url: str, merged_requests: list[MergedRequest], confirmation: Confirmation | None) -> None:
+        confirmation_reply: Replies = []
+        confirms: set[bytes] = set()
+        try:
+            server = await self._surely(url, key_of(merged_requests[0].request))
+            if server.forbidden and not (merged_requests := keep_allowed(server.forbidden, merged_requests)):
+                return
+            commands = [(eval_command if p.with_source else command_of)(p.request, self.clock) for p in merged_requests]
+            if confirmation is None:
+                replies = await server.exchange(commands)
+            else:  # it blocks its connection for a while
+                confirms = server.confirms
+                await self._probe_confirmation(confirmation, url, confirms)
+                *replies, last = await self._waiting_server(url).exchange([*commands, confirmation.command])
+                confirmation_reply = [last]
+        except Fault as fault:
+            replies = [fault] * len(merged_requests)
+        except BaseException as fault:  # whatever it is, those who wait are told
+            stopped = isinstance(fault, asyncio.CancelledError)
+            for pending in (pending for merged_request in merged_requests for pending in merged_request.pending):
+                fail(pending.future, Unavailable(CLOSED) if stopped else fault)
+            if not isinstance(fault, Exception):
+                raise
+            return
+        unknown: list[MergedRequest] = []
+        for merged_request, reply in zip(merged_requests, replies, strict=True):
+            if isinstance(reply, NoScript) and not merged_request.with_source:
+                merged_request.with_source = True
+                unknown.append(merged_request)
+            elif isinstance(reply, Fault):
+                for pending in merged_request.pending:
+                    self._failed(pending, with_key(reply, pending.request))
+            else:
+                self._answered(merged_request, reply, confirmation, confirmation_reply, confirms)
+        if unknown:
+            await self._deliver(url, unknown, confirmation)
+
+    async def _probe_confirmation(self, confirmation: Confirmation, url: str, confirms: set[bytes]) -> None:
+        """Before a server is first given what it is to confirm. Raises a ``Fault``."""
+        if confirmation.command[0] not in confirms:
+            refuse_unconfirmable(confirmation, (await self._waiting_server(url).exchange([confirmation.probe]))[0])
+            confirms.add(confirmation.command[0])
+
+    def _answered(
+        self,
+        merged_request: MergedRequest,
+        reply: Any,
+        confirmation: Confirmation | None,
+        confirmation_reply: Replies,
+        confirms: set[bytes],
+    ) -> None:
+        all_pending = merged_request.pending
+        parts = [reply] if len(all_pending) == 1 else split_reply([pending.request for pending in all_pending], reply)
+        for pending, part in zip(all_pending, parts, strict=True):
+            try:
+                answer = pending.request.decode(part)
+                check_confirmation(confirmation, confirmation_reply, confirms)
+            except Fault as fault:
+                pending.budget.added |= isinstance(fault, ConfirmationLost)
+                self._failed(pending, fault)
+                continue
+            except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+                fail(pending.future, fault)
+                continue
+            if not pending.future.done():
+                pending.future.set_result(answer)
+            else:
+                self.undo_unwanted(pending.request, answer)
+
+    def undo_unwanted(self, request: Any, answer: Any) -> None:
+        """Gives an answer back which nobody takes any more."""
+        undo = request.undo(answer) if isinstance(request, ScriptCall) and request.undo is not None else None
+        if undo is not None:
+            self.perform_in_background(undo)
+
+    def _failed(self, pending: PendingRequest, fault: Fault) -> None:
+        """Again after a pause, or an error in words."""
+        budget = pending.budget
+        retryable = isinstance(fault, (ConnectionLost, TryLater)) and not pending.try_once
+        pause = budget.next_delay(random.random()) if retryable else None
+        if pending.try_once and isinstance(fault, (ConnectionLost, WrongNode)):
+            self._refresh_in_background()
+        if pause is None:
+            self._give_up(pending, fault)
+        elif not pending.future.done():
+            if isinstance(fault, ConnectionLost) and isinstance(pending.request, ScriptCall):
+                pending.request = pending.request.as_replay()
+            log_retry(budget.tries, fault, self._topology.redacted, self._patience.bound)
+            budget.tries += 1
+            self._limit_wait(pending, fault)
+            self._spawn(self._retry(pending, pause, refresh=budget.tries > 1 or isinstance(fault, WrongNode)))
+
+    def _limit_wait(self, pending: PendingRequest, fault: Fault) -> None:
+        """However long the next try takes, who waits is told when patience ends."""
+        timer = asyncio.get_running_loop().call_later(pending.budget.remaining, self._give_up, pending, fault)
+        pending.future.add_done_callback(lambda _: timer.cancel())
+
+    def _give_up(self, pending: PendingRequest, fault: Fault) -> None:
+        fail(
+            pending.future,
+            unavailable_error(fault, self._topology.redacted, pending.budget.elapsed, added=pending.budget.added),
+        )
+
+    async def _retry(self, pending: PendingRequest, pause: float, *, refresh: bool) -> None:
+        try:
+            await asyncio.sleep(pause)
+            if refresh:
+                with suppress(Unavailable, Fault):  # still nobody there: patience decides
+                    await self.refresh()
+        except asyncio.CancelledError:
+            fail(pending.future, Unavailable(CLOSED))
+            raise
+        except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+            fail(pending.future, fault)
+        else:
+            self._enqueue(pending)

@@ -1,0 +1,75 @@
+"""Schedules of a client, awaited: the names of their verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tarry.clients.schedule_verbs import Schedule, ScheduleVerbs
+from tarry.values.durations import Duration
+from tarry.verbs.jobs.partition import TOPIC_DEFAULT
+from tarry.verbs.schedules.records import Missed
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.topic import AsyncTopic
+
+
+class AsyncSchedules:
+    """Jobs that come again. Whoever pops the topic sees to it: there is no scheduler to run."""
+
+    def __init__(self, engine: Engine, verbs: ScheduleVerbs) -> None:
+        self._engine = engine
+        self._verbs = verbs
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._engine.origin.redacted}>"
+
+    async def put(
+        self,
+        topic: AsyncTopic[Any] | str,
+        id: str,
+        body: Any = None,
+        *,
+        every: Duration | None = None,
+        cron: str | None = None,
+        tz: str = "UTC",
+        first: datetime | None = None,
+        missed: Missed = "once",
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPIC_DEFAULT,
+        headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
+    ) -> Schedule:
+        """Stores a schedule, or changes it: a job with this body ``every`` so long, or by ``cron`` in the time zone ``tz``.
+
+        The job of an occurrence has the id ``"ID@2026-03-29T07:00:00Z"``. Without ``first`` the first one of ``every`` comes
+        after that time; the next is the one before and the period, nothing drifts. ``missed`` says what becomes of
+        occurrences that nobody was there for: ``"skip"`` (later than a minute), ``"once"`` (one job for the last), ``"all"``
+        (each, the last 1,000). A change that leaves the rhythm as it is leaves the next occurrence, too.
+        Raises ``BadInput``, also where a worker's code declares a schedule of this name.
+        """
+        put = self._verbs.put(topic, id, body, every, cron, tz, first, missed, ttr, max_attempts, headers, max_lateness)
+        await self._engine.register_topic(self._verbs.context(topic).name)
+        return await self._engine.run(put)
+
+    async def get(self, topic: AsyncTopic[Any] | str, id: str) -> Schedule | None:
+        """The schedule as it is now, or ``None``."""
+        return await self._engine.run(self._verbs.get(topic, id))
+
+    async def list(self, topic: AsyncTopic[Any] | str | None = None) -> list[Schedule]:
+        """All schedules of a topic, or of all known topics, by their next occurrence."""
+        return await self._engine.run(self._verbs.list(topic))
+
+    async def pause(self, topic: AsyncTopic[Any] | str, id: str) -> bool:
+        """No more jobs until ``resume``; a deploy leaves it paused. Answers whether there is such a schedule."""
+        return await self._engine.run(self._verbs.set_state(topic, id, "pause"))
+
+    async def resume(self, topic: AsyncTopic[Any] | str, id: str) -> bool:
+        """Goes on with the next occurrence; what fell into the pause is left out."""
+        return await self._engine.run(self._verbs.set_state(topic, id, "resume"))
+
+    async def delete(self, topic: AsyncTopic[Any] | str, id: str) -> bool:
+        """No more jobs; those that are there stay. What a worker's code declares comes back while it does."""
+        return await self._engine.run(self._verbs.set_state(topic, id, "delete"))

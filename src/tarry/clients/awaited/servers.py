@@ -1,0 +1,242 @@
+"""An awaiting client's way to its servers: found, met and judged once, in whatever event loop it is used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from tarry.clients.blocking.servers import COMMANDS_ONLY, log_default_server
+from tarry.clients.replies import log_retry, unavailable_error
+from tarry.connections import fitness
+from tarry.connections.address import Address
+from tarry.connections.awaited import Server
+from tarry.connections.blocking import raise_faults
+from tarry.connections.faults import ConnectionLost, Fault, TryLater, with_tls_hint
+from tarry.connections.sentinels import ASK_TIMEOUT_S
+from tarry.connections.topology import Topology
+from tarry.core.patience import Patience, RetryBudget
+from tarry.core.requests import Reply
+from tarry.errors import BadInput, Unavailable
+
+R = TypeVar("R")
+CLOSING_S = 5.0
+
+
+class ServerPool:
+    """Servers by their keys. What is begun here is awaited when it is closed."""
+
+    def __init__(self, address: Address, patience: Patience) -> None:
+        self._topology = Topology(address)
+        self._patience = patience
+        self._owner: tuple[asyncio.AbstractEventLoop | None, int] = (None, 0)
+        self._opening: asyncio.Task[None] | None = None
+        self._opened = False
+        self._servers: dict[str, Server] = {}
+        self._waiting_servers: dict[str, Server] = {}
+        self._connecting: dict[str, asyncio.Task[Server]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._making_sure: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def _reset_loop_state(self) -> None:
+        """Another loop, or another process: what was begun in the last one is forgotten."""
+
+    def _has_unsent(self) -> bool:
+        """Whether something has not even begun yet."""
+        return False
+
+    def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def ensure_open(self, budget: RetryBudget | None = None) -> None:
+        """Opens the way to the servers, in this loop and this process, for what has begun."""
+        home = (asyncio.get_running_loop(), os.getpid())
+        if self._owner != home:
+            loop, pid = self._owner
+            if loop is not None and loop.is_running() and pid == home[1]:
+                raise BadInput("client: another event loop uses it, and runs; make one AsyncClient for each loop.")
+            self._owner, self._opening, self._refreshing, self._making_sure = home, None, None, None
+            self._servers, self._waiting_servers, self._connecting, self._tasks = {}, {}, {}, set()
+            self._reset_loop_state()
+        if not self._opened:
+            if self._opening is None or self._opening.done():
+                self._opening = asyncio.ensure_future(self._open())
+            await asyncio.shield(self._opening)
+            if budget is not None and self._topology.address.kind == "embedded":
+                budget.restart()  # it was started, which has limits of its own
+
+    async def _open(self) -> None:
+        budget = self._patience.start(asyncio.get_running_loop().time)
+        while True:
+            try:
+                await asyncio.to_thread(self._topology.open, budget.remaining)
+                break
+            except Fault as fault:  # a Cluster, or Sentinels, of which nobody answers
+                pause = budget.next_delay(random.random())
+                if pause is None:
+                    raise unavailable_error(fault, self._topology.redacted, budget.elapsed) from fault
+                log_retry(budget.tries, fault, self._topology.redacted, self._patience.bound)
+                budget.tries += 1
+                await asyncio.sleep(pause)
+        self._opened = True
+        log_default_server(self._topology)
+
+    async def _surely(self, url: str, key: bytes) -> Server:
+        """A server that is known already; which it is, was heard a moment ago, or is heard now."""
+        if not self._topology.sure:
+            await self.make_sure()
+        return self._servers.get(url) or await self._connected_server(url, key)
+
+    async def _connected_server(self, url: str, key: bytes = b"") -> Server:
+        """A server that may have to be met first: once, for all who ask, in a task that none of them can cancel."""
+        server = self._servers.get(url)
+        if server is None:
+            meeting = self._connecting.get(url)
+            if meeting is None or meeting.done():
+                meeting = self._connecting[url] = self._spawn(self._connect(url, key))
+            server = await asyncio.shield(meeting)
+        return server
+
+    async def _connect(self, url: str, key: bytes = b"", *, scripts: bool = True) -> Server:
+        server = Server(url, self._patience.max_answer_s, guard=self._topology.guard)
+        cluster = self._topology.address.kind == "cluster"
+        try:
+            replies = await server.exchange(fitness.probe_commands(key))
+            if fitness.wants_save(replies):
+                replies += await server.exchange((fitness.SAVE,))
+            server.forbidden = fitness.check_fitness(
+                replies, self._topology.redacted_url(url), cluster=cluster, scripts=scripts
+            )
+        except BaseException as fault:
+            await server.close()
+            if isinstance(fault, ConnectionLost) and not self._servers:
+                raise with_tls_hint(fault, url) from fault
+            raise
+        met = self._servers.setdefault(url if scripts else COMMANDS_ONLY + url, server)
+        if met is not server:  # somebody else was first
+            await server.close()
+        return met
+
+    def _waiting_server(self, url: str) -> Server:
+        """A connection of its own for what waits for replicas or disks."""
+        if url not in self._waiting_servers:
+            self._waiting_servers[url] = Server(url, guard=self._topology.guard)
+        return self._waiting_servers[url]
+
+    async def server_of(self, key: bytes) -> Server:
+        await self.ensure_open()
+        await self.make_sure()
+        return await self._connected_server(self._topology.url_of(key), key)
+
+    @property
+    def shown(self) -> str:
+        """The address, as it may be shown."""
+        return self._topology.redacted
+
+    def group_of(self, key: bytes) -> int:
+        return self._topology.group_of(key)
+
+    async def refresh(self, within_s: float | None = None) -> None:
+        """Looks again for the servers: once, for all who ask, each of whom waits for it no longer than he may. Raises a
+        ``Fault``, or a ``TarryError``."""
+        task = self._refresh_in_background()
+        await asyncio.wait({task}, timeout=within_s)
+        if task.done():
+            task.result()
+
+    async def make_sure(self) -> None:
+        """Hears who is master, if that is a while ago: once, for all who ask. Raises a ``Fault`` while that changes."""
+        if self._topology.sure:
+            return
+        if self._making_sure is None or self._making_sure.done():
+            within_s = min(self._patience.max_answer_s, ASK_TIMEOUT_S)
+            self._making_sure = self._spawn(asyncio.to_thread(self._topology.make_sure, within_s))
+            self._making_sure.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._making_sure)
+
+    def _refresh_in_background(self) -> asyncio.Task[None]:
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = self._spawn(asyncio.to_thread(self._topology.refresh, self._patience.max_answer_s))
+            self._refreshing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return self._refreshing
+
+    async def ask_server(self, index: int, args: tuple[bytes, ...]) -> tuple[int, Reply]:
+        """Asks one of the servers, counted by their addresses, and answers how many there are, too; beyond them ``None``."""
+
+        async def once(_: RetryBudget) -> tuple[int, Reply]:
+            urls = sorted(self._topology.urls().values())
+            if index >= len(urls):
+                return len(urls), None
+            server = await self._connected_server(urls[index])
+            return len(urls), raise_faults(await server.exchange([args]))[0]
+
+        return await self._with_retries(once)
+
+    async def ask_all(self, ask: Callable[[Server], Awaitable[R]]) -> dict[str, R]:
+        """Asks every server, all at once, and answers by the place where it is. Raises a ``TarryError``."""
+        found: dict[str, R] = {}
+
+        async def ask_one(shown: str, url: str) -> None:
+            found[shown] = await ask(await self._connected_server(url))
+
+        async def once(_: RetryBudget) -> None:
+            left = [ask_one(shown, url) for shown, url in self._topology.urls().items() if shown not in found]
+            for fault in await asyncio.gather(*left, return_exceptions=True):
+                if fault is not None:
+                    raise fault
+
+        await self._with_retries(once)
+        return found
+
+    async def _with_retries(self, once: Callable[[RetryBudget], Awaitable[R]]) -> R:
+        """Does something until no fault comes of it, or patience ends. Raises a ``TarryError``."""
+        budget = self._patience.start(asyncio.get_running_loop().time)
+        await self.ensure_open(budget)
+        while True:
+            try:
+                await self.make_sure()
+                return await once(budget)
+            except Fault as fault:
+                pause = budget.next_delay(random.random()) if isinstance(fault, (ConnectionLost, TryLater)) else None
+                if pause is None:
+                    raise unavailable_error(fault, self._topology.redacted, budget.elapsed) from fault
+                budget.tries += 1
+                await asyncio.sleep(pause)
+                with suppress(Unavailable, Fault):  # still nobody there: patience decides
+                    await self.refresh(budget.remaining)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its connections are this loop's and this process's."""
+        return self._owner == (asyncio.get_running_loop(), os.getpid())
+
+    async def close(self) -> None:
+        """Waits for what is on its way, a few seconds at most, then closes."""
+        loop = asyncio.get_running_loop()
+        if self.is_own:
+            try:
+                await self._await_tasks(loop, loop.time() + CLOSING_S)
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                for server in (*self._servers.values(), *self._waiting_servers.values()):
+                    await server.close()
+        self._servers, self._waiting_servers, self._connecting, self._opened, self._owner = {}, {}, {}, False, (None, 0)
+        self._topology.close()
+
+    async def _await_tasks(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        while (self._tasks or self._has_unsent()) and loop.time() < deadline:
+            await asyncio.wait({*self._tasks, loop.create_task(asyncio.sleep(0))}, timeout=deadline - loop.time())
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)

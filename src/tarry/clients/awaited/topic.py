@@ -1,0 +1,280 @@
+"""A topic, awaited: the names of its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tarry.clients.awaited.job import AsyncJob
+from tarry.values.durations import Duration
+from tarry.values.rates import RateLike
+from tarry.verbs.jobs.durability import Durability
+from tarry.verbs.jobs.models import Added, HandedOut, Holding, IfExists, JobInfo, NewJob, Page, State
+from tarry.verbs.jobs.partition import TOPIC_DEFAULT, UNCHANGED
+from tarry.verbs.jobs.pop import RawJob
+from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
+from tarry.verbs.jobs.topic import TopicVerbs
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.engine import Engine
+
+T = TypeVar("T")
+
+
+class AsyncTopic(Generic[T]):
+    """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
+
+    def __init__(self, engine: Engine, verbs: TopicVerbs[T]) -> None:
+        self.engine = engine
+        self.verbs = verbs
+        self.name = verbs.context.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
+
+    def _make_jobs(self, taken: Any, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
+        """Jobs of what a pop answered."""
+        context = self.verbs.context
+        jobs = [AsyncJob(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
+        for job in jobs:
+            job.belongs_to(self)
+        return jobs
+
+    # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def add(
+        self,
+        body: T,
+        *,
+        delay: Duration = 0,
+        at: datetime | None = None,
+        id: str | None = None,
+        if_exists: IfExists = "error",
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPIC_DEFAULT,
+        headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
+        durability: Durability = None,
+    ) -> Added:
+        """Puts a job in, to be handed out after ``delay`` or ``at`` a moment (an aware datetime).
+
+        ``id`` is yours or made for you; ``if_exists`` says what happens when it is taken by a living or dead job:
+        ``"error"`` raises ``JobExists``, ``"keep"`` leaves the old one, ``"replace"`` puts this one in its place.
+        ``ttr``, ``max_attempts`` (``None``: no limit) and ``max_lateness`` (what is later dies as ``stale``) win over the
+        consumer's and the topic's. ``durability`` answers only when a replica has it (``"replicated"``, or a number of
+        them), or the server's disk (``"fsynced"``).
+        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer, ``Unconfirmed`` when
+        it was added and ``durability`` is not met in two seconds.
+        """
+        call = self.verbs.add(body, delay, at, id, if_exists, ttr, max_attempts, headers, max_lateness)
+        call = self.verbs.with_durability(call, durability)
+        await self.engine.register_topic(self.name)
+        return await self.engine.run(call)
+
+    async def add_many(
+        self,
+        bodies: Iterable[T | NewJob[T]],
+        *,
+        delay: Duration = 0,
+        at: datetime | None = None,
+        if_exists: IfExists = "error",
+        ttr: Duration | None = None,
+        max_attempts: int | None = TOPIC_DEFAULT,
+        headers: Mapping[str, str] | None = None,
+        max_lateness: Duration | None = None,
+        durability: Durability = None,
+        atomic: bool = False,
+    ) -> list[Added]:
+        """Puts many jobs in: bodies, or ``NewJob(body, delay=…, id=…)`` where one differs from the rest.
+
+        All are checked before the first is written. They go in scripts of at most 1,000 jobs or 1 MB, each all or
+        nothing; ``JobExists`` and ``Unavailable`` carry ``done``, how many went in before. ``atomic=True`` refuses more
+        than one script takes.
+        """
+        every = self.verbs.add_many(bodies, delay, at, if_exists, ttr, max_attempts, headers, atomic, max_lateness)
+        flow = self.verbs.with_durability(every, durability)
+        await self.engine.register_topic(self.name)
+        return await self.engine.run(flow)
+
+    # ── taking out ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def pop(self, *, wait: Duration | None = 0, ttr: Duration | None = None) -> AsyncJob[T] | None:
+        """The job that has been due for longest, reserved for its TTR; ``None`` when none is due within ``wait``.
+
+        ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. A job whose answer was lost on the way
+        comes back after its TTR; if this was its last attempt, uncounted.
+        """
+        jobs = await self.engine.take([self], 1, wait, ttr)
+        return jobs[0] if jobs else None
+
+    async def pop_many(self, n: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[AsyncJob[T]]:
+        """Up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
+        return await self.engine.take([self], n, wait, ttr)
+
+    # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def finish(self, job: Holding) -> None:
+        """The work is done: the job is gone. Raises ``StaleReceipt`` when the reservation is over."""
+        await self._settle([job], self.verbs.finish([job]))
+
+    async def finish_many(self, jobs: Sequence[Holding]) -> None:
+        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` tells of the first that does not."""
+        await self._settle(jobs, self.verbs.finish(jobs))
+
+    async def touch(self, job: Holding, ttr: Duration | None = None) -> None:
+        """More time: the reservation lasts ``ttr`` (or the job's own) from now. Raises ``StaleReceipt``."""
+        await self.engine.run(self.verbs.touch([job], ttr))
+
+    async def touch_many(self, jobs: Sequence[Holding], ttr: Duration | None = None) -> None:
+        """Touches many."""
+        await self.engine.run(self.verbs.touch(jobs, ttr))
+
+    async def release(
+        self, job: Holding, delay: Duration | None = None, *, count: bool = True, reason: str = ""
+    ) -> None:
+        """Back with it, due again after ``delay``; without one after a back-off of 1 s × 2ⁿ ± 20 %, at most an hour.
+
+        The last attempt that counts makes it dead. ``count=False`` takes the attempt back (and means at once).
+        ``reason`` is what ``get`` shows of the failure: one line, then anything.
+        """
+        await self._settle([job], self.verbs.release([job], delay, count, reason))
+
+    async def release_many(
+        self, jobs: Sequence[Holding], delay: Duration | None = None, *, count: bool = True, reason: str = ""
+    ) -> None:
+        """Releases many."""
+        await self._settle(jobs, self.verbs.release(jobs, delay, count, reason))
+
+    async def bury(self, job: Holding, reason: str = "") -> None:
+        """Sets a job aside as dead, with the reason in one line. ``kick`` brings it back."""
+        await self._settle([job], self.verbs.bury([job], reason))
+
+    async def bury_many(self, jobs: Sequence[Holding], reason: str = "") -> None:
+        """Buries many."""
+        await self._settle(jobs, self.verbs.bury(jobs, reason))
+
+    async def release_holder(self, holder: str, *, count: bool = False, limit: int | None = None) -> int:
+        """Gives back at once all jobs of a process that is certainly dead (``holder`` is what ``get`` shows of a job).
+
+        Its attempts are taken back; with ``count=True``, for a process that a job may have killed, they stay, and the last
+        one makes dead. At most ``limit``, if one is given. Answers how many jobs it had.
+        """
+        return await self.engine.run(self.verbs.release_holder(holder, count, limit))
+
+    async def touch_holder(self, holder: str, ttr: Duration) -> int:
+        """Renews all jobs of a process that lives and cannot do it itself. Answers how many would have ended sooner."""
+        return await self.engine.run(self.verbs.touch_holder(holder, ttr))
+
+    # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def kick(self, id: str) -> State | None:
+        """A dead job is ready again, its attempts at 0. Answers the state it was in, or ``None`` if it is unknown."""
+        return (await self.engine.run(self.verbs.kick([id])))[0]
+
+    async def kick_many(self, ids: Sequence[str]) -> list[State | None]:
+        """Kicks many."""
+        return await self.engine.run(self.verbs.kick(ids))
+
+    async def delete(self, id: str) -> State | None:
+        """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
+        return (await self.engine.run(self.verbs.delete([id])))[0]
+
+    async def delete_many(self, ids: Sequence[str]) -> list[State | None]:
+        """Deletes many."""
+        return await self.engine.run(self.verbs.delete(ids))
+
+    async def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
+        """Another due time for a delayed or ready job. Answers the state it was in; reserved and dead jobs stay."""
+        return (await self.engine.run(self.verbs.reschedule([id], delay, at)))[0]
+
+    async def reschedule_many(
+        self, ids: Sequence[str], *, delay: Duration | None = None, at: datetime | None = None
+    ) -> list[State | None]:
+        """Reschedules many."""
+        return await self.engine.run(self.verbs.reschedule(ids, delay, at))
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, id: str) -> JobInfo[T] | None:
+        """The job as it is now, or ``None`` if it is unknown."""
+        return (await self.engine.run_view(self.verbs.get([id])))[0]
+
+    async def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
+        """Gets many."""
+        return await self.engine.run_view(self.verbs.get(ids))
+
+    async def list(
+        self,
+        state: State | None = None,
+        *,
+        due_after: datetime | None = None,
+        due_before: datetime | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[T]:
+        """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
+
+        Give the page's ``cursor`` for the next one. ``due_before`` itself is not in it.
+        """
+        return await self.engine.run_view(self.verbs.list(state, due_after, due_before, limit, cursor))
+
+    async def stats(self) -> Stats:
+        """Counts by state, next due, oldest ready, totals and lateness."""
+        return await self.engine.run_view(self.verbs.stats())
+
+    async def histogram(
+        self, *, start: Duration | datetime = 0, span: Duration = "1h", buckets: int = 60, past: Duration = 0
+    ) -> Histogram:
+        """How many jobs are due when: ``buckets`` over ``span``, from ``start`` (after now, or a moment) or ``past``
+        before now."""
+        return await self.engine.run_view(self.verbs.histogram(start, span, buckets, past))
+
+    async def check(self) -> Check:
+        """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``.
+
+        Its ``leaving`` and ``schedules_leaving`` are how many a ``migrate`` has on their way to another topic."""
+        return await self.engine.run(self.verbs.check())
+
+    # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def pause(self, for_: Duration | None = None) -> datetime | None:
+        """Hands out nothing for a time, or until ``resume``. Answers the end of the pause, ``None`` if it has none."""
+        return await self.engine.run(self.verbs.pause(for_))
+
+    async def resume(self) -> None:
+        """Ends a pause."""
+        await self.engine.run(self.verbs.resume())
+
+    async def configure(
+        self,
+        *,
+        ttr: Duration | None = UNCHANGED,
+        max_attempts: int | None = UNCHANGED,
+        keep: Duration | None = UNCHANGED,
+        rate: RateLike | None = UNCHANGED,
+        burst: int | None = UNCHANGED,
+        concurrency: int | None = UNCHANGED,
+        max_lateness: Duration | None = UNCHANGED,
+    ) -> Defaults:
+        """Sets, for all clients and at once, what holds for the topic, and answers what holds now.
+
+        For jobs that say nothing else: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
+        ``max_lateness`` (what would be handed out later is dead, ``stale``); ``keep``: how long dead jobs stay, ``None`` for
+        ever. For all together: ``rate``, at most so many handed out in so long (``"100/1m"``, ``(100, "1m")``, or a number
+        a second), ``burst`` of them at once after a quiet time (``None``: what comes in a tenth of a second); ``concurrency``,
+        at most so many reserved at a time. ``None`` takes a limit away. What waits for one keeps its order and its attempts.
+        """
+        return await self.engine.run(
+            self.verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
+        )
+
+    async def purge(self, state: State | None = None) -> int:
+        """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
+        return await self.engine.run(self.verbs.purge(state))
+
+    async def _settle(self, jobs: Sequence[Any], flow: Any) -> None:
+        await self.engine.run(flow)
+        for job in jobs:
+            if isinstance(job, HandedOut):
+                job.settled = True

@@ -1,0 +1,251 @@
+"""The lines on which an awaiting client waits: some that block, and beyond those one lookout a node, for all others.
+
+    waiter ─▶ line ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
+    waiter ─▶ heard line ──wish──▶ lookout ── one connection, one task ──▶ node          (tarry.connections.tracking)
+
+A lookout's connection is its task's: others leave their wishes in its box, and wake it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from tarry.connections import connection_limit
+from tarry.connections.awaited import BlpopConnection, Server, abort_connection, read_push_or_reply, send
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.engine import Engine
+
+logger = logging.getLogger("tarry")
+
+
+class TrackingConnection:
+    """One connection to one server, and its task, as long as anybody wishes."""
+
+    recheck_s, linger_s = RECHECK_S, LINGER_S
+
+    def __init__(self, server: Server, *, cluster: bool) -> None:
+        self.server = server
+        self._state = TrackingState(cluster=cluster)
+        self._inbox: deque[TokenWait] = deque()
+        self._wakeup = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._connection: Any = None
+        self._reading: asyncio.Task[Any] | None = None
+        self._busy_at = self._rechecked_at = _now()
+        self._awaiting_since: float | None = None
+
+    def post(self, token_wait: TokenWait) -> None:
+        """A new wish, or one that is not wanted any more."""
+        self._inbox.append(token_wait)
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(self._run())
+        self._wakeup.set()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self) -> None:
+        try:
+            while not self._is_over():
+                try:
+                    await self._read_inbox()
+                    await self._wait_for_work()
+                    await self._read_messages()
+                    if self._is_over():
+                        await self._disconnect(ConnectionLost("nobody wishes for anything"))
+                except (TimeoutError, *CONNECTION_ERRORS) as error:
+                    await self._disconnect(_meaning(error))
+        finally:
+            await self._disconnect(ConnectionLost("the client was closed"))
+
+    def _is_over(self) -> bool:
+        """Nobody has wished for anything for a while."""
+        if not self._state.idle or self._inbox:
+            self._busy_at = _now()
+        return _now() >= self._busy_at + self.linger_s
+
+    async def _read_inbox(self) -> None:
+        if not self._inbox:
+            return
+        if self._connection is None:
+            self._connection = await self.server.connect(push_messages=True)
+            self._reading = asyncio.ensure_future(read_push_or_reply(self._connection))
+            self._rechecked_at = _now()
+            await self._send(self._state.start())
+        commands: list[Args] = []
+        while self._inbox:
+            commands += self._commands_for(self._inbox.popleft())
+        await self._send(commands)
+
+    def _commands_for(self, token_wait: TokenWait) -> list[Args]:
+        if token_wait.wanted:
+            return self._state.add(token_wait)
+        self._state.remove(token_wait)
+        return []
+
+    async def _wait_for_work(self) -> None:
+        """Until there is something to do; looks around when it is time."""
+        if self._state.idle:
+            until = self._busy_at + self.linger_s
+        else:
+            if _now() >= self._rechecked_at + self.recheck_s:
+                self._rechecked_at = _now()
+                await self._send(self._state.recheck())
+            until = self._rechecked_at + self.recheck_s
+        if self._awaiting_since is not None:
+            until = min(until, self._awaiting_since + self.server.answer_timeout_s)
+        rung = asyncio.ensure_future(self._wakeup.wait())
+        try:
+            sources = {rung} if self._reading is None else {rung, self._reading}
+            await asyncio.wait(sources, timeout=max(until - _now(), 0), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            rung.cancel()
+        self._wakeup.clear()
+
+    async def _read_messages(self) -> None:
+        while self._reading is not None and self._reading.done():
+            reply = self._reading.result()
+            self._reading = asyncio.ensure_future(read_push_or_reply(self._connection))
+            self._awaiting_since = _now()
+            await self._send(self._state.on_message(reply))
+        if not self._state.awaits_reply:
+            self._awaiting_since = None
+        elif self._awaiting_since is not None and _now() >= self._awaiting_since + self.server.answer_timeout_s:
+            raise ConnectionLost("the lookout's connection has been silent for too long")
+
+    async def _send(self, commands: list[Args]) -> None:
+        if commands:
+            self._awaiting_since = self._awaiting_since or _now()
+            async with asyncio.timeout(self.server.answer_timeout_s):
+                await send(self._connection, commands)
+
+    async def _disconnect(self, fault: Fault) -> None:
+        connection, self._connection, self._awaiting_since = self._connection, None, None
+        reading, self._reading = self._reading, None
+        while self._inbox:
+            self._commands_for(self._inbox.popleft())
+        self._state.connection_lost(fault)
+        try:
+            if reading is not None:
+                reading.cancel()
+                await asyncio.wait({reading})
+                if not reading.cancelled():
+                    reading.exception()  # seen: the line is gone anyway
+        finally:
+            if connection is not None:
+                await abort_connection(connection)
+                logger.debug("A lookout hung up: %s", fault)
+
+
+class TrackedWait:
+    """A place at a lookout, in the shape of a line that blocks."""
+
+    def __init__(self, connections: WaitConnections) -> None:
+        self.keys: tuple[bytes, ...] = ()
+        self._connections = connections
+        self._tracking: TrackingConnection
+        self._token_wait: TokenWait
+        self._ended: asyncio.Future[None]
+
+    async def connect_to(self, server: Server) -> None:
+        self._tracking = self._connections.tracking_connection(server)
+
+    async def begin(self, keys: tuple[bytes, ...]) -> None:
+        self._ended = over = asyncio.get_running_loop().create_future()
+        self._token_wait = TokenWait(keys, lambda: None if over.done() else over.set_result(None))
+        self.keys = keys
+        self._tracking.post(self._token_wait)
+
+    async def wait(self, seconds: float, interrupt: asyncio.Future[None]) -> tuple[bool, bytes | None]:
+        """Until a token comes, the time is up, or somebody pokes. Answers whether the wait is over, and the key whose token
+        came. Raises a ``Fault``."""
+        await asyncio.wait({self._ended, interrupt}, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
+        if not self._token_wait.ended:
+            return False, None
+        self.keys = ()
+        if self._token_wait.fault is not None:
+            raise self._token_wait.fault
+        return True, self._token_wait.token
+
+    async def end(self) -> bytes | None:
+        """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
+        self._token_wait.wanted = False
+        self._tracking.post(self._token_wait)
+        never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        over, key = await self.wait(self._tracking.server.answer_timeout_s, never)
+        if not over:
+            await self.drop()
+            raise ConnectionLost("the lookout did not answer")
+        return key
+
+    async def drop(self) -> None:
+        if self.keys:
+            self.keys = ()
+            self._token_wait.wanted = False
+            self._tracking.post(self._token_wait)
+
+
+class WaitConnections:
+    """All lines of one client in one event loop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._cluster = engine.origin.address.kind == "cluster"
+        self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
+        self._idle: list[BlpopConnection] = []
+        self._tracking: dict[int, TrackingConnection] = {}
+
+    def borrow(self, near: Server | None) -> BlpopConnection | TrackedWait:
+        """A line that blocks, one that is connected to this server if there is one; or one that is heard."""
+        permit = self._limit.acquire()
+        if permit is None:
+            return TrackedWait(self)
+        free = next(
+            (connection for connection in self._idle if connection.is_connected_to(near)),
+            self._idle[-1] if self._idle else None,
+        )
+        if free is not None:
+            self._idle.remove(free)
+        connection = free or BlpopConnection()
+        connection.permit = permit
+        return connection
+
+    def give_back(self, connection: BlpopConnection | TrackedWait) -> None:
+        """Its wait is over."""
+        if isinstance(connection, BlpopConnection):
+            permit, connection.permit = connection.permit, None
+            self._idle.append(connection)
+            if permit is not None:
+                permit.release()
+
+    def tracking_connection(self, server: Server) -> TrackingConnection:
+        if id(server) not in self._tracking:
+            self._tracking[id(server)] = TrackingConnection(server, cluster=self._cluster)
+        return self._tracking[id(server)]
+
+    async def close(self) -> None:
+        for connection in self._idle:
+            await connection.drop()
+        for tracking in self._tracking.values():
+            await tracking.close()
+
+
+def _meaning(error: Exception) -> Fault:
+    return (
+        ConnectionLost("the lookout's connection has been silent for too long")
+        if type(error) is TimeoutError
+        else fault_of(error)
+    )
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

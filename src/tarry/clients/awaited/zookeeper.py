@@ -1,0 +1,134 @@
+"""``tarry.zookeeper.AsyncClient``: locks kept in ZooKeeper, awaited. kazoo's threads do the talking."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from types import TracebackType
+from typing import Any
+
+from tarry.clients.awaited.lock_watchdog import LockWatchdog
+from tarry.clients.awaited.locks import AsyncLock
+from tarry.clients.config import wait_seconds
+from tarry.clients.lock_options import LockOptions, process_label
+from tarry.connections.zookeeper import ANSWER_TIMEOUT_S, ZooKeeperSession, result_of
+from tarry.errors import BadInput
+from tarry.values import names
+from tarry.values.durations import Duration
+from tarry.verbs.locks.lock_table import LockTable
+from tarry.verbs.locks.zookeeper_backend import ZooKeeperBackend
+from tarry.verbs.locks.zookeeper_requests import ConnectionInterrupted, SessionState, ZooKeeperBatch
+
+
+class ZooKeeperLocks(LockWatchdog):
+    """The locks of a client on ZooKeeper, in one event loop."""
+
+    def __init__(self, hosts: str, namespace: str, session_timeout_s: float, patience_s: float) -> None:
+        self._patience_s = patience_s
+        loop = asyncio.get_running_loop()
+
+        def notify(event: Any) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event)
+
+        self._session = ZooKeeperSession(hosts, session_timeout_s, notify)
+
+        def make_backend(table: LockTable) -> ZooKeeperBackend:
+            return ZooKeeperBackend(table, SessionState(session_timeout_s), namespace, process_label(), patience_s)
+
+        super().__init__(make_backend, self._perform)
+        assert isinstance(self.backend, ZooKeeperBackend)
+        self.zookeeper_backend = self._session.listener = self.backend
+
+    async def _perform(self, step: Any) -> Any:
+        assert isinstance(step, ZooKeeperBatch)
+        if not self._session.reached:
+            live = self._session.connect()
+            if not await asyncio.to_thread(live.wait, min(self._patience_s, ANSWER_TIMEOUT_S)):
+                raise ConnectionInterrupted("there is no connection")
+        answers = [(op, self._session.start_request(op)) for op in step.ops]
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                for _, answer in answers:
+                    await self._end_of(answer)
+        except TimeoutError:
+            raise ConnectionInterrupted(f"no answer for {ANSWER_TIMEOUT_S:g} s") from None
+        return [result_of(op, answer) for op, answer in answers]
+
+    async def _end_of(self, answer: Any) -> None:
+        ended = asyncio.Event()
+
+        def end(_: Any) -> None:
+            if not self.loop.is_closed():
+                self.loop.call_soon_threadsafe(ended.set)
+
+        answer.rawlink(end)
+        await ended.wait()
+
+    async def close(self) -> None:
+        """Gives back what is held, and ends the session."""
+        await super().close()
+        await asyncio.to_thread(self._session.close)
+
+
+class AsyncClient:
+    """Locks on ZooKeeper, awaited. A context manager; connects at the first verb, and is made once.
+
+    ``hosts``            ``"host:port,host:port"``
+    ``namespace``        the node below which the locks are
+    ``session_timeout``  after so long without a word from this process ZooKeeper gives its locks to others; between two
+                         and twenty ticks of the server (4 s to 40 s, if it was not told otherwise)
+    ``patience``         how long a lost answer is asked for again, before ``Unavailable`` says so
+    """
+
+    def __init__(
+        self,
+        hosts: str = "127.0.0.1:2181",
+        *,
+        namespace: str = "tarry",
+        session_timeout: Duration = 10,
+        patience: Duration = 10,
+    ) -> None:
+        names.check_namespace(namespace)
+        if not isinstance(hosts, str) or not hosts:
+            raise BadInput(f"hosts: {hosts!r}; write host:port,host:port.")
+        self.namespace = namespace
+        self._settings = (hosts, namespace, wait_seconds(session_timeout), wait_seconds(patience))
+        self._locks: dict[tuple[asyncio.AbstractEventLoop, int], ZooKeeperLocks] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.namespace} at {self._settings[0]}>"
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
+        """The lock on a name. Who waits is served in the order in which they came.
+
+        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself, and is taken away
+        from a process that does not notice; ``None`` lasts as long as this process and its connection.
+        """
+        return AsyncLock(self._part, name, LockOptions(wait, lease), kept_in="zookeeper", at=self._settings[0])
+
+    async def locks(self) -> list[str]:
+        """The names that were locked below the namespace, held or not."""
+        locks = self._part()
+        return await locks.run(locks.zookeeper_backend.list_names())
+
+    async def close(self) -> None:
+        """Gives back every lock that is held, and ends the session. The next verb would begin another."""
+        locks = self._locks.pop((asyncio.get_running_loop(), os.getpid()), None)
+        if locks is not None:
+            await locks.close()
+
+    def _part(self) -> ZooKeeperLocks:
+        place = (asyncio.get_running_loop(), os.getpid())
+        if place not in self._locks:
+            self._locks = {where: one for where, one in self._locks.items() if not where[0].is_closed()}
+            self._locks[place] = ZooKeeperLocks(*self._settings)
+        return self._locks[place]

@@ -1,0 +1,141 @@
+"""A delayed queue that is shared with Java applications on Redisson, blocking: the names of its verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
+
+from tarry.values.durations import Duration
+from tarry.verbs.delayed.stats import QueueStats
+from tarry.verbs.delayed.transfer import SetAside
+from tarry.verbs.delayed.verbs import DelayedQueueVerbs
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.engine import Engine
+
+T = TypeVar("T")
+
+
+class DelayedQueue(Generic[T]):
+    """Redisson's ``RDelayedQueue``: elements that move to the blocking queue of the same name when they are due.
+
+    Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
+    """
+
+    def __init__(self, engine: Engine, verbs: DelayedQueueVerbs[T]) -> None:
+        self.engine = engine
+        self.verbs = verbs
+        self.name = verbs.context.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
+
+    def __enter__(self) -> DelayedQueue[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.destroy()
+
+    def __iter__(self) -> Iterator[T]:
+        values, at = self.engine.run(self.verbs.page(0))
+        yield from values
+        while at:
+            values, at = self.engine.run(self.verbs.page(at))
+            yield from values
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __contains__(self, value: T) -> bool:
+        return self.contains(value)
+
+    def offer(self, value: T, delay: Duration) -> datetime:
+        """Puts an element in, to be moved after ``delay``. Answers when it is due, by the server's clock.
+
+        Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer. Offered again
+        after a lost answer it is there once, unless it became due in between.
+        """
+        return self.engine.run(self.verbs.offer(value, delay))
+
+    def offer_many(self, values: Iterable[T], delay: Duration) -> list[datetime]:
+        """Offers many with one delay, in one round trip for each 1,000 elements or 1 MB."""
+        return self.engine.run(self.verbs.offer_many(values, delay))
+
+    @overload
+    def poll(self) -> T | None: ...
+    @overload
+    def poll(self, n: int) -> list[T]: ...
+    def poll(self, n: int | None = None) -> T | list[T] | None:
+        """Ignores the delay: takes out what was offered first, whenever it is due, as Redisson does.
+
+        Without ``n`` one element or ``None``, with it a list of up to ``n`` (at most 1000). For what is due, use the
+        blocking queue.
+        """
+        values = self.engine.run(self.verbs.poll(1 if n is None else n))
+        return values if n is not None else values[0] if values else None
+
+    def poll_last_and_offer_first_to(self, queue: str) -> T | None:
+        """Takes out what was offered last, whenever it is due, and puts it first into the list ``queue``."""
+        return self.engine.run(self.verbs.pass_on(queue))
+
+    def remove(self, value: T) -> bool:
+        """Takes out the first element that is equal, as bytes. Answers whether there was one."""
+        return self.engine.run(self.verbs.remove(value))
+
+    def remove_all(self, values: Iterable[T]) -> bool:
+        """Takes out every element that is equal to one of these. Answers whether there was one."""
+        return self.engine.run(self.verbs.remove_all(values))
+
+    def retain_all(self, values: Iterable[T]) -> bool:
+        """Takes out every element that is equal to none of these; none of them will be delivered (Redisson's are).
+
+        Answers whether there was one.
+        """
+        return self.engine.run(self.verbs.retain_all(values))
+
+    def contains(self, value: T) -> bool:
+        """Whether an element is equal, as bytes. A dict or set is in the order of Java's HashMap or HashSet; what came from Java as it came."""
+        return self.engine.run(self.verbs.contains_all([value]))
+
+    def contains_all(self, values: Iterable[T]) -> bool:
+        """Whether for each of these an element is equal."""
+        return self.engine.run(self.verbs.contains_all(values))
+
+    def peek(self) -> T | None:
+        """The element that was offered first; it stays."""
+        return self.engine.run(self.verbs.peek())
+
+    def size(self) -> int:
+        """How many elements are not moved yet."""
+        return self.engine.run(self.verbs.size())
+
+    def read_all(self) -> list[T]:
+        """All elements in the order of offers; ``Opaque`` where the codec cannot read one."""
+        return self.engine.run(self.verbs.read_all())
+
+    def set_format(self, format: str | None) -> None:
+        """Says anew which format the queue has: after Java was upgraded, or to correct what was said. Takes what ``format`` of
+        ``client.delayed_queue`` takes; ``None`` forgets it, so that the elements that are found count again.
+
+        From now on it is offered, whatever is found. What is in the queue stays as it is; tarry moves it in either format.
+        """
+        self.engine.run(self.verbs.set_format(format))
+
+    def clear(self) -> bool:
+        """Takes out everything. Answers whether there was something. What was moved already stays."""
+        return self.engine.run(self.verbs.clear())
+
+    def poison(self) -> list[SetAside]:
+        """What could not be read and was set aside, with the reasons."""
+        return self.engine.run(self.verbs.set_aside_elements())
+
+    def stats(self) -> QueueStats:
+        """How many elements are where, and how late the first is."""
+        return self.engine.run_view(self.verbs.stats())
+
+    def destroy(self) -> None:
+        """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""

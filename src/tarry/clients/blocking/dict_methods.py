@@ -1,0 +1,110 @@
+"""A map cache as a dictionary, blocking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from tarry.clients.map_caches import NO_VALUE
+
+if TYPE_CHECKING:
+    from tarry.verbs.mapcache.verbs import MapVerbs
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class DictMethods(Generic[K, V]):
+    """What people do with a dictionary, by the verbs of a map cache."""
+
+    _verbs: MapVerbs[K, V]
+
+    if TYPE_CHECKING:  # the verbs of the whole
+
+        def get(self, key: K) -> Any: ...
+        def put_if_absent(self, key: K, value: V) -> V | None: ...
+        def put_all(self, entries: Mapping[K, V]) -> None: ...
+        def remove(self, key: K) -> V | None: ...
+        def fast_put(self, key: K, value: V) -> bool: ...
+        def fast_remove(self, *keys: K) -> int: ...
+        def contains(self, key: K) -> bool: ...
+        def size(self) -> int: ...
+        def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]: ...
+
+    def __getitem__(self, key: K) -> V:
+        found: V | None = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self.fast_put(key, value)
+
+    def __delitem__(self, key: K) -> None:
+        if not self.fast_remove(key):
+            raise KeyError(key)
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __len__(self) -> int:
+        return self.size()
+
+    @overload
+    def pop(self, key: K) -> V: ...
+    @overload
+    def pop(self, key: K, default: T) -> V | T: ...
+    def pop(self, key: K, default: Any = NO_VALUE) -> Any:
+        """Takes an entry out and answers its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
+
+        Of two who pop the same key at once, one has the value.
+        """
+        found = self.remove(key)
+        if found is None and default is NO_VALUE:
+            raise KeyError(key)
+        return default if found is None else found
+
+    def setdefault(self, key: K, default: V) -> V:
+        """The value of a key; where there is none, ``default`` is put, and answered. ``put_if_absent`` gives it times.
+
+        Of two who do it at once, both have the value of the one who was first.
+        """
+        found = self.put_if_absent(key, default)
+        return default if found is None else found
+
+    def update(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Puts many entries, of a mapping or of pairs, as ``put_all``, which gives them times.
+
+        Raises ``BadInput`` before anything is written.
+        """
+        self.put_all(dict(entries))
+
+    def __iter__(self) -> Iterator[K]:
+        return self.keys()
+
+    def keys(self) -> Iterator[K]:
+        """The keys, read a page at a time: each once, none that has expired; no use of them. ``Opaque`` if unreadable."""
+        return (self._verbs.context.decode_key_or_opaque(key) for key, _ in self._all_entries())
+
+    def values(self) -> Iterator[V]:
+        """The values, as ``keys``."""
+        return (self._verbs.context.decode_or_opaque(value) for _, value in self._all_entries())
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """The entries, as ``keys``."""
+        context = self._verbs.context
+        return (
+            (context.decode_key_or_opaque(key), context.decode_or_opaque(value)) for key, value in self._all_entries()
+        )
+
+    def _all_entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """The server may show an entry twice while its table grows."""
+        seen: set[bytes] = set()
+        cursor = b""
+        while cursor != b"0":
+            cursor, pairs = self._page(cursor or b"0")
+            for key, value in pairs:
+                if key not in seen:
+                    seen.add(key)
+                    yield key, value

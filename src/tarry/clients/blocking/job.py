@@ -1,0 +1,62 @@
+"""A job in your hands, blocking: it settles itself, or by the names of its verbs."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from tarry.errors import StaleReceipt
+from tarry.values.durations import Duration
+from tarry.verbs.jobs.models import HandedOut
+from tarry.verbs.jobs.partition import outcome_of
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.topic import Topic
+
+T = TypeVar("T")
+
+
+class Job(HandedOut[T]):
+    """A job in your hands, reserved for its TTR. As a context manager it settles itself:
+
+    leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, uncounted.
+    Settle it inside the block, and leaving does nothing more.
+    """
+
+    __slots__ = ("_topic",)
+    _topic: Topic[T]
+
+    def belongs_to(self, topic: Topic[T]) -> Job[T]:
+        self._topic = topic
+        return self
+
+    def __enter__(self) -> Job[T]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if not self.settled:
+            try:
+                self._topic.engine.run(outcome_of(self._topic.verbs, self, fault))
+                self.settled = True
+            except StaleReceipt:
+                if fault is None:
+                    raise
+        return False
+
+    def finish(self) -> None:
+        """The work is done: the job is gone. The same as ``topic.finish(job)``; so are the verbs below."""
+        self._topic.finish(self)
+
+    def release(self, delay: Duration | None = None, *, count: bool = True, reason: str = "") -> None:
+        """Back with it, due again after ``delay``, or after a back-off; ``count=False`` takes the attempt back."""
+        self._topic.release(self, delay, count=count, reason=reason)
+
+    def bury(self, reason: str = "") -> None:
+        """Sets it aside as dead, with the reason in one line."""
+        self._topic.bury(self, reason)
+
+    def keep(self, ttr: Duration | None = None) -> None:
+        """Renews the reservation: its TTR begins anew. The same as ``topic.touch(job)``."""
+        self._topic.touch(self, ttr)

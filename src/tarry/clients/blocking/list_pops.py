@@ -1,0 +1,205 @@
+"""Taking from ready lists, blocking: BLPOP in windows, on connections that do nothing else.
+
+An element that arrives for somebody who was interrupted goes back to the head of its list. On a Cluster lists may lie in
+several slots: then a line waits for each, one thread for all of them, and what comes on another line meanwhile goes back.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from selectors import EVENT_READ, DefaultSelector
+from typing import TYPE_CHECKING, Any
+
+from tarry.clients.replies import unavailable_error
+from tarry.clients.shared_queues import WINDOW_S, ready_keys
+from tarry.connections.blocking import DRAIN_TIMEOUT_S, Server, pack
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
+from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
+from tarry.errors import Unavailable
+from tarry.values.keys import QueueKeys
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.engine import Engine
+
+SILENT_TOO_LONG = "the waiting connection has been silent for too long"
+Pair = tuple[bytes, bytes]
+"""The list, and the payload that came from it."""
+
+
+class PopConnection:
+    """One connection on which one thread waits."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._connection = server.connect()
+        self._id = b""
+        self._reply: Any = None
+        self._waiting = False
+        self.closed = False
+
+    def begin(self, keys: tuple[bytes, ...], seconds: float) -> None:
+        """Sends the wait. Raises a ``Fault``; what interrupts what follows must be followed by ``rescue``."""
+        try:
+            if not self._id:
+                self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
+                self._id = b"%d" % self._connection.read_response()
+            self._waiting = True
+            words = (b"BLPOP", *keys, b"%.3f" % max(seconds, 0.001))
+            self._connection.send_packed_command([pack(words)], check_health=False)
+        except CONNECTION_ERRORS as error:
+            self.close()
+            raise fault_of(error) from error
+
+    def has_answer(self, seconds: float = 0) -> bool:
+        """Whether it comes within the time. Raises a ``Fault``."""
+        try:
+            return bool(self._connection.can_read(seconds))
+        except CONNECTION_ERRORS as error:
+            self.close()
+            raise fault_of(error) from error
+
+    def fileno(self) -> int:
+        return int(self._connection._sock.fileno())
+
+    def end(self) -> Pair | None:
+        """Reads what has come."""
+        try:
+            self._reply = self._connection.read_response(disconnect_on_error=False)
+            self._waiting = False
+        except CONNECTION_ERRORS as error:
+            self.close()
+            raise fault_of(error) from error
+        return self._reply and (self._reply[0], self._reply[1])
+
+    def mark_taken(self) -> None:
+        """The caller has what came."""
+        self._reply = None
+
+    def withdraw(self) -> None:
+        """Another line was faster: whoever waits on this one does so no more, and what came goes back."""
+        if self._waiting:
+            self.put_back()
+
+    def put_back(self) -> None:
+        """After an interruption: ends the wait, and puts back what came."""
+        try:
+            with suppress(*CONNECTION_ERRORS):
+                if self._waiting and self._reply is None:
+                    self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])
+                    if self._connection.can_read(DRAIN_TIMEOUT_S):
+                        self._reply = self._connection.read_response(disconnect_on_error=False)
+                if self._reply:
+                    self.server.exchange([(b"LPUSH", self._reply[0], self._reply[1])])
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self.closed, self._waiting, self._reply = True, False, None
+        self._connection.disconnect()
+
+
+def first_answer(connections: Sequence[PopConnection], seconds: float) -> PopConnection | None:
+    """The first line on which an answer comes within the time. Raises a ``Fault``."""
+    if len(connections) == 1:
+        return connections[0] if connections[0].has_answer(seconds) else None
+    until = time.monotonic() + seconds
+    with DefaultSelector() as selector:
+        for connection in connections:
+            selector.register(connection, EVENT_READ)
+        while True:
+            for connection in connections:
+                if connection.has_answer():
+                    return connection
+            if (left := until - time.monotonic()) <= 0:
+                return None
+            selector.select(left)
+
+
+def _race(connections: Sequence[PopConnection], seconds: float) -> tuple[PopConnection | None, Pair | None]:
+    """The first line on which something comes, and what. Raises a ``Fault``."""
+    waiting = list(connections)
+    while waiting:
+        connection = first_answer(waiting, seconds + max(connection.server.answer_timeout_s for connection in waiting))
+        if connection is None:
+            for connection in waiting:
+                connection.close()
+            raise ConnectionLost(SILENT_TOO_LONG)
+        pair = connection.end()
+        if pair is not None:
+            return connection, pair
+        waiting.remove(connection)
+    return None, None
+
+
+class ListPops:
+    """All threads of a client that wait for payloads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
+        self._idle: deque[PopConnection] = deque()
+        self._pid = os.getpid()
+
+    def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
+        """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
+        groups = ready_keys(queues, self._runner.group_of)
+        until, failures = time.monotonic() + seconds, 0
+        last: Fault | None = None
+        while (left := until - time.monotonic()) > 0:
+            try:
+                pair = self._window(groups, min(left, WINDOW_S))
+                failures, last = 0, None
+            except ServerRefused as refusal:
+                raise refusal.error from refusal
+            except Fault as fault:
+                last = fault
+                time.sleep(max(min(FIRST_DELAY_S * 2**failures, LONGEST_DELAY_S, until - time.monotonic()), 0))
+                failures = min(failures + 1, 10)
+                if isinstance(fault, WrongNode) or failures > 1:
+                    with suppress(Unavailable, Fault):  # still nobody there
+                        self._runner.refresh()
+            else:
+                if pair is not None:
+                    return pair
+        if last is not None:  # no server is not the same as no element
+            raise unavailable_error(last, self._runner.shown, seconds) from last
+        return None
+
+    def _window(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:
+        """What comes first on one of the lines; then nobody waits on the others any more."""
+        connections: list[PopConnection] = []
+        try:
+            for keys in groups:
+                connections.append(self._borrow(self._runner.server_of(keys[0])))
+                connections[-1].begin(keys, seconds)
+            winner, pair = _race(connections, seconds)
+            for connection in connections:
+                if connection is not winner:
+                    connection.withdraw()
+            if winner is not None:
+                winner.mark_taken()
+        except BaseException:  # a fault, Ctrl-C, or whatever a signal's handler raised
+            for connection in connections:
+                connection.put_back()
+            raise
+        self._idle.extend(connection for connection in connections if not connection.closed)
+        return pair
+
+    def _borrow(self, server: Server) -> PopConnection:
+        if self._pid != os.getpid():
+            self._pid, self._idle = os.getpid(), deque()  # they are the parent's
+        for connection in list(self._idle):
+            if connection.server is server:
+                with suppress(ValueError):  # another thread was first
+                    self._idle.remove(connection)
+                    return connection
+        return PopConnection(server)
+
+    def close(self) -> None:
+        if self._pid == os.getpid():
+            with suppress(IndexError):
+                while True:
+                    self._idle.pop().close()

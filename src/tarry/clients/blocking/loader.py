@@ -1,0 +1,61 @@
+"""Loading a value once for all processes, blocking."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tarry.clients.blocking.pubsub import PubSub
+from tarry.errors import TarryError
+from tarry.verbs.mapcache.load import Load
+from tarry.verbs.mapcache.redisson_layout import LoadReply
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.engine import Engine
+
+V = TypeVar("V")
+
+
+def load(
+    engine: Engine, perform: Callable[[Any], Any], load_request: Load[V], loader: Callable[[], V | None]
+) -> V | None:
+    """The value, loaded by this caller if nobody else does."""
+    leave: LoadReply = perform(load_request.start())
+    if leave.value is None and not leave.granted:
+        leave = _wait(engine, perform, load_request)
+    if leave.value is not None:
+        return load_request.read(leave.value)
+    try:
+        value = loader()
+        if value is not None:
+            found: V = perform(load_request.finish(value))
+            return found
+    except BaseException:
+        with suppress(TarryError):  # then the lease ends by itself
+            perform(load_request.give_up())
+        raise
+    perform(load_request.give_up())
+    return None
+
+
+def _wait(engine: Engine, perform: Callable[[Any], Any], load_request: Load[Any]) -> LoadReply:
+    """Until there is a value, or the lease is had."""
+    woken = threading.Event()
+
+    def on_message(channel: bytes, message: bytes) -> None:
+        if load_request.is_relevant(channel, message):
+            woken.set()
+
+    pubsub = engine.shared_part(PubSub)
+    subscriber = pubsub.subscribe(load_request.layout.context.keys.entries, load_request.channels, on_message)
+    try:
+        while True:
+            woken.clear()
+            leave: LoadReply = perform(load_request.start())
+            if leave.value is not None or leave.granted:
+                return leave
+            woken.wait(leave.wait_ms / 1000 + 0.001)
+    finally:
+        pubsub.unsubscribe(subscriber)

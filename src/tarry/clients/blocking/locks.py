@@ -1,0 +1,251 @@
+"""Locks, blocking: the names of their verbs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import EllipsisType, TracebackType
+from typing import Any
+
+from tarry.clients.blocking.engine import Engine
+from tarry.clients.blocking.lock_watchdog import LockWakeEvent, LockWatchdog
+from tarry.clients.blocking.pubsub import PubSub
+from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
+from tarry.core.requests import Batch
+from tarry.errors import LockLost
+from tarry.values.durations import SECOND, Duration, as_timedelta
+from tarry.verbs.locks import lock_steps
+from tarry.verbs.locks.lock_table import Hold, LockTable
+from tarry.verbs.locks.models import LockState
+from tarry.verbs.locks.redis_backend import RedisBackend, Subscribe
+
+logger = logging.getLogger("tarry")
+
+
+class RedisLocks(LockWatchdog):
+    """The locks of a client on Redis."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._channels = ReleaseChannels()
+        cluster = engine.origin.cluster
+        mapped = engine.origin.redisson_name
+
+        def make_backend(table: LockTable) -> RedisBackend:
+            return RedisBackend(table, self._channels.leave, mapped, cluster=cluster)
+
+        super().__init__(make_backend, self._perform)
+
+    def _perform(self, step: Any) -> Any:
+        if isinstance(step, Subscribe):
+            if self._channels.join(step.channel, step.wake):
+                listening = self._engine.shared_part(PubSub).subscribe(
+                    step.channel, (step.channel,), self._channels.on_message, wait=False
+                )
+                if (spare := self._channels.keep(step.channel, listening)) is not None:
+                    self._engine.shared_part(PubSub).unsubscribe(spare)
+            return None
+        if isinstance(step, Batch):
+            return self._engine.runner.send_batch(step.requests)  # once: the keeper asks again itself
+        return self._engine.runner.perform(step)
+
+    def _check(self) -> None:
+        super()._check()
+        for subscriber in self._channels.idle():
+            self._engine.shared_part(PubSub).unsubscribe(subscriber)
+
+
+class Lost:
+    """Whether a lock was lost; can be waited for. By the clock of this process it is set in time, or early."""
+
+    def __init__(self, table: LockTable, hold: Hold) -> None:
+        self._table = table
+        self._hold = hold
+        self._event = threading.Event()
+        table.listen(hold, self._event.set)
+
+    def is_set(self) -> bool:
+        """Whether it was lost."""
+        return self._table.expired(self._hold)
+
+    def wait(self, within: Duration | None = None) -> bool:
+        """Waits until it is lost, or for the time; answers whether it was."""
+        until = time.monotonic() + LockOptions(within, None).wait_s
+        while not self.is_set() and not self._hold.released:
+            left = min(until, self._hold.until) - time.monotonic()
+            if self._event.wait(min(max(left, 0), threading.TIMEOUT_MAX)) or time.monotonic() >= until:
+                break
+        return self.is_set()
+
+
+class Grant:
+    """A lock that was had: one for each acquisition. A context manager, which gives it back.
+
+    ``token`` is the fencing token: it rises from holder to holder. Pass it along to whatever the lock protects, and let
+    that refuse a lower one than it has seen.
+    """
+
+    def __init__(self, locks: LockWatchdog, hold: Hold) -> None:
+        self._locks = locks
+        self._hold = hold
+        self._released = False
+        self._lost: Lost | None = None
+        self.name = hold.name
+        self.token = hold.token
+        hold.grants.add(self)
+
+    def __repr__(self) -> str:
+        over = (
+            f", lost: {self._hold.lost_reason}"
+            if self._hold.lost_reason
+            else ", given back"
+            if self._hold.released
+            else ""
+        )
+        return f"<{type(self).__name__} {self.name!r}, token {self.token}{over}>"
+
+    def __enter__(self) -> Grant:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.release()
+        except LockLost as lost:
+            if fault is None:
+                raise
+            logger.warning("%s", lost)
+
+    @property
+    def remaining(self) -> timedelta:
+        """How long it will be held if nothing renews it, by this process's clock; ``timedelta.max`` while a session lives."""
+        left = self._hold.until - time.monotonic()
+        if self._hold.released or self._locks.table.expired(self._hold):
+            return timedelta(0)
+        return timedelta.max if left == float("inf") else as_timedelta(max(int(left * SECOND), 0))
+
+    @property
+    def lost(self) -> Lost:
+        """Whether it was lost: ``lost.is_set()``, ``lost.wait(within)``."""
+        if self._lost is None:
+            self._lost = Lost(self._locks.table, self._hold)
+        return self._lost
+
+    def on_lost(self, callback: Callable[[], object]) -> None:
+        """``callback()`` is called when it is lost, in a thread of the client; at once if it is lost already."""
+        self._locks.table.listen(self._hold, callback)
+
+    def check(self) -> None:
+        """Asks the server whether it is still held. Call it before what must not happen twice.
+
+        Raises ``LockLost`` if it is not, ``Unavailable`` if nobody can tell.
+        """
+        if self._locks.acquisition_ids.pid != os.getpid():
+            raise held_by_parent(self.name)
+        self._locks.run(lock_steps.check(self._locks.table, self._locks.backend, self._hold))
+
+    def release(self) -> None:
+        """Gives it back; twice is once.
+
+        Raises ``LockLost`` if it was lost before: something else may have run at the same time. Raises ``NotAcquired``
+        in another thread or task than the one that acquired it, as long as that lives.
+        """
+        if self._released:
+            return
+        if self._locks.acquisition_ids.pid != os.getpid():
+            raise held_by_parent(self.name)
+        lock_steps.require_holder(self._locks.table, self._hold, threading.current_thread())
+        self._released = True
+        self._locks.run(lock_steps.release(self._locks.table, self._locks.backend, self._hold))
+
+    @contextmanager
+    def guard(self) -> Generator[Grant]:
+        """A block that needs the lock: checked at its beginning, and at its end ``LockLost`` if it was lost meanwhile.
+
+        Awaited, the block is cancelled in the moment in which the lock is lost.
+        """
+        self.check()
+        yield self
+        lock_steps.require_held(self._locks.table, self._hold)
+
+
+class Lock:
+    """A lock on a name, across threads, processes and machines. A context manager, which gives a grant.
+
+    Made by ``client.lock(name)``. A handle: all locks of that name and client are the same lock. The thread or task that
+    holds it may acquire it again, and gives it back as often.
+    """
+
+    def __init__(
+        self, locks: Callable[[], LockWatchdog], name: str, options: LockOptions, *, kept_in: str, at: str
+    ) -> None:
+        self._locks = locks
+        self._options = options
+        self.kept_in = kept_in
+        self._shown_at = at
+        self._entered = threading.local()
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} at {self._shown_at}>"
+
+    def __enter__(self) -> Grant:
+        grant = self.acquire()
+        if grant is None:
+            raise not_acquired(self.name, self._options.wait_s)
+        if not hasattr(self._entered, "grants"):
+            self._entered.grants = []
+        self._entered.grants.append(grant)
+        return grant
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        grant: Grant = self._entered.grants.pop()
+        grant.__exit__(kind, fault, trace)
+
+    def acquire(
+        self, *, wait: Duration | EllipsisType | None = ..., lease: Duration | EllipsisType | None = ...
+    ) -> Grant | None:
+        """The lock, or ``None`` when it was not to be had within ``wait``; by default as the lock was made.
+
+        ``wait``: 0 tries once, ``None`` waits for ever. ``lease``: after so long it ends by itself; ``None`` renews it
+        as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer (that may take
+        longer than ``wait``).
+        """
+        terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), LockWakeEvent()
+        locks.start()
+        acquisition = terms.acquisition(self.name, threading.current_thread(), locks.acquisition_ids, wake_event.set)
+        hold = locks.run(lock_steps.acquire(locks.table, locks.backend, acquisition, terms.wait_s), wake_event)
+        return None if hold is None else Grant(locks, hold)
+
+    def release(self) -> None:
+        """Gives the lock back once, for the thread or task that holds it.
+
+        Raises ``NotAcquired`` if it does not, ``LockLost`` if it was lost before.
+        """
+        locks = self._locks()
+        hold = locks.table.hold_of(self.name, threading.current_thread())
+        if hold is None:
+            raise not_held(self.name)
+        locks.run(lock_steps.release(locks.table, locks.backend, hold))
+
+    def held(self) -> bool:
+        """Whether this thread or task holds it, as far as this process knows."""
+        return self._locks().table.hold_of(self.name, threading.current_thread()) is not None
+
+    def state(self) -> LockState:
+        """Who holds it, for how long, and how many wait. Changes nothing."""
+        locks = self._locks()
+        return locks.run(locks.backend.state(self.name))
+
+    def force_release(self) -> bool:
+        """Takes the lock from whoever holds it. Answers whether somebody did; he is told at once, and may still be working."""
+        locks = self._locks()
+        return locks.run(locks.backend.force_release(self.name))

@@ -1,0 +1,301 @@
+"""Map caches that are shared with Java applications on Redisson, blocking: the names of their verbs."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from tarry.clients.blocking.dict_methods import DictMethods
+from tarry.clients.blocking.evictor import Evictor
+from tarry.clients.blocking.loader import load
+from tarry.clients.blocking.map_listener import MapListener
+from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy
+from tarry.core.requests import Command, Flow, ScriptCall
+from tarry.values.durations import Duration
+from tarry.verbs.mapcache.load import DEFAULT_LEASE_S
+from tarry.verbs.mapcache.models import EventKind, MapEvent, MapStats, Mode
+from tarry.verbs.mapcache.verbs import MapVerbs
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.engine import Engine
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T")
+
+
+class MapCache(DictMethods[K, V]):
+    """Redisson's ``RMapCache``: a map whose entries have a time to live and an idle time of their own.
+
+    Made by ``client.map_cache(name)``. As a dictionary: ``cache[key]``, ``key in cache``, ``len(cache)``, ``del cache[key]``,
+    ``cache.pop(key)``, ``for key in cache``; but it never holds ``None``. From its first verb on it keeps expired entries out, until it is closed or lost.
+    """
+
+    def __init__(self, engine: Engine, verbs: MapVerbs[K, V], policy: Policy) -> None:
+        self._engine = engine
+        self._policy = adaptive_policy(policy)
+        self._has_policy = engine.keeps_maps and policy is not None and not verbs.native
+        self._evictor_use: Any = None
+        self._verbs = verbs
+        self.name = verbs.context.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} at {self._engine.origin.address.redacted}>"
+
+    def __enter__(self) -> MapCache[K, V]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """This handle keeps the map no longer. The next verb would begin again."""
+        if self._evictor_use is not None:
+            self._evictor_use[2]()
+            self._evictor_use = None
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def put(
+        self,
+        key: K,
+        value: V,
+        *,
+        ttl: Duration | None = None,
+        max_idle: Duration | None = None,
+        keep_ttl: bool = False,
+    ) -> V | None:
+        """Puts an entry; answers the value that was there, or ``None``.
+
+        It lives for ``ttl``, and no longer than ``max_idle`` after its last use; without them for ever. ``keep_ttl`` leaves
+        an entry that is there the time it has. Raises ``BadInput`` before anything is written.
+        """
+        return self._run(self._verbs.put(key, value, ttl, max_idle, keep_ttl))
+
+    def fast_put(
+        self,
+        key: K,
+        value: V,
+        *,
+        ttl: Duration | None = None,
+        max_idle: Duration | None = None,
+        keep_ttl: bool = False,
+    ) -> bool:
+        """Puts an entry; answers whether it is new. The rest as ``put``."""
+        return self._run(self._verbs.fast_put(key, value, ttl, max_idle, keep_ttl))
+
+    def put_if_absent(
+        self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
+    ) -> V | None:
+        """Puts an entry where there is none; else answers the value that is there, and nothing changes."""
+        return self._run(self._verbs.put_if_absent(key, value, ttl, max_idle))
+
+    def fast_put_if_absent(
+        self, key: K, value: V, *, ttl: Duration | None = None, max_idle: Duration | None = None
+    ) -> bool:
+        """Puts an entry where there is none; answers whether it did."""
+        return self._run(self._verbs.fast_put_if_absent(key, value, ttl, max_idle))
+
+    def put_all(
+        self,
+        entries: Mapping[K, V],
+        *,
+        ttl: Duration | None = None,
+        max_idle: Duration | None = None,
+        keep_ttl: bool = False,
+    ) -> None:
+        """Puts many entries, in one round trip for each 200 or 1 MB."""
+        self._run(self._verbs.put_all(entries, ttl, max_idle, keep_ttl))
+
+    @overload
+    def replace(self, key: K, value: V) -> V | None: ...
+    @overload
+    def replace(self, key: K, value: V, new: V) -> bool: ...
+    def replace(self, key: K, value: V, new: V = NO_VALUE) -> V | bool | None:
+        """``replace(key, value)`` puts a value where one is, and answers that one, or ``None``.
+
+        ``replace(key, old, new)`` puts it only where the old one is, compared as bytes; answers whether it did. The entry
+        keeps its time to live; its idle time begins anew.
+        """
+        if new is NO_VALUE:
+            return self._run(self._verbs.replace(key, value))
+        return self._run(self._verbs.replace_if(key, value, new))
+
+    def add_and_get(self, key: K, delta: float) -> float:
+        """Adds to the number of a key, 0 if there is none; answers the sum. The entry keeps its time to live.
+
+        For the codecs that write numbers as text: ``long``, ``json``, ``string``. Raises ``BadInput`` for a value that is no
+        number, and for a sum of more than 64 bits.
+        """
+        return self._run(self._verbs.add_and_get(key, delta))
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def get(self, key: K) -> V | None: ...
+    @overload
+    def get(self, key: K, default: T) -> V | T: ...
+    def get(self, key: K, default: Any = None) -> Any:
+        """The value of a key, or ``default``. Its idle time begins anew. Raises ``BodyError`` if the codec cannot read it."""
+        found = self._run(self._verbs.get(key))
+        return default if found is None else found
+
+    def get_all(self, keys: Iterable[K]) -> dict[K, V]:
+        """The entries of these keys that are there."""
+        return self._run(self._verbs.get_all(keys))
+
+    def get_with_ttl_only(self, key: K) -> V | None:
+        """The value of a key whose time to live is not over, whatever its idle time; which does not begin anew."""
+        return self._run(self._verbs.get_with_ttl_only(key))
+
+    def contains(self, key: K) -> bool:
+        """Whether there is an entry. Its idle time begins anew."""
+        return self._run(self._verbs.contains(key))
+
+    def contains_value(self, value: V) -> bool:
+        """Whether an entry has this value, compared as bytes. Reads the whole map, a page at a time."""
+        return self._run(self._verbs.contains_value(value))
+
+    def remaining_ttl(self, key: K) -> timedelta | None:
+        """How long an entry lives yet: the shorter of its two times. ``timedelta.max``: for ever; ``None``: there is none."""
+        return self._run(self._verbs.remaining_ttl(key))
+
+    def size(self) -> int:
+        """How many entries there are; none that has expired is counted."""
+        return self._run(self._verbs.size())
+
+    def stats(self) -> MapStats:
+        """Counts, the next expiry and the maximum size. Changes nothing."""
+        return self._engine.run_view(self._verbs.stats())
+
+    # ── removing, expiring ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    def remove(self, key: K) -> V | None: ...
+    @overload
+    def remove(self, key: K, value: V) -> bool: ...
+    def remove(self, key: K, value: V = NO_VALUE) -> V | bool | None:
+        """``remove(key)`` takes an entry out and answers its value, or ``None``.
+
+        ``remove(key, value)`` takes it out only if it has this value, compared as bytes; answers whether it did.
+        """
+        if value is NO_VALUE:
+            return self._run(self._verbs.remove(key))
+        return self._run(self._verbs.remove_if(key, value))
+
+    def fast_remove(self, *keys: K) -> int:
+        """Takes entries out; answers how many there were."""
+        return self._run(self._verbs.fast_remove(keys))
+
+    def clear(self) -> bool:
+        """Takes everything out, without events; the maximum size stays. Answers whether there was something."""
+        return self._run(self._verbs.clear())
+
+    def expire_entry(
+        self, key: K, *, ttl: Duration | None = None, max_idle: Duration | None = None, if_not_set: bool = False
+    ) -> bool:
+        """Gives an entry another time to live and idle time from now, or none; answers whether there was one.
+
+        ``if_not_set``: only one that has neither.
+        """
+        return self.expire_entries([key], ttl=ttl, max_idle=max_idle, if_not_set=if_not_set) > 0
+
+    def expire_entries(
+        self,
+        keys: Iterable[K],
+        *,
+        ttl: Duration | None = None,
+        max_idle: Duration | None = None,
+        if_not_set: bool = False,
+    ) -> int:
+        """The same for many; answers for how many."""
+        return self._run(self._verbs.expire_entries(keys, ttl, max_idle, if_not_set))
+
+    def expire(self, after: Duration, *, if_not_set: bool = False) -> bool:
+        """The map as a whole is gone after a time, without events; answers whether there was one to go.
+
+        ``if_not_set``: only if it has no such end yet.
+        """
+        return self._run(self._verbs.expire(after, if_not_set))
+
+    def clear_expire(self) -> bool:
+        """The map as a whole stays after all; answers whether it had an end."""
+        return self._run(self._verbs.clear_expire())
+
+    # ── maximum size, eviction ───────────────────────────────────────────────────────────────────────────────────────
+
+    def set_max_size(self, size: int, *, mode: Mode = "LRU") -> None:
+        """From now on the map keeps to so many entries, for all who use it; 0: any number.
+
+        What is too much goes, at once and with each write, with the event ``removed``: what was used the longest ago
+        (``LRU``) or the least (``LFU``).
+        """
+        self._run(self._verbs.set_max_size(size, mode, False))
+
+    def try_set_max_size(self, size: int, *, mode: Mode = "LRU") -> bool:
+        """The same where no maximum size is set yet; answers whether the map has this one now."""
+        return self._run(self._verbs.set_max_size(size, mode, True))
+
+    def evict(self) -> int:
+        """Takes out what has expired, with an event for each; answers how many. With a policy it happens by itself."""
+        return self._run(self._verbs.evict())
+
+    # ── loading, listening ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def compute_if_absent(
+        self,
+        key: K,
+        loader: Callable[[K], V | None],
+        *,
+        ttl: Duration | None = None,
+        max_idle: Duration | None = None,
+        lease: Duration = DEFAULT_LEASE_S,
+    ) -> V | None:
+        """The value of a key; if there is none, what ``loader`` answers, which is put.
+
+        The loader runs once among all processes, Java's ``getWithLease`` included; the others wait for what it puts. If it
+        fails, answers ``None`` or takes longer than ``lease``, the next one of them loads. What was loaded while somebody
+        else wrote the key is not put.
+        """
+        return load(self._engine, self._run, self._verbs.load(key, ttl, max_idle, lease), lambda: loader(key))
+
+    def listen(self, handler: Callable[[MapEvent[K, V]], Any], *kinds: EventKind) -> MapListener:
+        """Calls a handler with what happens to entries, in Java too: ``created``, ``updated``, ``removed``, ``expired``, or all.
+
+        One event after the other, in a thread of the client. A handler that fails is logged. What happens while the
+        connection is lost is missed. From the first listener on everybody tells, for as long as the map has options.
+        """
+        return MapListener(self._engine, self._verbs, self._evictor_key, handler, kinds)
+
+    # ── what the verbs use ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+        return self._run(self._verbs.page(cursor))
+
+    def _run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
+        if self._has_policy:
+            self._ensure_evictor()
+        return self._engine.run(operation)
+
+    def _evictor_key(self) -> None:
+        if self._has_policy:
+            self._ensure_evictor()
+
+    def _ensure_evictor(self) -> None:
+        """The evictor of this process knows that this handle is there."""
+        evictor = self._engine.shared_part(Evictor)
+        place = self._verbs.keys.hints
+        if (
+            self._evictor_use is None
+            or self._evictor_use[0] is not evictor
+            or not evictor.is_used(place, self._evictor_use[1])
+        ):
+            user = evictor.add(self._verbs.context, self._policy)
+            release = weakref.finalize(self, evictor.remove, place, user)
+            release.atexit = False
+            self._evictor_use = evictor, user, release

@@ -1,0 +1,115 @@
+"""The mover of a blocking client: one thread that keeps all queues moving that the client consumes, or was told to.
+
+It begins with the first queue and ends with the client, or with the process: a handler that takes long does not stop it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from tarry.clients.blocking.pubsub import PubSub
+from tarry.clients.channels import Subscriber
+from tarry.clients.shared_queues import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, ErrorLog
+from tarry.connections.faults import CONNECTION_ERRORS
+from tarry.errors import TarryError
+from tarry.values.keys import QueueKeys
+from tarry.verbs.delayed.mover_state import MoverState
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.engine import Engine
+
+
+class Mover:
+    """Keeps queues moving. ``keep`` may be called from any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._state = MoverState(engine.origin.new_waiter_name())
+        self._lock = threading.Lock()
+        self._pubsub: PubSub | None = None
+        self._subscribers: dict[bytes, Subscriber] = {}
+        self._messages: deque[tuple[bytes, bytes]] = deque()
+        self._wakeup = threading.Event()
+        self._closed = False
+        self._troubles = ErrorLog()
+        self._thread: threading.Thread | None = None
+
+    def add(self, queues: Iterable[QueueKeys]) -> None:
+        """From now on these queues move."""
+        with self._lock:
+            fresh = [keys for keys in queues if self._state.add(keys)]
+            if not fresh:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tarry-mover", daemon=True)
+                self._thread.start()
+        self._wakeup.set()
+
+    def close(self) -> None:
+        """Its seats are free, and others are called."""
+        self._closed = True
+        self._wakeup.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(CLOSING_S)
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                self._move_due()
+                self._subscribe()
+                self._wait()
+                self._troubles.resolved("A queue")
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the queues must go on
+                self._troubles.report("A queue", fault)
+                self._wakeup.clear()
+                self._wakeup.wait(0 if self._closed else PAUSE_S)
+        with self._lock:
+            farewells = self._state.leave_requests()
+        with suppress(TarryError, *CONNECTION_ERRORS):
+            self._engine.runner.send_batch(farewells)
+
+    def _move_due(self) -> None:
+        """One pipeline, for all queues that are to be looked at."""
+        with self._lock:
+            due = self._state.due_queues(time.monotonic())
+        if due:
+            answers = self._engine.runner.send_batch([queue.request for queue in due])
+            with self._lock:
+                for queue, answer in zip(due, answers, strict=True):
+                    self._state.on_answer(queue, answer, time.monotonic())
+                    if isinstance(answer, Exception):
+                        self._troubles.report(queue.keys.ready.decode(), answer)
+                    else:
+                        self._troubles.resolved(queue.keys.ready.decode())
+
+    def _subscribe(self) -> None:
+        """Hears what its seats ask for; what cannot be heard now is tried again after the next look."""
+        self._pubsub = pubsub = self._pubsub or self._engine.shared_part(PubSub)
+        with self._lock:
+            channels = self._state.channels()
+        for channel in self._subscribers.keys() - channels:
+            pubsub.unsubscribe(self._subscribers.pop(channel))
+        for channel in channels - self._subscribers.keys():
+            with suppress(TarryError):
+                self._subscribers[channel] = pubsub.subscribe(channel, (channel,), self._on_message, wait=False)
+
+    def _on_message(self, channel: bytes, message: bytes) -> None:
+        self._messages.append((channel, message))
+        self._wakeup.set()
+
+    def _wait(self) -> None:
+        """Until the next look is due, or something was heard: after the looks, whose answers know less."""
+        self._wakeup.clear()
+        with self._lock:
+            while self._messages:
+                self._state.on_message(*self._messages.popleft())
+            until = self._state.next_due()
+        if not self._closed:
+            self._wakeup.wait(max(min(until - time.monotonic(), LONGEST_SLEEP_S), 0))

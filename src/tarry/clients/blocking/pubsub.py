@@ -1,0 +1,210 @@
+"""The subscriptions of a blocking client: one connection, and one thread that reads it, for all who listen.
+
+    hear ─▶ line ◀── server          one line; on a Cluster one for each node that has a channel which somebody wants
+              │ message
+              ▼
+            ear.hear(channel, message)          in the line's thread: it must be quick, and not talk to the server
+
+It begins with the first who listens and ends with the last, or with the client. A line that breaks is called again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import redis.exceptions as driver
+
+from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, OnMessage, Subscriber
+from tarry.clients.replies import unavailable_error
+from tarry.connections.blocking import Args, Server, pack
+from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
+from tarry.core.patience import LONGEST_DELAY_S
+from tarry.errors import TarryError, Unavailable
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.engine import Engine
+
+logger = logging.getLogger("tarry")
+CLOSING_S = 5.0
+
+
+class PubSub:
+    """Everybody of one client who listens. Thread-safe."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
+        self._sharded = engine.origin.address.kind == "cluster"
+        self._patience_s = engine.origin.patience.bound
+        self._lock = threading.RLock()
+        self._connections: dict[int, _PubSubConnection] = {}
+        self._closed = False
+
+    def subscribe(
+        self, key: bytes, channels: tuple[bytes, ...], on_message: OnMessage, *, wait: bool = True
+    ) -> Subscriber:
+        """From when this returns, no message of the channels is missed, unless the connection breaks.
+
+        Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` it is heard a little later.
+        """
+        confirmed = threading.Event()
+        subscriber = Subscriber(key, channels, on_message, confirmed.set)
+        try:
+            self._assign(subscriber)
+        except Fault as fault:
+            raise unavailable_error(fault, "its URL", 0.0) from fault
+        if wait and not confirmed.wait(max(self._patience_s, 1.0)):
+            self.unsubscribe(subscriber)
+            raise Unavailable(
+                f"The server did not confirm within {self._patience_s:g} s that it will tell what happens."
+            )
+        return subscriber
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """It hears nothing more."""
+        with self._lock:
+            subscriber.open = False
+            for connection in list(self._connections.values()):
+                connection.remove(subscriber)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            connections, self._connections = list(self._connections.values()), {}
+        for connection in connections:
+            connection.close()
+
+    def _assign(self, subscriber: Subscriber) -> None:
+        server = self._runner.server_of(subscriber.key)
+        with self._lock:
+            if self._closed:
+                raise Unavailable("The client was closed.")
+            connection = self._connections.get(id(server))
+            if connection is None:
+                connection = self._connections[id(server)] = _PubSubConnection(
+                    self, server, ChannelTable(sharded=self._sharded)
+                )
+            connection.add(subscriber)
+
+    def _end_if_unused(self, connection: _PubSubConnection) -> bool:
+        """A line without ears ends, unless one came at the last moment."""
+        with self._lock:
+            if connection.channels.subscribers:
+                return False
+            self._connections.pop(id(connection.server), None)
+            return True
+
+    def _reassign(self, connection: _PubSubConnection) -> None:
+        """After a line was lost: ears whose server is another one now are heard there."""
+        with suppress(TarryError, Fault):
+            self._runner.refresh()
+        with self._lock:
+            for subscriber in list(connection.channels.subscribers):
+                with suppress(TarryError, Fault):
+                    if self._runner.server_of(subscriber.key) is not connection.server:
+                        connection.remove(subscriber)
+                        self._assign(subscriber)
+
+
+class _PubSubConnection:
+    """One connection to one server, and its thread."""
+
+    def __init__(self, pubsub: PubSub, server: Server, channels: ChannelTable) -> None:
+        self.server = server
+        self.channels = channels
+        self._pubsub = pubsub
+        self._connection: Any = None
+        self._closed = threading.Event()
+        self._asked = False
+        self._lock = threading.RLock()
+        self._thread = threading.Thread(target=self._run, name="tarry-hearing", daemon=True)
+        self._thread.start()
+
+    def add(self, subscriber: Subscriber) -> None:
+        with self._lock:
+            self._send(self.channels.add(subscriber))
+
+    def remove(self, subscriber: Subscriber) -> None:
+        with self._lock:
+            self._send(self.channels.remove(subscriber))
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            self._send([(b"PING",)])  # the answer wakes the thread
+        if self._thread is not threading.current_thread():
+            self._thread.join(CLOSING_S)
+
+    def _send(self, commands: list[Args]) -> None:
+        """Without a connection nothing is said: a new one is told everything."""
+        if self._connection is not None and commands:
+            with suppress(*CONNECTION_ERRORS):  # the thread finds out
+                self._connection.send_packed_command(list(map(pack, commands)), check_health=False)
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._closed.is_set() and not (not self.channels.subscribers and self._pubsub._end_if_unused(self)):
+            try:
+                self._call()
+                if (
+                    self.channels.subscribers and not self._closed.is_set()
+                ):  # let go or closed while it called, it was not told
+                    self._listen()
+                    failures = 0  # who may connect, but not listen, tries ever more seldom
+            except CONNECTION_ERRORS as fault:
+                self._disconnect()
+                if not self._closed.is_set():
+                    logger.info("The line that events come by broke, calling again: %s", fault)
+                    self._closed.wait(min(0.02 * 2**failures, LONGEST_DELAY_S))
+                    failures = min(failures + 1, 10)
+                    self._pubsub._reassign(self)
+        self._disconnect()
+
+    def _call(self) -> None:
+        if self._connection is None:
+            connection = self.server.connect()
+            with self._lock:
+                self._connection, self._asked = connection, False
+                self._send(self.channels.resubscribe())
+
+    def _listen(self) -> None:
+        if not self._connection.can_read(PING_AFTER_S):
+            if self._asked:
+                raise fault_of(TimeoutError("the line has been silent for too long"))
+            self._asked = True
+            self._send([(b"PING",)])
+            return
+        self._asked = False
+        try:
+            reply = self._connection.read_response(disconnect_on_error=False)
+        except driver.ResponseError as refused:
+            if not self.channels.sharded or "unknown command" not in str(refused).lower():
+                raise
+            self.channels.sharded = False  # a Cluster that is older than sharded channels
+            with self._lock:
+                self._send(self.channels.resubscribe())
+            return
+        if isinstance(reply, list) and reply[0] == UNSUBSCRIBED_BY_SERVER and reply[1] in self._wanted():
+            raise fault_of(ConnectionError("the channel's slot has moved"))
+        with self._lock:
+            concerned = self.channels.dispatch(reply)
+        for subscriber, channel, message in concerned:
+            if subscriber.open:
+                try:
+                    subscriber.on_message(channel, message)
+                except Exception:
+                    logger.exception("Somebody who listens to %r failed.", channel)
+
+    def _wanted(self) -> set[bytes]:
+        with self._lock:
+            return {channel for subscriber in self.channels.subscribers for channel in subscriber.channels}
+
+    def _disconnect(self) -> None:
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()

@@ -1,0 +1,152 @@
+"""Waiting on several slots of a Cluster at once, blocking: a thread for each node, and the first that is served wins.
+
+    race ── stand, a thread ─┬─ waiter ─ line ──▶ node        a stand lets each of its waiters advance, then sleeps until
+                             ├─ waiter ─ line ──▶ node        any of their lines, or its bell, says something
+                             └─ …
+          ─ stand, a thread ─┬─ …
+
+However many slots there are: a node that does not answer holds up nobody who waits at another. What came for a loser in the
+same moment goes back, its attempt not counted.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+
+from tarry.clients.blocking.runner import Runner
+from tarry.clients.blocking.waiter import Waiter, give_back
+from tarry.connections.faults import Fault
+from tarry.connections.wake_event import SocketWakeEvent
+from tarry.core.requests import ScriptCall
+from tarry.core.watch import Caller
+from tarry.errors import TarryError, Unavailable
+from tarry.verbs.jobs.wait import WaitQueueKey
+
+SILENT_S = 1.0
+"""A node that takes longer to end one wait is not asked to end the others."""
+RaceEntry = tuple[Waiter, Sequence[WaitQueueKey]]
+
+
+class Race:
+    """One wait over several waiters."""
+
+    def __init__(self, runner: Runner, entries: Sequence[RaceEntry], want: int, seconds: float) -> None:
+        self._runner = runner
+        deadline = time.monotonic() + seconds
+        nodes: dict[str, list[RaceEntry]] = {}
+        for waiter, posts in entries:
+            nodes.setdefault(_node_of(runner, posts[0][0].due), []).append((waiter, posts))
+        self._wakeup: SimpleQueue[_NodeRace] = SimpleQueue()
+        self._nodes = [_NodeRace(runner, its, want, deadline, self._wakeup) for its in nodes.values()]
+
+    def run(self) -> Caller:
+        """The first that is served, else one that was not. Raises a ``TarryError``."""
+        winner: Caller | None = None
+        try:
+            for stand in self._nodes:
+                stand.thread.start()
+            for _ in self._nodes:
+                stand = self._wakeup.get()
+                if stand.fault is not None:
+                    raise stand.fault
+                winner = stand.served
+                if winner is not None:
+                    return winner
+            return self._nodes[0].callers[0]
+        finally:
+            self._end(winner)
+
+    def _end(self, winner: Caller | None) -> None:
+        """The others leave; what they were served goes back."""
+        for stand in self._nodes:
+            stand.stop()
+        for stand in self._nodes:
+            if stand.thread.ident is not None:
+                stand.thread.join()
+            stand.wakeup.close()
+            for caller in stand.callers:
+                if caller is not winner:
+                    give_back(self._runner, caller)
+
+
+class _NodeRace:
+    """All waiters of a race at one node, and the thread that goes from one to the other."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        entries: Sequence[RaceEntry],
+        want: int,
+        deadline: float,
+        winner_found: SimpleQueue[_NodeRace],
+    ) -> None:
+        self.wakeup = SocketWakeEvent()
+        self.callers = [Caller(want, deadline, self.wakeup.set) for _ in entries]
+        self.fault: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, name="tarry race", daemon=True)
+        self._runner = runner
+        self._entries = entries
+        self._current: dict[Caller, Waiter] = {}
+        self._winner_found = winner_found
+        self._stopped = False
+
+    @property
+    def served(self) -> Caller | None:
+        return next((caller for caller in self.callers if caller.result is not None), None)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.wakeup.set()
+
+    def _run(self) -> None:
+        try:
+            for (waiter, posts), caller in zip(self._entries, self.callers, strict=True):
+                self._current[caller] = waiter
+                waiter.enter(caller, self.wakeup, posts)
+            self._wait()
+        except BaseException as fault:  # noqa: BLE001  # whatever it is, who waits is told
+            self.fault = fault
+        try:
+            self._leave(list(self._current))
+        finally:
+            self._winner_found.put(self)
+
+    def _wait(self) -> None:
+        """Until one is served, or the time of all is up, or somebody else has won."""
+        while self._current:
+            until = math.inf
+            for caller, waiter in list(self._current.items()):
+                until = min(until, waiter.advance(caller))
+                if self._stopped or caller.result is not None:
+                    return
+                if caller.fault is not None:
+                    raise caller.fault
+            done = [caller for caller in self._current if caller.done]
+            self._leave(done)
+            if not done:
+                sockets = [waiter.socket_for(caller) for caller, waiter in self._current.items()]
+                self.wakeup.wait(until - time.monotonic(), [one for one in sockets if one is not None])
+
+    def _leave(self, callers: Sequence[Caller]) -> None:
+        """All last words go at once, and once: a node that does not answer must not hold up the end for each slot."""
+        last_words: list[ScriptCall[None]] = []
+        silent = isinstance(self.fault, Unavailable)
+        for caller in callers:
+            began = time.monotonic()
+            with suppress(TarryError):
+                self._current.pop(caller).leave(caller, last_words, silent=silent)
+            silent = silent or time.monotonic() > began + SILENT_S
+        if last_words and not isinstance(self.fault, Unavailable):
+            self._runner.send_batch(last_words)
+
+
+def _node_of(runner: Runner, key: bytes) -> str:
+    try:
+        return runner.node_url_of(key)
+    except (Fault, TarryError):
+        return ""  # nobody knows at the moment

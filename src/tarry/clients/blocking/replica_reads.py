@@ -1,0 +1,116 @@
+"""Views, blocking: what only shows reads from a replica where the URL says so, and from the master where none can answer.
+
+Only scripts that say of themselves that they look go there, by EVALSHA_RO: a server refuses to let such a call write.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tarry.clients.chunks import chunked
+from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
+from tarry.connections.blocking import Replies, Server
+from tarry.connections.faults import Fault, NoScript
+from tarry.connections.replicas import STATE_COMMAND, Replicas
+from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.engine import Engine
+
+T = TypeVar("T")
+
+
+class ReplicaReader:
+    """The way of one client's views."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._runner = engine.runner
+        self._cluster = engine.origin.address.kind == "cluster"
+        self._patience_s = engine.origin.patience.max_answer_s
+        self._replicas = Replicas(engine.origin.address)
+        self._servers: dict[str, Server] = {}
+        self._lock = threading.Lock()
+
+    def perform(self, request: ScriptCall[T] | Command[T]) -> T:
+        """Asks a replica once, else the master as for a verb. Raises a ``TarryError``."""
+        url = self._url_of(request)
+        if url:
+            (reply,) = self._ask(url, [request])
+            if not isinstance(reply, Fault):
+                return request.decode(reply)
+        return self._runner.perform(request)
+
+    def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
+        """The same for requests that wait for nothing of each other: the value or the error of each."""
+        answers: dict[int, Any] = {}
+        for url, chunks in chunked(requests, [self._url_of(request) for request in requests]).items():
+            if url:
+                self._ask_replica(url, requests, chunks, answers)
+        left = [at for at in range(len(requests)) if at not in answers]
+        if left:
+            answers.update(zip(left, self._runner.perform_batch([requests[at] for at in left]), strict=True))
+        return [answers[at] for at in range(len(requests))]
+
+    def _ask_replica(
+        self, url: str, requests: Sequence[Request], chunks: Sequence[Sequence[int]], answers: dict[int, Any]
+    ) -> None:
+        """What one replica answers, as long as it does."""
+        for chunk in chunks:
+            replies = self._ask(url, [requests[at] for at in chunk])
+            for at, reply in zip(chunk, replies, strict=True):
+                if not isinstance(reply, Fault):
+                    answers[at] = decode_reply(requests[at], reply)
+            if any(isinstance(reply, Fault) for reply in replies):
+                break
+
+    def perform_step(self, step: Step) -> Any:
+        """What a flow asks."""
+        return self.perform_batch(step.requests) if isinstance(step, Batch) else self.perform(step)
+
+    def _url_of(self, request: Request) -> str:
+        """The replica that may answer, if there is one."""
+        if not isinstance(request, ScriptCall) or not request.script.read_only:
+            return ""
+        if self._replicas.is_due:
+            with self._lock:
+                if self._replicas.is_due:
+                    self._replicas.discover(self._patience_s)
+        return self._replicas.url_for(request.keys[0]) or ""
+
+    def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
+        """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
+        try:
+            replies = self._exchange(url, calls)
+        except Fault as fault:
+            replies = [fault] * len(calls)
+        for reply in replies:
+            if isinstance(reply, Fault):
+                self._replicas.distrust(url)
+                log_master_fallback(url, reply)
+                break
+        return replies
+
+    def _exchange(self, url: str, calls: Sequence[ScriptCall[Any]]) -> Replies:
+        server = self._servers.get(url)
+        if server is None:
+            server = self._servers.setdefault(url, Server(url, self._patience_s, replica_of_cluster=self._cluster))
+        first = () if self._replicas.is_trusted(url) else (STATE_COMMAND,)
+        told = server.exchange([*first, *[read_only_command(call, self._runner.clock) for call in calls]])
+        state, replies = told[: len(first)], told[len(first) :]
+        for one in state:
+            self._replicas.check_state(url, one)
+        unknown = [at for at, reply in enumerate(replies) if isinstance(reply, NoScript)]
+        if unknown:
+            again = server.exchange(
+                [read_only_command(calls[at], self._runner.clock, with_source=True) for at in unknown]
+            )
+            for at, reply in zip(unknown, again, strict=True):
+                replies[at] = reply
+        return replies
+
+    def close(self) -> None:
+        for server in self._servers.values():
+            server.close()
+        self._servers = {}

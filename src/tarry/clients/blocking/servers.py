@@ -1,0 +1,142 @@
+"""A blocking client's way to its servers: found, met and judged when they are first asked for, in this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from tarry.connections import fitness
+from tarry.connections.address import Address
+from tarry.connections.blocking import Server
+from tarry.connections.faults import ConnectionLost, with_tls_hint
+from tarry.connections.topology import Topology
+from tarry.core.patience import Patience, RetryBudget
+
+COMMANDS_ONLY = "plain "
+"""Before the URL of a server that was met for plain commands, and may run no scripts."""
+UNLIMITED = -1.0
+logger = logging.getLogger("tarry")
+
+
+class ServerPool:
+    """Servers by their keys. Thread-safe and fork-safe."""
+
+    def __init__(self, address: Address, patience: Patience) -> None:
+        self._topology = Topology(address)
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._servers: dict[str, Server] = {}
+        self._open = False
+        self._refreshed_at = 0.0
+        self._pid = os.getpid()
+
+    def server_of(self, key: bytes, budget: RetryBudget | None = None) -> Server:
+        """The server that has a key; found, and judged, when it is first asked for."""
+        budget = budget or self._patience.start(time.monotonic)
+        self._ensure_open(budget)
+        return self._connected(self._topology.url_of(key), budget, key)
+
+    def _connected(self, url: str, budget: RetryBudget, key: bytes = b"") -> Server:
+        server = self._servers.get(url)
+        return server if server is not None else self._connect(url, budget, key)
+
+    @property
+    def shown(self) -> str:
+        """The address, as it may be shown."""
+        return self._topology.redacted
+
+    def group_of(self, key: bytes) -> int:
+        return self._topology.group_of(key)
+
+    def node_url_of(self, key: bytes, budget: RetryBudget | None = None) -> str:
+        """The same for keys that lie on one server at the moment. Raises a ``Fault``."""
+        self._ensure_open(budget or self._patience.start(time.monotonic))
+        return self._topology.url_of(key)
+
+    def refresh(self, since: float | None = None, within_s: float | None = None) -> None:
+        """Looks where the servers are, unless somebody else has looked ``since`` then; for no longer than patience, or than
+        is left of it. Raises a ``Fault``."""
+        within_s = self._patience.max_answer_s if within_s is None else within_s
+        until = time.monotonic() + within_s
+        with self._lock_within(within_s):
+            if since is None or self._refreshed_at <= since:
+                self._refreshed_at = time.monotonic()
+                self._topology.refresh(until - time.monotonic())
+
+    @contextmanager
+    def _lock_within(self, within_s: float) -> Generator[None]:
+        """One thread looks for the servers, and others wait for it no longer than they may."""
+        lock = self._lock
+        if not lock.acquire(timeout=within_s):
+            raise ConnectionLost("another thread still looks for the servers")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _ensure_open(self, budget: RetryBudget) -> None:
+        if self._open and self._pid == os.getpid() and self._topology.sure:
+            return
+        if self._pid != os.getpid():
+            self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
+        embedded = self._topology.address.kind == "embedded"
+        if self._pid != os.getpid() or not self._open:
+            with self._lock_within(UNLIMITED if embedded else budget.remaining):
+                if self._pid != os.getpid():
+                    self._pid = os.getpid()
+                    for server in self._servers.values():
+                        server.forget()
+                if not self._open:
+                    self._topology.open(budget.remaining)
+                    self._open = True
+                    log_default_server(self._topology)
+        self._topology.make_sure(budget.remaining)
+        if embedded:
+            budget.restart()  # it was started, which has limits of its own
+
+    def _connect(self, url: str, budget: RetryBudget, key: bytes = b"", *, scripts: bool = True) -> Server:
+        server = Server(url, self._patience.max_answer_s, guard=self._topology.guard)
+        cluster = self._topology.address.kind == "cluster"
+        try:
+            replies = server.exchange(fitness.probe_commands(key), within_s=budget.exchange_timeout)
+            if fitness.wants_save(replies):
+                replies += server.exchange((fitness.SAVE,), within_s=budget.exchange_timeout)
+            server.forbidden = fitness.check_fitness(
+                replies, self._topology.redacted_url(url), cluster=cluster, scripts=scripts
+            )
+            known = self._servers.setdefault(url if scripts else COMMANDS_ONLY + url, server)
+        except BaseException as fault:
+            server.close()
+            if isinstance(fault, ConnectionLost) and not self._servers:
+                raise with_tls_hint(fault, url) from fault
+            raise
+        if known is not server:  # another thread was first
+            server.close()
+        return known
+
+    def close(self) -> None:
+        if self._pid == os.getpid():
+            for server in self._servers.values():
+                server.close()
+        self._servers = {}
+        self._topology.close()
+        self._open = False
+
+
+_logged_default = False
+
+
+def log_default_server(topology: Topology) -> None:
+    """Says once a process that nobody gave a URL."""
+    global _logged_default
+    if topology.address.is_default and not _logged_default:
+        _logged_default = True
+        logger.warning(
+            "No URL was given: using the embedded server in %s, for this user on this machine only. "
+            "Set TARRY_URL to share a server.",
+            topology.redacted.removesuffix(" (embedded)"),
+        )

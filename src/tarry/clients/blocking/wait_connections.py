@@ -1,0 +1,264 @@
+"""The lines on which a blocking client waits: some that block, and beyond those one lookout a node, for all others.
+
+    waiter ─▶ line ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
+    waiter ─▶ heard line ──wish──▶ lookout ── one connection, one thread ──▶ node          (tarry.connections.tracking)
+
+A lookout's connection belongs to its thread: others leave their wishes in its box, and wake it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from tarry.connections import connection_limit
+from tarry.connections.blocking import Server, pack, read_push_or_reply
+from tarry.connections.blocking_blpop import BlpopConnection
+from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
+from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
+from tarry.connections.wake_event import SocketWakeEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tarry.clients.blocking.engine import Engine
+    from tarry.connections.wake_event import WakeEvent
+
+logger = logging.getLogger("tarry")
+CLOSING_S = 5.0
+
+
+class TrackingConnection:
+    """One connection to one server, and its thread, as long as anybody wishes."""
+
+    recheck_s, linger_s = RECHECK_S, LINGER_S
+
+    def __init__(self, server: Server, *, cluster: bool) -> None:
+        self.server = server
+        self._state = TrackingState(cluster=cluster)
+        self._inbox: deque[TokenWait] = deque()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wakeup = SocketWakeEvent()
+        self._connection: Any = None
+        self._closed = False
+        self._busy_at = self._rechecked_at = time.monotonic()
+        self._awaiting_since: float | None = None
+
+    def post(self, token_wait: TokenWait) -> None:
+        """A new wish, or one that is not wanted any more. From any thread."""
+        self._inbox.append(token_wait)
+        with self._lock:
+            if self._closed:
+                token_wait.fault, token_wait.ended = ConnectionLost("the client was closed"), True
+                return
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="tarry-lookout", daemon=True)
+                self._thread.start()
+        self._wakeup.set()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+        self._wakeup.set()
+        if thread is not None:
+            thread.join(CLOSING_S)
+        self._wakeup.close()
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._read_inbox()
+                self._wait_for_work()
+                self._read_messages()
+            except CONNECTION_ERRORS as error:
+                self._disconnect(fault_of(error))
+            if self._is_over():
+                return
+
+    def _is_over(self) -> bool:
+        """Nobody has wished for anything for a while, or ever will."""
+        now = time.monotonic()
+        if not self._state.idle:
+            self._busy_at = now
+        with self._lock:
+            if not self._closed and (self._inbox or now < self._busy_at + self.linger_s):
+                return False
+            self._thread = None
+            self._disconnect(ConnectionLost("the client was closed"))
+            return True
+
+    def _read_inbox(self) -> None:
+        if not self._inbox:
+            return
+        if self._connection is None:
+            self._connection = self.server.connect(push_messages=True)
+            self._rechecked_at = time.monotonic()
+            self._send(self._state.start())
+        commands: list[Args] = []
+        while self._inbox:
+            commands += self._commands_for(self._inbox.popleft())
+        self._send(commands)
+
+    def _commands_for(self, token_wait: TokenWait) -> list[Args]:
+        if token_wait.wanted:
+            return self._state.add(token_wait)
+        self._state.remove(token_wait)
+        return []
+
+    def _wait_for_work(self) -> None:
+        """Until there is something to do; looks around when it is time."""
+        now = time.monotonic()
+        if self._state.idle:
+            until = self._busy_at + self.linger_s
+        else:
+            if now >= self._rechecked_at + self.recheck_s:
+                self._rechecked_at = now
+                self._send(self._state.recheck())
+            until = self._rechecked_at + self.recheck_s
+        if self._awaiting_since is not None:
+            until = min(until, self._awaiting_since + self.server.answer_timeout_s)
+        if self._connection is None:
+            self._wakeup.wait(until - now)
+        elif not self._connection.can_read(0):
+            self._wakeup.wait(until - now, [self._connection._sock])
+
+    def _read_messages(self) -> None:
+        while self._connection is not None and self._connection.can_read(0):
+            reply = read_push_or_reply(self._connection)
+            self._awaiting_since = time.monotonic()
+            self._send(self._state.on_message(reply))
+        if not self._state.awaits_reply:
+            self._awaiting_since = None
+        elif (
+            self._awaiting_since is not None and time.monotonic() >= self._awaiting_since + self.server.answer_timeout_s
+        ):
+            raise ConnectionLost("the lookout's connection has been silent for too long")
+
+    def _send(self, commands: list[Args]) -> None:
+        if commands:
+            self._awaiting_since = self._awaiting_since or time.monotonic()
+            self._connection.send_packed_command(list(map(pack, commands)), check_health=False)
+
+    def _disconnect(self, fault: Fault) -> None:
+        connection, self._connection, self._awaiting_since = self._connection, None, None
+        while self._inbox:
+            self._commands_for(self._inbox.popleft())
+        self._state.connection_lost(fault)
+        if connection is not None:
+            connection.disconnect()
+            logger.debug("A lookout hung up: %s", fault)
+
+
+class TrackedWait:
+    """A place at a lookout, in the shape of a line that blocks. ``wake_event`` is that of whoever waits at the moment."""
+
+    def __init__(
+        self, connections: WaitConnections, wake_event: Callable[[], WakeEvent | SocketWakeEvent | None]
+    ) -> None:
+        self.keys: tuple[bytes, ...] = ()
+        self._connections = connections
+        self._wake_event = wake_event
+        self._tracking: TrackingConnection
+        self._token_wait: TokenWait
+
+    def connect_to(self, server: Server) -> None:
+        """Where the next wait is. Raises a ``Fault``."""
+        try:
+            self._tracking = self._connections.tracking_connection(server)
+        except OSError as error:  # no room for another bell
+            raise fault_of(error) from error
+
+    def begin(self, keys: tuple[bytes, ...]) -> None:
+        self._token_wait = TokenWait(keys, self._wake)
+        self.keys = keys
+        self._tracking.post(self._token_wait)
+
+    def wait(self, seconds: float) -> tuple[bool, bytes | None]:
+        """Whether the wait is over, and the key whose token came; or the bell rang. Raises a ``Fault``."""
+        if not self._token_wait.ended and (wake_event := self._wake_event()) is not None:
+            wake_event.wait(seconds)
+        if not self._token_wait.ended:
+            return False, None
+        self.keys = ()
+        if self._token_wait.fault is not None:
+            raise self._token_wait.fault
+        return True, self._token_wait.token
+
+    def end(self) -> bytes | None:
+        """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
+        self._token_wait.wanted = False
+        self._tracking.post(self._token_wait)
+        by = time.monotonic() + self._tracking.server.answer_timeout_s
+        while (left := by - time.monotonic()) > 0:
+            over, key = self.wait(left)
+            if over:
+                return key
+        self.drop()
+        raise ConnectionLost("the lookout did not answer")
+
+    def drop(self) -> None:
+        if self.keys:
+            self.keys = ()
+            self._token_wait.wanted = False
+            self._tracking.post(self._token_wait)
+
+    def _wake(self) -> None:
+        if (wake_event := self._wake_event()) is not None:
+            wake_event.set()
+
+
+class WaitConnections:
+    """All lines of one client. Thread-safe."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._cluster = engine.origin.address.kind == "cluster"
+        self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
+        self._lock = threading.Lock()
+        self._idle: list[BlpopConnection] = []
+        self._tracking: dict[int, TrackingConnection] = {}
+
+    def borrow(
+        self, near: Server | None, wake_event: Callable[[], WakeEvent | SocketWakeEvent | None]
+    ) -> BlpopConnection | TrackedWait:
+        """A line that blocks, one that is connected to this server if there is one; or one that is heard."""
+        permit = self._limit.acquire()
+        if permit is None:
+            return TrackedWait(self, wake_event)
+        with self._lock:
+            free = next(
+                (connection for connection in self._idle if connection.is_connected_to(near)),
+                self._idle[-1] if self._idle else None,
+            )
+            if free is not None:
+                self._idle.remove(free)
+            connection = free or BlpopConnection()
+            connection.permit = permit
+            return connection
+
+    def give_back(self, connection: BlpopConnection | TrackedWait) -> None:
+        """Its wait is over."""
+        if isinstance(connection, BlpopConnection):
+            permit, connection.permit = connection.permit, None
+            with self._lock:
+                self._idle.append(connection)
+            if permit is not None:
+                permit.release()
+
+    def tracking_connection(self, server: Server) -> TrackingConnection:
+        with self._lock:
+            if id(server) not in self._tracking:
+                self._tracking[id(server)] = TrackingConnection(server, cluster=self._cluster)
+            return self._tracking[id(server)]
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.drop()
+        for tracking in self._tracking.values():
+            tracking.close()

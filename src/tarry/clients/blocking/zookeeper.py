@@ -1,0 +1,121 @@
+"""``tarry.zookeeper.Client``: locks kept in ZooKeeper, blocking."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+from tarry.clients.blocking.lock_watchdog import LockWatchdog
+from tarry.clients.blocking.locks import Lock
+from tarry.clients.config import wait_seconds
+from tarry.clients.lock_options import LockOptions, process_label
+from tarry.connections.zookeeper import ANSWER_TIMEOUT_S, ZooKeeperSession, result_of
+from tarry.errors import BadInput
+from tarry.values import names
+from tarry.values.durations import Duration
+from tarry.verbs.locks.lock_table import LockTable
+from tarry.verbs.locks.zookeeper_backend import ZooKeeperBackend
+from tarry.verbs.locks.zookeeper_requests import ConnectionInterrupted, SessionState, ZooKeeperBatch
+
+
+class ZooKeeperLocks(LockWatchdog):
+    """The locks of a client on ZooKeeper."""
+
+    def __init__(self, hosts: str, namespace: str, session_timeout_s: float, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._session = ZooKeeperSession(hosts, session_timeout_s, lambda event: event())
+
+        def make_backend(table: LockTable) -> ZooKeeperBackend:
+            return ZooKeeperBackend(table, SessionState(session_timeout_s), namespace, process_label(), patience_s)
+
+        super().__init__(make_backend, self._perform)
+        assert isinstance(self.backend, ZooKeeperBackend)
+        self.zookeeper_backend = self._session.listener = self.backend
+
+    def _perform(self, step: Any) -> Any:
+        assert isinstance(step, ZooKeeperBatch)
+        if not self._session.reached and not self._session.connect().wait(min(self._patience_s, ANSWER_TIMEOUT_S)):
+            raise ConnectionInterrupted("there is no connection")
+        answers = [(op, self._session.start_request(op)) for op in step.ops]
+        by = time.monotonic() + ANSWER_TIMEOUT_S
+        for _, answer in answers:
+            if not answer.wait(max(by - time.monotonic(), 0)):
+                raise ConnectionInterrupted(f"no answer for {ANSWER_TIMEOUT_S:g} s")
+        return [result_of(op, answer) for op, answer in answers]
+
+    def close(self) -> None:
+        """Gives back what is held, and ends the session."""
+        super().close()
+        self._session.close()
+
+
+class Client:
+    """Locks on ZooKeeper. Thread-safe, fork-safe, a context manager; connects at the first verb, and is made once.
+
+    ``hosts``            ``"host:port,host:port"``
+    ``namespace``        the node below which the locks are
+    ``session_timeout``  after so long without a word from this process ZooKeeper gives its locks to others; between two
+                         and twenty ticks of the server (4 s to 40 s, if it was not told otherwise)
+    ``patience``         how long a lost answer is asked for again, before ``Unavailable`` says so
+    """
+
+    def __init__(
+        self,
+        hosts: str = "127.0.0.1:2181",
+        *,
+        namespace: str = "tarry",
+        session_timeout: Duration = 10,
+        patience: Duration = 10,
+    ) -> None:
+        names.check_namespace(namespace)
+        if not isinstance(hosts, str) or not hosts:
+            raise BadInput(f"hosts: {hosts!r}; write host:port,host:port.")
+        self.namespace = namespace
+        self._settings = (hosts, namespace, wait_seconds(session_timeout), wait_seconds(patience))
+        self._lock = threading.Lock()
+        self._locks: tuple[int, ZooKeeperLocks] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.namespace} at {self._settings[0]}>"
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
+        """The lock on a name. Who waits is served in the order in which they came.
+
+        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself, and is taken away
+        from a process that does not notice; ``None`` lasts as long as this process and its connection.
+        """
+        return Lock(self._part, name, LockOptions(wait, lease), kept_in="zookeeper", at=self._settings[0])
+
+    def locks(self) -> list[str]:
+        """The names that were locked below the namespace, held or not."""
+        locks = self._part()
+        return locks.run(locks.zookeeper_backend.list_names())
+
+    def close(self) -> None:
+        """Gives back every lock that is held, and ends the session. The next verb would begin another."""
+        with self._lock:
+            locks, self._locks = self._locks, None
+        if locks is not None and locks[0] == os.getpid():
+            locks[1].close()
+
+    def _part(self) -> ZooKeeperLocks:
+        locks = self._locks
+        if locks is None or locks[0] != os.getpid():
+            if locks is not None:
+                self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
+            with self._lock:
+                locks = self._locks
+                if locks is None or locks[0] != os.getpid():
+                    locks = self._locks = os.getpid(), ZooKeeperLocks(*self._settings)
+        return locks[1]

@@ -1,0 +1,96 @@
+"""What those who listen in both clients have in common: channels on the server that has them, and who wants to hear them.
+
+A message is a hint: what is said while the connection is lost is lost. Whoever listens is told by an empty message that
+there may have been some, whenever a channel is heard (again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tarry.connections.blocking import Args
+
+OnMessage = Callable[[bytes, bytes], None]
+"""Called with a channel and a message; an empty one: messages may have been missed."""
+PING_AFTER_S = 10.0
+"""A line on which nothing came for so long is asked whether it lives; without an answer it is hung up."""
+MESSAGE_KINDS = (b"message", b"smessage")
+UNSUBSCRIBED_BY_SERVER = b"sunsubscribe"
+
+
+class Subscriber:
+    """Somebody who wants to hear some channels, which lie where ``key`` does."""
+
+    __slots__ = ("channels", "confirmed", "key", "on_message", "open")
+
+    def __init__(self, key: bytes, channels: tuple[bytes, ...], on_message: OnMessage, confirmed: Any) -> None:
+        self.key = key
+        self.channels = channels
+        self.on_message = on_message
+        self.confirmed = confirmed
+        self.open = True
+
+
+class ChannelTable:
+    """Who hears what on one line. Not thread-safe: its line guards it."""
+
+    def __init__(self, *, sharded: bool) -> None:
+        self.sharded = sharded
+        self.subscribers: list[Subscriber] = []
+        self._subscribers_of: dict[bytes, list[Subscriber]] = {}
+        self._confirmed: set[bytes] = set()
+
+    def add(self, subscriber: Subscriber) -> list[Args]:
+        """What is to be said on the line."""
+        self.subscribers.append(subscriber)
+        new = [channel for channel in subscriber.channels if channel not in self._subscribers_of]
+        for channel in subscriber.channels:
+            self._subscribers_of.setdefault(channel, []).append(subscriber)
+        self._confirm(subscriber)
+        return self._commands("SUBSCRIBE", new)
+
+    def remove(self, subscriber: Subscriber) -> list[Args]:
+        """What is to be said on the line."""
+        if subscriber not in self.subscribers:
+            return []
+        self.subscribers.remove(subscriber)
+        gone: list[bytes] = []
+        for channel in subscriber.channels:
+            self._subscribers_of[channel].remove(subscriber)
+            if not self._subscribers_of[channel]:
+                del self._subscribers_of[channel]
+                self._confirmed.discard(channel)
+                gone.append(channel)
+        return self._commands("UNSUBSCRIBE", gone)
+
+    def resubscribe(self) -> list[Args]:
+        """What is to be said on a new line."""
+        self._confirmed.clear()
+        return self._commands("SUBSCRIBE", list(self._subscribers_of))
+
+    def dispatch(self, reply: Any) -> list[tuple[Subscriber, bytes, bytes]]:
+        """Whom a reply concerns: ears, with the channel and the message."""
+        if not isinstance(reply, list) or len(reply) != 3:
+            return []
+        kind, channel, message = reply
+        if kind == (b"ssubscribe" if self.sharded else b"subscribe"):
+            self._confirmed.add(channel)
+            for subscriber in self._subscribers_of.get(channel, ()):
+                self._confirm(subscriber)
+            return [(subscriber, channel, b"") for subscriber in self._subscribers_of.get(channel, ())]
+        if kind in MESSAGE_KINDS and message:
+            return [(subscriber, channel, message) for subscriber in self._subscribers_of.get(channel, ())]
+        return []
+
+    def _confirm(self, subscriber: Subscriber) -> None:
+        if subscriber.confirmed is not None and self._confirmed.issuperset(subscriber.channels):
+            subscriber.confirmed()
+
+    def _commands(self, command: str, channels: list[bytes]) -> list[Args]:
+        """On a Cluster both kinds of a channel: who publishes decides. Sharded ones one by one: those of one command must
+        share a slot."""
+        if not channels:
+            return []
+        sharded = [(b"S" + command.encode(), channel) for channel in channels] if self.sharded else []
+        return [(command.encode(), *channels), *sharded]

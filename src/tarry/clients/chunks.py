@@ -1,0 +1,48 @@
+"""What is asked together, in portions: so much goes to one server in one pipeline.
+
+a portion is no more work for a server than one script may be: nobody else waits any longer for it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tarry.core.requests import Request, ScriptCall
+from tarry.errors import Unavailable
+from tarry.verbs.jobs.add import MOST_BYTES, MOST_JOBS
+
+MOST_REQUESTS = 64
+
+
+def chunked(requests: Sequence[Request], urls: Sequence[str]) -> dict[str, list[list[int]]]:
+    """For each place the portions of what is asked there, in order: each the numbers of its requests."""
+    found: dict[str, list[list[int]]] = {}
+    spent: dict[str, tuple[int, int]] = {}
+    for at, (request, place) in enumerate(zip(requests, urls, strict=True)):
+        jobs, size = _cost(request)
+        chunks = found.setdefault(place, [])
+        before, bytes_before = spent.get(place, (MOST_JOBS, MOST_BYTES))
+        if before + jobs > MOST_JOBS or bytes_before + size > MOST_BYTES or len(chunks[-1]) == MOST_REQUESTS:
+            chunks.append([])
+            before, bytes_before = 0, 0
+        chunks[-1].append(at)
+        spent[place] = before + jobs, bytes_before + size
+    return found
+
+
+def _cost(request: Request) -> tuple[int, int]:
+    """How many jobs it may concern, one at least, and its bytes."""
+    if not isinstance(request, ScriptCall):
+        return 1, sum(map(len, request.args))
+    script = request.script
+    steps = int(request.args[script.limit_index]) if script.limit_index is not None else 0
+    jobs = len(request.items) // script.stride if script.stride else 0
+    return max(steps, jobs, 1), sum(map(len, request.items))
+
+
+def is_silent(answers: Sequence[Any], *, patient: bool) -> bool:
+    """Whether a server has been given up: what is left for it is asked no more. Who asks but once may have met one slot
+    that moves, so there nothing at all was answered."""
+    unavailable = [isinstance(answer, Unavailable) for answer in answers]
+    return any(unavailable) if patient else all(unavailable)

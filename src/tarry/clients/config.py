@@ -1,0 +1,118 @@
+"""What a client is before it talks: its settings, its name, its ids. The same for both worlds."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from tarry.connections.address import Address, find_address
+from tarry.core.patience import Patience
+from tarry.errors import BadInput
+from tarry.values import keys, names
+from tarry.values.durations import SECOND, Duration, duration_us
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.partitions import KnownPartitions
+from tarry.verbs.jobs.topic import TopicVerbs
+from tarry.verbs.redisson.elements import Format, format_of
+
+MAX_BODY = 1 << 20
+LARGEST_BODY = 512 << 20
+PATIENCE: Duration = 10
+NameMapper = str | Callable[[str], str] | None
+"""A prefix, or a function from a name to another: what Redisson's ``NameMapper`` is in Java."""
+
+
+class NamingConfig(Protocol):
+    """What the names and bodies of a client's queues, maps and locks depend on."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def cluster(self) -> bool: ...
+    def codec_for(self, kind: Any) -> BodyCodec[Any]: ...
+    @property
+    def queue_format(self) -> Format | None: ...
+    def redisson_name(self, name: str) -> str: ...
+
+
+class ClientConfig:
+    """Checked settings; makes the verbs of a topic. Raises ``BadInput`` or ``ServerUnfit`` in words."""
+
+    def __init__(
+        self,
+        url: str | None,
+        namespace: str,
+        max_body: int,
+        patience: Duration,
+        name_mapper: NameMapper = None,
+        queue_format: str | None = None,
+    ) -> None:
+        if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
+            raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
+        names.check_namespace(namespace)
+        if name_mapper is not None and not isinstance(name_mapper, str) and not callable(name_mapper):
+            raise BadInput(f"name_mapper: {name_mapper!r}; it is a prefix, or a function from a name to another.")
+        self.name_mapper = name_mapper
+        self.queue_format = queue_format_of(queue_format)
+        self.namespace = namespace
+        self.address: Address = find_address(url, os.environ)
+        self.patience = Patience(duration_us(patience, "patience") / SECOND)
+        self.name = names.random_word(os.urandom)
+        self._max_body = max_body
+        self._known_partitions = KnownPartitions()
+        self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
+
+    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> TopicVerbs[Any]:
+        """The verbs of a topic whose bodies are of a kind."""
+        bodies = self.codec_for(kind)
+        context = TopicContext(topic, keys.topic_keys(self.namespace, topic), bodies, self._ids)
+        plain = PartitionVerbs(context, self.name, random.random)
+        return TopicVerbs(
+            plain, partial(keys.partition_keys, self.namespace, topic), self._known_partitions, partitions
+        )
+
+    @property
+    def cluster(self) -> bool:
+        """Whether the keys of one object must lie in one slot."""
+        return self.address.kind == "cluster"
+
+    def codec_for(self, kind: Any) -> BodyCodec[Any]:
+        """The codec of a kind, with this client's limit."""
+        return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self._max_body)
+
+    @property
+    def redacted(self) -> str:
+        """Where it talks to, safe to log."""
+        return f"{self.namespace} at {self.address.redacted}"
+
+    def redisson_name(self, name: str) -> str:
+        """What Java's NameMapper makes of the name of a queue, map or lock; ``BadInput`` if that is no name."""
+        if self.name_mapper is None or not isinstance(name, str) or not name:
+            return name
+        mapped = self.name_mapper + name if isinstance(self.name_mapper, str) else self.name_mapper(name)
+        if not isinstance(mapped, str) or not mapped:
+            raise BadInput(f"name_mapper: it made {mapped!r} of {name!r}; a name is a text that is not empty.")
+        return mapped
+
+    def new_waiter_name(self) -> bytes:
+        """A name for a waiter, new for each process and connection."""
+        return self.name + b"." + names.random_word(os.urandom)[:6]
+
+
+def queue_format_of(given: str | None) -> Format | None:
+    """What is said of all queues that are shared with Java, here or by ``TARRY_QUEUE_FORMAT``. Raises ``BadInput``."""
+    if given is not None:
+        return format_of(given, "queue_format")
+    said = os.environ.get("TARRY_QUEUE_FORMAT")
+    return format_of(said, "TARRY_QUEUE_FORMAT") if said else None
+
+
+def wait_seconds(wait: Duration | None) -> float:
+    """A wait in seconds; ``None`` is for ever."""
+    return float("inf") if wait is None else duration_us(wait, "wait") / SECOND

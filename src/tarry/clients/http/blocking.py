@@ -1,0 +1,202 @@
+"""``tarry.HTTPClient``: what a service has, for machines that may only reach that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+
+from tarry.clients.blocking.blocking_queue import BlockingQueue
+from tarry.clients.blocking.delayed_queue import DelayedQueue
+from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
+from tarry.clients.blocking.locks import Lock
+from tarry.clients.blocking.mapcache import MapCache
+from tarry.clients.blocking.schedules import Schedules
+from tarry.clients.blocking.topic import Topic
+from tarry.clients.config import MAX_BODY, PATIENCE
+from tarry.clients.handles import handle_of
+from tarry.clients.http.blocking_engine import HTTPEngine, HTTPGuardedQueue, HTTPLocks
+from tarry.clients.http.config import HTTPClientConfig, topics_request, workers_request
+from tarry.clients.http.requests import ServiceAddress
+from tarry.clients.http.verbs import migration
+from tarry.clients.http.verbs.unsupported import not_supported
+from tarry.clients.lock_options import LockOptions
+from tarry.clients.map_caches import Policy
+from tarry.clients.migration import MovedOver
+from tarry.values.durations import Duration
+from tarry.verbs.codecs import Codec
+from tarry.verbs.jobs.migration import Migrated
+from tarry.verbs.mapcache.models import Backend
+from tarry.verbs.workers import WorkerInfo
+
+if TYPE_CHECKING:
+    from tarry.clients.blocking.engine import Engine
+    from tarry.clients.blocking.job import Job
+
+T = TypeVar("T")
+
+
+class HTTPClient:
+    """What a service has (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
+
+    ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
+    ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given; ``queue_format`` as ``Client`` has
+    it, and the service's own without. Raises what ``Client`` raises,
+    and ``NotAllowed``. What cannot be over HTTP is refused with ``ServerUnfit``, in words.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        namespace: str | None = None,
+        token: str | None = None,
+        max_body: int = MAX_BODY,
+        patience: Duration = PATIENCE,
+        queue_format: str | None = None,
+    ) -> None:
+        self.engine = HTTPEngine(
+            HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, queue_format)
+        )
+        self.namespace = namespace
+        self._engine = cast("Engine", self.engine)
+        """As the handles know one."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.engine.origin.redacted}>"
+
+    def __enter__(self) -> HTTPClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections. The next verb would open them again."""
+        self.engine.close()
+
+    @overload
+    def topic(self, name: str, *, type: type[T] | Codec[T], partitions: int | None = None) -> Topic[T]: ...
+    @overload
+    def topic(self, name: str, *, type: None = None, partitions: int | None = None) -> Topic[Any]: ...
+    def topic(
+        self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
+    ) -> Topic[Any]:
+        """A topic by its name, with the verbs of every topic. ``type`` and ``partitions`` as ``Client`` has them."""
+        return Topic(self._engine, self.engine.origin.verbs(name, type, partitions))
+
+    def topics(self) -> list[str]:
+        """The topics that have been added to, by name. A hint: a purged one stays in it."""
+        return self.engine.perform(topics_request())
+
+    def workers(self) -> list[WorkerInfo]:
+        """The worker processes that live, by name, as each told of itself in the last half minute: what they work on, how
+        busy they are, what they have had in hand for longest. A hint: a killed one stays in it for so long."""
+        return self.engine.perform(workers_request())
+
+    def pop(self, *topics: Topic[Any] | str, wait: Duration | None = 0, ttr: Duration | None = None) -> Job[Any] | None:
+        """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
+        chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
+        self.engine.origin.refuse_others("pop", *chosen)
+        jobs = self.engine.take(chosen, 1, wait, ttr)
+        return jobs[0] if jobs else None
+
+    @property
+    def schedules(self) -> Schedules:
+        """Jobs that come again: put, get, list, pause, resume, delete."""
+        return Schedules(self._engine, self.engine.origin.schedules())
+
+    def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
+        """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
+
+        Over HTTP it cannot be acquired: whoever has a lock renews it, and no service would see this process die.
+        """
+        locks: Any = HTTPLocks(self.engine)
+        return Lock(
+            lambda: locks, name, LockOptions(wait, lease), kept_in="redis", at=self.engine.origin.address.redacted
+        )
+
+    def guarded_queue(
+        self,
+        name: str,
+        *,
+        guard: Guard | None = None,
+        layout: str = "tarry",
+        type: Any = None,
+        max_lateness: Duration | None = None,
+        on_late: Callable[[timedelta], object] | None = None,
+    ) -> GuardedQueue[Any]:
+        """Article 002's delay queue: a sorted set of values by their due times; each verb is one atomic script at the service.
+
+        ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
+        """
+        context, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
+        return HTTPGuardedQueue(self.engine, context, verbs, on_late)
+
+    def delayed_queue(
+        self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None
+    ) -> DelayedQueue[Any]:
+        """The delayed queue that Redisson calls ``getDelayedQueue(getBlockingQueue(name))``.
+
+        ``codec`` and ``format`` as ``Client`` has them; values are encoded here, so a codec may be your own.
+        """
+        return DelayedQueue(self._engine, self.engine.origin.delayed(name, codec, format))
+
+    def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
+        """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
+        return BlockingQueue(self._engine, self.engine.origin.blocking(name, codec))
+
+    def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
+        """Refused: a service moves the queues that it was started with, and those that somebody waits for."""
+        raise not_supported("keep_moving")
+
+    def move_to_topic(
+        self,
+        queue: DelayedQueue[Any],
+        topic: Topic[Any] | str,
+        *,
+        dry_run: bool = False,
+        anew: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> MovedOver:
+        """Moves what is not due yet out of a queue into a topic of the same service, with its due times; ``dry_run`` only says
+        what would be. ``codec`` of the queue must have a name. ``progress`` is told how many have moved."""
+        source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
+        place = self.engine.origin.service
+        return self.engine.run(
+            migration.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress)
+        )
+
+    def migrate(
+        self,
+        topic: Topic[T] | str,
+        to: Topic[T],
+        *,
+        dry_run: bool = False,
+        anew: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> Migrated:
+        """Moves what waits, what is dead and the schedules into another topic of the same service and namespace; ``dry_run`` only
+        counts.
+
+        As ``Client`` does it, in steps: safe to break off and to call again. ``progress`` is told how many have moved.
+        """
+        mine, there = handle_of("topic", Topic, topic, self.topic), handle_of("to", Topic, to)
+        place = self.engine.origin.service
+        return self.engine.run(migration.migrate(place, mine, there, dry_run=dry_run, anew=anew, progress=progress))
+
+    def map_cache(
+        self,
+        name: str,
+        *,
+        codec: str | Codec[Any] = "kryo5",
+        key_codec: str | Codec[Any] | None = None,
+        backend: Backend = "redisson",
+        policy: Policy = "deadline",
+    ) -> MapCache[Any, Any]:
+        """The map that Redisson calls ``getMapCache(name)``, to be looked at: ``stats()``, ``size()``, its entries one after the
+        other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. What changes it is refused over HTTP."""
+        return MapCache(self._engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)

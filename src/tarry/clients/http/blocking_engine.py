@@ -1,0 +1,207 @@
+"""What a blocking client of a service works with: its connections, and the handles that are others than at a server."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tarry.clients.blocking.guarded_queue import GuardedQueue
+from tarry.clients.blocking.topic import Topic
+from tarry.clients.config import wait_seconds
+from tarry.clients.guarded_queues import call_on_late
+from tarry.clients.http.config import HTTPClientConfig, pop_requests
+from tarry.clients.http.proxies import open_client, proxy_fault
+from tarry.clients.http.requests import (
+    HTTPFlow,
+    HTTPRequest,
+    RetryLater,
+    answer_of,
+    invalid_address,
+    not_a_service,
+    unavailable_error,
+)
+from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
+from tarry.clients.http.verbs.queues import take_from_any
+from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
+from tarry.clients.http.wire.types import LONGEST_WAIT_S
+from tarry.errors import BadInput
+from tarry.values.durations import Duration
+from tarry.values.keys import QueueKeys
+from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
+from tarry.verbs.locks.lock_table import LockTable
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tarry.clients.blocking.job import Job
+
+T = TypeVar("T")
+
+
+class HTTPEngine:
+    """Performs requests to a service: what every handle of ``HTTPClient`` works with."""
+
+    keeps_maps = False
+    """A service does not keep its clients' maps."""
+
+    def __init__(self, origin: HTTPClientConfig) -> None:
+        self.origin = origin
+        self._asked_before: set[tuple[str, str]] = set()
+        self._open: dict[int, httpx.Client] = {}
+        self._opening = threading.Lock()
+
+    def run(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
+        """Performs what a verb said: a request, or a flow of them."""
+        if isinstance(operation, HTTPRequest):
+            return self.perform(operation)
+        try:
+            request = next(operation)
+            while True:
+                try:
+                    answer = self.perform(request)
+                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
+                    request = operation.throw(fault)
+                else:
+                    request = operation.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def perform(self, request: HTTPRequest[T]) -> T:
+        """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
+        httpx = self.origin.library()
+        if request.first is not None:
+            self._ask_before(request.first)
+        place, budget = self.origin.service, self.origin.patience.start(time.monotonic)
+        while True:
+            try:
+                answer = self._http().request(**self.origin.arguments(request, budget))
+                return answer_of(place, request, answer.status_code, answer.content)
+            except (httpx.TransportError, RetryLater) as fault:
+                pause = budget.next_delay(random.random())
+                if pause is None:
+                    proxy = proxy_fault(self._http(), place.url, fault)
+                    raise unavailable_error(place, budget.elapsed, fault, proxy)  # noqa: B904  # it says its cause, where that may be shown
+            except httpx.InvalidURL as fault:
+                raise invalid_address(place, fault) from None
+            except httpx.DecodingError as fault:
+                raise not_a_service(place, "its answer is packed wrongly") from fault
+            budget.tries += 1
+            time.sleep(pause)
+
+    def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
+        """The first payload of any of the queues, which move while the service waits. A queue's list has the queue's name."""
+        names = [keys.ready.decode() for keys in queues]
+        while True:
+            wait = min(seconds, LONGEST_WAIT_S)
+            queue, payloads = self.perform(take_from_any(names, wait))
+            if payloads:
+                return (queue or "").encode(), payloads[0]
+            seconds -= wait
+            if seconds <= 0:
+                return None
+
+    def _ask_before(self, request: HTTPRequest[Any]) -> None:
+        """What must have been asked once."""
+        mark = request.path, repr((request.body, request.absent))
+        if mark not in self._asked_before:
+            self.perform(request)
+            self._asked_before.add(mark)
+
+    def shared_part(self, _: Any) -> Any:
+        """A connection to the server itself: only a map's listeners ask for one here."""
+        raise not_supported("map_cache")
+
+    def run_view(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
+        """Where a view is from, the service decides."""
+        return self.run(operation)
+
+    def register_topic(self, topic: str) -> None:
+        """The service does it."""
+
+    def take(self, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None) -> list[Job[T]]:
+        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
+        if not topics:
+            raise BadInput("pop: name a topic at least.")
+        verbs: list[Any] = [topic.verbs for topic in topics]
+        for request in filter(None, [one.first for one in verbs]):
+            self._ask_before(request)
+        for request in pop_requests(verbs, n, wait_seconds(wait), ttr):
+            found, name = self.perform(request)
+            if found:
+                topic = next(topic for topic in topics if topic.name == name)
+                return [job for taken in found for job in topic._make_jobs(taken, taken.jobs)]
+        return []
+
+    def _http(self) -> httpx.Client:
+        """The connections of this process."""
+        home = os.getpid()
+        if home not in self._open:
+            with self._opening:
+                if home not in self._open:
+                    self._open = {home: open_client(self.origin.library().Client, self.origin.limits())}
+        return self._open[home]
+
+    def close(self) -> None:
+        http = self._open.pop(os.getpid(), None)
+        if http is not None:
+            http.close()
+
+
+class HTTPLocks:
+    """The locks of a client: nobody here ever holds one."""
+
+    def __init__(self, engine: HTTPEngine) -> None:
+        self._engine = engine
+        self.backend = HTTPLockBackend()
+        self.table = LockTable(time.monotonic, nullcontext(), lambda: None, lambda _: True)
+
+    def start(self) -> None:
+        """Before a lock is acquired."""
+        raise not_supported("lock.acquire")
+
+    def run(self, step: HTTPRequest[T]) -> T:
+        return self._engine.perform(step)
+
+
+class HTTPGuardedQueue(GuardedQueue[T]):
+    """The same queue, whose verbs the service performs."""
+
+    def __init__(
+        self,
+        engine: HTTPEngine,
+        context: GuardedContext[T],
+        verbs: HTTPGuardedVerbs,
+        on_late: Callable[[timedelta], object] | None,
+    ) -> None:
+        self.engine: Any = engine
+        self.name = context.name
+        self._verbs = verbs
+        self._max_lateness_us = context.max_lateness_us
+        self._on_late = on_late
+
+    def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
+        due: list[datetime] = self.engine.run(self._verbs.push(items))
+        return due
+
+    def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
+        for request in self._verbs.poll_requests(count, wait_seconds(wait)):
+            items: list[Item[T]] = self.engine.perform(request)
+            if items:
+                call_on_late(items, self._on_late, self._max_lateness_us)
+                return items
+        return []
+
+    def stats(self) -> GuardedStats:
+        now: GuardedStats = self.engine.perform(self._verbs.stats())
+        return now
+
+    def clear(self) -> bool:
+        gone: bool = self.engine.perform(self._verbs.clear())
+        return gone

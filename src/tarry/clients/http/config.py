@@ -1,0 +1,190 @@
+"""What a client of a service is before it talks, and the requests that are no topic's verbs. The same for both worlds."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from tarry.clients.config import LARGEST_BODY, queue_format_of
+from tarry.clients.guarded_queues import guarded_context, with_late_policy
+from tarry.clients.http.requests import MISSING_EXTRA, HTTPRequest, ServiceAddress
+from tarry.clients.http.verbs.fields import optional_span
+from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
+from tarry.clients.http.verbs.queues import HTTPBlockingQueueVerbs, HTTPDelayedQueueVerbs
+from tarry.clients.http.verbs.schedules import HTTPScheduleVerbs
+from tarry.clients.http.verbs.topics import HTTPTopicVerbs
+from tarry.clients.http.verbs.unsupported import HTTPMapVerbs, not_supported
+from tarry.clients.http.wire import answers, models, topic_answers
+from tarry.clients.http.wire.decode import pop_reply
+from tarry.clients.http.wire.types import LONGEST_WAIT_S
+from tarry.clients.map_caches import map_verbs
+from tarry.clients.shared_queues import queue_context
+from tarry.core.patience import Patience, RetryBudget
+from tarry.errors import BadInput, ServerUnfit
+from tarry.values import keys, names
+from tarry.values.durations import SECOND, Duration, duration_us
+from tarry.verbs.codecs import BodyCodec
+from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.context import TopicContext
+from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.workers import WorkerInfo
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tarry.clients.schedule_verbs import ScheduleVerbs
+    from tarry.verbs.delayed.verbs import BlockingQueueVerbs, DelayedQueueVerbs
+    from tarry.verbs.guarded.context import GuardedContext
+    from tarry.verbs.jobs.topic import TopicVerbs
+    from tarry.verbs.mapcache.models import Backend
+    from tarry.verbs.mapcache.verbs import MapVerbs
+
+UNLIMITED_CONNECTIONS = 10_000
+"""Connections at once: a waiting pop holds one, and must not keep a verb from being sent."""
+
+
+class HTTPClientConfig:
+    """Checked settings; makes the verbs of what a client has. Raises ``BadInput`` in words.
+
+    They have the names and options of those that say scripts, for which the handles were written: tests/clients holds them
+    to it.
+    """
+
+    cluster = False
+    """Where the keys lie is the service's affair."""
+
+    def __init__(
+        self, service: ServiceAddress, max_body: int, patience: Duration, queue_format: str | None = None
+    ) -> None:
+        if not isinstance(max_body, int) or isinstance(max_body, bool) or not 1 <= max_body <= LARGEST_BODY:
+            raise BadInput(f"max_body: {max_body!r}; it is a number of bytes, at most 512 MiB.")
+        self.service = service
+        self.namespace = service.namespace or "default"
+        self.patience = Patience(duration_us(patience, "patience") / SECOND)
+        self.queue_format = queue_format_of(queue_format)
+        self.name = names.random_word(os.urandom)
+        self._max_body = max_body
+        self._declared_partitions: dict[str, int] = {}
+        self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
+
+    def arguments(self, request: HTTPRequest[Any], budget: RetryBudget) -> dict[str, Any]:
+        """A request in the words of httpx. However often it is sent, its wait and patience together are all the time it has."""
+        return self.service.arguments(request, repeated=budget.tries > 0, within=budget.remaining + request.wait)
+
+    def refuse_others(self, what: str, *handles: Any) -> None:
+        """What is had here is in this service. Raises ``BadInput``."""
+        for handle in handles:
+            if getattr(handle.engine.origin, "service", None) != self.service:
+                raise BadInput(f"{what}: {handle.name} is not of this service and namespace; give its name.")
+
+    @property
+    def address(self) -> ServiceAddress:
+        """Where its handles are."""
+        return self.service
+
+    def codec_for(self, kind: Any) -> BodyCodec[Any]:
+        """The codec of a kind, with this client's limit."""
+        return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self._max_body)
+
+    def redisson_name(self, name: str) -> str:
+        """As it is: a service calls things as its own application does."""
+        return name
+
+    def _verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> HTTPTopicVerbs[Any]:
+        context = TopicContext(topic, keys.topic_keys(self.namespace, topic), self.codec_for(kind), self._ids)
+        return HTTPTopicVerbs(
+            PartitionVerbs(context, self.name, random.random), os.urandom, self._declared_partitions, partitions
+        )
+
+    def verbs(self, topic: str, kind: Any, partitions: int | None = None) -> TopicVerbs[Any]:
+        """The verbs of a topic."""
+        return cast("TopicVerbs[Any]", self._verbs(topic, kind, partitions))
+
+    def schedules(self) -> ScheduleVerbs:
+        return cast("ScheduleVerbs", HTTPScheduleVerbs(self._verbs))
+
+    def delayed(self, name: str, codec: Any, format: str | None) -> DelayedQueueVerbs[Any]:
+        return cast(
+            "DelayedQueueVerbs[Any]", HTTPDelayedQueueVerbs(queue_context(self, name, codec, format), os.urandom)
+        )
+
+    def blocking(self, name: str, codec: Any) -> BlockingQueueVerbs[Any]:
+        return cast(
+            "BlockingQueueVerbs[Any]", HTTPBlockingQueueVerbs(queue_context(self, name, codec, None), os.urandom)
+        )
+
+    def guarded(
+        self, name: str, guard: object, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
+    ) -> tuple[GuardedContext[Any], HTTPGuardedVerbs]:
+        """The desk of a guarded queue, and what is asked of the service."""
+        if guard is not None:
+            raise not_supported("guarded_queue.guard")
+        context = guarded_context(self, name, layout, kind, max_lateness, on_late)
+        return context, HTTPGuardedVerbs(with_late_policy(context, on_late), os.urandom)
+
+    def map_cache(self, name: str, codec: Any, key_codec: Any, backend: Backend) -> MapVerbs[Any, Any]:
+        """Looking at a map."""
+        context = map_verbs(self, name, codec, key_codec, backend).context
+        return cast("MapVerbs[Any, Any]", HTTPMapVerbs(context, backend))
+
+    @property
+    def redacted(self) -> str:
+        """Where it talks to, safe to log."""
+        return f"{self.service.namespace or 'the first namespace'} at {self.service.redacted}"
+
+    def library(self) -> Any:
+        """The library underneath. Raises ``ServerUnfit`` where it is not installed."""
+        try:
+            import httpx
+        except ImportError:
+            raise ServerUnfit(MISSING_EXTRA) from None
+        return httpx
+
+    def limits(self) -> httpx.Limits:
+        import httpx
+
+        return httpx.Limits(max_connections=UNLIMITED_CONNECTIONS, max_keepalive_connections=100, keepalive_expiry=30)
+
+
+def topics_request() -> HTTPRequest[list[str]]:
+    decode = msgspec.json.Decoder(topic_answers.TopicNames).decode
+    return HTTPRequest("GET", "/v1/topics", lambda body: decode(body).topics)
+
+
+def workers_request() -> HTTPRequest[list[WorkerInfo]]:
+    decode = msgspec.json.Decoder(topic_answers.Workers).decode
+    return HTTPRequest("GET", "/v1/workers", lambda body: decode(body).workers)
+
+
+def pop_requests(
+    topics: Sequence[HTTPTopicVerbs[Any]], n: int, seconds: float, ttr: Duration | None
+) -> Iterator[HTTPRequest[tuple[list[pop.PopReply], str]]]:
+    """The jobs and their topic. One request for each minute of the wait. What is counted is what the service was asked to wait: its clock, not ours."""
+    want, holder = pop.want_of(n), topics[0].holder
+    pop.ttr_of(ttr)
+    while True:
+        wait = min(seconds, LONGEST_WAIT_S)
+        said = models.PopFromAny(
+            topics=[topic.context.name for topic in topics],
+            n=want,
+            wait=f"{round(wait * SECOND)}us",
+            ttr=optional_span(ttr),
+            holder=holder.decode(),
+        )
+        yield HTTPRequest("POST", "/v1/pop", _parse_popped, said, wait=wait)
+        seconds -= wait
+        if seconds <= 0:
+            return
+
+
+_decode = msgspec.json.Decoder(answers.PoppedJobs).decode
+
+
+def _parse_popped(body: bytes) -> tuple[list[pop.PopReply], str]:
+    found = _decode(body)
+    return pop_reply(found), found.jobs[0].topic if found.jobs else ""

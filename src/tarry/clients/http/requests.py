@@ -1,0 +1,234 @@
+"""Requests as values: what a verb wants from a service, said without doing it; and what the answers mean."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Generic, TypedDict, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tarry import errors
+from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
+from tarry.values import names
+
+T = TypeVar("T")
+URL = "http://127.0.0.1:7070"
+RETRY_STATUSES = frozenset({429, 502, 503, 504})
+"""Ask again: the service drains, is not there, or has no server at the moment; or this client asked too much."""
+PROXY_AUTH_STATUS = 407
+PROXY_AUTH_NEEDED = (
+    "A proxy between here and the service wants a user and password; HTTP_PROXY, HTTPS_PROXY or ALL_PROXY holds them, as "
+    "http://user:password@host:port."
+)
+REPLAY_HEADER = "Tarry-Repeated"
+"""The header that says: this may have been done already."""
+TOKEN = re.compile(r"[!-~]+")
+"""What a header can carry."""
+NOT_HTTP = "the connection ended, or what answers there does not speak HTTP"
+MISSING_EXTRA = "Service clients need more than the library: pip install 'tarry[http]'."
+
+
+@dataclass(slots=True)
+class HTTPRequest(Generic[T]):
+    """One request. ``decode`` reads the body of a good answer (empty for 204)."""
+
+    method: str
+    path: str
+    decode: Callable[[bytes], T]
+    body: Any = None
+    query: Mapping[str, str] | None = None
+    key: str | None = None
+    """The ``Idempotency-Key`` of an add."""
+    wait: float = 0
+    """Seconds that the service is asked to wait."""
+    first: HTTPRequest[Any] | None = None
+    """What must have been asked before, once in the life of a client."""
+    absent: tuple[str, Any] = ("", None)
+    """The code of a problem that says no more than that it is not there, or is otherwise, and what is answered then."""
+
+
+HTTPFlow = Generator[HTTPRequest[Any], Any, T]
+"""A flow of requests."""
+
+
+def ask(request: HTTPRequest[T]) -> HTTPFlow[T]:
+    """Performs one request inside a flow, with its type."""
+    answer: T = yield request
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """Where the service is, and who asks. Raises ``BadInput`` in words."""
+
+    url: str = field(repr=False)
+    namespace: str | None
+    token: str | None = field(repr=False)
+
+    @classmethod
+    def find(cls, url: str | None, namespace: str | None, token: str | None) -> ServiceAddress:
+        if namespace is not None:
+            names.check_namespace(namespace)
+        given = _checked_text(url, "url", "TARRY_SERVICE_URL") or URL
+        try:
+            parts = urlsplit(given)
+            fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            fits = fits and not (parts.query or parts.fragment or " " in given) and given.isprintable()
+        except ValueError:
+            fits = False
+        if not fits:
+            scheme, colon, _ = given.partition("://")
+            shown = f"{scheme!r}…" if colon else "it begins with no scheme"
+            raise BadInput(f"url: {shown}: a service is at http://host:port or https://host:port.")
+        secret = _checked_text(token, "token", "TARRY_TOKEN")
+        if secret and not TOKEN.fullmatch(secret):
+            raise BadInput("token: it holds what no token has (blanks, line ends or letters beyond ASCII).")
+        return cls(given.rstrip("/"), namespace, secret or None)
+
+    @property
+    def redacted(self) -> str:
+        """Safe to log."""
+        return urlsplit(self.url)._replace(netloc=urlsplit(self.url).netloc.rpartition("@")[2]).geturl()
+
+    def arguments(self, request: HTTPRequest[Any], *, repeated: bool, within: float) -> dict[str, Any]:
+        """A request in the words of httpx. ``within``: seconds that its answer may take."""
+        headers = {"accept": "application/json"}
+        if self.token is not None:
+            headers["authorization"] = f"Bearer {self.token}"
+        if request.key is not None:
+            headers["idempotency-key"] = request.key
+        if repeated:
+            headers[REPLAY_HEADER] = "1"
+        query = dict(request.query or {})
+        if self.namespace is not None:
+            query["namespace"] = self.namespace
+        content = None
+        if request.body is not None:
+            headers["content-type"] = "application/json"
+            content = msgspec.json.encode(request.body)
+        return {
+            "method": request.method,
+            "url": self.url + request.path,
+            "params": query,
+            "headers": headers,
+            "content": content,
+            "timeout": within,
+        }
+
+
+def _checked_text(given: object, what: str, variable: str) -> str:
+    """Without the line end that it had in its file. Raises ``BadInput``, and shows nothing of it."""
+    found = given or os.environ.get(variable) or ""
+    if not isinstance(found, str):
+        raise BadInput(f"{what}: {type(found).__name__} is not text; a {what} is a str.")
+    return found.strip()
+
+
+class RetryLater(Exception):  # never seen by users
+    """The service asks to be asked again."""
+
+
+class ProblemFields(TypedDict, total=False):
+    """What a service tells of an error: see tarry/programs/service/problems.py."""
+
+    code: str
+    detail: str
+    id: str
+    state: str
+    done: int
+    reason: str
+    attempt: int | None
+    ids: tuple[str, ...]
+    lateness_ms: float
+
+
+def answer_of(address: ServiceAddress, request: HTTPRequest[T], status: int, body: bytes) -> T:
+    """What an answer means. Raises ``RetryLater``, or the error that the service told of, or that it is no service at all."""
+    if 200 <= status < 300:
+        try:
+            return request.decode(body)
+        except TarryError:
+            raise
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as fault:
+            raise not_a_service(
+                address, f"what it answers to {request.method} {request.path} means nothing here"
+            ) from fault
+    if status == PROXY_AUTH_STATUS:
+        raise ServerUnfit(PROXY_AUTH_NEEDED)
+    problem = _problem(body)
+    code, instead = request.absent
+    if code and code_of(problem) == code:
+        return instead  # type: ignore[no-any-return]  # it is one
+    if status in RETRY_STATUSES and code_of(problem) != errors.ServerUnfit.code:  # asked again it would be as unfit
+        raise RetryLater(problem.get("detail") or f"HTTP status {status}")
+    if not problem.get("code") and (status < 400 or status in (404, 405)):
+        raise not_a_service(address, f"it answers {request.method} {request.path} with HTTP status {status}")
+    raise error_of(status, problem)
+
+
+def not_a_service(address: ServiceAddress, what: str) -> ServerUnfit:
+    """Something else is there: a proxy, a page, another program."""
+    return ServerUnfit(
+        f"What answers at {address.redacted} is no tarry service: {what}. Give the URL at which `tarry serve` is reached."
+    )
+
+
+def invalid_address(address: ServiceAddress, fault: Exception) -> BadInput:
+    """There can be no such address."""
+    return BadInput(f"url: nothing can be sent to {address.redacted}: {fault}")
+
+
+def code_of(problem: Mapping[str, Any]) -> str:
+    """What a problem is, for programs."""
+    return str(problem.get("code"))
+
+
+def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
+    """The error that a problem stands for, with what it carried."""
+    detail = str(problem.get("detail") or f"The service answered with HTTP status {status}.")
+    kind = _KINDS.get(code_of(problem), errors.NotAllowed if status in (401, 403) else None)
+    if kind is None:
+        return BadInput(detail) if 400 <= status < 500 else Unavailable(detail)
+    found = kind(detail)
+    for name in ("id", "state", "done", "reason", "attempt"):
+        if name in problem and hasattr(found, name):
+            setattr(found, name, problem[name])
+    if isinstance(found, errors.FallenBehind) and "lateness_ms" in problem:
+        found.lateness = timedelta(milliseconds=problem["lateness_ms"])
+    if isinstance(found, errors.StaleReceipt):
+        found.ids = tuple(problem.get("ids") or (found.id,))
+    return found
+
+
+def unavailable_error(address: ServiceAddress, elapsed: float, why: BaseException, proxy: str = "") -> Unavailable:
+    """What the user is told when there is no more patience. What is wrong in HTTP's words may quote headers: it is not shown.
+    ``proxy``: which one is on the way, and what it has to do with it."""
+    quotes = type(why).__name__.endswith("ProtocolError")
+    words = NOT_HTTP if quotes else str(why).rstrip(".") or type(why).__name__
+    words = f"{proxy}: {words}" if proxy else words
+    error = Unavailable(
+        f"The service at {address.redacted} did not answer within {elapsed:.1f} s: {words}. The call is safe to repeat."
+    )
+    error.__cause__ = None if quotes else why
+    return error
+
+
+_KINDS: dict[str, type[TarryError]] = {
+    kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, TarryError)
+}
+
+
+_decode = msgspec.json.Decoder(ProblemFields).decode
+
+
+def _problem(body: bytes) -> Mapping[str, Any]:
+    """Nothing, where it is none."""
+    try:
+        return _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}

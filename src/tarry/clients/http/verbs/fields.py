@@ -1,0 +1,147 @@
+"""What the verbs of a service have in common: how they say spans, bodies and keys, and read what is answered."""
+
+from __future__ import annotations
+
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec import UNSET
+
+from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
+from tarry.errors import JobExists, StaleReceipt, Unavailable
+from tarry.values.durations import Duration, duration_us
+from tarry.verbs.codecs import JSON, BodyCodec
+from tarry.verbs.jobs.durability import WITHIN_MS, Durability
+from tarry.verbs.jobs.options import TOPIC_DEFAULT
+from tarry.verbs.jobs.pop import MOST_JOBS
+
+S = TypeVar("S")
+
+
+def segment(name: str) -> str:
+    """A name as a part of a path. One of dots alone would mean the path above: they are encoded, too."""
+    return quote(name, safe="") if name.strip(".") else name.replace(".", "%2E")
+
+
+def span_text(span: Duration) -> str:
+    """To the microsecond."""
+    return f"{duration_us(span)}us"
+
+
+def optional_span(span: Duration | None) -> str | None:
+    """To the microsecond; nothing, where nothing is said."""
+    return None if span is None else span_text(span)
+
+
+def body_fields(bodies: BodyCodec[Any], body: Any) -> dict[str, Any]:
+    """The fields of a body, encoded here."""
+    return encoded_body_fields(*bodies.encode(body))
+
+
+def encoded_body_fields(raw: bytes, flag: int) -> dict[str, Any]:
+    """The fields of an encoded body."""
+    if flag == JSON:
+        try:
+            msgspec.json.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError):  # a codec of one's own
+            return {"body_base64": b64encode(raw).decode(), "coded": True}
+        return {"body": msgspec.Raw(raw)}
+    return {"body_base64": b64encode(raw).decode()}
+
+
+def option_fields(
+    delay: Duration | None,
+    at: datetime | None,
+    ttr: Duration | None,
+    max_attempts: int | None,
+    headers: Mapping[str, str] | None,
+    max_lateness: Duration | None,
+) -> dict[str, Any]:
+    """The fields of an add's options."""
+    spans = {"delay": optional_span(delay), "ttr": optional_span(ttr), "max_lateness": optional_span(max_lateness)}
+    return {**spans, "at": at, "max_attempts": max_attempts_field(max_attempts), "headers": headers}
+
+
+def max_attempts_field(max_attempts: int | None) -> Any:
+    """The topic's own are not said."""
+    return UNSET if max_attempts == TOPIC_DEFAULT else max_attempts
+
+
+def new_idempotency_key(random: Callable[[int], bytes]) -> str:
+    """An ``Idempotency-Key``."""
+    return urlsafe_b64encode(random(18)).decode()
+
+
+def reader(model: type[S], make: Callable[[S], Any]) -> Callable[[bytes], Any]:
+    """Reads an answer."""
+    decode = msgspec.json.Decoder(model).decode
+    return lambda body: make(decode(body))
+
+
+def read_nothing(body: bytes) -> None:
+    """Nothing is answered. Raises ``ValueError`` where something is, as a page by something else that answers there."""
+    if body:
+        raise ValueError("no answer was expected")
+
+
+def read_done(body: bytes) -> bool:
+    """The same, where it might have been refused."""
+    read_nothing(body)
+    return True
+
+
+def split(whole: Sequence[S], most: int = MOST_JOBS) -> list[Sequence[S]]:
+    """As many as one request takes."""
+    return [whole[at : at + most] for at in range(0, len(whole), most)]
+
+
+def in_sequence(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:
+    """All answers as one; what fails says how much was done before."""
+    done: list[S] = []
+    for request in requests:
+        try:
+            done += yield from ask(request)
+        except (Unavailable, JobExists) as fault:
+            fault.done += len(done)
+            raise
+    return done
+
+
+def all_of(flows: Sequence[HTTPFlow[None]]) -> HTTPFlow[None]:
+    """Every one is performed; then the first refusal is told, which names all."""
+    stale: list[StaleReceipt] = []
+    for flow in flows:
+        try:
+            yield from flow
+        except StaleReceipt as fault:
+            stale.append(fault)
+    if stale:
+        stale[0].ids = tuple(id for fault in stale for id in fault.ids)
+        raise stale[0]
+
+
+def with_durability(request: HTTPRequest[S], durability: Durability) -> HTTPRequest[S]:
+    """The same request, which the service answers when what it adds is where it should be."""
+    request.body.durability = durability
+    request.wait += WITHIN_MS / 1000
+    return request
+
+
+def all_with_durability(flow: HTTPFlow[S], durability: Durability) -> HTTPFlow[S]:
+    """The same requests, each with what it is to wait for."""
+    answer: Any = None
+    fault: Exception | None = None
+    while True:
+        try:
+            request = flow.throw(fault) if fault is not None else flow.send(answer)
+        except StopIteration as end:
+            found: S = end.value
+            return found
+        try:
+            answer, fault = (yield with_durability(request, durability)), None
+        except Exception as raised:  # noqa: BLE001  # the flow decides what it means
+            fault = raised

@@ -1,0 +1,105 @@
+"""Moving much within a service, as a flow of requests: each moves some and says whether there is more.
+
+Broken off anywhere, whoever begins again goes on: the service moves in steps that are safe to repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tarry.clients.http.requests import HTTPFlow, ask
+from tarry.clients.http.verbs.fields import reader
+from tarry.clients.http.verbs.queues import HTTPDelayedQueueVerbs
+from tarry.clients.http.verbs.topics import HTTPTopicVerbs
+from tarry.clients.http.verbs.unsupported import not_supported
+from tarry.clients.http.wire import queue_answers, queue_models, topic_answers, topic_models
+from tarry.clients.migration import MovedOver
+from tarry.errors import BadInput
+from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
+from tarry.verbs.redisson.codecs import CODECS
+
+STEP, STEP_S = 2000, 50.0
+"""So many in one request, which may take so long."""
+Progress = Callable[[int], object] | None
+
+
+def move_to_topic(
+    address: Any, queue: Any, topic: Any, *, dry_run: bool, anew: bool, progress: Progress
+) -> HTTPFlow[MovedOver]:
+    """What is not due yet, out of a queue into a topic. ``place`` is where both must be."""
+    of_queue, of_topic = _same_service(address, queue, "move_to_topic"), _same_service(address, topic, "move_to_topic")
+    if of_topic.context.codec.is_custom:
+        raise BadInput(
+            "move_to_topic: a service writes JSON and bytes; give the topic by its name, without your codec."
+        )
+    return _move(of_queue, of_topic, _codec(of_queue), dry_run=dry_run, anew=anew, progress=progress)
+
+
+def _move(
+    queue: HTTPDelayedQueueVerbs[Any],
+    topic: HTTPTopicVerbs[Any],
+    codec: Any,
+    *,
+    dry_run: bool,
+    anew: bool,
+    progress: Progress,
+) -> HTTPFlow[MovedOver]:
+    if topic.first is not None:
+        yield from ask(topic.first)
+    said = queue_models.MoveToTopic(topic=topic.context.name, codec=codec, dry_run=dry_run, anew=anew, limit=STEP)
+    request = queue.request(
+        "POST", "/move-to-topic", reader(queue_answers.MovedShown, lambda found: found), said, wait=STEP_S
+    )
+    moved = aside = 0
+    while True:
+        found: queue_answers.MovedShown = yield from ask(request)
+        moved, aside = moved + found.moved, aside + found.aside
+        if progress is not None and found.moved and not dry_run:
+            progress(moved)
+        if found.done:
+            return MovedOver(moved, aside)
+
+
+def _codec(queue: HTTPDelayedQueueVerbs[Any]) -> str:
+    """The name of a queue's codec: the service reads the elements."""
+    for name, codec in CODECS.items():
+        if codec is queue.context.codec:
+            return name
+    raise BadInput("move_to_topic: a service reads elements by a codec that has a name, and this one is your own.")
+
+
+def migrate(address: Any, topic: Any, to: Any, *, dry_run: bool, anew: bool, progress: Progress) -> HTTPFlow[Migrated]:
+    """What waits and what is dead, into another topic. ``place`` is where both must be."""
+    here, there = _same_service(address, topic, "migrate"), _same_service(address, to, "migrate")
+    refuse_same_topic(True, here.context, there.context)
+    return _migrate(here, there, dry_run=dry_run, anew=anew, progress=progress)
+
+
+def _migrate(
+    source: HTTPTopicVerbs[Any], target: HTTPTopicVerbs[Any], *, dry_run: bool, anew: bool, progress: Progress
+) -> HTTPFlow[Migrated]:
+    if target.first is not None:
+        yield from ask(target.first)
+    said = topic_models.Migrate(to=target.context.name, dry_run=dry_run, anew=anew, limit=STEP)
+    request = source.request(
+        "POST", "/migrate", reader(topic_answers.MigratedShown, lambda found: found), said, wait=STEP_S
+    )
+    moved = schedules = 0
+    options: dict[str, None] = {}
+    while True:
+        found: topic_answers.MigratedShown = yield from ask(request)
+        moved, schedules = moved + found.moved, schedules + found.schedules
+        options.update(dict.fromkeys(found.options))
+        if progress is not None and found.moved and not dry_run:
+            progress(moved)
+        if found.done:
+            stay = found.schedules_refused
+            return Migrated(moved, found.refused, found.reserved, schedules, stay, tuple(options))
+
+
+def _same_service(address: Any, handle: Any, what: str) -> Any:
+    """The verbs of what is in the same namespace of the same service."""
+    if getattr(handle.engine.origin, "service", None) != address:
+        raise not_supported(what)
+    return handle.verbs

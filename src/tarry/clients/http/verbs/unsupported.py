@@ -1,0 +1,122 @@
+"""What a client of a service has and cannot do, in words: the table, and the verbs of which only looking is left."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from msgspec import UNSET
+
+from tarry.clients.http.requests import HTTPFlow, HTTPRequest, ask
+from tarry.clients.http.verbs.fields import reader, segment
+from tarry.clients.http.wire import lock_answers, map_answers, map_models
+from tarry.clients.http.wire.decode import lock_state, map_stats
+from tarry.clients.http.wire.queue_answers import base64
+from tarry.errors import ServerUnfit
+from tarry.verbs.locks.models import LockState
+from tarry.verbs.mapcache.context import MapContext
+from tarry.verbs.mapcache.models import Backend, MapStats
+from tarry.verbs.mapcache.verbs import MapVerbs
+
+NOT_SUPPORTED: dict[str, str] = {
+    "keep_moving": "A service moves the queues that it was started with: tarry serve --queue NAME. Whoever waits in take or "
+    "poll over HTTP has them moved while it waits.",
+    "lock.acquire": "Over HTTP a lock is looked at and taken away, not had: whoever has one must renew it, and nobody would "
+    "see this process die. Use tarry.Client at the server, or a topic, whose jobs come back by themselves.",
+    "map_cache": "Over HTTP a map is looked at: stats(), size(), its entries one after the other, get_with_ttl_only(), "
+    "remaining_ttl(). What changes it, as get() does an idle time, is the applications' own: use tarry.Client at the server.",
+    "guarded_queue.guard": "Over HTTP a guarded queue needs no guard: each verb is one atomic script at the service. Leave "
+    "guard= out, or use tarry.Client at the server.",
+    "migrate": "migrate: a service moves jobs between two topics of one namespace of its own. Use `tarry migrate` at the "
+    "servers for anything else.",
+    "move_to_topic": "move_to_topic: a service moves elements between a queue and a topic of its own. Use "
+    "`tarry move-to-topic` at the server for anything else.",
+}
+"""What is refused, and why. The names are those of ``tarry.Client``."""
+
+
+def not_supported(what: str) -> ServerUnfit:
+    return ServerUnfit(NOT_SUPPORTED[what])
+
+
+class HTTPMapVerbs:
+    """A map cache's verbs that change nothing. Every other one is refused. Keys and values are encoded and decoded here."""
+
+    def __init__(self, context: MapContext[Any, Any], backend: Backend) -> None:
+        self.context = context
+        self.native = backend == "native"
+        self._backend: Backend = backend
+        self._path = f"/v1/map-caches/{segment(context.name)}"
+
+    def stats(self) -> HTTPRequest[MapStats]:
+        return self._size(lambda now: map_stats(self.context.name, now))
+
+    def size(self) -> HTTPRequest[int]:
+        return self._size(lambda now: now.size)
+
+    def _size(self, make: Callable[[map_answers.MapSize], Any]) -> HTTPRequest[Any]:
+        return HTTPRequest("GET", self._path, reader(map_answers.MapSize, make), query={"backend": self._backend})
+
+    def page(self, cursor: bytes) -> HTTPRequest[tuple[bytes, list[tuple[bytes, bytes]]]]:
+        def pairs(found: map_answers.MapPage) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+            entries = [(b64decode(one.key), b64decode(one.value)) for one in found.entries]
+            return (found.cursor or "0").encode(), entries
+
+        query = {"backend": self._backend, "codec": "bytes", "cursor": cursor.decode()}
+        return HTTPRequest("GET", self._path + "/entries", reader(map_answers.MapPage, pairs), query=query)
+
+    def contains_value(self, value: Any) -> HTTPFlow[bool]:
+        return self._contains_value(self.context.value(value))
+
+    def _contains_value(self, wanted: bytes) -> HTTPFlow[bool]:
+        cursor = b""
+        while cursor != b"0":
+            cursor, pairs = yield from ask(self.page(cursor or b"0"))
+            if any(value == wanted for _, value in pairs):
+                return True
+        return False
+
+    def get_with_ttl_only(self, key: Any) -> HTTPRequest[Any]:
+        return self._look(
+            key, lambda found: None if found.value is UNSET else self.context.decode(b64decode(found.value))
+        )
+
+    def remaining_ttl(self, key: Any) -> HTTPRequest[timedelta | None]:
+        return self._look(key, _remaining)
+
+    def _look(self, key: Any, make: Callable[[map_answers.EntryLooked], Any]) -> HTTPRequest[Any]:
+        said = map_models.LookUp(keys=[base64(self.context.key(key))], codec="bytes", backend=self._backend)
+        read = reader(map_answers.EntriesLooked, lambda found: make(found.entries[0]))
+        return HTTPRequest("POST", self._path + "/look", read, said)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_") or not hasattr(MapVerbs, name):
+            raise AttributeError(name)
+        return _refuse_map
+
+
+def _remaining(found: map_answers.EntryLooked) -> timedelta | None:
+    if found.remaining_ms is UNSET:
+        return None
+    return timedelta.max if found.remaining_ms is None else timedelta(milliseconds=found.remaining_ms)
+
+
+def _refuse_map(*_: Any, **__: Any) -> Any:
+    raise not_supported("map_cache")
+
+
+class HTTPLockBackend:
+    """What is asked about locks."""
+
+    def state(self, name: str) -> HTTPRequest[LockState]:
+        return HTTPRequest("GET", _lock(name), reader(lock_answers.LockShown, lock_state))
+
+    def force_release(self, name: str) -> HTTPRequest[bool]:
+        read = reader(lock_answers.LockReleased, lambda found: found.released)
+        return HTTPRequest("POST", _lock(name) + "/force-release", read)
+
+
+def _lock(name: str) -> str:
+    return f"/v1/locks/{segment(name)}"

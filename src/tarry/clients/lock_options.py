@@ -1,0 +1,131 @@
+"""What the locks of both clients have in common before they talk."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from types import EllipsisType
+from typing import Any
+
+from tarry.clients.channels import Subscriber
+from tarry.clients.config import wait_seconds
+from tarry.errors import LockLost, NotAcquired
+from tarry.values.durations import MILLISECOND, Duration, duration_us
+from tarry.verbs.locks.lock_table import Acquisition, Wake
+
+logger = logging.getLogger("tarry")
+
+CLEAN_UP_EVERY_S = 1.0
+LINGER_S = 5.0
+LONGEST_SLEEP_S = 10.0
+CLOSING_S = 5.0
+
+
+class AcquisitionIds:
+    """Names of acquisitions: the client's, new for each process, and a number, as Redisson's holders look."""
+
+    def __init__(self) -> None:
+        self._client = str(uuid.uuid4())
+        self._numbers = itertools.count(1)
+        self.pid = os.getpid()
+
+    def new(self) -> bytes:
+        return f"{self._client}:{next(self._numbers)}".encode()
+
+
+class LockOptions:
+    """How long to wait for a lock, and for how long to have it."""
+
+    def __init__(self, wait: Duration | None, lease: Duration | None) -> None:
+        self.wait_s = wait_seconds(wait)
+        self.lease_us = None if lease is None else duration_us(lease, "lease", minimum=MILLISECOND)
+
+    def replaced(self, wait: Duration | EllipsisType | None, lease: Duration | EllipsisType | None) -> LockOptions:
+        """The same, with what is given."""
+        if wait is ... and lease is ...:
+            return self
+        other = LockOptions(None if wait is ... else wait, None if lease is ... else lease)
+        if wait is ...:
+            other.wait_s = self.wait_s
+        if lease is ...:
+            other.lease_us = self.lease_us
+        return other
+
+    def acquisition(self, name: str, holder: Any, ids: AcquisitionIds, wake: Callable[[], None]) -> Acquisition:
+        return Acquisition(name, holder, ids.new(), self.lease_us, wake)
+
+
+class ReleaseChannels:
+    """Who is to be rung by which channel. A channel is kept for a while: the next who waits need not ask for it anew."""
+
+    def __init__(self) -> None:
+        self._wakes: dict[bytes, list[Wake]] = {}
+        self._subscribers: dict[bytes, Subscriber] = {}
+        self._idle: dict[bytes, float] = {}
+
+    def join(self, channel: bytes, wake: Wake) -> bool:
+        """Answers whether the channel must be listened to first; if not, it rings at once: a word may have come."""
+        self._idle.pop(channel, None)
+        self._wakes.setdefault(channel, []).append(wake)
+        if channel not in self._subscribers:
+            return True
+        wake()
+        return False
+
+    def keep(self, channel: bytes, subscriber: Subscriber) -> Subscriber | None:
+        """Answers one that is not needed: two have begun to listen at once."""
+        kept = self._subscribers.setdefault(channel, subscriber)
+        return None if kept is subscriber else subscriber
+
+    def on_message(self, channel: bytes, _: bytes) -> None:
+        for wake in list(self._wakes.get(channel, ())):
+            wake()
+
+    def leave(self, channel: bytes, wake: Wake) -> None:
+        wakes = self._wakes.get(channel, [])
+        if wake in wakes:
+            wakes.remove(wake)
+        if not wakes:
+            self._idle[channel] = time.monotonic()
+
+    def idle(self) -> list[Subscriber]:
+        """Those that nobody has needed for a while; they are to be closed."""
+        long_ago = time.monotonic() - LINGER_S
+        gone = [channel for channel, since in list(self._idle.items()) if since < long_ago]
+        for channel in gone:
+            self._idle.pop(channel, None)
+            self._wakes.pop(channel, None)
+        return [subscriber for channel in gone if (subscriber := self._subscribers.pop(channel, None)) is not None]
+
+
+def not_acquired(name: str, wait_s: float) -> NotAcquired:
+    waited = f"not free within {wait_s:g} s" if wait_s else "not free"
+    return NotAcquired(f"The lock {name} is {waited}: another holds it. Wait longer, or look at its state().")
+
+
+def not_held(name: str) -> NotAcquired:
+    return NotAcquired(f"The lock {name} is not held by this thread or task; only who acquired it gives it back.")
+
+
+def held_by_parent(name: str) -> LockLost:
+    reason = "it is held by the process that this one was forked from"
+    return LockLost(f"The lock {name} is not held here: {reason}.", name=name, reason=reason)
+
+
+def call_listeners(listeners: list[Callable[[], object]]) -> None:
+    """Calls who wants to know of a loss; one that fails does not keep it from the others."""
+    for listener in listeners:
+        try:
+            listener()
+        except Exception:
+            logger.exception("What was to be called when a lock is lost has failed.")
+
+
+def process_label() -> str:
+    """Who holds a lock, for people."""
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -1,0 +1,42 @@
+"""What the map caches of both clients have in common before they talk."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+from tarry.clients.config import NamingConfig
+from tarry.errors import BadInput
+from tarry.verbs.codecs import Codec
+from tarry.verbs.mapcache.context import context_of
+from tarry.verbs.mapcache.eviction import AdaptivePolicy
+from tarry.verbs.mapcache.models import Backend
+from tarry.verbs.mapcache.verbs import MapVerbs
+from tarry.verbs.redisson.codecs import codec_for
+
+Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
+"""When expired entries are taken out: when they expire; by Redisson's rule; or not by this handle."""
+NO_VALUE: Any = object()
+"""Nothing was given."""
+
+
+def map_verbs(
+    origin: NamingConfig, name: str, codec: str | Codec[Any], key_codec: str | Codec[Any] | None, backend: Backend
+) -> MapVerbs[Any, Any]:
+    """The verbs of a map; ``BadInput`` for a name, codec or backend that cannot be."""
+    of_values = codec_for(codec)
+    of_keys = of_values if key_codec is None else codec_for(key_codec)
+    cluster = origin.cluster
+    keys = origin.redisson_name(name)
+    return MapVerbs(context_of(name, keys, of_keys, of_values, cluster=cluster, random=os.urandom), backend)
+
+
+def adaptive_policy(policy: Policy) -> AdaptivePolicy | None:
+    """Redisson's rule, if it is that."""
+    if policy is None or policy == "deadline":
+        return None
+    if policy == "adaptive":
+        return AdaptivePolicy()
+    if isinstance(policy, AdaptivePolicy):
+        return policy
+    raise BadInput(f"policy: {policy!r}; it is deadline, adaptive, an AdaptivePolicy or None.")

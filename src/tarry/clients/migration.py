@@ -1,0 +1,151 @@
+"""From a shared queue into a topic, and from one topic into another: flows over the verbs of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tarry.clients.config import ClientConfig
+from tarry.core.requests import Flow, Request, ask
+from tarry.errors import BadInput
+from tarry.values import names
+from tarry.values.durations import MILLISECOND
+from tarry.verbs.delayed import migration, transfer
+from tarry.verbs.delayed.context import QueueContext
+from tarry.verbs.jobs.migration import (
+    NOT_LATE,
+    Goal,
+    LateDeparture,
+    Migrated,
+    Row,
+    arrive_each,
+    goal_of,
+    migrate,
+    refuse_same_topic,
+)
+from tarry.verbs.jobs.records import pack_job
+from tarry.verbs.jobs.topic import TopicVerbs
+
+T = TypeVar("T")
+LAST_MOMENT = 253402300799999999
+"""The end of the year 9999, in µs."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedOver:
+    """What ``move_to_topic`` did, or would do."""
+
+    moved: int
+    aside: int
+    """How many could not become a body of the topic and were set aside in the queue's poison."""
+
+
+def move_to_topic(
+    context: QueueContext[Any],
+    topic: TopicVerbs[Any],
+    progress: Callable[[int], object] | None = None,
+    most: int | None = None,
+    *,
+    anew: bool = False,
+) -> Flow[MovedOver]:
+    """Everything that is not due yet, or ``most`` of it, rounded up to a step. Broken off anywhere, it goes on where it was.
+    Raises ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``anew``."""
+    names.refuse_dots(topic.context.name, "topic")
+    parts = yield from topic.partitions()
+    goal: Goal = yield from at_one_server(goal_of(parts))
+    moved = aside = 0
+    late = NOT_LATE
+    while most is None or moved + aside < most:
+        departure, now, claimed = yield from ask(migration.claim(context, goal.word(topic.context.ids.new()), late))
+        if not claimed:
+            break
+        if not anew:
+            goal.refuse("move_to_topic", departure)
+        elif goal.word(b"") not in departure:
+            late = LateDeparture(departure)
+            continue
+        fit, unfit = _decode_claimed(claimed, topic, now)
+        if unfit:
+            yield from ask(transfer.set_aside(context.keys, [(one.payload, reason) for one, reason in unfit]))
+        arrived = yield from at_one_server(arrive_each(parts, departure, fit))
+        if isinstance(arrived, LateDeparture):
+            late = arrived
+            continue
+        yield from ask(migration.remove_arrived(context, claimed))
+        moved += len(fit)
+        aside += len(unfit)
+        if progress is not None:
+            progress(moved)
+    return MovedOver(moved, aside)
+
+
+def dry_run_to_topic(context: QueueContext[Any], topic: TopicVerbs[Any]) -> Flow[MovedOver]:
+    """What ``move_to_topic`` would do now; changes nothing."""
+    names.refuse_dots(topic.context.name, "topic")
+    moved = aside = 0
+    for claimed in (True, False):
+        at, size = 0, 1
+        while size:
+            page, size = yield from ask(migration.preview(context, at, claimed=claimed))
+            fit, unfit = _decode_claimed(page, topic, 0)
+            moved += len(fit)
+            aside += len(unfit) + size - len(page)
+            at += size
+    return MovedOver(moved, aside)
+
+
+def _decode_claimed(
+    claimed: list[migration.LeavingElement], topic: TopicVerbs[Any], now: int
+) -> tuple[list[Row], list[tuple[migration.LeavingElement, str]]]:
+    """As jobs, which have the topic's defaults; and those that cannot be jobs, with the reason."""
+    fit: list[Row] = []
+    unfit: list[tuple[migration.LeavingElement, str]] = []
+    for one in claimed:
+        try:
+            raw, flags = topic.context.codec.encode(one.body)
+            due = max(one.due_ms, 0) * MILLISECOND
+            if due > LAST_MOMENT:
+                raise BadInput("due: it would be due beyond the year 9999.")
+        except BadInput as fault:
+            unfit.append((one, str(fault)))
+        else:
+            fit.append((one.id.encode(), b"due %d" % due, pack_job(now, flags, 0, 0, b"", raw), None))
+    return fit, unfit
+
+
+def at_one_server(journey: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
+    """Both topics are there."""
+    answer: Any = None
+    while True:
+        try:
+            _, request = journey.send(answer)
+        except StopIteration as end:
+            done: T = end.value
+            return done
+        answer = yield request
+
+
+def migrate_some(
+    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, anew: bool = False
+) -> Flow[Migrated]:
+    """About ``most`` jobs, into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
+    refuse_same_topic(True, source.context, target.context)
+    return _migrate_some(source, target, dry_run=dry_run, most=most, anew=anew)
+
+
+def _migrate_some(
+    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, anew: bool
+) -> Flow[Migrated]:
+    from_parts = yield from source.partitions()
+    to_parts = yield from target.partitions()
+    return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, most=most, anew=anew)))
+
+
+def refuse_services(what: str, *handles: Any) -> None:
+    """A client of a server cannot reach what a service has. Raises ``BadInput``."""
+    for handle in handles:
+        if not isinstance(handle.engine.origin, ClientConfig):
+            raise BadInput(
+                f"{what}: {handle.name} is of a service; open it with a tarry.Client at its server, or let an HTTPClient do it all."
+            )

@@ -1,0 +1,196 @@
+"""What both clients say and hear: requests as words for the server, and what a reply means.
+
+The blocking and the awaiting runner differ in how they wait. This is the rest of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from tarry.connections.faults import ConfirmationLost, Fault, IsReplica, NotNow, ServerRefused
+from tarry.core.requests import CannotConfirm, Command, Confirmation, Reply, Request, ScriptCall
+from tarry.errors import ServerUnfit, TarryError, Unavailable, Unconfirmed
+
+T = TypeVar("T")
+logger = logging.getLogger("tarry.patience")
+_A_KEY = re.compile(r"permissions to access (a|one of the) key")
+
+
+def key_of(request: Request) -> bytes:
+    """The key that says which server a request goes to; of a command without words, none: any will do."""
+    return (
+        request.keys[0]
+        if isinstance(request, ScriptCall)
+        else b"".join(request.args[request.key_index : request.key_index + 1])
+    )
+
+
+def command_of(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
+    """A request as one command. The clock is empty, but for tests."""
+    if isinstance(request, Command):
+        return request.args
+    return (
+        b"EVALSHA",
+        request.script.sha,
+        b"%d" % len(request.keys),
+        *request.keys,
+        clock,
+        *request.args,
+        *request.items,
+    )
+
+
+def eval_command(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
+    """The same with the script's text, for a server that does not know it yet."""
+    words = command_of(request, clock)
+    return words if isinstance(request, Command) else (b"EVAL", request.script.source, *words[2:])
+
+
+def read_only_command(call: ScriptCall[Any], clock: bytes, *, with_source: bool = False) -> tuple[bytes, ...]:
+    """A call that only looks, for a replica: a server does not let it write."""
+    name, *rest = eval_command(call, clock) if with_source else command_of(call, clock)
+    return (name + b"_RO", *rest)
+
+
+def refuse_forbidden(forbidden: frozenset[bytes], request: Request) -> None:
+    """Raises a ``Fault`` for a script that would be stopped half-way, because its user may not run one of its commands."""
+    if isinstance(request, ScriptCall) and (missing := request.script.commands & forbidden):
+        names = ", ".join(sorted(name.decode() for name in missing))
+        raise ServerRefused(
+            ServerUnfit(
+                f"The user of the URL may not run {names} on this server, and {request.script.name} needs it; nothing was "
+                f"done. Allow it: docs/how-to/secure-the-server.md has the rules."
+            )
+        )
+
+
+def with_key(fault: Fault, request: Request) -> Fault:
+    """A server that forbids a key does not say which."""
+    if not isinstance(fault, ServerRefused) or not _A_KEY.search(str(fault)):
+        return fault
+    key = key_of(request).decode("utf-8", "replace")
+    return ServerRefused(ServerUnfit(f"{fault.error} The key, or one beside it: {key}"))
+
+
+def commands_by_hash(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+    """Requests for a server that knows their scripts."""
+    return [command_of(request, clock) for request in requests]
+
+
+def commands_with_source(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+    """The same for one that knows none of them."""
+    return [eval_command(request, clock) for request in requests]
+
+
+def commands_with_first_source(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
+    """Requests whose scripts the server does not know: the first of each script is spelled out."""
+    known: set[Any] = set()
+    said: list[tuple[bytes, ...]] = []
+    for request in requests:
+        script = request.script if isinstance(request, ScriptCall) else None
+        said.append(command_of(request, clock) if script in known else eval_command(request, clock))
+        known.add(script)
+    return said
+
+
+def merge_calls(calls: list[ScriptCall[Any]]) -> ScriptCall[Any]:
+    """Calls of one kind as one call."""
+    first = calls[0]
+    items = [word for call in calls for word in call.items]
+    return ScriptCall(
+        first.script,
+        first.keys,
+        first.args,
+        list,
+        items=items,
+        reply_header=first.reply_header,
+        confirmation=first.confirmation,
+    )
+
+
+def split_reply(calls: list[ScriptCall[Any]], reply: Reply) -> list[Reply]:
+    """The reply to a merged call, cut into the reply of each."""
+    lead = calls[0].reply_header
+    head, at, cut = reply[:lead], lead, list[Reply]()
+    for call in calls:
+        size = len(call.items) // call.script.stride
+        cut.append(head + reply[at : at + size])
+        at += size
+    return cut
+
+
+def refuse_unconfirmable(confirmation: Confirmation, reply: Reply) -> None:
+    """Raises a ``Fault`` unless the server answered the trial of a confirmation."""
+    if isinstance(reply, ServerRefused):
+        why = str(reply).rstrip(".")
+        raise ServerRefused(CannotConfirm(f"this server cannot confirm it. {confirmation.requirement}. {why}."))
+    if isinstance(reply, Fault):
+        raise reply
+
+
+def decode_reply(request: Request, reply: Reply) -> Any:
+    """What a reply means, or the error that it is."""
+    try:
+        return request.decode(reply)
+    except Exception as fault:  # noqa: BLE001  # whatever it is, who asked is told
+        return fault
+
+
+def check_confirmation(confirmation: Confirmation | None, replies: Sequence[Reply], confirms: set[bytes]) -> None:
+    """Raises when what was asked right after a call says that the call's work is not where it should be; ``ConfirmationLost`` where
+    it says nothing, and the call may be repeated. ``confirms``: what its server was known to answer."""
+    for reply in replies:
+        if isinstance(reply, ServerRefused):
+            confirms.clear()  # it is tried again before the next
+            raise Unconfirmed(f"Added, but this server cannot confirm it: {reply}")
+        if isinstance(reply, Fault):
+            raise ConfirmationLost(str(reply))
+        if confirmation is not None and (problem := confirmation.check(reply)) is not None:
+            raise problem
+
+
+def unavailable_error(fault: Fault, redacted_url: str, elapsed: float, *, added: bool = False) -> TarryError:
+    """What the user is told of a fault when there is no more patience, or no sense in trying again. ``added``: only the
+    confirmation was not heard, whatever was tried since."""
+    if added:
+        return Unconfirmed(f"Added, but it was not confirmed within {elapsed:.1f} s: {_hint(fault, redacted_url)}.")
+    if isinstance(fault, ServerRefused):
+        return fault.error
+    why = _hint(fault, redacted_url)
+    did, how_long = ("refused", "for") if isinstance(fault, NotNow) else ("did not answer", "within")
+    within = f" {how_long} {elapsed:.1f} s" if elapsed >= 0.05 else ""  # it was asked once
+    error = Unavailable(f"The server at {redacted_url} {did}{within}: {why}. The call is safe to repeat.")
+    error.__cause__ = fault
+    return error
+
+
+def _hint(fault: Fault, shown: str) -> str:
+    """In a fail-over a replica is soon a master, or Sentinels and a Cluster name another; a plain URL stays where it is."""
+    if isinstance(fault, IsReplica) and "+" not in shown.partition("://")[0]:
+        return (
+            "it is a replica, which takes no writes; give the URL of its master, or redis+sentinel:// or redis+cluster://, "
+            "which find the master"
+        )
+    return str(fault).rstrip(".")
+
+
+def log_master_fallback(url: str, fault: Fault) -> None:
+    """Says that a replica could not answer a view, and that its master is asked."""
+    shown = urlsplit(url).netloc.rpartition("@")[2]
+    logging.getLogger("tarry.views").info("The replica at %s cannot answer: %s. Asking the master.", shown, fault)
+
+
+WARN_AFTER_TRIES = 6
+"""So many tries take about a second: then everybody hears that there will be more."""
+
+
+def log_retry(tries: int, fault: Fault, shown: str, bound_s: float) -> None:
+    """Says that a server does not answer and is tried again: at INFO at once, at WARNING when it lasts."""
+    if tries in (0, WARN_AFTER_TRIES):
+        why, level = _hint(fault, shown), logging.WARNING if tries else logging.INFO
+        does = "refuses for now" if isinstance(fault, NotNow) else "does not answer"
+        logger.log(level, "The server at %s %s: %s. Trying again for %g s.", shown, does, why, bound_s)

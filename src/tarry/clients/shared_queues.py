@@ -1,0 +1,69 @@
+"""What the shared queues of both clients have in common before they talk."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tarry.clients.config import NamingConfig
+from tarry.values.keys import QueueKeys
+from tarry.verbs.codecs import Codec
+from tarry.verbs.delayed.context import QueueContext, keys_of
+from tarry.verbs.redisson.codecs import codec_for
+from tarry.verbs.redisson.elements import format_of
+
+logger = logging.getLogger("tarry")
+WINDOW_S = 5.0
+"""A wait is begun anew after so long: what became of its connection, or of its server, does not hold it up for longer."""
+CLOSING_S = 5.0
+LONGEST_SLEEP_S = 30.0
+PAUSE_S = 1.0
+"""After a trouble."""
+
+
+def queue_context(origin: NamingConfig, name: str, codec: str | Codec[Any], format: str | None) -> QueueContext[Any]:
+    """The desk of a queue; ``BadInput`` for a name, codec or format that cannot be."""
+    return QueueContext(
+        name,
+        queue_keys_of(origin, name),
+        codec_for(codec),
+        origin.queue_format if format is None else format_of(format),
+        os.urandom,
+        lambda other: queue_keys_of(origin, other),
+    )
+
+
+def queue_keys_of(origin: NamingConfig, name: str) -> QueueKeys:
+    """The keys of a queue by its name in Java."""
+    return keys_of(origin.redisson_name(name), cluster=origin.cluster)
+
+
+def ready_keys(queues: Sequence[QueueKeys], group_of: Callable[[bytes], int]) -> list[tuple[bytes, ...]]:
+    """The lists to wait for, those of one slot together."""
+    found: dict[int, list[bytes]] = {}
+    for key in dict.fromkeys(keys.ready for keys in queues):
+        found.setdefault(group_of(key), []).append(key)
+    return [tuple(keys) for keys in found.values()]
+
+
+class ErrorLog:
+    """Which queues cannot be moved: told once, and again when they can be or something else is wrong."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, type[BaseException]] = {}
+
+    def report(self, what: str, fault: BaseException) -> None:
+        if self._reported.get(what) is not type(fault):
+            self._reported[what] = type(fault)
+            logger.warning("%s could not be moved, trying again: %s", what, fault)
+
+    def resolved(self, what: str) -> None:
+        if self._reported.pop(what, None) is not None:
+            logger.warning("%s is moved again.", what)
+
+
+def failure_reason(fault: BaseException) -> str:
+    """Why a handler's element was set aside."""
+    return "handler: " + " ".join(f"{type(fault).__name__}: {fault}".split())
