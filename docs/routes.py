@@ -7,9 +7,9 @@ import json
 import msgspec
 
 from tarry.programs.service import problems
-from tarry.programs.service.rows import rows_of
-from tarry.programs.service.settings import Settings
-from tarry.programs.service.table import OPEN, Row
+from tarry.programs.service.route_list import routes_of
+from tarry.programs.service.router import NO_TOKEN, Route
+from tarry.programs.service.settings import ServiceSettings
 
 OPENING = """\
 Every route of `tarry serve`; [how to use it](../how-to/use-http.md) tells the rest. The same as OpenAPI 3.1 is at
@@ -36,18 +36,18 @@ SCOPES = ("produce", "consume", "admin")
 def http_page() -> str:
     """Every row, by its tag."""
     parts, tag = ["# The service's routes\n", OPENING], ""
-    for row in rows_of(Settings()):
+    for row in routes_of(ServiceSettings()):
         if row.tag != tag:
             tag = row.tag
             parts.append(f"## {TITLES.get(tag, tag.capitalize())}\n")
         parts.append(_section(row))
-    codes = "".join(f"| `{code}` | {status} | {_line(told)} |\n" for code, status, told in problems.known())
+    codes = "".join(f"| `{code}` | {status} | {_line(told)} |\n" for code, status, told in problems.all_codes())
     parts.append("## Problems\n\n| `code` | status | what it means |\n|---|---|---|\n" + codes)
     return "\n".join(parts)
 
 
-def _section(row: Row) -> str:
-    text = f"### `{row.method} {row.path}`\n\n{row.does.replace('``', '`')}\n\n{_terms(row)}\n"
+def _section(row: Route) -> str:
+    text = f"### `{row.method} {row.path}`\n\n{row.summary.replace('``', '`')}\n\n{_terms(row)}\n"
     if row.example.request is not None:
         text += f"\nFor example:\n\n```json\n{_json(row.example.request)}\n```\n"
     if row.example.answer is not None:
@@ -56,19 +56,19 @@ def _section(row: Row) -> str:
     return text
 
 
-def _terms(row: Row) -> str:
+def _terms(row: Route) -> str:
     said = []
-    if row.asks is not None and not row.by_hand:
-        names = ", ".join(f"`{name}`" for name in row.asks.__struct_encode_fields__)
+    if row.query_model is not None and not row.reads_body:
+        names = ", ".join(f"`{name}`" for name in row.query_model.__struct_encode_fields__)
         said.append(f"Query: {names}.")
-    first = 204 if row.gives is None else row.status
-    told = [f"{first}", *(f"{status} ({words.rstrip('.')})" for status, words in row.also.items())]
+    first = 204 if row.answer_model is None else row.status
+    told = [f"{first}", *(f"{status} ({words.rstrip('.')})" for status, words in row.other_statuses.items())]
     said.append(
         f"Answers {', '.join(told)}"
-        + (f", or {', '.join(f'`{code}`' for code in row.refuses)}." if row.refuses else ".")
+        + (f", or {', '.join(f'`{code}`' for code in row.problem_codes)}." if row.problem_codes else ".")
     )
-    may = [scope for scope in SCOPES if scope in row.may]
-    said.append("No token is asked for." if row.may == OPEN else f"Scope: {' or '.join(may)}.")
+    may = [scope for scope in SCOPES if scope in row.scopes]
+    said.append("No token is asked for." if row.scopes == NO_TOKEN else f"Scope: {' or '.join(may)}.")
     return " ".join(said)
 
 

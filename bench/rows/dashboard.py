@@ -21,7 +21,7 @@ from bench.harness import BODY, Bench
 from bench.reading import Reach, Reading, Result
 from bench.rows.idle import inside_scripts
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.service.serving import listening
+from tarry.programs.service.http_server import open_listener
 
 PATH = "/topic?topic=orders&look=hour"
 SPREAD_S = 5 * 86400
@@ -49,7 +49,7 @@ async def _look(bench: Bench, count: int) -> list[Result]:
 async def _served(board: Dashboard) -> AsyncIterator[tuple[Dashboard, str]]:
     import uvicorn
 
-    with listening("127.0.0.1", 0) as listener:
+    with open_listener("127.0.0.1", 0) as listener:
         server = uvicorn.Server(uvicorn.Config(board, lifespan="off", log_level="error"))
         running = asyncio.ensure_future(server.serve([listener]))
         yield board, f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -83,11 +83,11 @@ class Hub:
         self.port, self.target = port, target
         self.delay_s = 0.0
         self.sides: set[Side] = set()
-        self.door: asyncio.Server | None = None
+        self.app: asyncio.Server | None = None
 
     async def listen(self) -> None:
-        self.door = await self.loop.create_server(lambda: Side(self), "127.0.0.1", self.port, reuse_address=True)
-        self.port = self.door.sockets[0].getsockname()[1]
+        self.app = await self.loop.create_server(lambda: Side(self), "127.0.0.1", self.port, reuse_address=True)
+        self.port = self.app.sockets[0].getsockname()[1]
 
     async def reach(self, client: Side, server: Side) -> None:
         try:
@@ -108,8 +108,8 @@ class Hub:
             for side in self.sides:
                 side.silent = True
         elif rest == "on":
-            assert self.door is not None
-            self.door.close()
+            assert self.app is not None
+            self.app.close()
         else:
             await self.listen()
 

@@ -237,7 +237,7 @@ def lossy(served: Any) -> Iterator[Lossy]:
 
 def test_what_was_done_and_its_answer_lost_is_not_done_twice(lossy: Lossy, served: Any, valkey_url: str) -> None:
     """Each verb is sent twice here: the service is told, and its scripts know."""
-    served.call(served.door.clients.put, "lossy", tarry.AsyncClient(valkey_url, namespace="lossy"))
+    served.call(served.app.clients.put, "lossy", tarry.AsyncClient(valkey_url, namespace="lossy"))
     try:
         with tarry.HTTPClient(f"http://127.0.0.1:{lossy.port}", namespace="lossy") as client:
             topic = client.topic("orders")
@@ -252,7 +252,7 @@ def test_what_was_done_and_its_answer_lost_is_not_done_twice(lossy: Lossy, serve
         assert stats.repeated >= 2
         assert lossy.lost >= 3
     finally:
-        served.run(served.door.clients.drop("lossy"))
+        served.run(served.app.clients.drop("lossy"))
 
 
 def test_what_was_offered_or_pushed_and_its_answer_lost_is_there_once(lossy: Lossy, served: Any) -> None:

@@ -112,14 +112,14 @@ def test_a_service_from_the_url(url: str, namespace: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("face", ["sync", "async"])
 def test_every_verb_of_a_topic_over_http(served: Any, url: str, namespace: str, face: str) -> None:
-    served.call(served.door.clients.put, namespace, tarry.AsyncClient(url, namespace=namespace))
+    served.call(served.app.clients.put, namespace, tarry.AsyncClient(url, namespace=namespace))
     try:
         world = World(face, url, namespace)
         kind: Any = tarry.HTTPClient if face == "sync" else tarry.AsyncHTTPClient
         world.through(kind(served.url, namespace=namespace))
         perform(world.tell(jobs.topics))
     finally:
-        served.run(served.door.clients.drop(namespace))
+        served.run(served.app.clients.drop(namespace))
 
 
 @pytest.mark.otherserver

@@ -13,7 +13,7 @@ from service.served import Api, Served, serve
 from service.speaking import Speaks
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.testing import Clock, TestAsyncClient
-from tarry.programs.service.settings import Dialects, Settings
+from tarry.programs.service.settings import Dialects, ServiceSettings
 
 
 @pytest.fixture
@@ -29,21 +29,21 @@ def namespace(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def api(served: Served, valkey_url: str, namespace: str, clock: Clock) -> Iterator[Api]:
     """A namespace by an imaginary clock."""
-    served.call(served.door.clients.put, namespace, TestAsyncClient(valkey_url, clock, namespace=namespace))
+    served.call(served.app.clients.put, namespace, TestAsyncClient(valkey_url, clock, namespace=namespace))
     made = Api(served.url, namespace)
     yield made
     made.http.close()
-    served.run(served.door.clients.drop(namespace))
+    served.run(served.app.clients.drop(namespace))
 
 
 @pytest.fixture
 def real(served: Served, valkey_url: str, namespace: str) -> Iterator[Api]:
     """A namespace by the server's own time."""
-    served.call(served.door.clients.put, namespace, AsyncClient(valkey_url, namespace=namespace))
+    served.call(served.app.clients.put, namespace, AsyncClient(valkey_url, namespace=namespace))
     made = Api(served.url, namespace)
     yield made
     made.http.close()
-    served.run(served.door.clients.drop(namespace))
+    served.run(served.app.clients.drop(namespace))
 
 
 @pytest.fixture(params=["http", "async http"])
@@ -62,7 +62,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def spoken(valkey_url: str, clock: Clock, namespace: str) -> Iterator[Served]:
     """A service by an imaginary clock; the dialects keep their jobs in namespaces of this test."""
     dialects = Dialects(f"{namespace}-a", f"{namespace}-b", f"Delay{namespace}")
-    settings = Settings(namespaces=(namespace,), dialects=dialects)
+    settings = ServiceSettings(namespaces=(namespace,), dialects=dialects)
     with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings) as running:
         yield running
 

@@ -14,16 +14,16 @@ from typing import Any
 import httpx
 
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.service import serving
-from tarry.programs.service.door import Door
-from tarry.programs.service.settings import Settings
+from tarry.programs.service import http_server
+from tarry.programs.service.app import ServiceApp
+from tarry.programs.service.settings import ServiceSettings
 
 
 class Served:
     """A service that runs."""
 
-    def __init__(self, door: Door, loop: asyncio.AbstractEventLoop, port: int) -> None:
-        self.door = door
+    def __init__(self, app: ServiceApp, loop: asyncio.AbstractEventLoop, port: int) -> None:
+        self.app = app
         self.loop = loop
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -41,34 +41,34 @@ class Served:
     @contextmanager
     def instead(self, namespace: str, client: AsyncClient) -> Iterator[None]:
         """Another client for a namespace, for as long as the block lasts."""
-        before = self.door.clients[namespace]
-        self.call(self.door.clients.put, namespace, client)
+        before = self.app.clients[namespace]
+        self.call(self.app.clients.put, namespace, client)
         try:
             yield
         finally:
-            self.run(self.door.clients.drop(namespace))
-            self.call(self.door.clients.put, namespace, before)
+            self.run(self.app.clients.drop(namespace))
+            self.call(self.app.clients.put, namespace, before)
 
 
 @contextmanager
-def serve(opened: Callable[[str], AsyncClient], settings: Settings | None = None) -> Iterator[Served]:
+def serve(opened: Callable[[str], AsyncClient], settings: ServiceSettings | None = None) -> Iterator[Served]:
     """A service, for as long as the block lasts."""
     started: list[Served] = []
     ready, stopped = threading.Event(), threading.Event()
     failed: list[BaseException] = []
 
     async def live() -> None:
-        door = Door(settings or Settings(), opened)
-        with serving.listening("127.0.0.1", 0) as listener:
-            server = serving.server_of(door)
+        app = ServiceApp(settings or ServiceSettings(), opened)
+        with http_server.open_listener("127.0.0.1", 0) as listener:
+            server = http_server.make_server(app)
             running = asyncio.ensure_future(server.serve([listener]))
-            started.append(Served(door, asyncio.get_running_loop(), listener.getsockname()[1]))
+            started.append(Served(app, asyncio.get_running_loop(), listener.getsockname()[1]))
             ready.set()
             await asyncio.to_thread(stopped.wait)
-            door.drain()
+            app.drain()
             server.should_exit = True
             await running
-        await door.close()
+        await app.close()
 
     def thread() -> None:
         try:

@@ -15,4 +15,4 @@ Speaks = Callable[..., httpx.Response]
 
 
 def client_of(spoken: Served, dialect: str) -> Any:
-    return spoken.door.clients[getattr(spoken.door.settings.dialects, dialect)]
+    return spoken.app.clients[getattr(spoken.app.settings.dialects, dialect)]

@@ -15,8 +15,8 @@ from service.served import Api, Served, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from service.test_tokens import Make, make  # noqa: F401  # a fixture
 from tarry.programs.dashboard import asking
-from tarry.programs.service import exchange, protocol, serving
-from tarry.programs.service.settings import NO_DIALECTS, Settings
+from tarry.programs.service import http_server, protocol, request
+from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from until import until
 
 JOBS = "/v1/topics/orders/jobs"
@@ -77,9 +77,9 @@ def test_what_comes_after_a_body_is_no_header(real: Api, field: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def guarded(valkey_url: str) -> Iterator[Served]:
-    settings = Settings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as running:
-        running.call(running.door.show_dashboard)
+        running.call(running.app.show_dashboard)
         yield running
 
 
@@ -144,7 +144,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def limit(**limits: float) -> None:
         for name, seconds in limits.items():
-            place = next(one for one in (protocol, exchange, asking, serving) if hasattr(one, name))
+            place = next(one for one in (protocol, request, asking, http_server) if hasattr(one, name))
             monkeypatch.setattr(place, name, seconds)
 
     return limit
@@ -216,7 +216,7 @@ def test_whoever_waits_for_a_job_has_all_the_time(served: Served, real: Api, soo
         stream.sendall(f"GET /v1/events?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert b"200" in stream.recv(65536)
         line.sendall(f"{place}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"GET /heal")
-        until(lambda: served.door.held >= 2)
+        until(lambda: served.app.held >= 2)
         assert rest_of(line_to(real.url)) == b""  # as long as a head has
         assert rest_of(line_to(real.url)) == b""
         real.post(JOBS, {"body": "tea"}, 201)

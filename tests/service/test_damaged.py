@@ -190,7 +190,7 @@ def test_a_worker_works_on_all_that_it_can_read(client: tarry.Client, valkey_url
 
 
 def test_the_dashboard_shows_them(served: Served, real: Api, client: tarry.Client) -> None:
-    served.call(served.door.show_dashboard)
+    served.call(served.app.show_dashboard)
     try:
         place = f"/ns/{real.namespace}"
         page = real("GET", f"{place}/jobs?topic=orders", params={"topic": "orders"})
@@ -203,7 +203,7 @@ def test_the_dashboard_shows_them(served: Served, real: Api, client: tarry.Clien
 
 
 def hide(served: Served) -> None:
-    for part in served.door.parts.values():
+    for part in served.app.parts.values():
         part.stop()
-    served.door.parts.clear()
-    served.door.board = None
+    served.app.parts.clear()
+    served.app.dashboard = None

@@ -129,7 +129,7 @@ def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkey
         text, id, record = tokens.create_token(os.urandom, (scope,), calls=0.01)
         spoken.run(client.engine.run(tokens.store_token(client.namespace, id, record)))
         bearers.append({"headers": {"authorization": f"Bearer {text}"}})
-    spoken.call(spoken.door.ask_for_tokens, True)
+    spoken.call(spoken.app.ask_for_tokens, True)
     assert "A token is needed" in refused()[1]
     assert "no token of tarry" in refused(headers={"authorization": "Bearer tea"})[1]
     assert "this needs produce or admin" in refused(**bearers[0])[1]
@@ -137,7 +137,7 @@ def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkey
     wait, said, _ = refused(**bearers[1])
     assert "calls a second are used up" in said
     assert int(wait) > 1
-    spoken.call(spoken.door.drain)
+    spoken.call(spoken.app.drain)
     wait, said, connection = refused()
     assert (wait, connection) == ("1", "close")
     assert "about to end" in said

@@ -12,8 +12,8 @@ import tarry
 from service.served import Served, serve
 from service.speaking import START_MS, Speaks, client_of
 from tarry.clients.testing import Clock
-from tarry.programs.service.door import Door
-from tarry.programs.service.settings import Dialects, Settings
+from tarry.programs.service.app import ServiceApp
+from tarry.programs.service.settings import Dialects, ServiceSettings
 
 # ── article 001 ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,9 +195,9 @@ def test_001_other_methods_and_bodies(say: Speaks) -> None:
 def test_004_a_message_moves_to_the_blocking_queue(
     say: Speaks, spoken: Served, clock: Clock, valkey_url: str, method: str
 ) -> None:
-    name = spoken.door.settings.dialects.delayed_message
+    name = spoken.app.settings.dialects.delayed_message
     assert name is not None
-    client = spoken.door.clients[spoken.door.settings.namespaces[0]]
+    client = spoken.app.clients[spoken.app.settings.namespaces[0]]
     for value, delay in (("AAAA", 20), ("BBBB", 5)):
         fields = {"delay": str(delay), "value": value}
         forms: dict[str, Any] = {
@@ -236,7 +236,7 @@ def test_004_offers_in_the_format_that_is_said_and_in_none_that_nobody_says(
     import redis
 
     queue = f"Delay{namespace}"
-    settings = Settings(dialects=Dialects(None, None, queue, "string", said))
+    settings = ServiceSettings(dialects=Dialects(None, None, queue, "string", said))
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as running:
         answer = httpx.get(running.url + "/delayed/message", params={"delay": 3600, "value": "AAAA"})
     with redis.Redis.from_url(valkey_url) as server:
@@ -250,7 +250,10 @@ def test_004_offers_in_the_format_that_is_said_and_in_none_that_nobody_says(
 
 def test_004_a_format_that_is_none_is_refused_at_the_start(valkey_url: str) -> None:
     with pytest.raises(tarry.BadInput, match="message_format"):
-        Door(Settings(dialects=Dialects(None, None, "q", "string", "old")), lambda _: tarry.AsyncClient(valkey_url))
+        ServiceApp(
+            ServiceSettings(dialects=Dialects(None, None, "q", "string", "old")),
+            lambda _: tarry.AsyncClient(valkey_url),
+        )
 
 
 def test_004_other_bodies_and_what_spring_answers_itself(say: Speaks) -> None:
@@ -263,7 +266,7 @@ def test_004_other_bodies_and_what_spring_answers_itself(say: Speaks) -> None:
 def test_dialects_need_not_be_spoken(valkey_url: str) -> None:
     from tarry.programs.service.settings import NO_DIALECTS
 
-    settings = Settings(dialects=NO_DIALECTS)
+    settings = ServiceSettings(dialects=NO_DIALECTS)
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name), settings) as quiet:
         for method, path in (("POST", "/push"), ("POST", "/delay/add"), ("GET", "/delayed/message")):
             assert httpx.request(method, quiet.url + path).status_code == 404

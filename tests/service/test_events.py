@@ -33,7 +33,7 @@ def test_a_listener_hears_how_it_is_and_every_change(served: Served, real: Api) 
         real.post("/v1/topics/other/jobs", {"body": 1, "delay": 60}, 201)
         _, stats = next(heard)
         assert (stats["topic"], stats["delayed"]) == ("orders", 1)
-    until(lambda: served.door.held == 0)
+    until(lambda: served.app.held == 0)
 
 
 def test_all_topics_of_a_namespace(real: Api) -> None:
@@ -45,11 +45,11 @@ def test_all_topics_of_a_namespace(real: Api) -> None:
 
 
 def test_nobody_looks_when_nobody_listens(served: Served, real: Api) -> None:
-    from tarry.programs.service.paths.events import Ticker
+    from tarry.programs.service.routes.events import Ticker
 
     with real.http.stream("GET", "/v1/topics/orders/events") as answer:
         next(events(answer))
-    ticker = served.door.part(Ticker)
+    ticker = served.app.shared_part(Ticker)
     until(lambda: ticker._task is None or ticker._task.done())
 
 
@@ -59,10 +59,10 @@ def test_nobody_looks_when_nobody_listens(served: Served, real: Api) -> None:
 def test_what_is_offered_is_counted_listed_and_moved(served: Served, valkey_url: str) -> None:
     from service.served import serve
     from tarry.clients.testing import TestAsyncClient
-    from tarry.programs.service.settings import NO_DIALECTS, Settings
+    from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 
     clock = Clock()
-    settings = Settings(namespaces=("queues",), dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=("queues",), dialects=NO_DIALECTS)
     with serve(lambda name: TestAsyncClient(valkey_url, clock, namespace=name), settings) as running:
         api = Api(running.url, "queues")
         path = "/v1/queues/ServiceMessages"
@@ -74,7 +74,7 @@ def test_what_is_offered_is_counted_listed_and_moved(served: Served, valkey_url:
         assert api.get(f"{path}/elements", codec="json") == {"values": ["AAAA", {"a": [1, 2.5, None]}]}
         assert api.get(f"{path}/elements", codec="json", limit=1) == {"values": ["AAAA"], "next": 1}
         clock.advance(21)
-        client = running.door.clients["queues"]
+        client = running.app.clients["queues"]
         assert running.run(client.blocking_queue("ServiceMessages", codec="json").poll()) == "AAAA"
         assert api.get(path) == {"delayed": 0, "ready": 1}
         assert api.refused("POST", "/v1/queues/tarry:%7Bdefault%2Forders%7D:wake/offer", {"values": ["x"]}) == (

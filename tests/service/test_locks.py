@@ -11,7 +11,7 @@ import pytest
 import tarry
 from service.served import Api, Served, serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.service.settings import Settings
+from tarry.programs.service.settings import ServiceSettings
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_the_metrics_tell_of_locks_that_the_service_was_told_of(
 ) -> None:
     name, other = f"lock-{namespace}", f"map-{namespace}"
     client.map_cache(other, codec="string", policy=None).put("tea", "green")
-    settings = Settings(locks=(name, other))
+    settings = ServiceSettings(locks=(name, other))
     with serve(lambda served: AsyncClient(valkey_url, namespace=served), settings) as running:
         with client.lock(name, wait=0):
             held = httpx.get(f"{running.url}/metrics").text

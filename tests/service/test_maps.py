@@ -9,7 +9,7 @@ import httpx
 import tarry
 from service.served import Api, Served, serve
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.service.settings import Settings
+from tarry.programs.service.settings import ServiceSettings
 
 
 def test_a_map_is_counted_and_not_touched(served: Served, valkey_url: str, namespace: str) -> None:
@@ -68,7 +68,7 @@ def test_the_metrics_tell_of_maps_that_the_service_was_told_of(valkey_url: str, 
     name = f"map-{namespace}"
     with tarry.Client(valkey_url) as client:
         client.map_cache(name, codec="string", policy=None).put("tea", "green", ttl="1h")
-    settings = Settings(map_caches=(name,))
+    settings = ServiceSettings(map_caches=(name,))
     with serve(lambda served: AsyncClient(valkey_url, namespace=served), settings) as running:
         text = httpx.get(f"{running.url}/metrics").text
     assert f'tarry_map_cache_entries{{map="{name}",state="live"}} 1.0' in text

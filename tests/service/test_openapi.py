@@ -19,12 +19,12 @@ from schemathesis.generation import GenerationMode
 from service.served import Served, serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.service import openapi
-from tarry.programs.service.rows import rows_of
-from tarry.programs.service.settings import Dialects, Settings
+from tarry.programs.service.route_list import routes_of
+from tarry.programs.service.settings import Dialects, ServiceSettings
 
 pytestmark = pytest.mark.slow
 
-ROWS = rows_of(Settings())
+ROWS = routes_of(ServiceSettings())
 DOCUMENT = json.loads(openapi.encoded(ROWS))
 load_all_checks()
 EXAMPLES = 6
@@ -42,7 +42,7 @@ def test_the_document_is_openapi_3_1_and_every_row_is_in_it() -> None:
     assert len(set(names)) == len(names) == len(ROWS)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.takes is not None], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in ROWS if row.body_model is not None], ids=lambda row: row.name)
 def test_every_request_has_an_example_that_its_model_reads(row: Any) -> None:
     assert row.example.request is not None, row.path
     row.decode(msgspec.json.encode(row.example.request))
@@ -62,7 +62,9 @@ def test_examples_fit_their_schemas() -> None:
 @pytest.fixture(scope="module")
 def fuzzed(valkey_url: str) -> Iterator[Served]:
     own = Dialects(delayed_message="FuzzedMessage")  # a queue whose format no other request says
-    with serve(lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}"), Settings(dialects=own)) as running:
+    with serve(
+        lambda name: AsyncClient(valkey_url, namespace=f"fuzz-{name}"), ServiceSettings(dialects=own)
+    ) as running:
         yield running
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import tarry
 from service.served import Api, serve
-from tarry.programs.service import exchange
-from tarry.programs.service.protocol import Whole
+from tarry.programs.service import request
+from tarry.programs.service.protocol import HeadBuffer
 from until import until
 
 
@@ -38,8 +38,8 @@ class Counted:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What new connections of the service send, call by call."""
     calls: list[bytes] = []
-    begin = Whole.__init__
-    monkeypatch.setattr(Whole, "__init__", lambda self, transport: begin(self, Counted(transport, calls)))
+    begin = HeadBuffer.__init__
+    monkeypatch.setattr(HeadBuffer, "__init__", lambda self, transport: begin(self, Counted(transport, calls)))
     return calls
 
 
@@ -109,8 +109,8 @@ def problem_on(line: socket.socket) -> tuple[str, Any]:
 def test_who_drains_waits_for_no_body(valkey_url: str) -> None:
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as draining:
         lines = [begun(Api(draining.url, "default")) for _ in range(3)]
-        until(lambda: draining.door.held == 3)
-        draining.call(draining.door.drain)
+        until(lambda: draining.app.held == 3)
+        draining.call(draining.app.drain)
         for line in lines:
             head, problem = problem_on(line)
             assert problem["code"] == "draining"
@@ -118,7 +118,7 @@ def test_who_drains_waits_for_no_body(valkey_url: str) -> None:
 
 
 def test_a_body_that_stops_is_not_waited_for(real: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "BODY_S", 0.05)
+    monkeypatch.setattr(request, "BODY_TIMEOUT_S", 0.05)
     assert problem_on(begun(real))[1]["code"] == "too_slow"
     assert real.get("/v1/topics/orders/stats")["added"] == 0
 

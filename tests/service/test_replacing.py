@@ -15,8 +15,8 @@ import tarry
 from service.served import serve
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.http.wire.bodies import PassThroughCodec
-from tarry.programs.service.dialects import replacing
-from tarry.programs.service.settings import Dialects, Settings
+from tarry.programs.service.dialects import replacement
+from tarry.programs.service.settings import Dialects, ServiceSettings
 from tarry.verbs import topic_names
 
 ID = "7"
@@ -94,13 +94,13 @@ async def race(client: tarry.AsyncClient, seed: int, *, die: bool) -> None:
     if before is not None:
         await client.topic(before).add("before", id=ID, delay=60)
     chosen = [steps.chance.choice(NAMES) for _ in range(steps.chance.choice([2, 3, 4]))]
-    tasks = [asyncio.ensure_future(replacing.put(x, name, ID, name, headers={}, delay=60)) for name in chosen]
+    tasks = [asyncio.ensure_future(replacement.replace_job(x, name, ID, name, headers={}, delay=60)) for name in chosen]
     await steps.go(tasks, die=die)
     await asyncio.gather(*tasks, return_exceptions=die)
     found = await left(client)
     assert len(found) >= 1 if die and (before or len(chosen) > 1) else len(found) == 1, (seed, before, chosen, found)
     if die:  # and whoever asks next puts it right
-        again = asyncio.ensure_future(replacing.put(x, "south", ID, "again", headers={}, delay=60))
+        again = asyncio.ensure_future(replacement.replace_job(x, "south", ID, "again", headers={}, delay=60))
         await steps.go([again], die=False)
         assert (await again).created
         assert await left(client) == ["south"], (seed, before, chosen)
@@ -132,7 +132,7 @@ def test_one_is_left_in_a_cluster_too(cluster_nodes: list[tuple[str, int]], name
 
 @pytest.mark.slow
 def test_two_services_push_the_same_ids_at_once(valkey_url: str, namespace: str) -> None:
-    settings = Settings(namespaces=(namespace,), dialects=Dialects(f"{namespace}-a", f"{namespace}-b", None))
+    settings = ServiceSettings(namespaces=(namespace,), dialects=Dialects(f"{namespace}-a", f"{namespace}-b", None))
 
     def opened(name: str) -> tarry.AsyncClient:
         return tarry.AsyncClient(valkey_url, namespace=name)

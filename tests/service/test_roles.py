@@ -24,7 +24,7 @@ from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import resp
 from tarry.programs import acl
 from tarry.programs.dashboard import sections
-from tarry.programs.service.settings import NO_DIALECTS, Settings
+from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from tarry.programs.worker import Worker
 from tarry.verbs import tokens
 
@@ -90,7 +90,7 @@ def test_the_service(url_of: Opened, server: str) -> None:
     import msgspec
 
     url = url_of("all")
-    settings = Settings(namespaces=(SHOP,), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=(SHOP,), tokens=True, dialects=NO_DIALECTS)
     with tarry.Client(url, namespace=SHOP) as client:
         text, id, record = tokens.create_token(os.urandom, ["admin"])
         client.engine.run(tokens.store_token(SHOP, id, record))
@@ -99,10 +99,12 @@ def test_the_service(url_of: Opened, server: str) -> None:
         serve(lambda name: AsyncClient(url, namespace=name), settings) as running,
         httpx.Client(base_url=running.url, timeout=30, headers={"authorization": f"Bearer {text}"}) as http,
     ):
-        for row in running.door.rows:
+        for row in running.app.routes:
             if row.media in STREAMS or "wait" in row.name or row.name.startswith("signing"):
                 continue
-            path = row.path.format(**{name: shop(row.example.path.get(name, "orders"), name) for name in row.places})
+            path = row.path.format(
+                **{name: shop(row.example.path.get(name, "orders"), name) for name in row.path_names}
+            )
             said = None if row.example.request is None else shop(json.loads(msgspec.json.encode(row.example.request)))
             for never in ("wait", "lease"):
                 if isinstance(said, dict) and never in said:

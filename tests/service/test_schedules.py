@@ -50,7 +50,7 @@ def test_it_shows_what_holds_for_its_jobs_and_when_it_was_there_last(api: Api, c
 
 
 def test_what_code_declares_shows_which_and_when(served: Served, api: Api) -> None:
-    client = served.door.clients[api.namespace]
+    client = served.app.clients[api.namespace]
     verbs = client.topic("letters").verbs
     said = schedule_verbs.schedule_definition(
         verbs.context, "tidy", None, "5m", None, "UTC", None, "once", options.DEFAULT_OPTIONS

@@ -18,9 +18,9 @@ import tarry
 from service.served import Api, Served, serve
 from service.test_process import Start, start  # noqa: F401  # a fixture
 from tarry.clients.awaited.client import AsyncClient
-from tarry.programs.service import gate
-from tarry.programs.service.settings import NO_DIALECTS, Settings
-from tarry.programs.service.table import ANY, OPEN
+from tarry.programs.service import authorization
+from tarry.programs.service.router import ANY_SCOPE, NO_TOKEN
+from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from tarry.verbs import tokens
 from until import until
 
@@ -30,7 +30,7 @@ Make = Callable[..., str]
 @pytest.fixture(scope="module")
 def guarded(valkey_url: str) -> Iterator[Served]:
     """A service that asks for tokens."""
-    settings = Settings(namespaces=("guarded", "other"), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=("guarded", "other"), tokens=True, dialects=NO_DIALECTS)
     with serve(lambda name: AsyncClient(valkey_url, namespace=name), settings) as running:
         yield running
 
@@ -80,10 +80,10 @@ def calls(guarded: Served, make: Make) -> Iterator[Callable[..., Api]]:
 @pytest.mark.slow
 def test_without_a_token_nothing_is_told_but_health(guarded: Served) -> None:
     api = asking(guarded, None)
-    for row in guarded.door.rows:
+    for row in guarded.app.routes:
         path = row.path.replace("{", "").replace("}", "")
         status = httpx.request(row.method, guarded.url + path).status_code
-        assert (status == 401) is (row.may != OPEN), row.path
+        assert (status == 401) is (row.scopes != NO_TOKEN), row.path
     answer = api("GET", "/v1/topics")
     assert answer.headers["www-authenticate"] == 'Bearer realm="tarry"'
     assert api.refused("GET", "/v1/topics") == (401, "not_allowed")
@@ -126,9 +126,9 @@ def test_a_token_that_views_sees_what_the_dashboard_shows_and_changes_nothing(
     assert viewer.post("/v1/topics/views/many/get", {"ids": ["seen"]})["jobs"][0]["body"] == 1
     for path in ("/v1/schedules", "/v1/topics/views/schedules", "/v1/locks", "/v1/queues/q", "/v1/queues/q/elements"):
         viewer.get(path)
-    for row in guarded.door.rows:
-        if row.may != OPEN and row.method != "GET" and row.name not in ("many_get", "maps_look"):
-            assert "view" not in row.may, row.path
+    for row in guarded.app.routes:
+        if row.scopes != NO_TOKEN and row.method != "GET" and row.name not in ("many_get", "maps_look"):
+            assert "view" not in row.scopes, row.path
     assert viewer.refused("POST", "/v1/topics/views/pop", {}) == (403, "not_allowed")
     assert viewer.refused("POST", "/v1/queues/q/take", {}) == (403, "not_allowed")
     admin.post("/v1/topics/views/purge", {})
@@ -136,8 +136,8 @@ def test_a_token_that_views_sees_what_the_dashboard_shows_and_changes_nothing(
 
 def test_every_row_says_who_may(guarded: Served) -> None:
     """What changes something never takes any token at all."""
-    for row in guarded.door.rows:
-        assert row.method == "GET" or row.name == "many_get" or row.may not in (ANY, OPEN), row.path
+    for row in guarded.app.routes:
+        assert row.method == "GET" or row.name == "many_get" or row.scopes not in (ANY_SCOPE, NO_TOKEN), row.path
 
 
 def test_a_token_says_the_namespace(guarded: Served, make: Make) -> None:
@@ -152,7 +152,7 @@ def test_a_token_says_the_namespace(guarded: Served, make: Make) -> None:
 
 
 def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url: str, make: Make) -> None:
-    settings = Settings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=("guarded",), tokens=True, dialects=NO_DIALECTS)
     text = make("consume")
 
     def opened(name: str) -> AsyncClient:
@@ -167,7 +167,9 @@ def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url:
         client.engine.run(tokens.delete_token("guarded", parts[0]))
         ended = time.monotonic()
         while any(api("GET", "/v1/topics").status_code == 200 for api in apis):
-            assert time.monotonic() - ended < 1 + gate.TRUSTED_S, "asked without a pause, both know it by now"
+            assert time.monotonic() - ended < 1 + authorization.TRUST_TOKENS_FOR_S, (
+                "asked without a pause, both know it by now"
+            )
         for api in apis:
             api.http.close()
 
@@ -175,7 +177,7 @@ def test_a_revoked_token_is_refused_within_a_second_by_every_service(valkey_url:
 def test_an_idle_service_asks_nothing_of_tokens(guarded: Served, calls: Callable[..., Api]) -> None:
     """The version is looked at when a request comes, and not again for half a second."""
     calls("consume")
-    engine = guarded.door.clients["guarded"].engine
+    engine = guarded.app.clients["guarded"].engine
     asked: list[Any] = []
     perform = engine.runner.perform
 
@@ -185,7 +187,7 @@ def test_an_idle_service_asks_nothing_of_tokens(guarded: Served, calls: Callable
 
     engine.runner.perform = counting  # type: ignore[method-assign]
     try:
-        time.sleep(2 * gate.TRUSTED_S)
+        time.sleep(2 * authorization.TRUST_TOKENS_FOR_S)
         assert not asked
     finally:
         engine.runner.perform = perform  # type: ignore[method-assign]
@@ -207,7 +209,7 @@ def test_what_is_stored_is_a_hash_and_the_comparison_takes_the_same_time(
         compared.append((a, b))
         return hmac.compare_digest(a, b)
 
-    monkeypatch.setattr(gate, "compare_digest", compare)
+    monkeypatch.setattr(authorization, "compare_digest", compare)
     known(api := asking(guarded, text))
     for wrong in (text[:-1] + ("a" if text[-1] != "a" else "b"), "tarry_0000000000000000_x"):
         httpx.get(f"{guarded.url}/v1/topics", headers={"authorization": f"Bearer {wrong}"})
@@ -229,7 +231,7 @@ def test_limits_hold_for_calls_and_for_jobs(calls: Callable[..., Api]) -> None:
 
 
 def test_a_budget_is_a_second_s_worth() -> None:
-    budget = gate.Budget(10)
+    budget = authorization.TokenBucket(10)
     now = time.monotonic()
     assert [budget.take(1, now) for _ in range(10)] == [0] * 10
     assert budget.take(1, now) > 0

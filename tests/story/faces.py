@@ -193,7 +193,7 @@ def imaginary(kind: str, url: str, clock: Clock, namespace: str = "default", **o
 @contextmanager
 def over_http(kind: str, served: Any, url: str, clock: Clock, namespace: str) -> Iterator[Face]:
     """A face that reaches the server through a service only; there the clock is imaginary."""
-    served.call(served.door.clients.put, namespace, TestAsyncClient(url, clock, namespace=namespace))
+    served.call(served.app.clients.put, namespace, TestAsyncClient(url, clock, namespace=namespace))
     inside = TestClient(url, clock, namespace=namespace)
     try:
         if kind == "http":
@@ -201,7 +201,7 @@ def over_http(kind: str, served: Any, url: str, clock: Clock, namespace: str) ->
         else:
             yield AsyncHTTPFace(tarry.AsyncHTTPClient(served.url, namespace=namespace), inside)
     finally:
-        served.run(served.door.clients.drop(namespace))
+        served.run(served.app.clients.drop(namespace))
 
 
 def end(face: Face) -> None:

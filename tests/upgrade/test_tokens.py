@@ -14,7 +14,7 @@ from connections.roles import rules
 from service.served import serve
 from tarry.clients.awaited.client import AsyncClient
 from tarry.connections.embedded import resp
-from tarry.programs.service.settings import NO_DIALECTS, Settings
+from tarry.programs.service.settings import NO_DIALECTS, ServiceSettings
 from until import until
 from upgrade.conftest import Hand, hiring
 
@@ -52,7 +52,7 @@ def test_tokens_are_made_used_and_revoked_by_either(two: tuple[Hand, Hand], url:
     other("from tarry.verbs import tokens")
     text, made = one("[text, made]")
     assert one(LISTS) == other(LISTS) == [[made, "by one of two"]]
-    settings = Settings(namespaces=(namespace,), tokens=True, dialects=NO_DIALECTS)
+    settings = ServiceSettings(namespaces=(namespace,), tokens=True, dialects=NO_DIALECTS)
     with serve(lambda name: AsyncClient(url, namespace=name), settings) as running:
 
         def status() -> Any:

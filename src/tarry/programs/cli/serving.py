@@ -13,9 +13,9 @@ from tarry.programs.cli.session import Session
 from tarry.programs.cli.wording import called
 
 if TYPE_CHECKING:
-    from tarry.programs.service.door import Door
-    from tarry.programs.service.serving import Tls
-    from tarry.programs.service.settings import Settings
+    from tarry.programs.service.app import ServiceApp
+    from tarry.programs.service.http_server import TlsFiles
+    from tarry.programs.service.settings import ServiceSettings
 
 
 @verb()
@@ -67,8 +67,8 @@ def serve(
     ] = None,
 ) -> None:
     """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[http]."""
-    from tarry.programs.service import serving
-    from tarry.programs.service.settings import NO_DIALECTS, Dialects, Settings
+    from tarry.programs.service import http_server
+    from tarry.programs.service.settings import NO_DIALECTS, Dialects, ServiceSettings
     from tarry.programs.worker.serving import run_in_loop
     from tarry.values import names
     from tarry.values.durations import SECOND, duration_us
@@ -76,13 +76,13 @@ def serve(
     for one in also or ():
         with called(namespace="also"):
             names.check_namespace(one)
-    serving.needed()
+    http_server.require_extra()
     spoken = (
         Dialects(delay_controller, delay_queue, delayed_message, message_codec, message_format)
         if dialects
         else NO_DIALECTS
     )
-    settings = Settings(
+    settings = ServiceSettings(
         host=host,
         port=port,
         namespaces=tuple(dict.fromkeys((session.namespace, *(also or ())))),
@@ -96,29 +96,29 @@ def serve(
     )
     if key is not None and certificate is None:
         raise BadInput("key: it is the key of a certificate; name that with --certificate.")
-    tls = serving.Tls(str(certificate), str(key) if key else None) if certificate else None
+    tls = http_server.TlsFiles(str(certificate), str(key) if key else None) if certificate else None
     run_in_loop(_serve(session, settings, tls, without_tokens=without_tokens))
 
 
-async def _serve(session: Session, settings: Settings, tls: Tls | None, *, without_tokens: bool) -> None:
-    from tarry.programs.service import serving
+async def _serve(session: Session, settings: ServiceSettings, tls: TlsFiles | None, *, without_tokens: bool) -> None:
+    from tarry.programs.service import http_server
 
-    door = _door(session, settings)
+    app = _door(session, settings)
     try:
-        server = serving.server_of(door, tls=tls)  # before anything is said
-        with serving.listening(settings.host, settings.port) as listener:
-            door.ask_for_tokens(await serving.must_show_tokens(door, without=without_tokens), later=not without_tokens)
+        server = http_server.make_server(app, tls=tls)  # before anything is said
+        with http_server.open_listener(settings.host, settings.port) as listener:
+            app.ask_for_tokens(await http_server.require_tokens(app, without=without_tokens), later=not without_tokens)
             host, port = listener.getsockname()[:2]
             place = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-            shown = door.clients[settings.namespaces[0]].engine.origin.address.redacted
-            serving.tell(serving.banner(door, shown, place))
-            await serving.serve(door, listener, server, say=serving.tell)
+            shown = app.clients[settings.namespaces[0]].engine.origin.address.redacted
+            http_server.announce(http_server.banner(app, shown, place))
+            await http_server.serve(app, listener, server, announce=http_server.announce)
     finally:
-        await door.close()
+        await app.close()
 
 
-def _door(session: Session, settings: Settings) -> Door:
+def _door(session: Session, settings: ServiceSettings) -> ServiceApp:
     from tarry.clients.awaited.client import AsyncClient
-    from tarry.programs.service.door import Door
+    from tarry.programs.service.app import ServiceApp
 
-    return Door(settings, lambda namespace: AsyncClient(session.url, namespace=namespace))
+    return ServiceApp(settings, lambda namespace: AsyncClient(session.url, namespace=namespace))

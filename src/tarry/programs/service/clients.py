@@ -14,16 +14,16 @@ from tarry.programs.service.problems import Forbidden
 
 MOST_TOPICS = 4096
 """So many handles are kept; another one is made in microseconds."""
-Open = Callable[[str], AsyncClient]
+OpenClient = Callable[[str], AsyncClient]
 
 
-class Clients:
+class NamespaceClients:
     """Opens clients, hands out topics. ``opened`` makes the client of a namespace."""
 
-    def __init__(self, namespaces: tuple[str, ...], opened: Open, max_body: int) -> None:
-        self._opened = opened
-        self._passing: Any = PassThroughCodec(max_body)
-        self._clients = {name: opened(name) for name in namespaces}
+    def __init__(self, namespaces: tuple[str, ...], open_client: OpenClient, max_body: int) -> None:
+        self._open = open_client
+        self._codec: Any = PassThroughCodec(max_body)
+        self._clients = {name: open_client(name) for name in namespaces}
         self._topics: OrderedDict[tuple[str, str], AsyncTopic[Body]] = OrderedDict()
 
     @property
@@ -54,7 +54,7 @@ class Clients:
         place = (namespace, name)
         found = self._topics.get(place)
         if found is None:
-            found = self._topics[place] = self[namespace].topic(name, type=self._passing)
+            found = self._topics[place] = self[namespace].topic(name, type=self._codec)
             if len(self._topics) > MOST_TOPICS:
                 self._topics.popitem(last=False)
         return found
@@ -62,7 +62,7 @@ class Clients:
     def partitioned(self, namespace: str, name: str, number: int) -> AsyncTopic[Body]:
         """A topic of so many partitions, once its verbs have asked; what was known of it before is forgotten."""
         self._topics.pop((namespace, name), None)
-        return self[namespace].topic(name, type=self._passing, partitions=number)
+        return self[namespace].topic(name, type=self._codec, partitions=number)
 
     async def close(self) -> None:
         await asyncio.gather(*[client.close() for client in self._clients.values()])

@@ -13,12 +13,12 @@ from tarry import __version__
 from tarry.clients.http.wire.lock_models import LockName
 from tarry.clients.http.wire.schedule_models import NewScheduleName, ScheduleName
 from tarry.clients.http.wire.types import JavaName, Name, NewName
-from tarry.programs.service import problems, rules
+from tarry.programs.service import problems, schema_rules
 from tarry.programs.service.problems import Problem
-from tarry.programs.service.table import Row
+from tarry.programs.service.router import Route
 
 ALWAYS = ("bad_input", "internal", "unavailable", "draining", "too_many_connections")
-GUARDED = ("not_allowed", "too_many")
+WITH_TOKEN = ("not_allowed", "too_many")
 PROBLEM = "application/problem+json"
 _INTRODUCTION = """Delayed jobs on Redis and Valkey over HTTP: put a job in now, get it out when it is due.
 
@@ -39,23 +39,28 @@ _OURS: dict[str, Any] = {"queue": Name}
 _NEW: dict[str, Any] = {"topic": NewName, "queue": NewName, "schedule": NewScheduleName}
 
 
-def encoded(rows: Sequence[Row]) -> bytes:
+def encoded(routes: Sequence[Route]) -> bytes:
     """The document of these rows."""
-    return msgspec.json.encode(document(rows))
+    return msgspec.json.encode(document(routes))
 
 
-def document(rows: Iterable[Row]) -> dict[str, Any]:
+def document(routes: Iterable[Route]) -> dict[str, Any]:
     """The document of these rows, as data."""
-    chosen = list(rows)
-    models = [model for row in chosen for model in (row.takes, row.asks, row.gives) if _is_model(model)]
+    chosen = list(routes)
+    models = [
+        model
+        for route in chosen
+        for model in (route.body_model, route.query_model, route.answer_model)
+        if _is_model(model)
+    ]
     (_, schemas) = msgspec.json.schema_components([*models, Problem], ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
-    for row in chosen:
-        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, schemas)
-    for name, rule in rules.RULES.items():
+    for route in chosen:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schemas)
+    for name, rule in schema_rules.RULES.items():
         if name in schemas:
             schemas[name] |= rule
-    asked = {model.__name__ for row in chosen if (model := row.asks) is not None}
+    asked = {model.__name__ for route in chosen if (model := route.query_model) is not None}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -72,40 +77,40 @@ def document(rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
-def _operation(row: Row, schemas: dict[str, Any]) -> dict[str, Any]:
-    told = inspect.getdoc(row.handler) or ""
-    said: dict[str, Any] = {
-        "operationId": row.name,
-        "tags": [row.tag],
+def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    told = inspect.getdoc(route.handler) or ""
+    given: dict[str, Any] = {
+        "operationId": route.name,
+        "tags": [route.tag],
         "summary": told.partition("\n")[0],
-        "parameters": [*_places(row), *_query(row, schemas), *_shared(row)],
-        "responses": _responses(row),
+        "parameters": [*_path_parameters(route), *_query_parameters(route, schemas), *_common_parameters(route)],
+        "responses": _responses(route),
     }
     if more := told.partition("\n\n")[2]:
-        said["description"] = " ".join(more.split())
-    if row.takes is not None:
-        said["requestBody"] = _body(row)
-    if row.may:
-        said["security"] = [{}, {"token": []}]
-    return said
+        given["description"] = " ".join(more.split())
+    if route.body_model is not None:
+        given["requestBody"] = _body(route)
+    if route.scopes:
+        given["security"] = [{}, {"token": []}]
+    return given
 
 
-def _places(row: Row) -> list[dict[str, Any]]:
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
     found = []
-    for place in row.places:
-        kind = (_NEW if place in row.makes else _OURS if row.tag == "guarded" else _KINDS).get(place, str)
+    for place in route.path_names:
+        kind = (_NEW if place in route.makes else _OURS if route.tag == "guarded" else _KINDS).get(place, str)
         schema = msgspec.json.schema(kind)
         parameter = {"name": place, "in": "path", "required": True, "schema": schema}
-        if place in row.example.path:
-            parameter["example"] = row.example.path[place]
+        if place in route.example.path:
+            parameter["example"] = route.example.path[place]
         found.append(parameter)
     return found
 
 
-def _query(row: Row, schemas: dict[str, Any]) -> list[dict[str, Any]]:
-    if row.asks is None:
+def _query_parameters(route: Route, schemas: dict[str, Any]) -> list[dict[str, Any]]:
+    if route.query_model is None:
         return []
-    model = schemas[row.asks.__name__]
+    model = schemas[route.query_model.__name__]
     required = model.get("required", ())
     return [
         {"name": name, "in": "query", "required": name in required, "schema": _without_null(schema)}
@@ -122,24 +127,24 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**rest, **kept[0]} if len(kept) == 1 else {**rest, "anyOf": kept}
 
 
-def _shared(row: Row) -> list[dict[str, Any]]:
-    if not row.namespaced or row.namespace:
+def _common_parameters(route: Route) -> list[dict[str, Any]]:
+    if not route.namespaced or route.namespace:
         return []
     told = "Keeps applications apart; the service's first, or the token's, where it is not given."
     return [{"name": "namespace", "in": "query", "description": told, "schema": {"type": "string"}}]
 
 
-def _body(row: Row) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": _media(_ref(row.takes), row.example.request)}
-    if row.forms:
-        content["application/x-www-form-urlencoded"] = {"schema": _ref(row.takes)}
-    elif row.by_hand and row.asks is not None:
+def _body(route: Route) -> dict[str, Any]:
+    content: dict[str, Any] = {"application/json": _media(_ref(route.body_model), route.example.request)}
+    if route.forms:
+        content["application/x-www-form-urlencoded"] = {"schema": _ref(route.body_model)}
+    elif route.reads_body and route.query_model is not None:
         content["application/octet-stream"] = {"schema": {}}
-    return {"content": content, "required": _must_be_given(row.takes)}
+    return {"content": content, "required": _is_required(route.body_model)}
 
 
-def _must_be_given(model: Any) -> bool:
-    if model.__name__ in rules.RULES:
+def _is_required(model: Any) -> bool:
+    if model.__name__ in schema_rules.RULES:
         return True
     try:
         msgspec.json.decode(b"{}", type=model)
@@ -148,34 +153,42 @@ def _must_be_given(model: Any) -> bool:
     return False
 
 
-def _responses(row: Row) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    first = 204 if row.gives is None else row.status
-    for status, told in ((first, HTTPStatus(first).phrase), *row.also.items()):
-        said[str(status)] = {"description": told}
+def _responses(route: Route) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    first = 204 if route.answer_model is None else route.status
+    for status, told in ((first, HTTPStatus(first).phrase), *route.other_statuses.items()):
+        given[str(status)] = {"description": told}
         if status != 204:
-            schema = _ref(row.gives) if _is_model(row.gives) else {} if row.gives is not str else {"type": "string"}
-            if row.or_null:
+            schema = (
+                _ref(route.answer_model)
+                if _is_model(route.answer_model)
+                else {}
+                if route.answer_model is not str
+                else {"type": "string"}
+            )
+            if route.or_null:
                 schema = {"anyOf": [schema, {"type": "null"}]}
-            said[str(status)]["content"] = {row.media: _media(schema, row.example.answer)}
+            given[str(status)]["content"] = {route.media: _media(schema, route.example.answer)}
     by_status: dict[int, list[str]] = {}
-    for code, status, _ in problems.known():
-        if code in codes_of(row):
+    for code, status, _ in problems.all_codes():
+        if code in codes_of(route):
             by_status.setdefault(status, []).append(code)
     for status, codes in sorted(by_status.items()):
-        said[str(status)] = {
+        given[str(status)] = {
             "description": ", ".join(dict.fromkeys(codes)),
             "content": {PROBLEM: {"schema": _ref(Problem)}},
         }
-    return said
+    return given
 
 
-def codes_of(row: Row) -> list[str]:
+def codes_of(route: Route) -> list[str]:
     """The codes of every problem that a row can answer."""
-    if row.refused is not None:
+    if route.problem_answer is not None:
         return []
-    limits = ("too_large", "too_slow", "wrong_coding") if row.takes is not None else ()
-    return list(dict.fromkeys((*ALWAYS, *(GUARDED if row.may else ("not_allowed",)), *limits, *row.refuses)))
+    limits = ("too_large", "too_slow", "wrong_coding") if route.body_model is not None else ()
+    return list(
+        dict.fromkeys((*ALWAYS, *(WITH_TOKEN if route.scopes else ("not_allowed",)), *limits, *route.problem_codes))
+    )
 
 
 def _media(schema: dict[str, Any], example: Any) -> dict[str, Any]:

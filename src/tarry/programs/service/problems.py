@@ -26,7 +26,7 @@ SOON_S = 1
 """When to ask again, in the words of ``Retry-After``."""
 
 
-class Refusal(Exception):  # it is what HTTP refuses, in the words of HTTP
+class HTTPError(Exception):  # it is what HTTP refuses, in the words of HTTP
     """Something that only the service refuses. Each has a status and a code."""
 
     code: ClassVar[str]
@@ -38,43 +38,43 @@ class Refusal(Exception):  # it is what HTTP refuses, in the words of HTTP
         self.headers = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
 
 
-class UnknownRoute(Refusal):
+class UnknownRoute(HTTPError):
     """There is no such path. See /openapi.json for those that there are."""
 
     code, status = "unknown_route", 404
 
 
-class UnknownJob(Refusal):
+class UnknownJob(HTTPError):
     """No job has this id in this topic: it was finished or deleted, or never added."""
 
     code, status = "unknown_job", 404
 
 
-class UnknownCursor(Refusal):
+class UnknownCursor(HTTPError):
     """No page ends here: give the cursor that a page answered, to the same question."""
 
     code, status = "unknown_cursor", 404
 
 
-class UnknownSchedule(Refusal):
+class UnknownSchedule(HTTPError):
     """No schedule has this name in this topic: it was deleted, or never put."""
 
     code, status = "unknown_schedule", 404
 
 
-class WrongMethod(Refusal):
+class WrongMethod(HTTPError):
     """The path has other methods; the header Allow names them."""
 
     code, status = "wrong_method", 405
 
 
-class TooLarge(Refusal):
+class TooLarge(HTTPError):
     """The request's body is larger than this service takes."""
 
     code, status = "too_large", 413
 
 
-class TooSlow(Refusal):
+class TooSlow(HTTPError):
     """The request came too slowly. Its line and headers have 10 s; its body has a minute, half a minute for each piece."""
 
     code, status = "too_slow", 408
@@ -83,19 +83,19 @@ class TooSlow(Refusal):
         super().__init__(connection="close")
 
 
-class LongHead(Refusal):
+class LongHead(HTTPError):
     """The request's line and headers are longer than 64 KiB. Put into the body what is long."""
 
     code, status = "long_head", 431
 
 
-class WrongMedia(Refusal):
+class WrongMedia(HTTPError):
     """The body is of a kind that cannot be meant here. Send application/json, or bytes with a type of their own."""
 
     code, status = "wrong_media", 415
 
 
-class WrongCoding(Refusal):
+class WrongCoding(HTTPError):
     """The body is compressed, or coded otherwise (Content-Encoding), which this service does not understand. Send it as it is."""
 
     code, status = "wrong_coding", 415
@@ -104,25 +104,25 @@ class WrongCoding(Refusal):
         super().__init__(accept_encoding="identity")
 
 
-class NoToken(Refusal):
+class NoToken(HTTPError):
     """A token is needed: Authorization: Bearer tarry_…, made by `tarry token create`."""
 
     code, status = "not_allowed", 401
 
 
-class Forbidden(Refusal):
+class Forbidden(HTTPError):
     """This token may not do this: it has another scope or another namespace."""
 
     code, status = "not_allowed", 403
 
 
-class TooMany(Refusal):
+class TooMany(HTTPError):
     """More calls or jobs a second than this token may. Wait as long as Retry-After says."""
 
     code, status = "too_many", 429
 
 
-class Draining(Refusal):
+class Draining(HTTPError):
     """This service is about to end and takes no more. Ask again: another one, or this one's successor, will answer."""
 
     code, status = "draining", 503
@@ -131,7 +131,7 @@ class Draining(Refusal):
         super().__init__(retry_after=str(SOON_S))
 
 
-class TooManyConnections(Refusal):
+class TooManyConnections(HTTPError):
     """This service has as many connections as it may have files. Close those that you do not use, and ask again."""
 
     code, status = "too_many_connections", 503
@@ -140,13 +140,13 @@ class TooManyConnections(Refusal):
         super().__init__(retry_after=str(SOON_S), connection="close")
 
 
-class Fault(Refusal):
+class InternalError(HTTPError):
     """The service failed; its log says why, under this request's time."""
 
     code, status = "internal", 500
 
 
-STATUS: dict[type[errors.TarryError], int] = {
+STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.BadInput: 400,
     errors.JobExists: 409,
     errors.StaleReceipt: 409,
@@ -157,7 +157,7 @@ STATUS: dict[type[errors.TarryError], int] = {
     errors.NotAcquired: 409,
     errors.FallenBehind: 409,
 }
-CARRIED = ("id", "state", "done", "reason", "attempt", "ids")
+CARRIED_FIELDS = ("id", "state", "done", "reason", "attempt", "ids")
 """What an error carries beside its words, where it has it."""
 
 
@@ -187,35 +187,35 @@ def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
         fault = errors.BadInput("request: it is nested too deeply.")
     if isinstance(fault, errors.TarryError):
         status, code = status_of(type(fault)), fault.code
-        carried = {name: value for name in CARRIED if (value := getattr(fault, name, None))}
+        carried = {name: value for name in CARRIED_FIELDS if (value := getattr(fault, name, None))}
         if isinstance(fault, errors.FallenBehind) and fault.lateness is not None:
             carried["lateness_ms"] = ms(fault.lateness)
-        if status == STATUS[errors.Unavailable] and isinstance(
+        if status == STATUS_OF[errors.Unavailable] and isinstance(
             fault, errors.Unavailable
         ):  # not what would be as unconfirmed
             headers = [(b"retry-after", b"%d" % SOON_S)]
-        said = str(fault)
+        payload = str(fault)
     else:
-        if not isinstance(fault, Refusal):
+        if not isinstance(fault, HTTPError):
             logger.error("A request failed.", exc_info=fault)
-            fault = Fault()
-        status, code, carried, said = fault.status, fault.code, {}, str(fault)
+            fault = InternalError()
+        status, code, carried, payload = fault.status, fault.code, {}, str(fault)
         headers = list(fault.headers.items())
         if isinstance(fault, NoToken):
             headers.append((b"www-authenticate", b'Bearer realm="tarry"'))
-    return Problem(f"/problems/{code}", title_of(code), status, " ".join(said.split()), code, **carried), headers
+    return Problem(f"/problems/{code}", title_of(code), status, " ".join(payload.split()), code, **carried), headers
 
 
 def status_of(kind: type[errors.TarryError]) -> int:
-    return next((STATUS[base] for base in kind.__mro__ if base in STATUS), 500)
+    return next((STATUS_OF[base] for base in kind.__mro__ if base in STATUS_OF), 500)
 
 
-def known() -> Iterator[tuple[str, int, str]]:
+def all_codes() -> Iterator[tuple[str, int, str]]:
     """Every code with its status and its words."""
     for value in vars(errors).values():
-        if isinstance(value, type) and issubclass(value, errors.TarryError) and value in STATUS:
-            yield value.code, STATUS[value], inspect.getdoc(value) or ""
-    for kind in Refusal.__subclasses__():
+        if isinstance(value, type) and issubclass(value, errors.TarryError) and value in STATUS_OF:
+            yield value.code, STATUS_OF[value], inspect.getdoc(value) or ""
+    for kind in HTTPError.__subclasses__():
         yield kind.code, kind.status, inspect.getdoc(kind) or ""
 
 

@@ -32,7 +32,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from tarry.errors import BadInput
 from tarry.programs.service.problems import MEDIA, LongHead, TooManyConnections, TooSlow, problem_of
 
-_OFFER = re.compile(rb"\r\nupgrade: *h2c *(?=\r\n)", re.IGNORECASE)
+_UPGRADE_OFFER = re.compile(rb"\r\nupgrade: *h2c *(?=\r\n)", re.IGNORECASE)
 _END = b"\r\n\r\n"
 LONGEST_HEAD = 64 << 10
 HEAD_S = 10.0
@@ -53,9 +53,9 @@ class Surplus:
 
     def __init__(self, most: float) -> None:
         self.most = most
-        self._heard: dict[Protocol, None] = {}
+        self._heard: dict[HTTPProtocol, None] = {}
 
-    def hear(self, one: Protocol) -> bool:
+    def hear(self, one: HTTPProtocol) -> bool:
         """Whether a connection is one of them; the one that has been silent for longest leaves."""
         file = one.transport.get_extra_info("socket")
         if file is None or file.fileno() < self.most:
@@ -66,7 +66,7 @@ class Surplus:
         self._heard[one] = None
         return True
 
-    def forget(self, one: Protocol) -> None:
+    def forget(self, one: HTTPProtocol) -> None:
         self._heard.pop(one, None)
 
 
@@ -76,10 +76,10 @@ class Turn(Enum):
     HEAD, ANSWER, REST, NEXT = range(4)
 
 
-class Protocol(HttpToolsProtocol):
+class HTTPProtocol(HttpToolsProtocol):
     """One connection."""
 
-    _in_head, _came = True, 0
+    _in_head, _head_size = True, 0
     """Whether a head is what comes, and how much came since the last head, or piece of a body."""
     _turn: Turn | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -93,7 +93,7 @@ class Protocol(HttpToolsProtocol):
         self._surplus = surplus
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        whole: Any = Whole(transport)
+        whole: Any = HeadBuffer(transport)
         super().connection_made(whole)
         self._is_surplus = self._surplus.hear(self)
         self._wait()
@@ -111,19 +111,19 @@ class Protocol(HttpToolsProtocol):
         cycle: Any = self.cycle  # none before the first request
         if b"h2c" in data and (cycle is None or cycle.response_complete):
             head, end, rest = data.partition(_END)
-            data = _OFFER.sub(b"", head + end[:2]) + end[2:] + rest
-        self._came += len(data)
+            data = _UPGRADE_OFFER.sub(b"", head + end[:2]) + end[2:] + rest
+        self._head_size += len(data)
         super().data_received(data)
-        if self._came > LONGEST_HEAD:
+        if self._head_size > LONGEST_HEAD:
             self.turn_away(LongHead())
         self._wait()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._came = self._came or 1
+        self._head_size = self._head_size or 1
 
     def on_headers_complete(self) -> None:
-        if self._came > LONGEST_HEAD:  # perhaps with much of the body: so it is counted
+        if self._head_size > LONGEST_HEAD:  # perhaps with much of the body: so it is counted
             head = len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
             if head > LONGEST_HEAD:
                 self._stop(LongHead())
@@ -136,11 +136,11 @@ class Protocol(HttpToolsProtocol):
         self.headers = [*self.headers]  # another list than the request's: to this one trailers are added
 
     def on_body(self, body: bytes) -> None:
-        self._came = 0
+        self._head_size = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_head, self._came = True, 0
+        self._in_head, self._head_size = True, 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -159,7 +159,7 @@ class Protocol(HttpToolsProtocol):
         elif not self._in_head:
             turn = Turn.REST
         else:
-            turn = Turn.HEAD if self._came or cycle is None else Turn.NEXT
+            turn = Turn.HEAD if self._head_size or cycle is None else Turn.NEXT
         if turn is self._turn:
             return
         self._turn = turn
@@ -175,7 +175,7 @@ class Protocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(HEAD_S if turn is Turn.HEAD else REST_S, self._give_up)
 
     def _give_up(self) -> None:
-        if self._turn is Turn.HEAD and self._came:
+        if self._turn is Turn.HEAD and self._head_size:
             self.turn_away(TooSlow())
         self._close()
 
@@ -204,15 +204,15 @@ class Protocol(HttpToolsProtocol):
         cycle: Any = self.cycle
         if (cycle is None or cycle.response_complete) and not self.transport.is_closing():
             problem, headers = problem_of(why)
-            said = msgspec.json.encode(problem)
-            pairs = [(b"content-type", MEDIA), (b"content-length", b"%d" % len(said)), *headers]
+            payload = msgspec.json.encode(problem)
+            pairs = [(b"content-type", MEDIA), (b"content-length", b"%d" % len(payload)), *headers]
             pairs = [pair for pair in pairs if pair[0] != b"connection"] + [(b"connection", b"close")]
             head = b"".join([b"%s: %s\r\n" % pair for pair in pairs])
-            self.transport.write(STATUS_LINE[problem.status] + head + b"\r\n" + said)
+            self.transport.write(STATUS_LINE[problem.status] + head + b"\r\n" + payload)
         self.transport.close()
 
 
-class Whole:
+class HeadBuffer:
     """A transport that keeps the head of an answer until its body comes, or until the turn of the loop is over."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -230,14 +230,14 @@ class Whole:
             self._transport.writelines((head, data))
         elif data.endswith(_END):
             self._head = data
-            self._call_soon(self._let_go)
+            self._call_soon(self._flush_head)
         else:
             self._transport.write(data)
 
     def close(self) -> None:
-        self._let_go()
+        self._flush_head()
         self._transport.close()
 
-    def _let_go(self) -> None:
+    def _flush_head(self) -> None:
         if self._head and not self.is_closing():
             self.write(b"")

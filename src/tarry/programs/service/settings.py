@@ -32,7 +32,7 @@ NO_DIALECTS = Dialects(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServiceSettings:
     """All of it; ``tarry serve --help`` says what each means."""
 
     host: str = HOST
@@ -58,12 +58,12 @@ class Settings:
     """How long new requests are still answered, with 503, before the port is closed."""
 
     @property
-    def served(self) -> tuple[str, ...]:
+    def all_namespaces(self) -> tuple[str, ...]:
         """All namespaces, those of the dialects among them."""
         return tuple(dict.fromkeys((*self.namespaces, *self.dialects.namespaces())))
 
     @property
-    def moving(self) -> tuple[str, ...]:
+    def moved_queues(self) -> tuple[str, ...]:
         """All queues that it moves, the one of the dialect among them."""
         spoken = self.dialects.delayed_message
         return tuple(dict.fromkeys((*self.queues, *([spoken] if spoken is not None else []))))

@@ -13,26 +13,26 @@ from tarry.verbs.codecs import JSON
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.topic import AsyncTopic
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
     from tarry.verbs.jobs.models import JobInfo, StoredJob
 
 
-async def topics(x: Exchange) -> list[AsyncTopic[Body]]:
+async def topics(x: ServiceRequest) -> list[AsyncTopic[Body]]:
     """All topics of the namespace."""
-    return [x.another(name) for name in await x.client.topics()]
+    return [x.topic_named(name) for name in await x.client.topics()]
 
 
-async def delete(x: Exchange, id: str) -> bool:
+async def delete(x: ServiceRequest, id: str) -> bool:
     """The job is gone, wherever and whatever it was. Answers whether it was there."""
     return any(await asyncio.gather(*[topic.delete(id) for topic in await topics(x)]))
 
 
-async def get(x: Exchange, id: str) -> JobInfo[Body] | None:
+async def get(x: ServiceRequest, id: str) -> JobInfo[Body] | None:
     """The job, wherever it is."""
-    return next((job for _, job in await everywhere(x, id)), None)
+    return next((job for _, job in await find_everywhere(x, id)), None)
 
 
-async def everywhere(x: Exchange, id: str) -> list[tuple[AsyncTopic[Body], JobInfo[Body]]]:
+async def find_everywhere(x: ServiceRequest, id: str) -> list[tuple[AsyncTopic[Body], JobInfo[Body]]]:
     """The jobs with this id, and where they are. One at most, unless somebody is putting them in just now."""
     asked = await topics(x)
     found = await asyncio.gather(*[topic.engine.run(topic.verbs.get([id])) for topic in asked])  # no view

@@ -11,20 +11,20 @@ from msgspec import Meta, Struct
 
 from tarry.clients.http.wire.types import Name
 from tarry.errors import BadInput
-from tarry.programs.service.dialects import by_id, forms, replacing
-from tarry.programs.service.replies import Plain
-from tarry.programs.service.table import CONSUME, PRODUCE, Example, Table
+from tarry.programs.service.dialects import by_id, forms, replacement
+from tarry.programs.service.responses import PlainResponse
+from tarry.programs.service.router import CONSUME, PRODUCE, Example, RouteTable
 from tarry.values.durations import duration_us
 from tarry.verbs.jobs.records import LONGEST_TTR_MS
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 TtrMillis = Annotated[int, Meta(ge=0, le=2**63 - 1, extra_json_schema={"allOf": [{"maximum": LONGEST_TTR_MS}]})]
 TEXTS = ("topic", "message")
-SUCCESS = Plain(b"success", "text/plain;charset=UTF-8")
+SUCCESS = PlainResponse(b"success", "text/plain;charset=UTF-8")
 _MS = timedelta(milliseconds=1)
 _NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
 
@@ -81,54 +81,54 @@ class ReservedJob(Struct):
     ttrTime: int  # noqa: N815
 
 
-def table_of(namespace: str) -> Table:
+def routes_of(namespace: str) -> RouteTable:
     """The rows, for jobs of a namespace."""
-    table = Table("delay")
+    table = RouteTable("delay")
 
-    @table.row(
+    @table.route(
         "POST",
         "/delay/add",
-        may=PRODUCE,
-        takes=DelayAdd,
-        by_hand=True,
+        scopes=PRODUCE,
+        body_model=DelayAdd,
+        reads_body=True,
         forms=True,
-        asks=DelayAddQuery,
-        gives=DelayJob,
+        query_model=DelayAddQuery,
+        answer_model=DelayJob,
         namespace=namespace,
-        refuses=("wrong_media", "too_large"),
+        problem_codes=("wrong_media", "too_large"),
         example=Example(DelayAdd(3, "test", 10_000, 10_000, "tag:testid:3"), DelayJob(1_565_616_106_609, 3, "test")),
     )
-    async def add(x: Exchange) -> DelayJob:
+    async def add(x: ServiceRequest) -> DelayJob:
         """Article 001: puts a job in. Its fields stand in the query, a form or JSON; one with the same id is replaced."""
-        said = await _said(x)
-        x.door.gate.count(x, 1)
-        added = await replacing.put(
+        payload = await _parse(x)
+        x.app.authorizer.count(x, 1)
+        added = await replacement.replace_job(
             x,
-            said.topic,
-            str(said.id),
-            said.message,
-            delay=_span(said.delayTime, "delayTime"),
-            ttr=_span(said.ttrTime, "ttrTime") if said.ttrTime else None,
-            headers={"delayTime": str(said.delayTime)} if said.delayTime else {},
+            payload.topic,
+            str(payload.id),
+            payload.message,
+            delay=_span(payload.delayTime, "delayTime"),
+            ttr=_span(payload.ttrTime, "ttrTime") if payload.ttrTime else None,
+            headers={"delayTime": str(payload.delayTime)} if payload.delayTime else {},
         )
-        return DelayJob(int(added.due.timestamp() * 1000), said.id, said.topic)
+        return DelayJob(int(added.due.timestamp() * 1000), payload.id, payload.topic)
 
-    @table.row(
+    @table.route(
         "GET",
         "/delay/pop",
-        may=CONSUME,
-        asks=DelayPop,
-        gives=ReservedJob,
+        scopes=CONSUME,
+        query_model=DelayPop,
+        answer_model=ReservedJob,
         or_null=True,
         namespace=namespace,
-        head=False,
+        answers_head=False,
         example=Example(answer=ReservedJob(10_000, 3, "tag:testid:3", 0, "RESERVED", "test", 10_000)),
     )
-    async def pop(x: Exchange) -> ReservedJob | Plain:
+    async def pop(x: ServiceRequest) -> ReservedJob | PlainResponse:
         """Article 001: takes a job that is due, or `null`."""
-        jobs = await x.taken(x.another(x.asked.topic).pop_many(1), waits=False)
+        jobs = await x.pop_or_return(x.topic_named(x.query_model.topic).pop_many(1), waits=False)
         if not jobs:
-            return Plain(b"null", "application/json")
+            return PlainResponse(b"null", "application/json")
         job = jobs[0]
         message = None if job.body[0] == b"null" else by_id.text_of(job.body)
         delay = by_id.header_number(job, "delayTime")
@@ -136,31 +136,47 @@ def table_of(namespace: str) -> Table:
             delay, _number(job.id), message, job.attempt - 1, "RESERVED", job.topic, round(job.ttr / _MS)
         )
 
-    @table.row("DELETE", "/delay/finish", may=CONSUME, asks=DelayId, gives=str, media="text/plain", namespace=namespace)
-    async def finish(x: Exchange) -> Plain:
+    @table.route(
+        "DELETE",
+        "/delay/finish",
+        scopes=CONSUME,
+        query_model=DelayId,
+        answer_model=str,
+        media="text/plain",
+        namespace=namespace,
+    )
+    async def finish(x: ServiceRequest) -> PlainResponse:
         """Article 001: the job is done, whoever has it by now."""
-        await by_id.delete(x, str(x.asked.jobId))
+        await by_id.delete(x, str(x.query_model.jobId))
         return SUCCESS
 
-    @table.row("DELETE", "/delay/delete", may=PRODUCE, asks=DelayId, gives=str, media="text/plain", namespace=namespace)
-    async def delete(x: Exchange) -> Plain:
+    @table.route(
+        "DELETE",
+        "/delay/delete",
+        scopes=PRODUCE,
+        query_model=DelayId,
+        answer_model=str,
+        media="text/plain",
+        namespace=namespace,
+    )
+    async def delete(x: ServiceRequest) -> PlainResponse:
         """Article 001: the job is gone."""
-        await by_id.delete(x, str(x.asked.jobId))
+        await by_id.delete(x, str(x.query_model.jobId))
         return SUCCESS
 
     return table
 
 
-async def _said(x: Exchange) -> DelayAdd:
+async def _parse(x: ServiceRequest) -> DelayAdd:
     given: dict[str, Any]
     if x.media() == "application/json":
-        given = {**forms.query(x), **_of_json(await x.read())}
+        given = {**forms.query(x), **_parse_json(await x.read())}
     else:
         given = {**await forms.fields(x)}
     return msgspec.convert(given, DelayAdd, strict=False)
 
 
-def _of_json(raw: bytes) -> dict[str, Any]:
+def _parse_json(raw: bytes) -> dict[str, Any]:
     """As Jackson reads it: a number in the place of a text is the text, null in the place of a number is 0."""
     found = msgspec.json.decode(raw or b"{}", type=dict[str, msgspec.Raw])
     given = {name: _text(value) if name in TEXTS else msgspec.json.decode(value) for name, value in found.items()}

@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from tarry.errors import BadInput
-from tarry.programs.service.dialects import by_id, replacing
-from tarry.programs.service.table import CONSUME, PRODUCE, Example, Handler, Scope, Table
+from tarry.programs.service.dialects import by_id, replacement
+from tarry.programs.service.router import CONSUME, PRODUCE, Example, Handler, RouteTable, Scope
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
     from tarry.programs.service.problems import Problem
+    from tarry.programs.service.request import ServiceRequest
 
 WAIT_S = 178
 LONGEST_DELAY_S, LONGEST_TTR_S = 2**31, 86_400
@@ -48,7 +48,7 @@ class JobId(Struct):
     id: str | None = None
 
 
-class Nothing(Struct):
+class NoQuery(Struct):
     """The query, which is read over."""
 
 
@@ -60,45 +60,47 @@ class Reply(Struct):
     data: Any = None
 
 
-async def push(x: Exchange, said: Push) -> Reply:
+async def push(x: ServiceRequest, payload: Push) -> Reply:
     """Youzan's design in Go: puts a job in, in the place of any other with this id, in whatever topic."""
-    id, topic = _trimmed(said.id, NO_ID), _trimmed(said.topic, NO_TOPIC)
-    delay, ttr = said.delay or 0, said.ttr or 0
+    id, topic = _trimmed(payload.id, NO_ID), _trimmed(payload.topic, NO_TOPIC)
+    delay, ttr = payload.delay or 0, payload.ttr or 0
     if not 1 <= delay <= LONGEST_DELAY_S:
         return Reply(1, WRONG_DELAY)
     if not 1 <= ttr <= LONGEST_TTR_S:
         return Reply(1, WRONG_TTR)
-    x.door.gate.count(x, 1)
-    await replacing.put(x, topic, id, (said.body or "").strip(), delay=delay, ttr=ttr, headers={"delay": str(delay)})
+    x.app.authorizer.count(x, 1)
+    await replacement.replace_job(
+        x, topic, id, (payload.body or "").strip(), delay=delay, ttr=ttr, headers={"delay": str(delay)}
+    )
     return Reply(0, ADDED)
 
 
-async def pop(x: Exchange, said: PopTopics) -> Reply:
+async def pop(x: ServiceRequest, payload: PopTopics) -> Reply:
     """Youzan's design in Go: the first job of these topics, waiting up to 178 s for it."""
-    names = [name.strip() for name in _trimmed(said.topic, NO_TOPIC).split(",") if name.strip()]
+    names = [name.strip() for name in _trimmed(payload.topic, NO_TOPIC).split(",") if name.strip()]
     if not names:
         return Reply(1, NO_TOPIC)
-    x.door.gate.count(x, 1)
-    chosen = [x.another(name) for name in names]
-    jobs = await x.taken(chosen[0].engine.take(chosen, 1, WAIT_S, None), waits=True)
+    x.app.authorizer.count(x, 1)
+    chosen = [x.topic_named(name) for name in names]
+    jobs = await x.pop_or_return(chosen[0].engine.take(chosen, 1, WAIT_S, None), waits=True)
     return Reply(0, DONE, {"id": jobs[0].id, "body": by_id.text_of(jobs[0].body)} if jobs else None)
 
 
-async def finish(x: Exchange, said: JobId) -> Reply:
+async def finish(x: ServiceRequest, payload: JobId) -> Reply:
     """Youzan's design in Go: the job is done, whoever has it by now."""
-    await by_id.delete(x, _trimmed(said.id, NO_ID))
+    await by_id.delete(x, _trimmed(payload.id, NO_ID))
     return Reply(0, DONE)
 
 
-async def delete(x: Exchange, said: JobId) -> Reply:
+async def delete(x: ServiceRequest, payload: JobId) -> Reply:
     """Youzan's design in Go: the job is gone."""
-    await by_id.delete(x, _trimmed(said.id, NO_ID))
+    await by_id.delete(x, _trimmed(payload.id, NO_ID))
     return Reply(0, DONE)
 
 
-async def get(x: Exchange, said: JobId) -> Reply:
+async def get(x: ServiceRequest, payload: JobId) -> Reply:
     """Youzan's design in Go: the job as it was pushed; `delay` is the second since 1970 at which it is due."""
-    job = await by_id.get(x, _trimmed(said.id, NO_ID))
+    job = await by_id.get(x, _trimmed(payload.id, NO_ID))
     if job is None:
         return Reply(0, DONE)
     due = int(job.created.timestamp()) + by_id.header_number(job, "delay")
@@ -107,9 +109,9 @@ async def get(x: Exchange, said: JobId) -> Reply:
     return Reply(0, DONE, data)
 
 
-def table_of(namespace: str) -> Table:
+def routes_of(namespace: str) -> RouteTable:
     """The rows, for jobs of a namespace."""
-    table, number = Table("delay_queue"), "15702398321"
+    table, number = RouteTable("delay_queue"), "15702398321"
     kept = {"topic": "order", "id": number, "delay": 1498661265, "ttr": 120, "body": "{}"}
     routes: list[tuple[Any, frozenset[Scope], Struct, Reply]] = [
         (push, PRODUCE, Push("order", number, 3600, 120, '{"uid": 10829378}'), Reply(0, ADDED)),
@@ -119,30 +121,30 @@ def table_of(namespace: str) -> Table:
         (get, PRODUCE | CONSUME, JobId(number), Reply(0, DONE, kept)),
     ]
     for handler, may, request, answer in routes:
-        table.row(
+        table.route(
             "POST",
             f"/{handler.__name__}",
-            may=may,
-            takes=type(request),
-            by_hand=True,
-            asks=Nothing,
-            gives=Reply,
+            scopes=may,
+            body_model=type(request),
+            reads_body=True,
+            query_model=NoQuery,
+            answer_model=Reply,
             any_method=True,
-            refused=_refused,
+            problem_answer=_error_reply,
             namespace=namespace,
             example=Example(request, answer),
-        )(_given(handler, type(request)))
+        )(_with_body(handler, type(request)))
     return table
 
 
-def _refused(problem: Problem) -> Reply:
+def _error_reply(problem: Problem) -> Reply:
     """Whatever is refused, and whoever refuses it: no client of this dialect looks at another status than 200."""
     return Reply(1, problem.detail)
 
 
-def _given(handler: Any, model: type[Struct]) -> Handler:
+def _with_body(handler: Any, model: type[Struct]) -> Handler:
     @wraps(handler)
-    async def given(x: Exchange) -> Reply:
+    async def given(x: ServiceRequest) -> Reply:
         reply: Reply = await handler(x, _read(await x.read(), model))
         return reply
 

@@ -9,14 +9,14 @@ from msgspec import Meta, Struct
 
 from tarry.programs.service.dialects import forms
 from tarry.programs.service.problems import WrongMethod
-from tarry.programs.service.replies import Plain
-from tarry.programs.service.sharing import open_queue
-from tarry.programs.service.table import PRODUCE, Example, Table
+from tarry.programs.service.responses import PlainResponse
+from tarry.programs.service.router import PRODUCE, Example, RouteTable
+from tarry.programs.service.shared_queues import open_queue
 from tarry.verbs.redisson.codecs import codec_for
 from tarry.verbs.redisson.elements import format_of
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
 
 class DelayedMessage(Struct):
@@ -33,34 +33,36 @@ class DelayedMessageQuery(Struct):
     value: str | None = None
 
 
-def table_of(namespace: str, queue: str, codec: str, format: str | None = None) -> Table:
+def routes_of(namespace: str, queue: str, codec: str, format: str | None = None) -> RouteTable:
     """The rows, for a queue. A token is one of the service's first namespace."""
     codec_for(codec)  # refuses an unknown one now
     if format is not None:
         format_of(format, "message_format")
-    table = Table("delayed")
-    path, options = "/delayed/message", {"gives": str, "media": "text/plain", "namespace": namespace}
+    table = RouteTable("delayed")
+    path, options = "/delayed/message", {"answer_model": str, "media": "text/plain", "namespace": namespace}
 
-    async def offer(x: Exchange, said: DelayedMessage) -> Plain:
-        x.door.gate.count(x, 1)
-        await open_queue(x, queue, codec, format).offer(said.value, said.delay)
-        return Plain(b"", "text/plain;charset=UTF-8")
+    async def offer(x: ServiceRequest, payload: DelayedMessage) -> PlainResponse:
+        x.app.authorizer.count(x, 1)
+        await open_queue(x, queue, codec, format).offer(payload.value, payload.delay)
+        return PlainResponse(b"", "text/plain;charset=UTF-8")
 
-    @table.row("GET", path, may=PRODUCE, asks=DelayedMessage, head=False, example=Example(), **options)
-    async def message(x: Exchange) -> Plain:
+    @table.route(
+        "GET", path, scopes=PRODUCE, query_model=DelayedMessage, answers_head=False, example=Example(), **options
+    )
+    async def message(x: ServiceRequest) -> PlainResponse:
         """Article 004: offers a text to the delayed queue."""
-        return await offer(x, x.asked)
+        return await offer(x, x.query_model)
 
-    @table.row(
+    @table.route(
         "POST",
         path,
-        may=PRODUCE,
-        asks=DelayedMessageQuery,
+        scopes=PRODUCE,
+        query_model=DelayedMessageQuery,
         any_method=True,
-        refuses=("wrong_media", "too_large"),
+        problem_codes=("wrong_media", "too_large"),
         **options,
     )
-    async def message_by_post(x: Exchange) -> Plain:
+    async def message_by_post(x: ServiceRequest) -> PlainResponse:
         """Article 004: the same by any other method; its controller asks for none. The fields may stand in a form."""
         if x.scope["method"] == "OPTIONS":  # Spring answers it itself
             raise WrongMethod(allow="DELETE, GET, HEAD, PATCH, POST, PUT")

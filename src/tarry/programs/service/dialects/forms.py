@@ -11,19 +11,19 @@ from tarry.errors import BadInput
 from tarry.programs.service.problems import WrongMedia
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
 MOST_FIELDS = 100
 PARTS = "multipart/form-data"
 FORMS = ("application/x-www-form-urlencoded", PARTS)
 
 
-def query(x: Exchange) -> dict[str, str]:
+def query(x: ServiceRequest) -> dict[str, str]:
     """The fields of the query. Raises ``BadInput``."""
     return _fields(x.scope["query_string"].decode())
 
 
-async def fields(x: Exchange) -> dict[str, str]:
+async def fields(x: ServiceRequest) -> dict[str, str]:
     """The fields of query and form. Raises ``BadInput``, ``WrongMedia``."""
     media, raw = x.media(), await x.read()
     if raw and media not in FORMS:

@@ -12,13 +12,13 @@ from tarry.clients.http.wire import answers, topic_answers, topic_models
 from tarry.clients.migration import migrate_some
 from tarry.errors import BadInput
 from tarry.programs.service.problems import UnknownCursor
-from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table
+from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Example, RouteTable
 from tarry.values.durations import duration_us
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
-table = Table("topics")
+table = RouteTable("topics")
 TOPIC = "/v1/topics/{topic}"
 _NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
 _PATH = {"topic": "orders"}
@@ -31,43 +31,53 @@ _STATS = topic_answers.TopicStats(
 EXAMPLE_STATS = _STATS
 
 
-@table.row(
+@table.route(
     "GET",
     "/v1/topics",
-    may=ANY,
-    gives=topic_answers.TopicNames,
+    scopes=ANY_SCOPE,
+    answer_model=topic_answers.TopicNames,
     example=Example(answer=topic_answers.TopicNames(["orders"])),
 )
-async def names(x: Exchange) -> topic_answers.TopicNames:
+async def names(x: ServiceRequest) -> topic_answers.TopicNames:
     """The topics that have been added to, by name. A hint: a purged one stays in it."""
     return topic_answers.TopicNames(await x.client.topics())
 
 
-@table.row(
-    "GET", "/v1/workers", may=ANY, gives=topic_answers.Workers, example=Example(answer=topic_answers.Workers([]))
+@table.route(
+    "GET",
+    "/v1/workers",
+    scopes=ANY_SCOPE,
+    answer_model=topic_answers.Workers,
+    example=Example(answer=topic_answers.Workers([])),
 )
-async def workers(x: Exchange) -> topic_answers.Workers:
+async def workers(x: ServiceRequest) -> topic_answers.Workers:
     """The worker processes that live, as each told of itself in the last half minute: what they work on, how busy they are."""
     return topic_answers.Workers(await x.client.workers())
 
 
-@table.row("GET", TOPIC + "/stats", may=ANY, gives=topic_answers.TopicStats, example=Example(answer=_STATS, path=_PATH))
-async def stats(x: Exchange) -> topic_answers.TopicStats:
+@table.route(
+    "GET",
+    TOPIC + "/stats",
+    scopes=ANY_SCOPE,
+    answer_model=topic_answers.TopicStats,
+    example=Example(answer=_STATS, path=_PATH),
+)
+async def stats(x: ServiceRequest) -> topic_answers.TopicStats:
     """Counts by state, next due, oldest ready, totals and lateness."""
     return topic_answers.topic_stats(await x.topic.stats())
 
 
-@table.row(
+@table.route(
     "GET",
     TOPIC + "/histogram",
-    may=ANY,
-    asks=topic_models.HistogramQuery,
-    gives=topic_answers.TopicHistogram,
+    scopes=ANY_SCOPE,
+    query_model=topic_models.HistogramQuery,
+    answer_model=topic_answers.TopicHistogram,
     example=Example(answer=topic_answers.TopicHistogram(_NOW, _NOW, 900_000, 0, [3, 0, 7, 2], 0), path=_PATH),
 )
-async def histogram(x: Exchange) -> topic_answers.TopicHistogram:
+async def histogram(x: ServiceRequest) -> topic_answers.TopicHistogram:
     """How many jobs are due when."""
-    asked = x.asked
+    asked = x.query_model
     return topic_answers.topic_histogram(
         await x.topic.histogram(start=start_of(asked.start), span=asked.span, buckets=asked.buckets, past=asked.past)
     )
@@ -81,21 +91,21 @@ def start_of(text: str) -> str | datetime:
         return text
 
 
-@table.row(
+@table.route(
     "GET",
     TOPIC + "/jobs",
-    may=SEE,
-    asks=topic_models.ListQuery,
-    refuses=("unknown_cursor",),
-    gives=answers.JobPage,
+    scopes=VIEW,
+    query_model=topic_models.ListQuery,
+    problem_codes=("unknown_cursor",),
+    answer_model=answers.JobPage,
     example=Example(answer=answers.JobPage([]), path=_PATH),
 )
-async def list_jobs(x: Exchange) -> answers.JobPage:
+async def list_jobs(x: ServiceRequest) -> answers.JobPage:
     """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
     Give the page's `cursor` for the next one. `due_before` itself is not in it.
     """
-    asked = x.asked
+    asked = x.query_model
     try:
         found = await x.topic.list(
             asked.state,
@@ -111,135 +121,135 @@ async def list_jobs(x: Exchange) -> answers.JobPage:
     return answers.job_page(found)
 
 
-@table.row(
+@table.route(
     "GET",
     TOPIC + "/check",
-    may=ADMIN,
-    gives=topic_answers.TopicCheck,
+    scopes=ADMIN,
+    answer_model=topic_answers.TopicCheck,
     example=Example(answer=topic_answers.TopicCheck(15, [])),
 )
-async def check(x: Exchange) -> topic_answers.TopicCheck:
+async def check(x: ServiceRequest) -> topic_answers.TopicCheck:
     """Walks through the whole topic: is every job in exactly one place? And what is on its way to another topic?"""
     return topic_answers.topic_check(await x.topic.check())
 
 
-@table.row(
+@table.route(
     "POST",
     TOPIC + "/pause",
-    may=ADMIN,
-    takes=topic_models.Pause,
-    gives=topic_answers.Paused,
+    scopes=ADMIN,
+    body_model=topic_models.Pause,
+    answer_model=topic_answers.Paused,
     example=Example(topic_models.Pause("10m"), topic_answers.Paused(_NOW), _PATH),
 )
-async def pause(x: Exchange) -> topic_answers.Paused:
+async def pause(x: ServiceRequest) -> topic_answers.Paused:
     """Hands out nothing for a time, or until `resume`."""
-    if x.said.for_ is not None:
-        duration_us(x.said.for_, "for", minimum=1)  # refused by the name that it has here
-    return topic_answers.Paused(await x.topic.pause(x.said.for_))
+    if x.payload.for_ is not None:
+        duration_us(x.payload.for_, "for", minimum=1)  # refused by the name that it has here
+    return topic_answers.Paused(await x.topic.pause(x.payload.for_))
 
 
-@table.row("POST", TOPIC + "/resume", may=ADMIN)
-async def resume(x: Exchange) -> None:
+@table.route("POST", TOPIC + "/resume", scopes=ADMIN)
+async def resume(x: ServiceRequest) -> None:
     """Ends a pause."""
     await x.topic.resume()
 
 
-@table.row(
+@table.route(
     "POST",
     TOPIC + "/purge",
-    may=ADMIN,
-    takes=topic_models.Purge,
-    gives=answers.Count,
+    scopes=ADMIN,
+    body_model=topic_models.Purge,
+    answer_model=answers.Count,
     example=Example(topic_models.Purge("dead"), answers.Count(3), _PATH),
 )
-async def purge(x: Exchange) -> answers.Count:
+async def purge(x: ServiceRequest) -> answers.Count:
     """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
-    return answers.Count(await x.topic.purge(x.said.state))
+    return answers.Count(await x.topic.purge(x.payload.state))
 
 
 _DEFAULTS = topic_answers.TopicDefaults(60_000, 20, 2_592_000_000, None, None, None, None)
 
 
-@table.row(
+@table.route(
     "GET",
     TOPIC + "/defaults",
-    may=ANY,
-    gives=topic_answers.TopicDefaults,
+    scopes=ANY_SCOPE,
+    answer_model=topic_answers.TopicDefaults,
     example=Example(answer=_DEFAULTS, path=_PATH),
 )
-async def defaults(x: Exchange) -> topic_answers.TopicDefaults:
+async def defaults(x: ServiceRequest) -> topic_answers.TopicDefaults:
     """What holds for jobs that say nothing else."""
     return topic_answers.topic_defaults(await x.topic.configure())
 
 
-@table.row(
+@table.route(
     "PATCH",
     TOPIC + "/defaults",
     makes=("topic",),
-    may=ADMIN,
-    takes=topic_models.Configure,
-    gives=topic_answers.TopicDefaults,
+    scopes=ADMIN,
+    body_model=topic_models.Configure,
+    answer_model=topic_answers.TopicDefaults,
     example=Example(topic_models.Configure(ttr="1m"), _DEFAULTS, _PATH),
 )
-async def configure(x: Exchange) -> topic_answers.TopicDefaults:
+async def configure(x: ServiceRequest) -> topic_answers.TopicDefaults:
     """Sets what holds for jobs that say nothing else, and answers what holds now. What is not named stays."""
-    said = x.said
-    named = {name: value for name in said.__struct_fields__ if (value := getattr(said, name)) is not UNSET}
+    payload = x.payload
+    named = {name: value for name in payload.__struct_fields__ if (value := getattr(payload, name)) is not UNSET}
     return topic_answers.topic_defaults(await x.topic.configure(**named))
 
 
-@table.row(
+@table.route(
     "GET",
     TOPIC + "/partitions",
-    may=ANY,
-    gives=topic_answers.PartitionsShown,
+    scopes=ANY_SCOPE,
+    answer_model=topic_answers.PartitionsShown,
     example=Example(answer=topic_answers.PartitionsShown(1), path=_PATH),
 )
-async def partitions(x: Exchange) -> topic_answers.PartitionsShown:
+async def partitions(x: ServiceRequest) -> topic_answers.PartitionsShown:
     """How many partitions the topic has; 1: it is a plain one."""
     return topic_answers.PartitionsShown(len(await x.engine.run(x.topic.verbs.partitions())))
 
 
-@table.row(
+@table.route(
     "PUT",
     TOPIC + "/partitions",
     makes=("topic",),
-    may=PRODUCE | CONSUME,
-    takes=topic_models.PutPartitions,
-    gives=topic_answers.PartitionsShown,
+    scopes=PRODUCE | CONSUME,
+    body_model=topic_models.PutPartitions,
+    answer_model=topic_answers.PartitionsShown,
     example=Example(topic_models.PutPartitions(8), topic_answers.PartitionsShown(8), _PATH),
 )
-async def put_partitions(x: Exchange) -> topic_answers.PartitionsShown:
+async def put_partitions(x: ServiceRequest) -> topic_answers.PartitionsShown:
     """Makes the topic so many topics behind one name, each in a slot of its own; twice is once.
 
     Refused where it has another number, or is a plain topic that has been used: it stays as it was made.
     """
-    topic = x.door.clients.partitioned(x.namespace, x.path["topic"], x.said.number)
+    topic = x.app.clients.partitioned(x.namespace, x.path["topic"], x.payload.number)
     return topic_answers.PartitionsShown(len(await topic.engine.run(topic.verbs.partitions())))
 
 
-@table.row(
+@table.route(
     "POST",
     TOPIC + "/migrate",
-    may=ADMIN,
-    takes=topic_models.Migrate,
-    gives=topic_answers.MigratedShown,
+    scopes=ADMIN,
+    body_model=topic_models.Migrate,
+    answer_model=topic_answers.MigratedShown,
     example=Example(
         topic_models.Migrate("orders-8"), topic_answers.MigratedShown(998, 0, 3, 1, 0, ["ttr"], True), _PATH
     ),
 )
-async def migrate(x: Exchange) -> topic_answers.MigratedShown:
+async def migrate(x: ServiceRequest) -> topic_answers.MigratedShown:
     """Moves what waits, what is dead and the schedules into another topic of the namespace, with what was configured.
 
     About `limit` jobs in one request: ask again until it is `done`.
     Safe to break off and to repeat, under load. Reserved jobs stay until they are settled.
     """
-    said, to = x.said, x.another(x.said.to)
-    flow = migrate_some(x.topic.verbs, to.verbs, dry_run=said.dry_run, most=said.limit, anew=said.anew)
-    if not said.dry_run:
+    payload, to = x.payload, x.topic_named(x.payload.to)
+    flow = migrate_some(x.topic.verbs, to.verbs, dry_run=payload.dry_run, most=payload.limit, anew=payload.anew)
+    if not payload.dry_run:
         await x.client.engine.register_topic(to.name)
     found = await x.client.engine.run(flow)
-    done = said.dry_run or found.refused > 0 or found.moved < said.limit
+    done = payload.dry_run or found.refused > 0 or found.moved < payload.limit
     return topic_answers.MigratedShown(
         found.moved,
         found.refused,

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
     from tarry.clients.awaited.client import AsyncClient
     from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
-OURS = ("tarry:", "redisson_")
+INTERNAL_PREFIXES = ("tarry:", "redisson_")
 """Keys that begin so belong to topics, or are the inside of other queues."""
 PAGE = 1000
 
 
-def waiting(wait: Duration) -> float:
+def wait_seconds(wait: Duration) -> float:
     """Seconds to wait. Raises ``BadInput``."""
     seconds = duration_us(wait, "wait") / SECOND
     if seconds > types.LONGEST_WAIT_S:
@@ -36,28 +36,30 @@ def waiting(wait: Duration) -> float:
     return seconds
 
 
-def own(x: Exchange) -> None:
+def require_first_namespace(x: ServiceRequest) -> None:
     """Raises ``Forbidden`` in any namespace but the service's first."""
-    if x.namespace != x.door.settings.namespaces[0]:
+    if x.namespace != x.app.settings.namespaces[0]:
         raise Forbidden("Queues have no namespace; use the service's first one, and a token of it.")
 
 
 def name_of(name: str) -> str:
     """The name of a queue. Raises ``BadInput`` for one that is the inside of something else."""
-    if name.startswith(OURS):
-        raise BadInput(f"queue: a name that begins with {' or '.join(OURS)} is the inside of something else.")
+    if name.startswith(INTERNAL_PREFIXES):
+        raise BadInput(
+            f"queue: a name that begins with {' or '.join(INTERNAL_PREFIXES)} is the inside of something else."
+        )
     return name
 
 
-def queue_of(x: Exchange, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
+def queue_of(x: ServiceRequest, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
     """The queue that the path names. Raises ``BadInput``."""
-    own(x)
+    require_first_namespace(x)
     return open_queue(x, x.path["queue"], codec, format)
 
 
-def open_queue(x: Exchange, name: str, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
+def open_queue(x: ServiceRequest, name: str, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
     """A queue by its name. Raises ``BadInput``."""
-    return x.door.clients[x.door.settings.namespaces[0]].delayed_queue(name_of(name), codec=codec, format=format)
+    return x.app.clients[x.app.settings.namespaces[0]].delayed_queue(name_of(name), codec=codec, format=format)
 
 
 def values(given: Sequence[Any], codec: str, what: str = "values") -> list[Any]:
@@ -70,42 +72,42 @@ def values(given: Sequence[Any], codec: str, what: str = "values") -> list[Any]:
         raise BadInput(f"{what}: with the codec bytes each is base64 text: {fault}.") from None
 
 
-def only(given: Sequence[Any]) -> Any:
+def only_one(given: Sequence[Any]) -> Any:
     """The only one. Raises ``BadInput``."""
     if len(given) != 1:
         raise BadInput(f"values: {len(given)} given; without all it is one.")
     return given[0]
 
 
-def wanted(said: Any) -> int:
+def wanted_count(payload: Any) -> int:
     """How many elements a request asks for."""
-    return int(said.n)
+    return int(payload.n)
 
 
-async def put(client: AsyncClient, context: QueueContext[Any], given: Sequence[Any]) -> None:
+async def put_values(client: AsyncClient, context: QueueContext[Any], given: Sequence[Any]) -> None:
     """At the end of the list, all at once."""
     payloads = [context.encode(value) for value in given]
     await client.engine.run(Command((b"RPUSH", context.keys.ready, *payloads), int))
 
 
-async def set_aside(client: AsyncClient, context: QueueContext[Any], unread: Sequence[Any]) -> None:
+async def set_aside(client: AsyncClient, context: QueueContext[Any], undecodable: Sequence[Any]) -> None:
     """Beside the queue, with the reasons."""
-    raw = values([one.raw_base64 for one in unread], "bytes")
-    reasons = [" ".join(one.reason.split()) for one in unread]
+    raw = values([one.raw_base64 for one in undecodable], "bytes")
+    reasons = [" ".join(one.reason.split()) for one in undecodable]
     await client.engine.run(transfer.set_aside(context.keys, list(zip(raw, reasons, strict=True))))
 
 
 # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def take(x: Exchange, names: Sequence[str]) -> tuple[str | None, list[Any]]:
+async def take_values(x: ServiceRequest, names: Sequence[str]) -> tuple[str | None, list[Any]]:
     """Values of the first queue that has any; what the codec cannot read is set aside, and the next ones are taken."""
-    seconds = waiting(x.said.wait)
+    seconds = wait_seconds(x.payload.wait)
     until = asyncio.get_running_loop().time() + seconds
     queues = [x.client.blocking_queue(name, codec="bytes") for name in names]
-    codec = codec_for(x.said.codec)
+    codec = codec_for(x.payload.codec)
     while True:
-        queue, payloads = await _payloads(x, queues, x.said.n, seconds)
+        queue, payloads = await _payloads(x, queues, x.payload.n, seconds)
         if queue is None:
             return None, []
         context = x.client.blocking_queue(queue.name, codec=codec).verbs.context
@@ -118,7 +120,7 @@ async def take(x: Exchange, names: Sequence[str]) -> tuple[str | None, list[Any]
 
 
 async def _payloads(
-    x: Exchange, queues: Sequence[AsyncBlockingQueue[Any]], n: int, seconds: float
+    x: ServiceRequest, queues: Sequence[AsyncBlockingQueue[Any]], n: int, seconds: float
 ) -> tuple[AsyncBlockingQueue[Any] | None, list[bytes]]:
     """Payloads, as they are. A client that has gone gets nothing: they are at the head of their list again, in order."""
     found: list[bytes] = []
@@ -129,12 +131,12 @@ async def _payloads(
     else:
         if not seconds:
             return None, []
-        pair = await x.held(x.client.engine.take_payload([queue.verbs.keys for queue in queues], seconds))
+        pair = await x.long_running(x.client.engine.take_payload([queue.verbs.keys for queue in queues], seconds))
         if pair is None:
             return None, []
         queue, found = next(queue for queue in queues if queue.verbs.keys.ready == pair[0]), [pair[1]]
     ready = queue.verbs.keys.ready
-    await x.unless_gone(lambda: x.client.engine.run(transfer.give_back(ready, found)))
+    await x.return_if_gone(lambda: x.client.engine.run(transfer.give_back(ready, found)))
     return queue, found
 
 

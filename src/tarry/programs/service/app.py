@@ -20,68 +20,68 @@ import msgspec
 from tarry import __version__
 from tarry.errors import BadInput, Unavailable
 from tarry.programs.service import openapi
-from tarry.programs.service.clients import Clients, Open
-from tarry.programs.service.exchange import Exchange, Gone, Receive, Send
-from tarry.programs.service.gate import Gate
-from tarry.programs.service.measures import Measures
+from tarry.programs.service.authorization import Authorizer
+from tarry.programs.service.clients import NamespaceClients, OpenClient
+from tarry.programs.service.metrics import Metrics
 from tarry.programs.service.problems import MEDIA, Draining, UnknownRoute, WrongMethod, problem_of
-from tarry.programs.service.replies import Answered, Pairs, Plain, Stream
-from tarry.programs.service.rows import rows_of
-from tarry.programs.service.settings import Settings
-from tarry.programs.service.table import Row, Way
+from tarry.programs.service.request import ClientGone, Receive, Send, ServiceRequest
+from tarry.programs.service.responses import Headers, PlainResponse, Response, StreamResponse
+from tarry.programs.service.route_list import routes_of
+from tarry.programs.service.router import PathTree, Route
+from tarry.programs.service.settings import ServiceSettings
 
 if TYPE_CHECKING:
-    from tarry.programs.service.board import Board
+    from tarry.programs.service.dashboards import DashboardMount
 
 JSON = b"application/json"
-NOTICE_S = 1.0
+TOKEN_CHECK_TIMEOUT_S = 1.0
 """How long a page of the dashboard waits to learn whether there are tokens by now."""
 logger = logging.getLogger("tarry")
-GONE = 499
+CLIENT_GONE_STATUS = 499
 """What counts as the status of an exchange whose client went away."""
 _encode = msgspec.json.Encoder().encode
 
 
-class Door:
+class ServiceApp:
     """The service as an ASGI application. ``opened`` makes the client of a namespace."""
 
-    def __init__(self, settings: Settings, opened: Open) -> None:
+    def __init__(self, settings: ServiceSettings, open_client: OpenClient) -> None:
         self.settings = settings
-        self.rows = rows_of(settings)
-        self.clients = Clients(settings.served, opened, settings.max_body)
-        self.gate = Gate(settings, self.clients, self._first_token)
-        self.measures = Measures()
+        self.routes = routes_of(settings)
+        self.clients = NamespaceClients(settings.all_namespaces, open_client, settings.max_body)
+        self.authorizer = Authorizer(settings, self.clients, self._first_token)
+        self.metrics = Metrics()
         self.draining = False
         self.version = __version__
         self.parts: dict[type, Any] = {}
         """What rows keep for as long as the service lives; closed with it."""
-        self.board: Board | None = None
+        self.dashboard: DashboardMount | None = None
         """The dashboard, from ``show_dashboard`` on."""
-        self._way = Way(self.rows)
+        self._routes = PathTree(self.routes)
         self._held: set[asyncio.Future[Any]] = set()
 
     @cached_property
     def document(self) -> bytes:
         """What ``/openapi.json`` answers."""
-        return openapi.encoded(self.rows)
+        return openapi.encoded(self.routes)
 
     def ask_for_tokens(self, asked: bool, *, later: bool = False) -> None:
         """Whether a token must be shown, or ``later``, when there is one; said before the first request."""
-        self.settings = self.gate.settings = replace(self.settings, tokens=asked, tokens_later=later)
+        self.settings = self.authorizer.settings = replace(self.settings, tokens=asked, tokens_later=later)
 
     def _first_token(self) -> None:
         self.ask_for_tokens(True)
-        if self.board is not None:
-            self.board.ask_for_tokens()
+        if self.dashboard is not None:
+            self.dashboard.ask_for_tokens()
         logger.warning("There is a token now: from here on the service asks for one.")
 
     def show_dashboard(self) -> None:
         """Answers its paths with the dashboard; said in the loop that serves, when it is known whether tokens are asked for."""
-        from tarry.programs.service.board import Board
+        from tarry.programs.service.dashboards import DashboardMount
 
-        board: Board = self.part(Board)
+        board: DashboardMount = self.shared_part(DashboardMount)
         board.start()
-        self.board = board
+        self.dashboard = board
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,7 +104,7 @@ class Door:
         return len(self._held)
 
     @contextmanager
-    def holding(self, work: asyncio.Future[Any]) -> Generator[None]:
+    def cancelled_on_drain(self, work: asyncio.Future[Any]) -> Generator[None]:
         """Work that ends when the service drains."""
         if self.draining:
             work.cancel()
@@ -114,7 +114,7 @@ class Door:
         finally:
             self._held.discard(work)
 
-    def part(self, kind: Any) -> Any:
+    def shared_part(self, kind: Any) -> Any:
         """The one part of a kind: made when it is first needed, stopped (``stop()``) when the service drains."""
         if kind not in self.parts:
             self.parts[kind] = kind(self)
@@ -124,72 +124,72 @@ class Door:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            return await self._live(receive, send)
+            return await self._lifespan(receive, send)
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return None
-        began, name, status, row = time.perf_counter(), "none", GONE, None
+        began, name, status, route = time.perf_counter(), "none", CLIENT_GONE_STATUS, None
         try:
             headers = headers_of(scope)
         except BadInput as fault:
-            status = await self._refuse(fault, None, send)
-            return self.measures.request(name, status, time.perf_counter() - began)
-        if self.board is not None:
+            status = await self._send_problem(fault, None, send)
+            return self.metrics.count_request(name, status, time.perf_counter() - began)
+        if self.dashboard is not None:
             with suppress(Unavailable, TimeoutError):  # the page says so itself
-                async with asyncio.timeout(NOTICE_S):
-                    await self.gate.notice_tokens()
-        if self.board is not None and (page := self.board.spaces.find(scope)) is not None:
+                async with asyncio.timeout(TOKEN_CHECK_TIMEOUT_S):
+                    await self.authorizer.detect_first_token()
+        if self.dashboard is not None and (page := self.dashboard.by_namespace.find(scope)) is not None:
             show, inner = page
             return await show(inner, receive, send)
         try:
-            row, found = self._find(scope)
-            name = row.name
-            if self.draining and not row.while_draining:
+            route, found = self._route_of(scope)
+            name = route.name
+            if self.draining and not route.while_draining:
                 raise Draining
-            status = await self._exchange(Exchange(self, row, scope, receive, found, headers), send)
-        except Gone:
+            status = await self._handle(ServiceRequest(self, route, scope, receive, found, headers), send)
+        except ClientGone:
             pass
         except Exception as fault:  # noqa: BLE001  # whatever it is, the client is told
-            status = await self._refuse(fault, row, send)
+            status = await self._send_problem(fault, route, send)
         finally:
-            self.measures.request(name, status, time.perf_counter() - began)
+            self.metrics.count_request(name, status, time.perf_counter() - began)
 
-    def _find(self, scope: Any) -> tuple[Row, list[str]]:
+    def _route_of(self, scope: Any) -> tuple[Route, list[str]]:
         raw = scope.get("raw_path")
         path = raw.decode("latin-1") if raw is not None else scope["path"]
         if root := scope.get("root_path"):
             path = path.removeprefix(root)
-        place = self._way.find(path)
-        if place is None:
+        found_path = self._routes.find(path)
+        if found_path is None:
             raise UnknownRoute
-        rows, found = place
+        routes, found = found_path
         method = scope["method"]
-        row = rows.get(method)
-        if row is None and method in ANY_METHOD:
-            row = next((one for one in rows.values() if one.any_method), None)
-        if row is None:
-            row = rows.get("GET")
-            allowed = {*rows, "HEAD"} if row is not None and row.head else {*rows}
-            if any(one.any_method for one in rows.values()):
+        route = routes.get(method)
+        if route is None and method in ANY_METHOD:
+            route = next((one for one in routes.values() if one.any_method), None)
+        if route is None:
+            route = routes.get("GET")
+            allowed = {*routes, "HEAD"} if route is not None and route.answers_head else {*routes}
+            if any(one.any_method for one in routes.values()):
                 allowed |= ANY_METHOD
-            if row is None or method != "HEAD" or not row.head:
+            if route is None or method != "HEAD" or not route.answers_head:
                 raise WrongMethod(allow=", ".join(sorted(allowed)))
-        return row, found
+        return route, found
 
-    async def _exchange(self, x: Exchange, send: Send) -> int:
-        row = x.row
+    async def _handle(self, x: ServiceRequest, send: Send) -> int:
+        route = x.route
         query = x.query()
-        await self.gate.let_in(x, query)
-        if row.asks is not None:
-            x.asked = row.decode_query(query)
+        await self.authorizer.authorize(x, query)
+        if route.query_model is not None:
+            x.query_model = route.decode_query(query)
         elif query:
             raise BadInput(f"query: {next(iter(query))!r} is unknown here.")
-        if row.takes is not None and not row.by_hand:
-            x.said = row.decode(await x.read() or b"{}")
-            self.gate.count(x, row.jobs(x.said) if row.jobs is not None else 0)
-        answer = await row.handler(x)
-        status, headers = row.status, NONE
-        if type(answer) is Answered:
+        if route.body_model is not None and not route.reads_body:
+            x.payload = route.decode(await x.read() or b"{}")
+            self.authorizer.count(x, route.jobs(x.payload) if route.jobs is not None else 0)
+        answer = await route.handler(x)
+        status, headers = route.status, NO_HEADERS
+        if type(answer) is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
         if answer is None:
             await send({"type": "http.response.start", "status": 204, "headers": list(headers)})
@@ -197,35 +197,37 @@ class Door:
             return 204
         if isinstance(answer, msgspec.Struct):
             await _send(send, status, JSON, _encode(answer), headers)
-        elif isinstance(answer, Plain):
+        elif isinstance(answer, PlainResponse):
             await _send(send, status, answer.media, answer.body, headers)
         else:
             await self._stream(x, answer, status, headers, send)
         return status
 
-    async def _stream(self, x: Exchange, answer: Stream, status: int, headers: Pairs, send: Send) -> None:
+    async def _stream(
+        self, x: ServiceRequest, answer: StreamResponse, status: int, headers: Headers, send: Send
+    ) -> None:
         async def pour() -> None:
             pairs = [(b"content-type", answer.media), (b"cache-control", b"no-store"), *headers]
             await send({"type": "http.response.start", "status": status, "headers": pairs})
-            async with aclosing(answer.pieces) as pieces:
+            async with aclosing(answer.chunks) as pieces:
                 async for piece in pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
 
         with suppress(Draining):
-            await x.held(pour())
+            await x.long_running(pour())
         await send({"type": "http.response.body", "body": b""})
 
-    async def _refuse(self, fault: Exception, row: Row | None, send: Send) -> int:
+    async def _send_problem(self, fault: Exception, route: Route | None, send: Send) -> int:
         problem, headers = problem_of(fault)
         if self.draining:
             headers.append((b"connection", b"close"))
-        if row is not None and row.refused is not None:
-            await _send(send, row.status, JSON, _encode(row.refused(problem)), headers)
-            return row.status
+        if route is not None and route.problem_answer is not None:
+            await _send(send, route.status, JSON, _encode(route.problem_answer(problem)), headers)
+            return route.status
         await _send(send, problem.status, MEDIA, _encode(problem), headers)
         return problem.status
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
@@ -236,7 +238,7 @@ class Door:
                 return
 
 
-NONE: Pairs = ()
+NO_HEADERS: Headers = ()
 ANY_METHOD = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """Those that a row of any method answers; not TRACE, which is never more than an echo."""
 ONCE = frozenset(
@@ -259,7 +261,7 @@ def headers_of(scope: Any) -> dict[bytes, bytes]:
     return found
 
 
-async def _send(send: Send, status: int, media: bytes, body: bytes, headers: Pairs) -> None:
+async def _send(send: Send, status: int, media: bytes, body: bytes, headers: Headers) -> None:
     pairs = [(b"content-type", media), (b"content-length", b"%d" % len(body)), *headers]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
     await send({"type": "http.response.body", "body": body})

@@ -18,8 +18,8 @@ from tarry.verbs.jobs.stats import Stats
 
 if TYPE_CHECKING:
     from tarry.connections.awaited import Server
-    from tarry.programs.service.clients import Clients
-    from tarry.programs.service.gate import Pass
+    from tarry.programs.service.authorization import Credential
+    from tarry.programs.service.clients import NamespaceClients
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 MOST_TOPICS = 1000
 READY_S = 2.0
 """Whoever asks whether a service is ready does not wait for longer."""
-TIMES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
+DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 LATE_POWERS = range(6, 38, 2)
 """Lateness in buckets of 64 µs, 256 µs, … up to 19 h: where the topic's own finer buckets end."""
 STATES = ("delayed", "ready", "reserved", "dead")
@@ -55,44 +55,44 @@ async def _ping(server: Server) -> None:
     raise_faults(await server.exchange(_PING))
 
 
-class Measures:
+class Metrics:
     """Counts of one service process."""
 
     def __init__(self) -> None:
-        self.left_out = LeftOut()
-        self._own = CollectorRegistry()
+        self.skipped = SkippedTopics()
+        self._registry = CollectorRegistry()
         self._requests = Histogram(
             "tarry_http_request_seconds",
             "Requests by route and status, and how long they took, waits included.",
             ("route", "status"),
-            buckets=TIMES,
-            registry=self._own,
+            buckets=DURATION_BUCKETS,
+            registry=self._registry,
         )
-        self._trips = Histogram(
+        self._round_trips = Histogram(
             "tarry_server_round_trip_seconds",
             "How long the Redis or Valkey servers took to answer a PING of this service.",
-            buckets=TIMES,
-            registry=self._own,
+            buckets=DURATION_BUCKETS,
+            registry=self._registry,
         )
         self._held = Gauge(
-            "tarry_http_requests_held", "Pops that wait and streams that are open, now.", registry=self._own
+            "tarry_http_requests_held", "Pops that wait and streams that are open, now.", registry=self._registry
         )
         self._observers: dict[tuple[str, int], Any] = {}
 
-    def request(self, route: str, status: int, seconds: float) -> None:
+    def count_request(self, route: str, status: int, seconds: float) -> None:
         """One more request."""
         place = (route, status)
         if place not in self._observers:
             self._observers[place] = self._requests.labels(route, str(status))
         self._observers[place].observe(seconds)
 
-    async def round_trip(self, clients: Clients) -> None:
+    async def round_trip(self, clients: NamespaceClients) -> None:
         """Asks every server once, on a Cluster every node that has slots. Raises a ``TarryError`` when one cannot be used."""
         began = time.perf_counter()
         await asyncio.gather(*[client.engine.runner.ask_all(_ping) for _, client in clients])
-        self._trips.observe(time.perf_counter() - began)
+        self._round_trips.observe(time.perf_counter() - began)
 
-    async def usable(self, clients: Clients) -> None:
+    async def check_usable(self, clients: NamespaceClients) -> None:
         """Runs a script that changes nothing on every server. Raises a ``TarryError`` when one cannot be used, soon."""
         try:
             async with asyncio.timeout(READY_S):
@@ -103,27 +103,29 @@ class Measures:
         except TimeoutError:
             raise Unavailable(f"The server has not answered for {READY_S:g} s.") from None
 
-    async def exposition(self, clients: Clients, passed: Pass | None, held: int) -> tuple[bytes, str]:
+    async def exposition(
+        self, clients: NamespaceClients, credential: Credential | None, held: int
+    ) -> tuple[bytes, str]:
         """The text that Prometheus reads; of one namespace only, where a token says which."""
         await self.round_trip(clients)
         self._held.set(held)
         seen: list[tuple[str, Stats]] = []
         for namespace, client in clients:
-            if passed is None or passed.namespace == namespace:
+            if credential is None or credential.namespace == namespace:
                 names = (await client.topics())[:MOST_TOPICS]
                 asked = [
-                    self.left_out.or_none(f"topic {name} of {namespace}", client.topic(name).stats()) for name in names
+                    self.skipped.or_none(f"topic {name} of {namespace}", client.topic(name).stats()) for name in names
                 ]
                 seen += [(namespace, stats) for stats in await asyncio.gather(*asked) if stats is not None]
-        return b"".join((generate_latest(self._own), generate_latest(_Topics(seen)))), MEDIA
+        return b"".join((generate_latest(self._registry), generate_latest(_TopicCollector(seen)))), MEDIA
 
 
-class LeftOut:
+class SkippedTopics:
     """What cannot be looked at, a key that the user may not read say: the other metrics are told all the same, and of this
     one there is a warning, once."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     async def or_none(self, what: str, asked: Awaitable[T]) -> T | None:
         """Raises ``Unavailable``: of a server that does not answer nothing can be told."""
@@ -132,20 +134,20 @@ class LeftOut:
         except Unavailable:
             raise
         except TarryError as fault:
-            if what not in self._told:
-                self._told.add(what)
+            if what not in self._reported:
+                self._reported.add(what)
                 logger.warning("The %s is left out of the metrics: %s", what, fault)
             return None
-        self._told.discard(what)
+        self._reported.discard(what)
         return found
 
 
-class _Topics(CollectorRegistry):
+class _TopicCollector(CollectorRegistry):
     """Topics at one moment, as a registry that is read once."""
 
-    def __init__(self, seen: list[tuple[str, Stats]]) -> None:
+    def __init__(self, stats: list[tuple[str, Stats]]) -> None:
         super().__init__(auto_describe=False)
-        self._seen = seen
+        self._stats = stats
 
     def collect(self) -> Iterator[Metric]:
         labels = ("namespace", "topic")
@@ -164,7 +166,7 @@ class _Topics(CollectorRegistry):
             labels=labels,
         )
         totals = {name: CounterMetricFamily(f"tarry_{name}", words, labels=labels) for name, words in TOTALS.items()}
-        for namespace, now in self._seen:
+        for namespace, now in self._stats:
             place = (namespace, now.topic)
             for state in STATES:
                 jobs.add_metric((*place, state), getattr(now, state))

@@ -25,17 +25,17 @@ from tarry.errors import BadInput, ServerUnfit
 if TYPE_CHECKING:
     import uvicorn
 
-    from tarry.programs.service.door import Door
-    from tarry.programs.service.settings import Settings
+    from tarry.programs.service.app import ServiceApp
+    from tarry.programs.service.settings import ServiceSettings
 
-MISSING = "The service needs more than the library: pip install 'tarry[http]'."
+MISSING_EXTRA = "The service needs more than the library: pip install 'tarry[http]'."
 KEPT_S = 75
 """How long a connection is kept between two requests."""
 SPARE_FILES = 128
 """So many are kept for connections to servers, and for what is accepted before it is counted; at most a quarter."""
 GRACE_S = 10.0
 """How long requests may still run when the port is closed."""
-YOUNG = 10_000
+GC_THRESHOLD = 10_000
 """So many new objects before the collector looks for dead circles among them; 64 requests at once have some thousand."""
 WITHOUT_TOKENS = (
     "{host} can be reached from other machines, and no token exists in {namespaces}: anybody could read, add and delete "
@@ -44,24 +44,24 @@ WITHOUT_TOKENS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Tls:
+class TlsFiles:
     """Files of a certificate and its key, as PEM."""
 
     certificate: str
     key: str | None = None
 
 
-def needed() -> None:
+def require_extra() -> None:
     """Raises ``ServerUnfit`` where the extra is not installed."""
     try:
         import prometheus_client
         import uvicorn
     except ImportError:
-        raise ServerUnfit(MISSING) from None
+        raise ServerUnfit(MISSING_EXTRA) from None
     del prometheus_client, uvicorn
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """A socket that listens. Raises ``BadInput`` in words."""
     try:
         family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -78,17 +78,17 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def server_of(door: Door, *, tls: Tls | None = None) -> uvicorn.Server:
+def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Server:
     """The HTTP server around a service. Its signals are ours."""
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class SignalFreeServer(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Generator[None]:
             yield
 
     config = uvicorn.Config(
-        door,
+        app,
         http=_protocol(),
         lifespan="off",
         log_config=None,
@@ -104,11 +104,11 @@ def server_of(door: Door, *, tls: Tls | None = None) -> uvicorn.Server:
     try:
         config.load()
     except (OSError, ssl.SSLError) as fault:
-        raise BadInput(_refused(tls, fault)) from None
-    return Server(config)
+        raise BadInput(_tls_error(tls, fault)) from None
+    return SignalFreeServer(config)
 
 
-def _refused(tls: Tls | None, fault: OSError) -> str:
+def _tls_error(tls: TlsFiles | None, fault: OSError) -> str:
     """Which of the two files cannot be used, and why."""
     for what, path in (("certificate", tls.certificate), ("key", tls.key)) if tls else ():
         try:
@@ -121,10 +121,10 @@ def _refused(tls: Tls | None, fault: OSError) -> str:
 
 def _protocol() -> Any:
     try:
-        from tarry.programs.service.protocol import Protocol, Surplus
+        from tarry.programs.service.protocol import HTTPProtocol, Surplus
     except ImportError:  # no httptools here: h11, which is slower, and has no limits of time for a head
         return "auto"
-    return partial(Protocol, surplus=Surplus(most_files()))
+    return partial(HTTPProtocol, surplus=Surplus(most_files()))
 
 
 def most_files() -> float:
@@ -137,7 +137,9 @@ def most_files() -> float:
     return math.inf if limit == resource.RLIM_INFINITY else limit - min(SPARE_FILES, limit // 4)
 
 
-async def serve(door: Door, listener: socket.socket, server: uvicorn.Server, *, say: Callable[[str], None]) -> None:
+async def serve(
+    app: ServiceApp, listener: socket.socket, server: uvicorn.Server, *, announce: Callable[[str], None]
+) -> None:
     """Serves until a signal, then drains."""
     from tarry.programs.worker.signals import listen
 
@@ -149,56 +151,56 @@ async def serve(door: Door, listener: socket.socket, server: uvicorn.Server, *, 
         stopping.set()
 
     forget = listen(stop, stopping.is_set)
-    if door.settings.moving:
-        await door.clients[door.settings.namespaces[0]].keep_moving(*door.settings.moving)
-    if door.settings.dashboard:
-        door.show_dashboard()
-    _spare_the_collector()
+    if app.settings.moved_queues:
+        await app.clients[app.settings.namespaces[0]].keep_moving(*app.settings.moved_queues)
+    if app.settings.dashboard:
+        app.show_dashboard()
+    _freeze_gc()
     try:
         running = asyncio.ensure_future(server.serve([listener]))
         leaving = asyncio.ensure_future(stopping.wait())
         await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
-            say("tarry: draining.")
-            door.drain()
-            await asyncio.wait({running}, timeout=door.settings.drain_s)
+            announce("tarry: draining.")
+            app.drain()
+            await asyncio.wait({running}, timeout=app.settings.drain_s)
             server.should_exit = True
         leaving.cancel()
         await running
     finally:
         forget()
-        await door.close()
+        await app.close()
 
 
-def _spare_the_collector() -> None:
+def _freeze_gc() -> None:
     """What is loaded by now stays: looking through it again and again was a seventh of what an answer costs."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG, *gc.get_threshold()[1:])
+    gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
 
 
-async def must_show_tokens(door: Door, *, without: bool) -> bool:
+async def require_tokens(app: ServiceApp, *, without: bool) -> bool:
     """Whether tokens are asked for. Raises ``ServerUnfit`` where they must be and there are none."""
     from tarry.verbs import tokens
 
     if without:
         return False
-    found = [await client.engine.run(tokens.list_tokens(namespace)) for namespace, client in door.clients]
+    found = [await client.engine.run(tokens.list_tokens(namespace)) for namespace, client in app.clients]
     if any(listed for _, listed in found):
         return True
-    if not door.settings.on_loopback:
-        names = ", ".join(door.clients.namespaces)
-        raise ServerUnfit(WITHOUT_TOKENS.format(host=door.settings.host, namespaces=names))
+    if not app.settings.on_loopback:
+        names = ", ".join(app.clients.namespaces)
+        raise ServerUnfit(WITHOUT_TOKENS.format(host=app.settings.host, namespaces=names))
     return False
 
 
-def banner(door: Door, shown: str, place: str) -> str:
+def banner(app: ServiceApp, shown: str, address: str) -> str:
     """What a service says when it starts."""
-    settings = door.settings
-    said = [
-        f"tarry {__version__}, service at {place}",
+    settings = app.settings
+    given = [
+        f"tarry {__version__}, service at {address}",
         f"  server   {shown}, namespace {', '.join(settings.namespaces)}",
-        f"  tokens   {_asked(settings)}",
+        f"  tokens   {_listening_options(settings)}",
     ]
     spoken = settings.dialects
     for path, where in (
@@ -207,19 +209,19 @@ def banner(door: Door, shown: str, place: str) -> str:
         ("/delayed/message", spoken.delayed_message),
     ):
         if where is not None:
-            said.append(f"  dialect  {path} in {where}")
-    if settings.moving:
-        said.append(f"  moves    {', '.join(settings.moving)}")
-    said.append(f"  {place}/ is the dashboard" if settings.dashboard else "  no dashboard")
-    said.append(f"  {place}/openapi.json  {place}/metrics; Ctrl-C or SIGTERM drains it")
-    return "\n".join(said)
+            given.append(f"  dialect  {path} in {where}")
+    if settings.moved_queues:
+        given.append(f"  moves    {', '.join(settings.moved_queues)}")
+    given.append(f"  {address}/ is the dashboard" if settings.dashboard else "  no dashboard")
+    given.append(f"  {address}/openapi.json  {address}/metrics; Ctrl-C or SIGTERM drains it")
+    return "\n".join(given)
 
 
-def _asked(settings: Settings) -> str:
+def _listening_options(settings: ServiceSettings) -> str:
     if settings.tokens:
         return "asked for"
     return "not asked for until there is one" if settings.tokens_later else "not asked for"
 
 
-def tell(words: str) -> None:
+def announce(words: str) -> None:
     print(words, file=sys.stderr, flush=True)

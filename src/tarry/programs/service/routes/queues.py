@@ -12,15 +12,15 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from tarry.clients.http.wire import queue_answers, queue_models
-from tarry.programs.service import keyed, sharing
-from tarry.programs.service.sharing import name_of, queue_of
-from tarry.programs.service.table import ADMIN, ANY, CONSUME, PRODUCE, SEE, Example, Table, each
+from tarry.programs.service import idempotency, shared_queues
+from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, VIEW, Example, RouteTable, count_items
+from tarry.programs.service.shared_queues import name_of, queue_of
 from tarry.verbs.delayed.verbs import DelayedQueueVerbs
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
-table = Table("queues")
+table = RouteTable("queues")
 QUEUE = "/v1/queues/{queue}"
 _PATH = {"queue": "DelayMessage"}
 _DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
@@ -31,183 +31,183 @@ _STATS = queue_answers.QueueStatsShown("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, 
 # ── what is not due yet ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/offer",
-    may=PRODUCE,
-    takes=queue_models.Offer,
-    gives=queue_answers.Offered,
-    jobs=each("values"),
+    scopes=PRODUCE,
+    body_model=queue_models.Offer,
+    answer_model=queue_answers.Offered,
+    jobs=count_items("values"),
     example=Example(queue_models.Offer(values=["AAAA"], delay=20, codec="river"), queue_answers.Offered([_DUE]), _PATH),
 )
-async def offer(x: Exchange) -> queue_answers.Offered:
+async def offer(x: ServiceRequest) -> queue_answers.Offered:
     """Puts elements in, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
     A queue of which neither `format` nor the service's `TARRY_QUEUE_FORMAT` nor any element says which Redisson reads it is refused
     as `bad_input`, and so is a format that contradicts what is remembered or found.
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """
-    queue = queue_of(x, x.said.codec, x.said.format)
-    context = replace(queue.verbs.context, random_marks=keyed.marks_of(x.headers))
-    values = sharing.values(x.said.values, x.said.codec)
-    return queue_answers.Offered(await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, x.said.delay)))
+    queue = queue_of(x, x.payload.codec, x.payload.format)
+    context = replace(queue.verbs.context, random_marks=idempotency.mark_source(x.headers))
+    values = shared_queues.values(x.payload.values, x.payload.codec)
+    return queue_answers.Offered(await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, x.payload.delay)))
 
 
-@table.row(
+@table.route(
     "GET",
     QUEUE,
-    may=ANY,
-    gives=queue_answers.QueueSize,
+    scopes=ANY_SCOPE,
+    answer_model=queue_answers.QueueSize,
     example=Example(answer=queue_answers.QueueSize(12, 0), path=_PATH),
 )
-async def size(x: Exchange) -> queue_answers.QueueSize:
+async def size(x: ServiceRequest) -> queue_answers.QueueSize:
     """How many elements wait, and how many were moved and may be taken."""
     queue = queue_of(x, "bytes")
     ready = x.client.blocking_queue(queue.name, codec="bytes")
     return queue_answers.QueueSize(await queue.size(), await ready.size())
 
 
-@table.row(
+@table.route(
     "GET",
     QUEUE + "/elements",
-    may=SEE,
-    asks=queue_models.ListQueueQuery,
-    gives=queue_answers.Elements,
+    scopes=VIEW,
+    query_model=queue_models.ListQueueQuery,
+    answer_model=queue_answers.Elements,
     example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
 )
-async def list_elements(x: Exchange) -> queue_answers.Elements:
+async def list_elements(x: ServiceRequest) -> queue_answers.Elements:
     """The elements that are not moved yet, in the order of offers; base64 text where the codec gives bytes or cannot read.
 
     `next` is the `start` of the next page, while there is one.
     """
-    verbs, found, at = queue_of(x, x.asked.codec).verbs, list[Any](), x.asked.start
-    end = at + x.asked.limit
+    verbs, found, at = queue_of(x, x.query_model.codec).verbs, list[Any](), x.query_model.start
+    end = at + x.query_model.limit
     while True:
-        values, after = await x.engine.run(verbs.page(at, min(end - at, sharing.PAGE)))
+        values, after = await x.engine.run(verbs.page(at, min(end - at, shared_queues.PAGE)))
         found += values
         if not after or after >= end:
             return queue_answers.elements(found, after or None)
         at = after
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/poll",
-    may=CONSUME,
-    takes=queue_models.PollQueue,
-    gives=queue_answers.Elements,
-    jobs=sharing.wanted,
+    scopes=CONSUME,
+    body_model=queue_models.PollQueue,
+    answer_model=queue_answers.Elements,
+    jobs=shared_queues.wanted_count,
     example=Example(queue_models.PollQueue(codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
-async def poll(x: Exchange) -> queue_answers.Elements:
+async def poll(x: ServiceRequest) -> queue_answers.Elements:
     """Ignores the delay: takes out what was offered first, whenever it is due, as Redisson does."""
-    return queue_answers.elements(await queue_of(x, x.said.codec).poll(x.said.n))
+    return queue_answers.elements(await queue_of(x, x.payload.codec).poll(x.payload.n))
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/pass-on",
-    may=CONSUME,
-    takes=queue_models.PassOn,
-    gives=queue_answers.Elements,
+    scopes=CONSUME,
+    body_model=queue_models.PassOn,
+    answer_model=queue_answers.Elements,
     example=Example(queue_models.PassOn(to="Urgent", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
-async def pass_on(x: Exchange) -> queue_answers.Elements:
+async def pass_on(x: ServiceRequest) -> queue_answers.Elements:
     """Takes out what was offered last, whenever it is due, and puts it first into the list of another queue."""
-    value = await queue_of(x, x.said.codec).poll_last_and_offer_first_to(name_of(x.said.to))
+    value = await queue_of(x, x.payload.codec).poll_last_and_offer_first_to(name_of(x.payload.to))
     return queue_answers.elements([] if value is None else [value])
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/remove",
-    may=PRODUCE | CONSUME,
-    takes=queue_models.Remove,
-    gives=queue_answers.Changed,
+    scopes=PRODUCE | CONSUME,
+    body_model=queue_models.Remove,
+    answer_model=queue_answers.Changed,
     example=Example(queue_models.Remove(values=["AAAA"], codec="river"), queue_answers.Changed(True), _PATH),
 )
-async def remove(x: Exchange) -> queue_answers.Changed:
+async def remove(x: ServiceRequest) -> queue_answers.Changed:
     """Takes out the first element that is equal, as bytes; with `all` every element that is equal to one of these."""
-    queue, values = queue_of(x, x.said.codec), sharing.values(x.said.values, x.said.codec)
-    if x.said.all:
+    queue, values = queue_of(x, x.payload.codec), shared_queues.values(x.payload.values, x.payload.codec)
+    if x.payload.all:
         return queue_answers.Changed(await queue.remove_all(values))
-    return queue_answers.Changed(await queue.remove(sharing.only(values)))
+    return queue_answers.Changed(await queue.remove(shared_queues.only_one(values)))
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/retain",
-    may=ADMIN,
-    takes=queue_models.QueueValues,
-    gives=queue_answers.Changed,
+    scopes=ADMIN,
+    body_model=queue_models.QueueValues,
+    answer_model=queue_answers.Changed,
     example=Example(_ONE, queue_answers.Changed(True), _PATH),
 )
-async def retain(x: Exchange) -> queue_answers.Changed:
+async def retain(x: ServiceRequest) -> queue_answers.Changed:
     """Takes out every element that is equal to none of these."""
-    values = sharing.values(x.said.values, x.said.codec)
-    return queue_answers.Changed(await queue_of(x, x.said.codec).retain_all(values))
+    values = shared_queues.values(x.payload.values, x.payload.codec)
+    return queue_answers.Changed(await queue_of(x, x.payload.codec).retain_all(values))
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/contains",
-    may=PRODUCE | CONSUME,
-    takes=queue_models.Contains,
-    gives=queue_answers.Contained,
+    scopes=PRODUCE | CONSUME,
+    body_model=queue_models.Contains,
+    answer_model=queue_answers.Contained,
     example=Example(queue_models.Contains(values=["AAAA"], codec="river"), queue_answers.Contained(True), _PATH),
 )
-async def contains(x: Exchange) -> queue_answers.Contained:
+async def contains(x: ServiceRequest) -> queue_answers.Contained:
     """Whether for each of these an element is equal, as bytes: not moved yet, or with `ready` among those that may be taken."""
-    queue, values = queue_of(x, x.said.codec), sharing.values(x.said.values, x.said.codec)
-    if not x.said.ready:
+    queue, values = queue_of(x, x.payload.codec), shared_queues.values(x.payload.values, x.payload.codec)
+    if not x.payload.ready:
         return queue_answers.Contained(await queue.contains_all(values))
-    ready = x.client.blocking_queue(queue.name, codec=x.said.codec)
+    ready = x.client.blocking_queue(queue.name, codec=x.payload.codec)
     found = [await ready.contains(value) for value in values]
     return queue_answers.Contained(all(found))
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/format",
-    may=ADMIN,
-    takes=queue_models.SetFormat,
+    scopes=ADMIN,
+    body_model=queue_models.SetFormat,
     example=Example(queue_models.SetFormat("Bc0Lc0"), path=_PATH),
 )
-async def set_format(x: Exchange) -> None:
+async def set_format(x: ServiceRequest) -> None:
     """Says anew which format the queue has, after Java was upgraded; it is offered from now on, whatever is found."""
-    await queue_of(x, "bytes").set_format(x.said.format)
+    await queue_of(x, "bytes").set_format(x.payload.format)
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/clear",
-    may=ADMIN,
-    gives=queue_answers.Changed,
+    scopes=ADMIN,
+    answer_model=queue_answers.Changed,
     example=Example(answer=queue_answers.Changed(True), path=_PATH),
 )
-async def clear(x: Exchange) -> queue_answers.Changed:
+async def clear(x: ServiceRequest) -> queue_answers.Changed:
     """Takes out everything that is not moved yet."""
     return queue_answers.Changed(await queue_of(x, "bytes").clear())
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/move-to-topic",
-    may=ADMIN,
-    takes=queue_models.MoveToTopic,
-    gives=queue_answers.MovedShown,
+    scopes=ADMIN,
+    body_model=queue_models.MoveToTopic,
+    answer_model=queue_answers.MovedShown,
     example=Example(
         queue_models.MoveToTopic(topic="orders", codec="river"), queue_answers.MovedShown(12, 0, True), _PATH
     ),
 )
-async def to_topic(x: Exchange) -> queue_answers.MovedShown:
+async def to_topic(x: ServiceRequest) -> queue_answers.MovedShown:
     """Moves what is not due yet into a topic, with its due times: about `limit` elements. Ask again until it is `done`.
 
     Safe to break off and to repeat, while others offer and take.
     """
-    said, queue = x.said, queue_of(x, x.said.codec)
-    found, done = await sharing.move_to_topic(
-        x.client, queue, said.topic, dry_run=said.dry_run, anew=said.anew, limit=said.limit
+    payload, queue = x.payload, queue_of(x, x.payload.codec)
+    found, done = await shared_queues.move_to_topic(
+        x.client, queue, payload.topic, dry_run=payload.dry_run, anew=payload.anew, limit=payload.limit
     )
     return queue_answers.MovedShown(found.moved, found.aside, done)
 
@@ -215,37 +215,37 @@ async def to_topic(x: Exchange) -> queue_answers.MovedShown:
 # ── as a whole ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.row(
+@table.route(
     "GET",
     QUEUE + "/stats",
-    may=ANY,
-    gives=queue_answers.QueueStatsShown,
+    scopes=ANY_SCOPE,
+    answer_model=queue_answers.QueueStatsShown,
     example=Example(answer=_STATS, path=_PATH),
 )
-async def stats(x: Exchange) -> queue_answers.QueueStatsShown:
+async def stats(x: ServiceRequest) -> queue_answers.QueueStatsShown:
     """How many elements are where, and how late the first is that is not moved."""
     return queue_answers.queue_stats(await queue_of(x, "bytes").stats())
 
 
-@table.row(
+@table.route(
     "GET",
     QUEUE + "/poison",
-    may=SEE,
-    gives=queue_answers.Poison,
+    scopes=VIEW,
+    answer_model=queue_answers.Poison,
     example=Example(answer=queue_answers.Poison([queue_answers.AsideShown("AAAA", "truncated")]), path=_PATH),
 )
-async def poison(x: Exchange) -> queue_answers.Poison:
+async def poison(x: ServiceRequest) -> queue_answers.Poison:
     """What could not be read or handled and was set aside, with the reasons."""
     return queue_answers.poison(await queue_of(x, "bytes").poison())
 
 
-@table.row(
+@table.route(
     "POST",
     QUEUE + "/aside",
-    may=CONSUME,
-    takes=queue_models.Aside,
+    scopes=CONSUME,
+    body_model=queue_models.Aside,
     example=Example(queue_models.Aside([queue_models.Unread("AAAA", "handler: KeyError: 'id'")]), path=_PATH),
 )
-async def aside(x: Exchange) -> None:
+async def aside(x: ServiceRequest) -> None:
     """Sets aside payloads that were taken and could not be used, with the reasons."""
-    await sharing.set_aside(x.client, queue_of(x, "bytes").verbs.context, x.said.elements)
+    await shared_queues.set_aside(x.client, queue_of(x, "bytes").verbs.context, x.payload.elements)

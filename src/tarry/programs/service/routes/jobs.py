@@ -12,50 +12,50 @@ import msgspec
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.http.wire import answers, bodies, models
 from tarry.errors import BadInput, BodyError
-from tarry.programs.service import adding, keyed
+from tarry.programs.service import add_jobs, idempotency
 from tarry.programs.service.problems import UnknownJob, WrongMedia
-from tarry.programs.service.replies import Answered, Plain
-from tarry.programs.service.sharing import waiting
-from tarry.programs.service.table import ANY, CONSUME, PRODUCE, Example, Table, one
+from tarry.programs.service.responses import PlainResponse, Response
+from tarry.programs.service.router import ANY_SCOPE, CONSUME, PRODUCE, Example, RouteTable, one_job
+from tarry.programs.service.shared_queues import wait_seconds
 from tarry.verbs.codecs import JSON, RAW
 from tarry.verbs.jobs.holders import new_holder_of
 from tarry.verbs.jobs.models import Reservation
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
     from tarry.verbs.jobs.models import JobInfo
 
-table = Table("jobs")
+table = RouteTable("jobs")
 JOBS, JOB = "/v1/topics/{topic}/jobs", "/v1/topics/{topic}/jobs/{id}"
-_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 _DUE = datetime(2027, 1, 15, 8, 30, tzinfo=timezone.utc)
 _JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"order": 7}'), "created": _DUE}
 _POPPED = answers.PoppedJob(**_JOB, receipt=1800000000000000, attempt=1, due=_DUE, lateness_ms=0.31, ttr_ms=60000)
 _FIELD = re.compile(r"[!-~\xa1-\xff]([\t -~\xa0-\xff]*[!-~\xa1-\xff])?")
-FOREIGN = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
+FOREIGN_BODY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
 """A body is somebody else's: no browser may run it as if it came from here."""
 PATH = {"topic": "orders", "id": "7"}
 
 
-@table.row(
+@table.route(
     "POST",
     JOBS,
     makes=("topic",),
-    may=PRODUCE,
-    takes=models.Add,
-    by_hand=True,
-    asks=models.AddQuery,
-    gives=answers.AddedJob,
+    scopes=PRODUCE,
+    body_model=models.Add,
+    reads_body=True,
+    query_model=models.AddQuery,
+    answer_model=answers.AddedJob,
     status=201,
-    also={200: "A job with this id was there already, and stays: `if_exists=keep`."},
-    refuses=("job_exists", "too_large", "wrong_media", "unconfirmed"),
+    other_statuses={200: "A job with this id was there already, and stays: `if_exists=keep`."},
+    problem_codes=("job_exists", "too_large", "wrong_media", "unconfirmed"),
     example=Example(
         models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),
         answers.AddedJob("7", True, "delayed", _DUE),
         PATH,
     ),
 )
-async def add(x: Exchange) -> Answered:
+async def add(x: ServiceRequest) -> Response:
     """Puts a job in, to be handed out after a delay or at a moment.
 
     A body of any other type than JSON is the job's body itself, kept with its type; its options stand in the query.
@@ -64,49 +64,49 @@ async def add(x: Exchange) -> Answered:
     finished or deleted, the request adds it anew.
     """
     media = x.media()
-    said: models.Add | models.AddQuery
+    payload: models.Add | models.AddQuery
     headers: Mapping[str, str] | None
     if media == "application/json" or not media:
-        if x.asked != models.AddQuery():
+        if x.query_model != models.AddQuery():
             raise BadInput("query: the options of a JSON body stand in the body.")
-        job: models.Add = x.row.decode(await x.read())
-        said, body, headers = job, bodies.body_of(job.body, job.body_base64, job.coded), job.headers
-    elif media in _FORMS:
+        job: models.Add = x.route.decode(await x.read())
+        payload, body, headers = job, bodies.body_of(job.body, job.body_base64, job.coded), job.headers
+    elif media in _FORM_TYPES:
         raise WrongMedia
     else:
-        body, said = (await x.read(), RAW), x.asked
+        body, payload = (await x.read(), RAW), x.query_model
         headers = {bodies.MEDIA: x.headers[b"content-type"].decode("latin-1")}
-    x.door.gate.count(x, 1)
+    x.app.authorizer.count(x, 1)
     topic = x.topic
-    call = adding.add_one(topic, body, said, headers, keyed.ids_of(x.headers))
+    call = add_jobs.add_operation(topic, body, payload, headers, idempotency.id_source(x.headers))
     await topic.engine.register_topic(topic.name)
     added = await topic.engine.run(call)
-    return Answered(answers.added_job(added), 201 if added.created else 200)
+    return Response(answers.added_job(added), 201 if added.created else 200)
 
 
-@table.row(
+@table.route(
     "POST",
     "/v1/topics/{topic}/pop",
-    may=CONSUME,
-    takes=models.Pop,
-    gives=answers.PoppedJob,
-    also={204: "None was due in time."},
-    jobs=one,
-    refuses=("too_large",),
+    scopes=CONSUME,
+    body_model=models.Pop,
+    answer_model=answers.PoppedJob,
+    other_statuses={204: "None was due in time."},
+    jobs=one_job,
+    problem_codes=("too_large",),
     example=Example(models.Pop(wait="30s", ttr=60), _POPPED, PATH),
 )
-async def pop(x: Exchange) -> answers.PoppedJob | None:
+async def pop(x: ServiceRequest) -> answers.PoppedJob | None:
     """The job that has been due for longest, reserved for its time to run; waits up to 60 s for one.
 
     A client that goes while it waits is handed nothing.
     """
-    seconds = waiting(x.said.wait)
-    work = taking_from(x.topic, x.said.holder).pop_many(1, wait=seconds, ttr=x.said.ttr)
-    jobs = await x.taken(work, waits=bool(seconds))
+    seconds = wait_seconds(x.payload.wait)
+    work = on_behalf_of(x.topic, x.payload.holder).pop_many(1, wait=seconds, ttr=x.payload.ttr)
+    jobs = await x.pop_or_return(work, waits=bool(seconds))
     return answers.popped_job(jobs[0]) if jobs else None
 
 
-def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
+def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
     """The same topic in the name of whoever takes."""
     if holder is None:
         return topic
@@ -116,72 +116,72 @@ def taking_from(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopi
 # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.row(
+@table.route(
     "POST",
     JOB + "/finish",
-    may=CONSUME,
-    takes=models.Held,
-    refuses=("stale_receipt",),
+    scopes=CONSUME,
+    body_model=models.Held,
+    problem_codes=("stale_receipt",),
     example=Example(models.Held(1800000000000000), path=PATH),
 )
-async def finish(x: Exchange) -> None:
+async def finish(x: ServiceRequest) -> None:
     """The work is done: the job is gone."""
-    await x.topic.finish(Reservation(x.path["id"], x.said.receipt))
+    await x.topic.finish(Reservation(x.path["id"], x.payload.receipt))
 
 
-@table.row(
+@table.route(
     "POST",
     JOB + "/touch",
-    may=CONSUME,
-    takes=models.Touch,
-    refuses=("stale_receipt",),
+    scopes=CONSUME,
+    body_model=models.Touch,
+    problem_codes=("stale_receipt",),
     example=Example(models.Touch(1800000000000000, "1m"), path=PATH),
 )
-async def touch(x: Exchange) -> None:
+async def touch(x: ServiceRequest) -> None:
     """More time: the reservation lasts so long from now."""
-    await x.topic.touch(Reservation(x.path["id"], x.said.receipt), x.said.ttr)
+    await x.topic.touch(Reservation(x.path["id"], x.payload.receipt), x.payload.ttr)
 
 
-@table.row(
+@table.route(
     "POST",
     JOB + "/release",
-    may=CONSUME,
-    takes=models.Release,
-    refuses=("stale_receipt",),
+    scopes=CONSUME,
+    body_model=models.Release,
+    problem_codes=("stale_receipt",),
     example=Example(models.Release(1800000000000000, delay="10s", reason="The shop does not answer"), path=PATH),
 )
-async def release(x: Exchange) -> None:
+async def release(x: ServiceRequest) -> None:
     """Back with it, due again after a delay, or a back-off. The last attempt that counts makes it dead."""
-    said = x.said
-    held = models.OneHeld(receipt=said.receipt, id=x.path["id"], attempt=said.attempt)
-    await x.topic.release(held, said.delay, count=said.count, reason=said.reason)
+    payload = x.payload
+    held = models.OneHeld(receipt=payload.receipt, id=x.path["id"], attempt=payload.attempt)
+    await x.topic.release(held, payload.delay, count=payload.count, reason=payload.reason)
 
 
-@table.row(
+@table.route(
     "POST",
     JOB + "/bury",
-    may=CONSUME,
-    takes=models.Bury,
-    refuses=("stale_receipt",),
+    scopes=CONSUME,
+    body_model=models.Bury,
+    problem_codes=("stale_receipt",),
     example=Example(models.Bury(1800000000000000, "No such order"), path=PATH),
 )
-async def bury(x: Exchange) -> None:
+async def bury(x: ServiceRequest) -> None:
     """Sets it aside as dead. `kick` brings it back."""
-    await x.topic.bury(Reservation(x.path["id"], x.said.receipt), x.said.reason)
+    await x.topic.bury(Reservation(x.path["id"], x.payload.receipt), x.payload.reason)
 
 
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@table.row(
+@table.route(
     "GET",
     JOB,
-    may=ANY,
-    gives=answers.JobShown,
-    refuses=("unknown_job",),
+    scopes=ANY_SCOPE,
+    answer_model=answers.JobShown,
+    problem_codes=("unknown_job",),
     example=Example(answer=answers.JobShown(**_JOB, state="delayed", attempts=0, due=_DUE), path=PATH),
 )
-async def get(x: Exchange) -> answers.JobShown:
+async def get(x: ServiceRequest) -> answers.JobShown:
     """The job as it is now."""
     job = await x.topic.get(x.path["id"])
     if job is None:
@@ -189,23 +189,27 @@ async def get(x: Exchange) -> answers.JobShown:
     return answers.job_shown(job)
 
 
-@table.row("GET", JOB + "/body", may=ANY, gives=bytes, media="*/*", refuses=("unknown_job", "body_error"))
-async def body(x: Exchange) -> Answered:
+@table.route(
+    "GET", JOB + "/body", scopes=ANY_SCOPE, answer_model=bytes, media="*/*", problem_codes=("unknown_job", "body_error")
+)
+async def body(x: ServiceRequest) -> Response:
     """The job's body itself, with its type."""
     job = await x.topic.get(x.path["id"])
     if job is None:
         raise UnknownJob
     raw, flag = job.body
-    return Answered(Plain(raw, "application/json" if flag == JSON else _media_of(job)), headers=FOREIGN)
+    return Response(
+        PlainResponse(raw, "application/json" if flag == JSON else _media_of(job)), headers=FOREIGN_BODY_HEADERS
+    )
 
 
 def _media_of(job: JobInfo[bodies.Body]) -> str:
     """The type that its header says, where that can be a header of HTTP."""
     try:
-        said = job.headers.get(bodies.MEDIA, "")
+        payload = job.headers.get(bodies.MEDIA, "")
     except BodyError:
-        said = ""
-    return said if _FIELD.fullmatch(said) else "application/octet-stream"
+        payload = ""
+    return payload if _FIELD.fullmatch(payload) else "application/octet-stream"
 
 
 def was(state: Any) -> answers.Was:
@@ -214,41 +218,41 @@ def was(state: Any) -> answers.Was:
     return answers.Was(state)
 
 
-@table.row(
+@table.route(
     "DELETE",
     JOB,
-    may=PRODUCE,
-    gives=answers.Was,
-    refuses=("unknown_job",),
+    scopes=PRODUCE,
+    answer_model=answers.Was,
+    problem_codes=("unknown_job",),
     example=Example(answer=answers.Was("delayed"), path=PATH),
 )
-async def delete(x: Exchange) -> answers.Was:
+async def delete(x: ServiceRequest) -> answers.Was:
     """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
     return was(await x.topic.delete(x.path["id"]))
 
 
-@table.row(
+@table.route(
     "POST",
     JOB + "/kick",
-    may=PRODUCE,
-    gives=answers.Was,
-    refuses=("unknown_job",),
+    scopes=PRODUCE,
+    answer_model=answers.Was,
+    problem_codes=("unknown_job",),
     example=Example(answer=answers.Was("dead"), path=PATH),
 )
-async def kick(x: Exchange) -> answers.Was:
+async def kick(x: ServiceRequest) -> answers.Was:
     """A dead job is ready again, its attempts at 0. Answers the state it was in."""
     return was(await x.topic.kick(x.path["id"]))
 
 
-@table.row(
+@table.route(
     "POST",
     JOB + "/reschedule",
-    may=PRODUCE,
-    takes=models.Reschedule,
-    gives=answers.Was,
-    refuses=("unknown_job",),
+    scopes=PRODUCE,
+    body_model=models.Reschedule,
+    answer_model=answers.Was,
+    problem_codes=("unknown_job",),
     example=Example(models.Reschedule(delay="1h"), answers.Was("delayed"), PATH),
 )
-async def reschedule(x: Exchange) -> answers.Was:
+async def reschedule(x: ServiceRequest) -> answers.Was:
     """Another due time for a delayed or ready job; reserved and dead ones stay. Answers the state it was in."""
-    return was(await x.topic.reschedule(x.path["id"], delay=x.said.delay, at=x.said.at))
+    return was(await x.topic.reschedule(x.path["id"], delay=x.payload.delay, at=x.payload.at))

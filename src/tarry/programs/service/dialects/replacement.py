@@ -36,32 +36,32 @@ if TYPE_CHECKING:
 
     from tarry.clients.awaited.topic import AsyncTopic
     from tarry.clients.http.wire.bodies import Body
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
     from tarry.verbs.jobs.models import Added, JobInfo
 
 TURN = "turn"
 """The header in which a job keeps its turn; a job without it, perhaps of another origin, has the lowest."""
 NONCE_BYTES = 8
-FOR_EVER = None
+NO_LIMIT = None
 """These systems hand a job out again and again, until somebody finishes it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FoundJob:
     """A job of the id, where it was found. One that cannot be read has no nonce: it gives way as it is."""
 
     topic: AsyncTopic[Body]
     turn: int
     nonce: bytes
 
-    async def goes(self, id: str) -> None:
+    async def gives_way(self, id: str) -> None:
         await self.topic.engine.run(self.topic.verbs.delete_exactly(id, self.nonce))
 
-    def is_below(self, other: Seen) -> bool:
+    def is_older(self, other: FoundJob) -> bool:
         return (self.turn, self.topic.name) < (other.turn, other.topic.name)
 
 
-class _One(IdGenerator):
+class _FixedNonce(IdGenerator):
     """The nonce that is known before."""
 
     def __init__(self, nonce: bytes) -> None:
@@ -71,19 +71,21 @@ class _One(IdGenerator):
         return self._nonce
 
 
-async def put(x: Exchange, topic: str, id: str, text: Any, *, headers: Mapping[str, str], **said: Any) -> Added:
+async def replace_job(
+    x: ServiceRequest, topic: str, id: str, text: Any, *, headers: Mapping[str, str], **payload: Any
+) -> Added:
     """Puts a job in, in the place of any other with this id. An add, and a look at all topics before and after it."""
-    place, body = x.another(topic), (msgspec.json.encode(text), JSON)
-    own = Seen(place, 0, os.urandom(NONCE_BYTES))
-    verbs = place.verbs.on_behalf_of(ids=_One(own.nonce))
-    verbs.add_with(body, options.job_options(headers=headers, **said), id)  # refuses before anything is written
+    place, body = x.topic_named(topic), (msgspec.json.encode(text), JSON)
+    own = FoundJob(place, 0, os.urandom(NONCE_BYTES))
+    verbs = place.verbs.on_behalf_of(ids=_FixedNonce(own.nonce))
+    verbs.add_with(body, options.job_options(headers=headers, **payload), id)  # refuses before anything is written
     await place.engine.register_topic(topic)  # whoever looks after our add knows the topic
     added, lost = None, False
     while added is None:
-        seen = await _look(x, id)
+        seen = await _find_all(x, id)
         own = replace(own, turn=1 + max((one.turn for one in seen), default=-1))
         kept = {**headers, TURN: str(own.turn)} if own.turn else headers
-        chosen = options.job_options(max_attempts=FOR_EVER, headers=kept or None, **said)
+        chosen = options.job_options(max_attempts=NO_LIMIT, headers=kept or None, **payload)
         here = next((one for one in seen if one.topic.name == topic), None)
         if lost or (here is not None and here.nonce == ANY_NONCE):
             chosen = chosen._replace(mark=b"r")
@@ -93,21 +95,21 @@ async def put(x: Exchange, topic: str, id: str, text: Any, *, headers: Mapping[s
             added = await place.engine.run(verbs.add_with(body, chosen, id))
         except JobExists as fault:
             lost = fault.state == "lost"  # what is left of a job, in no place where a look would find it
-    others = [one for one in await _look(x, id) if one.topic.name != topic]
-    going = [one for one in others if one.is_below(own)]
+    others = [one for one in await _find_all(x, id) if one.topic.name != topic]
+    going = [one for one in others if one.is_older(own)]
     if len(going) < len(others):
         going.append(own)
-    await asyncio.gather(*[one.goes(id) for one in going])
+    await asyncio.gather(*[one.gives_way(id) for one in going])
     return added
 
 
-async def _look(x: Exchange, id: str) -> list[Seen]:
+async def _find_all(x: ServiceRequest, id: str) -> list[FoundJob]:
     """The jobs of the id, in all topics, in one pipeline."""
-    return [_seen(topic, job) for topic, job in await by_id.everywhere(x, id)]
+    return [_found_job(topic, job) for topic, job in await by_id.find_everywhere(x, id)]
 
 
-def _seen(topic: AsyncTopic[Body], job: JobInfo[Body]) -> Seen:
+def _found_job(topic: AsyncTopic[Body], job: JobInfo[Body]) -> FoundJob:
     try:
-        return Seen(topic, by_id.header_number(job, TURN), job.head.nonce)
+        return FoundJob(topic, by_id.header_number(job, TURN), job.head.nonce)
     except BodyError:
-        return Seen(topic, -1, ANY_NONCE)
+        return FoundJob(topic, -1, ANY_NONCE)

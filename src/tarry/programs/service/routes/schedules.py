@@ -10,14 +10,14 @@ from msgspec import UNSET
 
 from tarry.clients.http.wire import bodies, schedule_answers, schedule_models
 from tarry.programs.service.problems import UnknownSchedule
-from tarry.programs.service.table import ADMIN, ANY, Example, Table
+from tarry.programs.service.router import ADMIN, ANY_SCOPE, Example, RouteTable
 from tarry.verbs.codecs import JSON
 from tarry.verbs.jobs.options import TOPIC_DEFAULT
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
-table = Table("schedules")
+table = RouteTable("schedules")
 ALL, SCHEDULE = "/v1/topics/{topic}/schedules", "/v1/topics/{topic}/schedules/{schedule}"
 _PATH = {"topic": "letters", "schedule": "newsletter"}
 _NOW = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
@@ -29,30 +29,34 @@ _SHOWN = schedule_answers.ScheduleShown(
 _LISTED = schedule_answers.Schedules([_SHOWN])
 
 
-@table.row("GET", "/v1/schedules", may=ANY, gives=schedule_answers.Schedules, example=Example(answer=_LISTED))
-async def list_all(x: Exchange) -> schedule_answers.Schedules:
+@table.route(
+    "GET", "/v1/schedules", scopes=ANY_SCOPE, answer_model=schedule_answers.Schedules, example=Example(answer=_LISTED)
+)
+async def list_all(x: ServiceRequest) -> schedule_answers.Schedules:
     """All schedules of all topics that are known."""
     names = await x.client.topics()
-    found = [one for name in names for one in await x.client.schedules.list(x.another(name))]
+    found = [one for name in names for one in await x.client.schedules.list(x.topic_named(name))]
     return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
 
 
-@table.row("GET", ALL, may=ANY, gives=schedule_answers.Schedules, example=Example(answer=_LISTED, path=_PATH))
-async def list_of_topic(x: Exchange) -> schedule_answers.Schedules:
+@table.route(
+    "GET", ALL, scopes=ANY_SCOPE, answer_model=schedule_answers.Schedules, example=Example(answer=_LISTED, path=_PATH)
+)
+async def list_of_topic(x: ServiceRequest) -> schedule_answers.Schedules:
     """All schedules of a topic, by their next occurrence; paused ones last."""
     found = await x.client.schedules.list(x.topic)
     return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
 
 
-@table.row(
+@table.route(
     "GET",
     SCHEDULE,
-    may=ANY,
-    gives=schedule_answers.ScheduleShown,
-    refuses=("unknown_schedule",),
+    scopes=ANY_SCOPE,
+    answer_model=schedule_answers.ScheduleShown,
+    problem_codes=("unknown_schedule",),
     example=Example(answer=_SHOWN, path=_PATH),
 )
-async def get(x: Exchange) -> schedule_answers.ScheduleShown:
+async def get(x: ServiceRequest) -> schedule_answers.ScheduleShown:
     """The schedule as it is now."""
     found = await x.client.schedules.get(x.topic, x.path["schedule"])
     if found is None:
@@ -60,63 +64,67 @@ async def get(x: Exchange) -> schedule_answers.ScheduleShown:
     return schedule_answers.schedule(found)
 
 
-@table.row(
+@table.route(
     "PUT",
     SCHEDULE,
     makes=(
         "topic",
         "schedule",
     ),
-    may=ADMIN,
-    takes=schedule_models.PutSchedule,
-    gives=schedule_answers.ScheduleShown,
+    scopes=ADMIN,
+    body_model=schedule_models.PutSchedule,
+    answer_model=schedule_answers.ScheduleShown,
     example=Example(schedule_models.PutSchedule(cron="0 8 1 * *", tz="Europe/Lisbon", body=_BODY), _SHOWN, _PATH),
 )
-async def put(x: Exchange) -> schedule_answers.ScheduleShown:
+async def put(x: ServiceRequest) -> schedule_answers.ScheduleShown:
     """Stores a schedule, or changes it: a job with this body so often, or by calendar. Twice is once.
 
     A change that leaves the rhythm as it is leaves the next occurrence, too. Where a worker's code declares a schedule of this
     name, it is refused.
     """
-    said: schedule_models.PutSchedule = x.said
+    payload: schedule_models.PutSchedule = x.payload
     body: bodies.Body = (b"null", JSON)
-    if said.body is not UNSET or said.body_base64 is not None:
-        body = bodies.body_of(said.body, said.body_base64, coded=False)
+    if payload.body is not UNSET or payload.body_base64 is not None:
+        body = bodies.body_of(payload.body, payload.body_base64, coded=False)
     made = await x.client.schedules.put(
         x.topic,
         x.path["schedule"],
         body,
-        every=said.every,
-        cron=said.cron,
-        tz=said.tz,
-        first=said.first,
-        missed=said.missed,
-        ttr=said.ttr,
-        max_attempts=TOPIC_DEFAULT if said.max_attempts is UNSET else said.max_attempts,
-        headers=said.headers,
-        max_lateness=said.max_lateness,
+        every=payload.every,
+        cron=payload.cron,
+        tz=payload.tz,
+        first=payload.first,
+        missed=payload.missed,
+        ttr=payload.ttr,
+        max_attempts=TOPIC_DEFAULT if payload.max_attempts is UNSET else payload.max_attempts,
+        headers=payload.headers,
+        max_lateness=payload.max_lateness,
     )
     return schedule_answers.schedule(made)
 
 
-@table.row("POST", SCHEDULE + "/pause", may=ADMIN, refuses=("unknown_schedule",), example=Example(path=_PATH))
-async def pause(x: Exchange) -> None:
+@table.route(
+    "POST", SCHEDULE + "/pause", scopes=ADMIN, problem_codes=("unknown_schedule",), example=Example(path=_PATH)
+)
+async def pause(x: ServiceRequest) -> None:
     """No more jobs until `resume`. Paused twice is paused."""
-    _known(await x.client.schedules.pause(x.topic, x.path["schedule"]))
+    _check_exists(await x.client.schedules.pause(x.topic, x.path["schedule"]))
 
 
-@table.row("POST", SCHEDULE + "/resume", may=ADMIN, refuses=("unknown_schedule",), example=Example(path=_PATH))
-async def resume(x: Exchange) -> None:
+@table.route(
+    "POST", SCHEDULE + "/resume", scopes=ADMIN, problem_codes=("unknown_schedule",), example=Example(path=_PATH)
+)
+async def resume(x: ServiceRequest) -> None:
     """Goes on with the next occurrence; what fell into the pause is left out."""
-    _known(await x.client.schedules.resume(x.topic, x.path["schedule"]))
+    _check_exists(await x.client.schedules.resume(x.topic, x.path["schedule"]))
 
 
-@table.row("DELETE", SCHEDULE, may=ADMIN, refuses=("unknown_schedule",), example=Example(path=_PATH))
-async def delete(x: Exchange) -> None:
+@table.route("DELETE", SCHEDULE, scopes=ADMIN, problem_codes=("unknown_schedule",), example=Example(path=_PATH))
+async def delete(x: ServiceRequest) -> None:
     """No more jobs; those that are there stay. What a worker's code declares comes back while it does."""
-    _known(await x.client.schedules.delete(x.topic, x.path["schedule"]))
+    _check_exists(await x.client.schedules.delete(x.topic, x.path["schedule"]))
 
 
-def _known(there: bool) -> None:
+def _check_exists(there: bool) -> None:
     if not there:
         raise UnknownSchedule

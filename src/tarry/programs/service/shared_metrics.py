@@ -13,7 +13,7 @@ from tarry.verbs.delayed.stats import GAUGES
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
-    from tarry.programs.service.measures import LeftOut
+    from tarry.programs.service.metrics import SkippedTopics
     from tarry.verbs.delayed.stats import QueueStats
     from tarry.verbs.locks.models import LockState
     from tarry.verbs.mapcache.models import MapStats
@@ -22,58 +22,62 @@ T = TypeVar("T")
 
 
 async def exposition(
-    client: AsyncClient, maps: Iterable[str], queues: Iterable[str], locks: Iterable[str], left_out: LeftOut
+    client: AsyncClient, maps: Iterable[str], queues: Iterable[str], locks: Iterable[str], skipped: SkippedTopics
 ) -> bytes:
     """Maps, queues and locks as they are now, but for those that cannot be looked at. Raises ``Unavailable``."""
     these = [client.map_cache(name, codec="bytes", policy=None) for name in maps]
     those = [client.delayed_queue(name, codec="bytes") for name in queues]
-    seen = await _all([left_out.or_none(f"map {one.name}", one.stats()) for one in these])
-    found = await _all([left_out.or_none(f"queue {one.name}", one.stats()) for one in those])
-    states = await _all([left_out.or_none(f"lock {name}", client.lock(name).state()) for name in locks])
-    return generate_latest(_Maps(seen)) + generate_latest(_Queues(found)) + generate_latest(_Locks(states))
+    seen = await _all([skipped.or_none(f"map {one.name}", one.stats()) for one in these])
+    found = await _all([skipped.or_none(f"queue {one.name}", one.stats()) for one in those])
+    states = await _all([skipped.or_none(f"lock {name}", client.lock(name).state()) for name in locks])
+    return (
+        generate_latest(_MapCollector(seen))
+        + generate_latest(_QueueCollector(found))
+        + generate_latest(_LockCollector(states))
+    )
 
 
 async def _all(asked: list[Coroutine[Any, Any, T | None]]) -> list[T]:
     return [one for one in await asyncio.gather(*asked) if one is not None]
 
 
-class _Locks(CollectorRegistry):
+class _LockCollector(CollectorRegistry):
     """Locks at one moment, as a registry that is read once."""
 
-    def __init__(self, seen: list[LockState]) -> None:
+    def __init__(self, states: list[LockState]) -> None:
         super().__init__(auto_describe=False)
-        self._seen = seen
+        self._states = states
 
     def collect(self) -> Iterator[Metric]:
         held = GaugeMetricFamily("tarry_lock_held", "1 while somebody has the lock.", labels=("lock",))
         waiting = GaugeMetricFamily("tarry_lock_waiting", "Clients that wait for the lock.", labels=("lock",))
-        for now in self._seen:
+        for now in self._states:
             held.add_metric((now.name,), now.held)
             waiting.add_metric((now.name,), now.waiting or 0)
         yield from (held, waiting)
 
 
-class _Queues(CollectorRegistry):
+class _QueueCollector(CollectorRegistry):
     """Queues at one moment, as a registry that is read once."""
 
-    def __init__(self, seen: list[QueueStats]) -> None:
+    def __init__(self, states: list[QueueStats]) -> None:
         super().__init__(auto_describe=False)
-        self._seen = seen
+        self._states = states
 
     def collect(self) -> Iterator[Metric]:
         for name, (words, value) in GAUGES.items():
             gauge = GaugeMetricFamily(name, words, labels=("queue",))
-            for now in self._seen:
+            for now in self._states:
                 gauge.add_metric((now.queue,), value(now))
             yield gauge
 
 
-class _Maps(CollectorRegistry):
+class _MapCollector(CollectorRegistry):
     """Maps at one moment, as a registry that is read once."""
 
-    def __init__(self, seen: list[MapStats]) -> None:
+    def __init__(self, states: list[MapStats]) -> None:
         super().__init__(auto_describe=False)
-        self._seen = seen
+        self._states = states
 
     def collect(self) -> Iterator[Metric]:
         entries = GaugeMetricFamily(
@@ -82,7 +86,7 @@ class _Maps(CollectorRegistry):
         most = GaugeMetricFamily("tarry_map_cache_max_size", "The maximum size; 0 without one.", labels=("map",))
         due = GaugeMetricFamily("tarry_map_cache_next_expiry_seconds", "Until the next expires.", labels=("map",))
         keepers = GaugeMetricFamily("tarry_map_cache_keepers", "The evictor and its deputy.", labels=("map",))
-        for now in self._seen:
+        for now in self._states:
             entries.add_metric((now.name, "live"), now.size)
             entries.add_metric((now.name, "expired"), now.expired)
             most.add_metric((now.name,), now.max_size or 0)

@@ -17,58 +17,62 @@ from tarry.clients.http.wire import map_answers, map_models
 from tarry.clients.http.wire.queue_answers import plain
 from tarry.clients.http.wire.types import ms
 from tarry.errors import BadInput
-from tarry.programs.service import sharing
+from tarry.programs.service import shared_queues
 from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.table import ANY, SEE, Example, Table
+from tarry.programs.service.router import ANY_SCOPE, VIEW, Example, RouteTable
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.mapcache import AsyncMapCache
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
-table = Table("maps")
+table = RouteTable("maps")
 MAP = "/v1/map-caches/{map}"
 _PATH = {"map": "prices"}
 _NOW = datetime(2027, 1, 15, 8, 0, tzinfo=timezone.utc)
 _SIZE = map_answers.MapSize(_NOW, 12, 3, _NOW + timedelta(seconds=20), 1000, "LRU", True, 2)
 
 
-def map_of(x: Exchange, backend: Any, codec: str = "bytes", key_codec: str | None = None) -> AsyncMapCache[Any, Any]:
+def map_of(
+    x: ServiceRequest, backend: Any, codec: str = "bytes", key_codec: str | None = None
+) -> AsyncMapCache[Any, Any]:
     """The map that the path names. Raises ``BadInput`` for the inside of something else."""
     name = x.path["map"]
-    if x.namespace != x.door.settings.namespaces[0]:
+    if x.namespace != x.app.settings.namespaces[0]:
         raise Forbidden("Maps have no namespace; use the service's first one, and a token of it.")
-    if name.startswith(sharing.OURS):
-        raise BadInput(f"map: a name that begins with {' or '.join(sharing.OURS)} is the inside of something else.")
+    if name.startswith(shared_queues.INTERNAL_PREFIXES):
+        raise BadInput(
+            f"map: a name that begins with {' or '.join(shared_queues.INTERNAL_PREFIXES)} is the inside of something else."
+        )
     return x.client.map_cache(name, codec=codec, key_codec=key_codec, backend=backend, policy=None)
 
 
-@table.row(
+@table.route(
     "GET",
     MAP,
-    may=ANY,
-    asks=map_models.SizeQuery,
-    gives=map_answers.MapSize,
+    scopes=ANY_SCOPE,
+    query_model=map_models.SizeQuery,
+    answer_model=map_answers.MapSize,
     example=Example(answer=_SIZE, path=_PATH),
 )
-async def size(x: Exchange) -> map_answers.MapSize:
+async def size(x: ServiceRequest) -> map_answers.MapSize:
     """How many entries live, how many have expired and wait for the evictor, what expires next, the maximum size."""
-    return map_answers.map_size(await map_of(x, x.asked.backend).stats())
+    return map_answers.map_size(await map_of(x, x.query_model.backend).stats())
 
 
-@table.row(
+@table.route(
     "GET",
     MAP + "/entries",
-    may=SEE,
-    asks=map_models.EntriesQuery,
-    gives=map_answers.MapPage,
+    scopes=VIEW,
+    query_model=map_models.EntriesQuery,
+    answer_model=map_answers.MapPage,
     example=Example(answer=map_answers.MapPage([map_answers.MapEntry("tea", 3)]), path=_PATH),
 )
-async def entries(x: Exchange) -> map_answers.MapPage:
+async def entries(x: ServiceRequest) -> map_answers.MapPage:
     """One page of the entries that live; looking is no use of them.
 
     Give the page's `cursor` for the next one, until there is none; an entry may come twice while the map grows.
     """
-    asked = x.asked
+    asked = x.query_model
     if not (asked.cursor.isascii() and asked.cursor.isdigit()) or int(asked.cursor) >= 1 << 64:
         raise BadInput(f"cursor: {asked.cursor!r} is not what a page answered.")
     verbs = map_of(x, asked.backend, asked.codec, asked.key_codec)._verbs
@@ -81,24 +85,24 @@ async def entries(x: Exchange) -> map_answers.MapPage:
     return map_answers.MapPage(shown, None if cursor == b"0" else cursor.decode())
 
 
-@table.row(
+@table.route(
     "POST",
     MAP + "/look",
-    may=SEE,
-    takes=map_models.LookUp,
-    gives=map_answers.EntriesLooked,
+    scopes=VIEW,
+    body_model=map_models.LookUp,
+    answer_model=map_answers.EntriesLooked,
     example=Example(
         map_models.LookUp(keys=["tea"], codec="json"),
         map_answers.EntriesLooked([map_answers.EntryLooked(True, 3, 28500)]),
         _PATH,
     ),
 )
-async def look(x: Exchange) -> map_answers.EntriesLooked:
+async def look(x: ServiceRequest) -> map_answers.EntriesLooked:
     """Values of keys, and how long they live yet; looking is no use of them."""
-    said = x.said
-    keys = sharing.values(said.keys, said.key_codec or said.codec, "keys")
-    cache = map_of(x, said.backend, "bytes", said.key_codec or said.codec)
-    seen = map_of(x, said.backend, said.codec)._verbs.context.decode_or_opaque
+    payload = x.payload
+    keys = shared_queues.values(payload.keys, payload.key_codec or payload.codec, "keys")
+    cache = map_of(x, payload.backend, "bytes", payload.key_codec or payload.codec)
+    seen = map_of(x, payload.backend, payload.codec)._verbs.context.decode_or_opaque
     return map_answers.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen) for key in keys]))
 
 

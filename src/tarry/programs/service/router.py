@@ -1,4 +1,4 @@
-"""The table of routes. A module of rows has a table of its own, and is named in ``rows.py``; there is nothing else to do:
+"""The table of routes. A module of rows has a table of its own, and is named in ``routes.py``; there is nothing else to do:
 
     table = Table("locks")
 
@@ -23,27 +23,27 @@ from urllib.parse import unquote
 import msgspec
 
 from tarry.errors import BadInput
-from tarry.programs.service import wholes
+from tarry.programs.service import integers
 
 if TYPE_CHECKING:
-    from tarry.programs.service.exchange import Exchange
     from tarry.programs.service.problems import Problem
+    from tarry.programs.service.request import ServiceRequest
 
 Scope = Literal["view", "produce", "consume", "admin"]
 PRODUCE: frozenset[Scope] = frozenset({"produce", "admin"})
 CONSUME: frozenset[Scope] = frozenset({"consume", "admin"})
-SEE: frozenset[Scope] = frozenset({"view", "consume", "admin"})
+VIEW: frozenset[Scope] = frozenset({"view", "consume", "admin"})
 """Whoever may look through what lies there, bodies too, as the dashboard shows it."""
 ADMIN: frozenset[Scope] = frozenset({"admin"})
-ANY: frozenset[Scope] = frozenset({"view", "produce", "consume", "admin"})
+ANY_SCOPE: frozenset[Scope] = frozenset({"view", "produce", "consume", "admin"})
 """Any token will do."""
-OPEN: frozenset[Scope] = frozenset()
+NO_TOKEN: frozenset[Scope] = frozenset()
 """No token is asked for."""
 
 NOT_WHOLE = "got `float`"
-Handler = Callable[["Exchange"], Awaitable[Any]]
+Handler = Callable[["ServiceRequest"], Awaitable[Any]]
 Decode = Callable[[bytes], Any]
-_PLACE = re.compile(r"\{(\w+)\}")
+_PATH_NAME = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +56,32 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Route:
     """One route."""
 
     tag: str
     method: str
     path: str
     handler: Handler
-    may: frozenset[Scope]
+    scopes: frozenset[Scope]
     """The scopes of which a token must have one."""
-    takes: Any = None
+    body_model: Any = None
     """The model of the JSON body."""
-    by_hand: bool = False
+    reads_body: bool = False
     """The handler reads the body itself: it may be something else than JSON."""
     forms: bool = False
     """What it takes may be a form as well."""
-    asks: Any = None
+    query_model: Any = None
     """The model of the query."""
-    gives: Any = None
+    answer_model: Any = None
     """The model of the answer; ``None``: 204."""
     or_null: bool = False
     """Or the answer is ``null``."""
     media: str = "application/json"
     status: int = 200
-    also: Mapping[int, str] = field(default_factory=dict)
+    other_statuses: Mapping[int, str] = field(default_factory=dict)
     """Other statuses of success, and what they mean."""
-    refuses: tuple[str, ...] = ()
+    problem_codes: tuple[str, ...] = ()
     """Codes of problems besides those that every route has."""
     example: Example = field(default_factory=Example)
     jobs: Callable[[Any], int] | None = None
@@ -89,11 +89,11 @@ class Row:
     while_draining: bool = False
     any_method: bool = False
     """It is asked by whatever method; the documents show this one."""
-    refused: Callable[[Problem], Any] | None = None
+    problem_answer: Callable[[Problem], Any] | None = None
     """What is answered, with 200, in the place of a problem: for clients that know no other status."""
     makes: tuple[str, ...] = ()
     """Which of the names in its path may be new, and so are neither ``.`` nor ``..``."""
-    head: bool = True
+    answers_head: bool = True
     """A GET that changes nothing, and so answers HEAD too."""
     namespaced: bool = True
     """It is about one namespace: the one that the query or the token names."""
@@ -103,36 +103,38 @@ class Row:
     decode_query: Callable[[Mapping[str, str]], Any] = field(default=lambda _: None, repr=False)
     name: str = field(init=False)
     """The operation's name, the same in OpenAPI and in metrics."""
-    places: tuple[str, ...] = field(init=False)
+    path_names: tuple[str, ...] = field(init=False)
     """What stands in braces in the path."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", f"{self.tag}_{self.handler.__name__}")
-        object.__setattr__(self, "places", tuple(_PLACE.findall(self.path)))
+        object.__setattr__(self, "path_names", tuple(_PATH_NAME.findall(self.path)))
 
     @property
-    def does(self) -> str:
+    def summary(self) -> str:
         return " ".join((inspect.getdoc(self.handler) or "").split())
 
 
-class Table:
+class RouteTable:
     """The rows of one module."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
-        self.rows: list[Row] = []
+        self.routes: list[Route] = []
 
-    def row(self, method: str, path: str, *, may: frozenset[Scope], **said: Any) -> Callable[[Handler], Handler]:
+    def route(
+        self, method: str, path: str, *, scopes: frozenset[Scope], **options: Any
+    ) -> Callable[[Handler], Handler]:
         """Makes a row of a handler. Everything else that a row has is given by its name."""
 
         def register(handler: Handler) -> Handler:
-            takes, asks = said.get("takes"), said.get("asks")
+            body_model, query_model = options.get("body_model"), options.get("query_model")
             decoders: dict[str, Any] = {}
-            if takes is not None:
-                decoders["decode"] = partial(_of_json, msgspec.json.Decoder(takes).decode, takes)
-            if asks is not None:
-                decoders["decode_query"] = partial(_of_query, asks, _texts_of(asks))
-            self.rows.append(Row(self.tag, method, path, handler, may, **said, **decoders))
+            if body_model is not None:
+                decoders["decode"] = partial(_of_json, msgspec.json.Decoder(body_model).decode, body_model)
+            if query_model is not None:
+                decoders["decode_query"] = partial(_of_query, query_model, _texts_of(query_model))
+            self.routes.append(Route(self.tag, method, path, handler, scopes, **options, **decoders))
             return handler
 
         return register
@@ -157,67 +159,67 @@ def _of_json(decode: Decode, model: Any, raw: bytes) -> Any:
     except msgspec.ValidationError as fault:
         if NOT_WHOLE not in str(fault):
             raise
-        return decode(wholes.written(raw, model))  # 7.0 is a whole number in JSON
+        return decode(integers.without_points(raw, model))  # 7.0 is a whole number in JSON
 
 
-def one(_: Any) -> int:
+def one_job(_: Any) -> int:
     """For ``jobs=``: the request is about one job."""
     return 1
 
 
-def n_of(said: Any) -> int:
+def count_n(payload: Any) -> int:
     """It asks for ``n``."""
-    return int(said.n)
+    return int(payload.n)
 
 
-def each(name: str) -> Callable[[Any], int]:
+def count_items(field: str) -> Callable[[Any], int]:
     """It gives a list of them."""
-    return lambda said: len(getattr(said, name))
+    return lambda payload: len(getattr(payload, field))
 
 
-class Node:
+class PathNode:
     """One step of the way from a path to its row."""
 
-    __slots__ = ("fixed", "named", "rows")
+    __slots__ = ("fixed", "parameter", "routes")
 
     def __init__(self) -> None:
-        self.fixed: dict[str, Node] = {}
-        self.named: Node | None = None
-        self.rows: dict[str, Row] = {}
+        self.fixed: dict[str, PathNode] = {}
+        self.parameter: PathNode | None = None
+        self.routes: dict[str, Route] = {}
 
 
-class Way:
+class PathTree:
     """Finds rows by the segments of a path, each decoded on its own: a topic may hold a slash (written %2F)."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self._root = Node()
-        for row in rows:
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._root = PathNode()
+        for route in routes:
             node = self._root
-            for part in row.path.split("/")[1:]:
+            for part in route.path.split("/")[1:]:
                 if part.startswith("{"):
-                    node.named = node.named or Node()
-                    node = node.named
+                    node.parameter = node.parameter or PathNode()
+                    node = node.parameter
                 else:
-                    node = node.fixed.setdefault(part, Node())
-            if row.method in node.rows:
-                raise AssertionError(f"two rows for {row.method} {row.path}")
-            node.rows[row.method] = row
+                    node = node.fixed.setdefault(part, PathNode())
+            if route.method in node.routes:
+                raise AssertionError(f"two rows for {route.method} {route.path}")
+            node.routes[route.method] = route
 
-    def find(self, raw_path: str) -> tuple[dict[str, Row], list[str]] | None:
+    def find(self, raw_path: str) -> tuple[dict[str, Route], list[str]] | None:
         """The rows of a path by their methods, and what stands in its braces; ``None`` where there is no such path."""
         node, found = self._root, list[str]()
         for part in raw_path.split("/")[1:]:
             below = node.fixed.get(part)
             if below is None:
-                below = node.named
+                below = node.parameter
                 if below is None or not part:
                     return None
-                found.append(unquoted(part))
+                found.append(unquote_segment(part))
             node = below
-        return (node.rows, found) if node.rows else None
+        return (node.routes, found) if node.routes else None
 
 
-def unquoted(part: str) -> str:
+def unquote_segment(part: str) -> str:
     """A segment of a path as it was meant; ``BadInput`` where that is no UTF-8."""
     if "%" not in part:
         return part

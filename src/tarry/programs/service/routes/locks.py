@@ -13,16 +13,16 @@ from tarry.clients.http.wire import lock_answers, lock_models
 from tarry.connections.faults import NotPermitted
 from tarry.errors import BadInput
 from tarry.programs.service.problems import Forbidden
-from tarry.programs.service.sharing import OURS
-from tarry.programs.service.table import ADMIN, ANY, Example, Table
+from tarry.programs.service.router import ADMIN, ANY_SCOPE, Example, RouteTable
+from tarry.programs.service.shared_queues import INTERNAL_PREFIXES
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.locks.models import LockState
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.locks import AsyncLock
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.request import ServiceRequest
 
-table = Table("locks")
+table = RouteTable("locks")
 LOCK = "/v1/locks/{lock}"
 STEPS, ENOUGH = 20, 500
 """Of a walk through the server's keys, a thousand a step; and so many locks end a page."""
@@ -32,36 +32,38 @@ _HOLDER = "5f0c8d1e-2f7a-4c1b-9a53-0d6f3f1c2b7e:1"
 _SHOWN = lock_answers.LockShown("stock", True, _HOLDER, 1, 1800000000000000, 28500.0, 2)
 
 
-def _own(x: Exchange) -> None:
-    if x.namespace != x.door.settings.namespaces[0]:
+def _check_namespace(x: ServiceRequest) -> None:
+    if x.namespace != x.app.settings.namespaces[0]:
         raise Forbidden("Locks have no namespace; use the service's first one, and a token of it.")
 
 
-def _lock_of(x: Exchange) -> AsyncLock:
+def _lock_of(x: ServiceRequest) -> AsyncLock:
     """The lock that the path names. Raises ``BadInput`` for the inside of something else."""
-    _own(x)
+    _check_namespace(x)
     name = x.path["lock"]
-    if name.startswith(OURS):
-        raise BadInput(f"lock: a name that begins with {' or '.join(OURS)} is the inside of something else.")
+    if name.startswith(INTERNAL_PREFIXES):
+        raise BadInput(
+            f"lock: a name that begins with {' or '.join(INTERNAL_PREFIXES)} is the inside of something else."
+        )
     return x.client.lock(name)
 
 
-@table.row(
+@table.route(
     "GET",
     "/v1/locks",
-    may=ANY,
-    asks=lock_models.LocksQuery,
-    gives=lock_answers.LockPage,
+    scopes=ANY_SCOPE,
+    query_model=lock_models.LocksQuery,
+    answer_model=lock_answers.LockPage,
     example=Example(answer=lock_answers.LockPage([_SHOWN])),
 )
-async def list_held(x: Exchange) -> lock_answers.LockPage:
+async def list_held(x: ServiceRequest) -> lock_answers.LockPage:
     """One page of the locks that are held, of those that were had through tarry in the last week; with `all` the free ones, too.
 
     It walks through the server's keys, of a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
     a page may be empty, and a lock may come twice. 403 where the service's own user may not SCAN.
     """
-    _own(x)
-    place, at = _read(x.asked.cursor)
+    _check_namespace(x)
+    place, at = _parse_cursor(x.query_model.cursor)
     names: set[str] = set()
     servers, step = place + 1, 0
     while place < servers and step < STEPS and len(names) < ENOUGH:
@@ -75,11 +77,11 @@ async def list_held(x: Exchange) -> lock_answers.LockPage:
         names.update(map(lock_scripts.name_of, keys))
         place, step = place + (at == b"0"), step + 1
     found = await asyncio.gather(*[_state(x, name) for name in sorted(names)])
-    shown = [lock_answers.lock(one) for one in found if one is not None and (one.held or x.asked.all)]
+    shown = [lock_answers.lock(one) for one in found if one is not None and (one.held or x.query_model.all)]
     return lock_answers.LockPage(shown, f"{place}-{at.decode()}" if place < servers else None)
 
 
-def _read(cursor: str | None) -> tuple[int, bytes]:
+def _parse_cursor(cursor: str | None) -> tuple[int, bytes]:
     """Which server, and where the walk through it goes on."""
     if cursor is None:
         return 0, b"0"
@@ -89,7 +91,7 @@ def _read(cursor: str | None) -> tuple[int, bytes]:
     return int(found[1]), found[2].encode()
 
 
-async def _state(x: Exchange, name: str) -> LockState | None:
+async def _state(x: ServiceRequest, name: str) -> LockState | None:
     """``None`` where something else has the name."""
     try:
         return await x.client.lock(name).state()
@@ -97,20 +99,22 @@ async def _state(x: Exchange, name: str) -> LockState | None:
         return None
 
 
-@table.row("GET", LOCK, may=ANY, gives=lock_answers.LockShown, example=Example(answer=_SHOWN, path=_PATH))
-async def look(x: Exchange) -> lock_answers.LockShown:
+@table.route(
+    "GET", LOCK, scopes=ANY_SCOPE, answer_model=lock_answers.LockShown, example=Example(answer=_SHOWN, path=_PATH)
+)
+async def look(x: ServiceRequest) -> lock_answers.LockShown:
     """Who holds a lock, for how long, its fencing token, and how many wait."""
     return lock_answers.lock(await _lock_of(x).state())
 
 
-@table.row(
+@table.route(
     "POST",
     LOCK + "/force-release",
-    may=ADMIN,
-    gives=lock_answers.LockReleased,
+    scopes=ADMIN,
+    answer_model=lock_answers.LockReleased,
     example=Example(answer=lock_answers.LockReleased("stock", True, _HOLDER), path=_PATH),
 )
-async def force_release(x: Exchange) -> lock_answers.LockReleased:
+async def force_release(x: ServiceRequest) -> lock_answers.LockReleased:
     """Takes a lock away from whoever holds it, who is told at once, and may still be working."""
     lock = _lock_of(x)
     before = await lock.state()

@@ -16,43 +16,43 @@ from tarry.programs.dashboard.spaces import Spaces
 from tarry.programs.service.problems import NoToken
 
 if TYPE_CHECKING:
-    from tarry.programs.service.door import Door
+    from tarry.programs.service.app import ServiceApp
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Board:
+class DashboardMount:
     """Made when the service starts, so that it samples from then on."""
 
-    def __init__(self, door: Door) -> None:
-        self._gate = door.gate
-        self._door = door
-        self.spaces = Spaces(lambda: door.clients.namespaces, self._made)
+    def __init__(self, app: ServiceApp) -> None:
+        self._authorizer = app.authorizer
+        self._app = app
+        self.by_namespace = Spaces(lambda: app.clients.namespaces, self._make)
 
     def start(self) -> None:
-        for name in self._door.settings.namespaces:
-            self.spaces.of(name).sampler.start()
+        for name in self._app.settings.namespaces:
+            self.by_namespace.of(name).sampler.start()
 
     def stop(self) -> None:
         """Streams end, nothing is sampled any more."""
-        for one in self.spaces.made:
+        for one in self.by_namespace.made:
             one.closing.set()
             one.sampler.halt()
 
     def ask_for_tokens(self) -> None:
         """From now on; streams that are open end."""
-        for one in self.spaces.made:
+        for one in self.by_namespace.made:
             one.gate.ask_for_tokens(partial(self._role, one.client.namespace))
 
-    def _made(self, namespace: str) -> Dashboard:
-        client, settings = self._door.clients[namespace], self._door.settings
+    def _make(self, namespace: str) -> Dashboard:
+        client, settings = self._app.clients[namespace], self._app.settings
         if settings.tokens:
             return Dashboard(client, tokens=partial(self._role, namespace))
         return Dashboard(client, allow="admin", hosts=(*LOOPBACK, settings.host) if settings.on_loopback else None)
 
     async def _role(self, namespace: str, token: str) -> Role | None:
         try:
-            found = await self._gate.pass_of(token)
+            found = await self._authorizer.authenticate(token)
         except NoToken:
             return None
         scopes = found.token.record.scopes

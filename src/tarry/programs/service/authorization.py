@@ -4,7 +4,7 @@
     tokens                            Authorization: Bearer tarry_ID_SECRET  ─▶  found by ID, compared in constant time
 
 A service keeps the tables of tokens of its namespaces, and looks at their versions before it trusts them for longer than
-``TRUSTED_S``: a token that was revoked is refused within a second everywhere, and an idle service asks nothing.
+``TRUST_TOKENS_FOR_S``: a token that was revoked is refused within a second everywhere, and an idle service asks nothing.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tarry.programs.service.problems import Forbidden, NoToken, TooMany
-from tarry.programs.service.settings import Settings, is_loopback
+from tarry.programs.service.settings import ServiceSettings, is_loopback
 from tarry.verbs import tokens
 
 if TYPE_CHECKING:
-    from tarry.programs.service.clients import Clients
-    from tarry.programs.service.exchange import Exchange
+    from tarry.programs.service.clients import NamespaceClients
+    from tarry.programs.service.request import ServiceRequest
 
-TRUSTED_S = 0.5
+TRUST_TOKENS_FOR_S = 0.5
 _NOBODY = tokens.hash_of("nobody")
 
 
-class Budget:
+class TokenBucket:
     """So many a second, a second's worth at once. What is taken beyond is owed first."""
 
-    __slots__ = ("_at", "_level", "_rate")
+    __slots__ = ("_level", "_rate", "_updated_at")
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._level = max(rate, 1.0)
-        self._at = time.monotonic()
+        self._updated_at = time.monotonic()
 
     def take(self, n: int, now: float) -> float:
         """Takes so many, or answers in how many seconds there will be some."""
         most = max(self._rate, 1.0)
-        self._level = min(self._level + (now - self._at) * self._rate, most)
-        self._at = now
+        self._level = min(self._level + (now - self._updated_at) * self._rate, most)
+        self._updated_at = now
         if self._level < min(1.0, n):
             return (1.0 - self._level) / self._rate
         self._level -= n
@@ -52,73 +52,75 @@ class Budget:
 
 
 @dataclass(slots=True)
-class Pass:
+class Credential:
     """A token that is known, and what is left of its limits in this process."""
 
     namespace: str
     token: tokens.Token
-    calls: Budget | None
-    jobs: Budget | None
+    calls: TokenBucket | None
+    jobs: TokenBucket | None
 
 
 @dataclass(slots=True)
-class Known:
+class TokenTable:
     """The tokens of one namespace, as they were when last looked at."""
 
     version: int = -1
-    looked: float = -math.inf
-    passes: dict[str, Pass] = field(default_factory=dict)
-    looking: asyncio.Task[None] | None = None
+    checked_at: float = -math.inf
+    credentials: dict[str, Credential] = field(default_factory=dict)
+    refreshing: asyncio.Task[None] | None = None
 
 
-class Gate:
+class Authorizer:
     """Lets requests in, or not."""
 
-    def __init__(self, settings: Settings, clients: Clients, first_token: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: ServiceSettings, clients: NamespaceClients, on_first_token: Callable[[], None]
+    ) -> None:
         """``first_token`` is called when tokens are asked for from now on."""
         self.settings = settings
-        self._first_token = first_token
+        self._on_first_token = on_first_token
         self._clients = clients
-        self._known: dict[str, Known] = {}
+        self._token_tables: dict[str, TokenTable] = {}
         self._hosts: set[bytes] = set()
 
-    async def let_in(self, x: Exchange, query: dict[str, str]) -> None:
-        """Says which namespace a request is about. Raises a ``Refusal``."""
-        row = x.row
-        said = query.pop("namespace", None) if row.namespaced and not row.namespace else None
-        named = row.namespace or said
-        if row.may:
-            await self.notice_tokens()
+    async def authorize(self, x: ServiceRequest, query: dict[str, str]) -> None:
+        """Says which namespace a request is about. Raises a ``HTTPError``."""
+        route = x.route
+        asked_namespace = query.pop("namespace", None) if route.namespaced and not route.namespace else None
+        namespace = route.namespace or asked_namespace
+        if route.scopes:
+            await self.detect_first_token()
         if not self.settings.tokens:
-            self._refuse_foreign(x.headers)
-            x.namespace = named or self.settings.namespaces[0]
-        elif row.may:
-            x.passed = found = await self._pass_of(x.headers.get(b"authorization", b""))
-            if row.may.isdisjoint(found.token.record.scopes):
+            self._refuse_cross_origin(x.headers)
+            x.namespace = namespace or self.settings.namespaces[0]
+        elif route.scopes:
+            x.credential = found = await self._authenticate_header(x.headers.get(b"authorization", b""))
+            if route.scopes.isdisjoint(found.token.record.scopes):
                 has, needs = (
                     ", ".join(found.token.record.scopes),
-                    " or ".join(one for one in tokens.SCOPES if one in row.may),
+                    " or ".join(one for one in tokens.SCOPES if one in route.scopes),
                 )
                 raise Forbidden(f"This token has the scope {has}; this needs {needs}.")
-            if named is not None and named != found.namespace:
-                raise Forbidden(f"This token is of the namespace {found.namespace!r}, not of {named!r}.")
+            if namespace is not None and namespace != found.namespace:
+                raise Forbidden(f"This token is of the namespace {found.namespace!r}, not of {namespace!r}.")
             x.namespace = found.namespace
-            _take(found.calls, 1, "calls")
+            _take_tokens(found.calls, 1, "calls")
 
-    def count(self, x: Exchange, jobs: int) -> None:
+    def count(self, x: ServiceRequest, jobs: int) -> None:
         """Jobs that a request puts in or asks for. Raises ``TooMany``."""
-        if x.passed is not None and jobs:
-            _take(x.passed.jobs, jobs, "jobs")
+        if x.credential is not None and jobs:
+            _take_tokens(x.credential.jobs, jobs, "jobs")
 
     # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _pass_of(self, header: bytes) -> Pass:
+    async def _authenticate_header(self, header: bytes) -> Credential:
         kind, _, text = header.decode("latin-1").partition(" ")
         if kind.lower() != "bearer":
             raise NoToken
-        return await self.pass_of(text.strip())
+        return await self.authenticate(text.strip())
 
-    async def pass_of(self, text: str) -> Pass:
+    async def authenticate(self, text: str) -> Credential:
         """What is known of a token. Raises ``NoToken``."""
         parts = tokens.split_token(text)
         if parts is None:
@@ -127,49 +129,51 @@ class Gate:
             )
         id, secret = parts
         found = None
-        for known in await self._tables():
-            found = found or known.passes.get(id)
+        for table in await self._tables():
+            found = found or table.credentials.get(id)
         hashed = tokens.hash_of(secret)
         if not compare_digest(hashed, found.token.record.hash if found else _NOBODY) or found is None:
             raise NoToken("This token is not known: it was revoked, or is of another server or namespace.")
         return found
 
-    async def notice_tokens(self) -> None:
+    async def detect_first_token(self) -> None:
         """A service that began without tokens asks for them as soon as there is one."""
         if self.settings.tokens or not self.settings.tokens_later:
             return
         found = await self._tables()
-        if any(known.passes for known in found) and not self.settings.tokens:  # nobody else has seen it meanwhile
-            self._first_token()
+        if any(table.credentials for table in found) and not self.settings.tokens:  # nobody else has seen it meanwhile
+            self._on_first_token()
 
-    async def _tables(self) -> list[Known]:
+    async def _tables(self) -> list[TokenTable]:
         """What is known of all namespaces, none of it older than may be trusted."""
-        found = list[Known]()
+        found = list[TokenTable]()
         for namespace in self._clients.namespaces:
-            known = self._known.setdefault(namespace, Known())
-            if time.monotonic() - known.looked > TRUSTED_S:
-                await self._look(namespace, known)
-            found.append(known)
+            table = self._token_tables.setdefault(namespace, TokenTable())
+            if time.monotonic() - table.checked_at > TRUST_TOKENS_FOR_S:
+                await self._refresh_once(namespace, table)
+            found.append(table)
         return found
 
-    async def _look(self, namespace: str, known: Known) -> None:
+    async def _refresh_once(self, namespace: str, table: TokenTable) -> None:
         """Looks once for all who ask at the same time."""
-        if known.looking is None or known.looking.done():
-            known.looking = asyncio.ensure_future(self._refresh(namespace, known))
-        await asyncio.shield(known.looking)
+        if table.refreshing is None or table.refreshing.done():
+            table.refreshing = asyncio.ensure_future(self._refresh(namespace, table))
+        await asyncio.shield(table.refreshing)
 
-    async def _refresh(self, namespace: str, known: Known) -> None:
+    async def _refresh(self, namespace: str, table: TokenTable) -> None:
         began, engine = time.monotonic(), self._clients[namespace].engine
-        if await engine.run(tokens.table_version(namespace)) != known.version:
+        if await engine.run(tokens.table_version(namespace)) != table.version:
             version, listed = await engine.run(tokens.list_tokens(namespace))
-            before = known.passes
-            known.passes = {token.id: before.get(token.id) or _pass(namespace, token) for token in listed}
-            known.version = version
-        known.looked = began
+            before = table.credentials
+            table.credentials = {
+                token.id: before.get(token.id) or _make_credential(namespace, token) for token in listed
+            }
+            table.version = version
+        table.checked_at = began
 
     # ── no tokens ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _refuse_foreign(self, headers: Mapping[bytes, bytes]) -> None:
+    def _refuse_cross_origin(self, headers: Mapping[bytes, bytes]) -> None:
         """A page of another origin can make a browser send requests here; and its name can be made to mean loopback."""
         host = headers.get(b"host", b"")
         if host not in self._hosts:
@@ -191,13 +195,13 @@ def _hostname(host: bytes) -> str:
         return ""
 
 
-def _pass(namespace: str, token: tokens.Token) -> Pass:
+def _make_credential(namespace: str, token: tokens.Token) -> Credential:
     limits = token.record.calls, token.record.jobs
-    calls, jobs = [None if limit is None else Budget(limit) for limit in limits]
-    return Pass(namespace, token, calls, jobs)
+    calls, jobs = [None if limit is None else TokenBucket(limit) for limit in limits]
+    return Credential(namespace, token, calls, jobs)
 
 
-def _take(budget: Budget | None, n: int, what: str) -> None:
+def _take_tokens(budget: TokenBucket | None, n: int, label: str) -> None:
     if budget is not None and (wait := budget.take(n, time.monotonic())):
-        said = f"This token's {what} a second are used up; the next in {wait:.1f} s."
-        raise TooMany(said, retry_after=str(math.ceil(wait)))
+        given = f"This token's {label} a second are used up; the next in {wait:.1f} s."
+        raise TooMany(given, retry_after=str(math.ceil(wait)))

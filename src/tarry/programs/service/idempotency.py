@@ -39,13 +39,13 @@ class KeyedIds(IdGenerator):
         return [b""] * n
 
 
-def ids_of(headers: dict[bytes, bytes]) -> KeyedIds | None:
+def id_source(headers: dict[bytes, bytes]) -> KeyedIds | None:
     """The ids that a request's key stands for. Raises ``BadInput``."""
     key = _key(headers)
     return None if key is None else KeyedIds(key)
 
 
-def marks_of(headers: dict[bytes, bytes]) -> Callable[[int], bytes]:
+def mark_source(headers: dict[bytes, bytes]) -> Callable[[int], bytes]:
     """The marks that a request's key stands for, one after the other; without a key they are new. Raises ``BadInput``."""
     key = _key(headers)
     if key is None:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from tarry.clients.http.wire import bodies, models
 from tarry.errors import BadInput
-from tarry.programs.service.keyed import KeyedIds
+from tarry.programs.service.idempotency import KeyedIds
 from tarry.verbs.jobs import options
 from tarry.verbs.jobs.models import Added, NewJob
 
@@ -23,42 +23,42 @@ if TYPE_CHECKING:
     from tarry.core.requests import Flow, ScriptCall
 
 
-def add_one(
+def add_operation(
     topic: AsyncTopic[bodies.Body],
     body: bodies.Body,
-    said: models.Add | models.AddQuery,
+    given: models.Add | models.AddQuery,
     headers: Any,
-    keyed: KeyedIds | None,
+    ids: KeyedIds | None,
 ) -> ScriptCall[Added] | Flow[Added]:
     """What adds a job. Raises ``BadInput``."""
-    verbs, id = topic.verbs, said.id
-    if keyed is not None:
-        verbs, id = verbs.on_behalf_of(ids=keyed), id if id is not None else keyed.id(0)
-    return verbs.with_durability(verbs.add_with(body, _options(said, said.if_exists, headers), id), said.durability)
+    verbs, id = topic.verbs, given.id
+    if ids is not None:
+        verbs, id = verbs.on_behalf_of(ids=ids), id if id is not None else ids.id(0)
+    return verbs.with_durability(verbs.add_with(body, _options(given, given.if_exists, headers), id), given.durability)
 
 
-def add_many(
-    topic: AsyncTopic[bodies.Body], said: models.AddMany, keyed: KeyedIds | None
+def add_many_flow(
+    topic: AsyncTopic[bodies.Body], payload: models.AddMany, ids: KeyedIds | None
 ) -> ScriptCall[list[Added]] | Flow[list[Added]]:
     """The flow that adds many. Raises ``BadInput``."""
-    verbs = topic.verbs if keyed is None else topic.verbs.on_behalf_of(ids=keyed)
-    jobs = [_new_job(job, keyed, index) for index, job in enumerate(said.jobs)]
-    opts = _options(said, said.if_exists, said.headers)
-    return verbs.with_durability(verbs.add_many_with(jobs, opts, atomic=said.atomic), said.durability)
+    verbs = topic.verbs if ids is None else topic.verbs.on_behalf_of(ids=ids)
+    jobs = [_new_job(job, ids, index) for index, job in enumerate(payload.jobs)]
+    opts = _options(payload, payload.if_exists, payload.headers)
+    return verbs.with_durability(verbs.add_many_with(jobs, opts, atomic=payload.atomic), payload.durability)
 
 
-def _new_job(job: models.OneOfMany, keyed: KeyedIds | None, index: int) -> Any:
+def _new_job(job: models.OneOfMany, ids: KeyedIds | None, index: int) -> Any:
     try:
         body = bodies.body_of(job.body, job.body_base64, job.coded)
     except BadInput as fault:
         raise BadInput(f"job {index}: {fault}") from None
-    if keyed is None and job == _bare(job):
+    if ids is None and job == _body_of(job):
         return body
     return NewJob(
         body,
         delay=job.delay,
         at=job.at,
-        id=job.id if job.id is not None or keyed is None else keyed.id(index),
+        id=job.id if job.id is not None or ids is None else ids.id(index),
         ttr=job.ttr,
         max_attempts=_attempts(job),
         headers=job.headers,
@@ -66,16 +66,16 @@ def _new_job(job: models.OneOfMany, keyed: KeyedIds | None, index: int) -> Any:
     )
 
 
-def _bare(job: models.OneOfMany) -> models.OneOfMany:
+def _body_of(job: models.OneOfMany) -> models.OneOfMany:
     """The same body without any option."""
     return models.OneOfMany(body=job.body, body_base64=job.body_base64, coded=job.coded)
 
 
-def _options(said: Any, if_exists: Any, headers: Any) -> options.JobOptions:
-    delay = 0 if said.delay is None and said.at is None else said.delay
-    return options.job_options(delay, said.at, if_exists, said.ttr, _attempts(said), headers, said.max_lateness)
+def _options(given: Any, if_exists: Any, headers: Any) -> options.JobOptions:
+    delay = 0 if given.delay is None and given.at is None else given.delay
+    return options.job_options(delay, given.at, if_exists, given.ttr, _attempts(given), headers, given.max_lateness)
 
 
-def _attempts(said: Any) -> int | None:
-    found: int | None = options.TOPIC_DEFAULT if said.max_attempts is UNSET else said.max_attempts
+def _attempts(given: Any) -> int | None:
+    found: int | None = options.TOPIC_DEFAULT if given.max_attempts is UNSET else given.max_attempts
     return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 HEADER = b"tarry-repeated"
 
 
-class Repeating:
+class ReplayEngine:
     """An engine that tells every script that it may be a replay."""
 
     def __init__(self, engine: Engine) -> None:
@@ -24,9 +24,9 @@ class Repeating:
 
     async def run(self, operation: Any) -> Any:
         if not isinstance(operation, (ScriptCall, Command)):
-            operation = intercept(operation, _repeated)
-        return await self._engine.run(_repeated(operation) if isinstance(operation, ScriptCall) else operation)
+            operation = intercept(operation, _as_replay)
+        return await self._engine.run(_as_replay(operation) if isinstance(operation, ScriptCall) else operation)
 
 
-def _repeated(request: Request) -> Request:
+def _as_replay(request: Request) -> Request:
     return request.as_replay() if isinstance(request, ScriptCall) else request

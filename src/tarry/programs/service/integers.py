@@ -12,37 +12,37 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 
-def written(raw: bytes, model: Any) -> bytes:
+def without_points(raw: bytes, model: Any) -> bytes:
     """The same JSON, its whole numbers without a point."""
-    return msgspec.json.encode(_whole(msgspec.json.decode(raw, type=_loose(model))))
+    return msgspec.json.encode(_as_integer(msgspec.json.decode(raw, type=_loose_model(model))))
 
 
 @lru_cache
-def _loose(kind: Any) -> Any:
+def _loose_model(kind: Any) -> Any:
     """A model of the same, in which a number may be where an integer is; of a text, or anything else, it is what it was."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = get_type_hints(kind, include_extras=True)
         names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
-        fields = [(name, Union[_loose(hints[name]), msgspec.UnsetType], msgspec.UNSET) for name, _ in names]  # noqa: UP007
+        fields = [(name, Union[_loose_model(hints[name]), msgspec.UnsetType], msgspec.UNSET) for name, _ in names]  # noqa: UP007
         rename = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
         return msgspec.defstruct(kind.__name__, fields, rename=rename, forbid_unknown_fields=True)
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        loose = _loose(parts[0])
+        loose = _loose_model(parts[0])
         return kind if loose is parts[0] else loose
     if origin in (Union, UnionType):
-        return Union[tuple(map(_loose, parts))]  # noqa: UP007
+        return Union[tuple(map(_loose_model, parts))]  # noqa: UP007
     if origin is list:
-        return list[_loose(parts[0])]  # type: ignore[misc]
+        return list[_loose_model(parts[0])]  # type: ignore[misc]
     return Union[int, float] if kind is int else kind  # noqa: UP007
 
 
-def _whole(value: Any) -> Any:
+def _as_integer(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
-            setattr(value, name, _whole(getattr(value, name)))
+            setattr(value, name, _as_integer(getattr(value, name)))
     elif isinstance(value, list):
-        return [_whole(one) for one in value]
+        return [_as_integer(one) for one in value]
     elif isinstance(value, float) and value.is_integer():
         return int(value)
     return value

@@ -1,0 +1,40 @@
+"""All rows, by the modules that hold them; documents list them in this order. A new module is one more name here."""
+
+from __future__ import annotations
+
+from tarry.programs.service.dialects import delay_controller, delay_queue, delayed_message
+from tarry.programs.service.router import Route, RouteTable
+from tarry.programs.service.routes import (
+    about,
+    blocking_queues,
+    bulk,
+    events,
+    guarded,
+    jobs,
+    locks,
+    maps,
+    queues,
+    schedules,
+    topics,
+)
+from tarry.programs.service.settings import ServiceSettings
+
+MODULES = (jobs, bulk, topics, schedules, queues, blocking_queues, guarded, maps, locks, events, about)
+
+
+def routes_of(settings: ServiceSettings) -> list[Route]:
+    """The rows of a service: those that every service has, and those of the dialects that it speaks."""
+    tables = [module.table for module in MODULES] + list(_dialects(settings))
+    return [route for table in tables for route in table.routes]
+
+
+def _dialects(settings: ServiceSettings) -> list[RouteTable]:
+    spoken, found = settings.dialects, list[RouteTable]()
+    if spoken.delay_controller is not None:
+        found.append(delay_controller.routes_of(spoken.delay_controller))
+    if spoken.delay_queue is not None:
+        found.append(delay_queue.routes_of(spoken.delay_queue))
+    if spoken.delayed_message is not None:
+        payload = (spoken.delayed_message, spoken.message_codec, spoken.message_format)
+        found.append(delayed_message.routes_of(settings.namespaces[0], *payload))
+    return found
