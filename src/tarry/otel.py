@@ -28,7 +28,7 @@ except ImportError as fault:
 
 from tarry import __version__
 from tarry.programs.worker.registry import Registry
-from tarry.programs.worker.tasks import envelope
+from tarry.programs.worker.tasks import parse_envelope
 from tarry.programs.worker.verdicts import Bury, Dead, Snooze
 from tarry.verbs.jobs.models import HandedOut
 
@@ -151,6 +151,6 @@ def _task_of(registry: Registry, job: Job) -> str | None:
     if not any(topic == job.topic for topic, _ in registry.all_tasks()):
         return None
     try:
-        return envelope(job).task
+        return parse_envelope(job).task
     except Bury:
         return None

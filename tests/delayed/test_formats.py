@@ -214,7 +214,7 @@ def test_a_client_says_it_for_all_its_queues_and_so_does_the_process(
 
 def test_a_worker_takes_it_over_from_its_client() -> None:
     worker = tarry.Worker(tarry.Client(queue_format="dLc0"))
-    for client in (worker.client, worker.blocking, *worker._clients.fresh()):
+    for client in (worker.client, worker.blocking, *worker._clients.for_run()):
         assert client.delayed_queue("q").verbs.context.format is OLD
 
 

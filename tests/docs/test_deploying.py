@@ -20,8 +20,8 @@ from packaging.requirements import Requirement
 
 import tarry
 from doc_pages import ROOT
-from tarry.programs.worker.parent import MARGIN_S
-from tarry.programs.worker.serving import WRONG
+from tarry.programs.worker.parent import KILL_MARGIN_S
+from tarry.programs.worker.process import WRONG
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.values.durations import SECOND, duration_us
 from until import until
@@ -83,7 +83,7 @@ def test_systemd_reads_the_unit_and_finds_little_to_fear(tmp_path: Path) -> None
 
 def test_the_unit_agrees_with_the_worker() -> None:
     [grace] = re.findall(r'Worker\(grace="(\w+)"\)', SHOP)
-    assert duration_us(setting("TimeoutStopSec")) > duration_us(grace) + 2 * MARGIN_S * SECOND
+    assert duration_us(setting("TimeoutStopSec")) > duration_us(grace) + 2 * KILL_MARGIN_S * SECOND
     assert f"grace period of {grace.removesuffix('s')} s" in UNIT
     assert setting("KillMode") == "mixed"
     assert int(setting("SuccessExitStatus")) == GIVEN_BACK

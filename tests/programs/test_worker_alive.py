@@ -112,11 +112,11 @@ def test_young_jobs_are_not_touched(valkey_url: str, namespace: str, monkeypatch
     worker = tarry.Worker(valkey_url, namespace=namespace)
     touch = Renewal._touch
 
-    def noted_touch(self: Renewal, lane: Any, jobs: Any) -> bool:
+    def noted_touch(self: Renewal, consumer: Any, jobs: Any) -> bool:
         touched.append([job.id for job in jobs])
         if len(touched) == 3:
             self._loop.call_soon_threadsafe(enough.set)
-        return touch(self, lane, jobs)
+        return touch(self, consumer, jobs)
 
     monkeypatch.setattr(Renewal, "_touch", noted_touch)
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.programs.worker import logs
-from tarry.programs.worker.sharing import Share
+from tarry.programs.worker import log_setup
+from tarry.programs.worker.slots import SlotPool
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def test_at_info_a_topic_has_one_line_for_many_jobs(
         asyncio.run(worker.run_until_idle())
     [line] = [line for line in caplog.records if line.getMessage().startswith("∑")]
     assert line.getMessage().startswith("∑ n: 100 taken, 99 done, 0 again, 1 dead, 0 running, at most ")
-    said = json.loads(logs.Json().format(line))
+    said = json.loads(log_setup.JsonFormatter().format(line))
     assert (said["topic"], said["taken"], said["done"], said["dead"], said["level"]) == ("n", 100, 99, 1, "info")
     [dead] = [line for line in caplog.records if line.levelname == "ERROR"]
     assert dead.getMessage().endswith("attempt 1 is dead: three")
@@ -161,26 +161,26 @@ def test_who_has_no_rival_takes_all_but_one_slot_of_each_other_topic() -> None:
         def __init__(self, weight: float) -> None:
             self.weight, self.taken = weight, 0
 
-    share, busy, idle = Share(10), Lane(1), Lane(5)
-    share.join(busy)
-    share.join(idle)
-    assert share.grant(idle, 5, greedy=False) == 1
-    assert share.grant(busy, 50, greedy=True) == 9
+    share, busy, idle = SlotPool(10), Lane(1), Lane(5)
+    share.add_user(busy)
+    share.add_user(idle)
+    assert share.grant_slots(idle, 5, greedy=False) == 1
+    assert share.grant_slots(busy, 50, greedy=True) == 9
     busy.taken = 9
-    assert share.grant(busy, 50, greedy=True) == 0
-    assert share.grant(idle, 50, greedy=True) == 1
-    few = Share(2)
-    few.join(busy)
-    few.join(idle)
+    assert share.grant_slots(busy, 50, greedy=True) == 0
+    assert share.grant_slots(idle, 50, greedy=True) == 1
+    few = SlotPool(2)
+    few.add_user(busy)
+    few.add_user(idle)
     with pytest.raises(tarry.BadInput, match="2 slots for 3 topics"):
-        few.join(Lane(1))
+        few.add_user(Lane(1))
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_log_line_says_what_it_is_about(form: str) -> None:
     line = logging.LogRecord("tarry.worker", logging.WARNING, __file__, 1, "↻ %s", ("n/7",), None)
     line.tarry = {"topic": "n", "id": "7"}
-    said = (logs.Json() if form == "json" else logs.Text()).format(line)
+    said = (log_setup.JsonFormatter() if form == "json" else log_setup.TextFormatter()).format(line)
     if form == "text":
         assert said.endswith(" WARNING ↻ n/7")
     else:

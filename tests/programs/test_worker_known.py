@@ -85,7 +85,7 @@ def test_what_it_has_in_hand_is_told(
     client: tarry.Client, valkey_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch, shared: int | None
 ) -> None:
     """The next report is far away: here it is asked for at each look."""
-    monkeypatch.setattr("tarry.programs.worker.presence.EVERY_S", 0.0)
+    monkeypatch.setattr("tarry.programs.worker.heartbeat.REPORT_EVERY_S", 0.0)
     seen: list[tarry.WorkerInfo] = []
 
     def busy() -> bool:

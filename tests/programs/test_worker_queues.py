@@ -15,7 +15,7 @@ import redis
 
 import tarry
 from tarry.clients.testing import Clock, TestClient
-from tarry.programs.worker import Worker, serving
+from tarry.programs.worker import Worker, process
 from tarry.verbs.delayed.context import keys_of
 
 PATIENCE_S = 30
@@ -233,8 +233,8 @@ def test_queues_of_included_registries_are_worked_on_and_named(worker: Worker, n
 
     worker.include(mail)
     assert [route.queue for route in worker.queue_routes()] == [name]
-    assert "2 at a time" in serving.banner(worker, 1)
-    worker.instead(topics=[name])
+    assert "2 at a time" in process.banner(worker, 1)
+    worker.with_overrides(topics=[name])
     assert worker.routes() == []
     with pytest.raises(tarry.BadInput, match="handler already"):
         worker.on_queue(name)

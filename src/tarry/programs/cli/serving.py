@@ -69,7 +69,7 @@ def serve(
     """Serves topics and jobs over HTTP, with metrics, until SIGTERM. Needs tarry[http]."""
     from tarry.programs.service import http_server
     from tarry.programs.service.settings import NO_DIALECTS, Dialects, ServiceSettings
-    from tarry.programs.worker.serving import run_in_loop
+    from tarry.programs.worker.process import run_in_loop
     from tarry.values import names
     from tarry.values.durations import SECOND, duration_us
 

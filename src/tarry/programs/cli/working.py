@@ -37,32 +37,32 @@ def worker(
     ] = None,
 ) -> None:
     """Runs the handlers of an application until SIGTERM. Exits with 4 when running jobs had to be given back."""
-    from tarry.programs.worker import logs, serving
+    from tarry.programs.worker import log_setup, process
 
-    logs.set_up("json" if session.json else log, log_level or os.environ.get("TARRY_LOG") or "info")
+    log_setup.configure_logging("json" if session.json else log, log_level or os.environ.get("TARRY_LOG") or "info")
     found = _loaded(app)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
-    found.instead(
-        url=session.url or os.environ.get(serving.URL),
+    found.with_overrides(
+        url=session.url or os.environ.get(process.URL),
         namespace=session.given_namespace,
         topics=chosen,
         concurrency=concurrency,
     )
     words = _words(session, app, topics, concurrency, log, log_level)
-    code = serving.serve(found, processes, [sys.executable, "-m", "tarry", *words])
+    code = process.serve(found, processes, [sys.executable, "-m", "tarry", *words])
     if code:
         raise typer.Exit(code)
 
 
 def _loaded(app: str) -> Worker:
     """The worker; what its module raised is shown as its author would see it, without our frames."""
-    from tarry.programs.worker import loading, serving
+    from tarry.programs.worker import app_loader, process
 
     try:
-        return loading.load(app)
+        return app_loader.load(app)
     except BadInput as fault:
         if fault.__cause__ is not None:
-            serving.say(loading.traceback_of(fault.__cause__))
+            process.write_line(app_loader.traceback_of(fault.__cause__))
         raise
 
 
@@ -70,10 +70,10 @@ def _words(
     session: Session, app: str, topics: str | None, concurrency: int | None, log: str, log_level: str | None
 ) -> list[str]:
     """The command line of a child. A URL goes by the environment: it may hold a password."""
-    from tarry.programs.worker import serving
+    from tarry.programs.worker import process
 
     if session.url:
-        os.environ[serving.URL] = session.url
+        os.environ[process.URL] = session.url
     options = {
         "--namespace": session.given_namespace,
         "--topics": topics,

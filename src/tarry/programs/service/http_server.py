@@ -141,7 +141,7 @@ async def serve(
     app: ServiceApp, listener: socket.socket, server: uvicorn.Server, *, announce: Callable[[str], None]
 ) -> None:
     """Serves until a signal, then drains."""
-    from tarry.programs.worker.signals import listen
+    from tarry.programs.worker.signals import handle_signals
 
     stopping = asyncio.Event()
 
@@ -150,7 +150,7 @@ async def serve(
             server.should_exit = server.force_exit = True
         stopping.set()
 
-    forget = listen(stop, stopping.is_set)
+    forget = handle_signals(stop, stopping.is_set)
     if app.settings.moved_queues:
         await app.clients[app.settings.namespaces[0]].keep_moving(*app.settings.moved_queues)
     if app.settings.dashboard:

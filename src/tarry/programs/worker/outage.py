@@ -39,7 +39,7 @@ class Outage:
     def lasts(self) -> bool:
         return bool(self._told)
 
-    def tell(self, fault: TarryError, of: Part | None = None) -> None:
+    def report(self, fault: TarryError, of: Part | None = None) -> None:
         """Once for each kind of trouble; it lasts until it is over for the part that has it."""
         with self._lock:
             if of is not None:
@@ -54,7 +54,7 @@ class Outage:
         with self._lock:
             self._troubled.discard(part)
 
-    def over(self, part: Part) -> None:
+    def resolved(self, part: Part) -> None:
         with self._lock:
             self._troubled.discard(part)
             if self._troubled or not self._told:
@@ -83,7 +83,7 @@ class Part:
     def tell(self, fault: TarryError) -> None:
         """It is in trouble, and will ask again by itself."""
         self._tries += 1
-        self._outage.tell(fault, self)
+        self._outage.report(fault, self)
 
     async def hold_on(self, fault: TarryError) -> None:
         """A pause before the next try."""
@@ -101,4 +101,4 @@ class Part:
         self._worked = self._outage.worked = True
         if self._tries or self._outage.lasts:
             self._tries = 0
-            self._outage.over(self)
+            self._outage.resolved(self)

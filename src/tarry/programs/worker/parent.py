@@ -22,7 +22,7 @@ from typing import Any
 
 from tarry.errors import TarryError
 from tarry.programs.worker.outage import Outage
-from tarry.programs.worker.serving import CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WORKED, WRONG
+from tarry.programs.worker.process import CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WORKED, WRONG
 from tarry.programs.worker.signals import GIVEN_BACK
 from tarry.programs.worker.worker import Worker
 from tarry.values import names
@@ -32,11 +32,11 @@ from tarry.verbs import workers
 logger = logging.getLogger("tarry.worker")
 FIRST_PAUSE_S, LONGEST_PAUSE_S, SETTLED_S = 0.1, 30.0, 10.0
 """Between a death and the next start; a child that lived so long begins anew with the shortest."""
-MARGIN_S = 5.0
+KILL_MARGIN_S = 5.0
 """What a child has beyond its grace to leave, before it is killed."""
 MUTE, LOOKS = 4, 12
 """Parts of a TTR: silent for a quarter is mute; the parent looks every twelfth."""
-WORST_FIRST = (FAILED, WRONG, NO_SERVER, GIVEN_BACK)
+EXIT_CODES_BY_WEIGHT = (FAILED, WRONG, NO_SERVER, GIVEN_BACK)
 
 
 class Child:
@@ -45,8 +45,8 @@ class Child:
     def __init__(self, number: int) -> None:
         self.number = number
         self.holder = f"{socket.gethostname()[:60]}:{os.getpid()}.{number}:{names.random_word(os.urandom).decode()}"
-        self.began = self.beat = time.monotonic()
-        self.mute = False
+        self.started_at = self.beat = time.monotonic()
+        self.silent = False
         self.worked = False
         """Whether the server has ever answered it."""
         self.process: asyncio.subprocess.Process
@@ -61,12 +61,12 @@ class Child:
                 start_new_session=True,  # a Ctrl-C of the terminal reaches it by its parent alone, once
             )
         mine.setblocking(False)
-        self._mine = mine
-        asyncio.get_running_loop().add_reader(mine, self._hear)
+        self._parent_pid = mine
+        asyncio.get_running_loop().add_reader(mine, self._read_heartbeat)
 
-    def _hear(self) -> None:
+    def _read_heartbeat(self) -> None:
         try:
-            heard = self._mine.recv(4096)
+            heard = self._parent_pid.recv(4096)
         except BlockingIOError:
             return
         except OSError:
@@ -74,14 +74,14 @@ class Child:
         self.beat = time.monotonic()
         self.worked = self.worked or WORKED in heard
         if not heard:
-            self.forget()
+            self.close()
 
-    def forget(self) -> None:
-        if self._mine.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._mine)
-            self._mine.close()
+    def close(self) -> None:
+        if self._parent_pid.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._parent_pid)
+            self._parent_pid.close()
 
-    def tell(self, number: int) -> None:
+    def signal(self, number: int) -> None:
         if self.process.returncode is None:
             self.process.send_signal(number)
 
@@ -104,43 +104,43 @@ class Parent:
         self._outage = Outage()
         self._renewing = self._outage.part()
         self._stopping = asyncio.Event()
-        self._hurry = asyncio.Event()
+        self._stop_now = asyncio.Event()
 
     def stop(self) -> None:
         """Children stop, and are not replaced; a second call gives them no more time."""
         again = self._stopping.is_set()
         self._stopping.set()
         if again:
-            self._hurry.set()
+            self._stop_now.set()
         for child in self._children.values():
-            child.tell(signal.SIGINT if again else signal.SIGTERM)  # two of a kind may arrive as one
+            child.signal(signal.SIGINT if again else signal.SIGTERM)  # two of a kind may arrive as one
 
     async def run(self) -> int:
         """Until all children are gone; answers the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        looking = asyncio.ensure_future(self._look_after())
-        ending = asyncio.ensure_future(self._end_them())
+        looking = asyncio.ensure_future(self._renew_for_silent())
+        ending = asyncio.ensure_future(self._stop_children())
         try:
-            await asyncio.gather(*[self._keep(number) for number in range(1, self._processes + 1)])
+            await asyncio.gather(*[self._keep_alive(number) for number in range(1, self._processes + 1)])
         finally:
             looking.cancel()
             ending.cancel()
             self._client.close()
-        return next((code for code in WORST_FIRST if code in self._codes), CLEAN)
+        return next((code for code in EXIT_CODES_BY_WEIGHT if code in self._codes), CLEAN)
 
-    async def _keep(self, number: int) -> None:
+    async def _keep_alive(self, number: int) -> None:
         """One place: a child, and another when it dies."""
         pause = FIRST_PAUSE_S
         while not self._stopping.is_set():
             child = self._children[number] = Child(number)
             await child.start(self._command)
             if self._stopping.is_set():
-                child.tell(signal.SIGTERM)
+                child.signal(signal.SIGTERM)
             code = await child.process.wait()
             self._worked = self._worked or any(one.worked for one in self._children.values())
-            child.forget()
+            child.close()
             del self._children[number]
             crashed = code < 0 and not self._stopping.is_set()
             given_back = await self._give_back(child, counts=crashed)
@@ -150,25 +150,29 @@ class Parent:
             elif self._stopping.is_set():  # what a crash gave back, a moment before, says nothing of how it stopped
                 self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else CLEAN)
             else:
-                pause = FIRST_PAUSE_S if time.monotonic() - child.began > SETTLED_S else min(2 * pause, LONGEST_PAUSE_S)
-                _tell_death(child, code, given_back, pause)
-                await _either(self._stopping, pause)
+                pause = (
+                    FIRST_PAUSE_S
+                    if time.monotonic() - child.started_at > SETTLED_S
+                    else min(2 * pause, LONGEST_PAUSE_S)
+                )
+                _log_exit(child, code, given_back, pause)
+                await _wait_either(self._stopping, pause)
 
     async def _give_back(self, child: Child, *, counts: bool) -> int:
         """What it held. A server that does not answer is no reason to wait: the jobs come back after their TTR."""
         try:
-            return await asyncio.to_thread(self._bereave, child.holder, counts)
+            return await asyncio.to_thread(self._release_jobs_of, child.holder, counts)
         except TarryError as fault:
             logger.warning("✗ The jobs of worker %d come back after their TTR: %s", child.number, fault)
             return 0
 
-    def _bereave(self, holder: str, counts: bool) -> int:
+    def _release_jobs_of(self, holder: str, counts: bool) -> int:
         """Jobs first: that it is known no more is for people."""
         given_back = sum(self._client.topic(topic).release_holder(holder, count=counts) for topic in self._topics)
         self._client.engine.run(workers.forget_worker(self._client.namespace, holder.encode()))
         return given_back
 
-    async def _look_after(self) -> None:
+    async def _renew_for_silent(self) -> None:
         """Renews for those who cannot."""
         while True:
             await asyncio.sleep(self._ttr_s / LOOKS)
@@ -176,17 +180,21 @@ class Parent:
             for child in list(self._children.values()):
                 silent = time.monotonic() - child.beat
                 if silent < self._ttr_s / MUTE:
-                    child.mute = False
+                    child.silent = False
                     continue
                 mute = True
                 try:
-                    await asyncio.to_thread(self._touch, child.holder)
+                    await asyncio.to_thread(self._touch_holder, child.holder)
                 except TarryError as fault:
                     self._renewing.tell(fault)
                 else:
                     self._renewing.over()
-                if not child.mute and child.process.returncode is None and time.monotonic() - child.began > SETTLED_S:
-                    child.mute = True
+                if (
+                    not child.silent
+                    and child.process.returncode is None
+                    and time.monotonic() - child.started_at > SETTLED_S
+                ):
+                    child.silent = True
                     logger.warning(
                         "✗ worker %d (pid %d) has been silent for %.1f s; its jobs are renewed for it.",
                         child.number, child.process.pid, silent,
@@ -194,21 +202,21 @@ class Parent:
             if not mute:
                 self._renewing.rested()
 
-    def _touch(self, holder: str) -> None:
+    def _touch_holder(self, holder: str) -> None:
         for topic in self._topics:
             self._client.topic(topic).touch_holder(holder, self._ttr_s)
 
-    async def _end_them(self) -> None:
+    async def _stop_children(self) -> None:
         """Those who do not leave in time are killed."""
         await self._stopping.wait()
-        await _either(self._hurry, self._grace_s + MARGIN_S)
-        await asyncio.sleep(MARGIN_S)
+        await _wait_either(self._stop_now, self._grace_s + KILL_MARGIN_S)
+        await asyncio.sleep(KILL_MARGIN_S)
         for child in self._children.values():
             logger.warning("✗ worker %d (pid %d) does not leave; it is killed.", child.number, child.process.pid)
-            child.tell(signal.SIGKILL)
+            child.signal(signal.SIGKILL)
 
 
-def _tell_death(child: Child, code: int, given_back: int, pause: float) -> None:
+def _log_exit(child: Child, code: int, given_back: int, pause: float) -> None:
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
     more: dict[str, Any] = {"worker": child.number, "pid": child.process.pid, "code": code, "given_back": given_back}
     logger.error(
@@ -218,7 +226,7 @@ def _tell_death(child: Child, code: int, given_back: int, pause: float) -> None:
     )  # fmt: skip
 
 
-async def _either(event: asyncio.Event, seconds: float) -> None:
+async def _wait_either(event: asyncio.Event, seconds: float) -> None:
     try:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:

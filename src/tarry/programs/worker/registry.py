@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from tarry.errors import BadInput
-from tarry.programs.worker import calling
-from tarry.programs.worker.taking import QueueRoute
-from tarry.programs.worker.targets import Middleware, Target, chained, of_callee
-from tarry.programs.worker.tasks import Rules, Task
-from tarry.programs.worker.timetable import Planned, Timetable
+from tarry.programs.worker import handlers
+from tarry.programs.worker.queue_consumer import QueueRoute
+from tarry.programs.worker.targets import Middleware, Target, chain, make_call
+from tarry.programs.worker.task_schedules import ScheduleDecorators, TaskSchedule
+from tarry.programs.worker.tasks import Task, TaskRules
 from tarry.programs.worker.verdicts import Policy
 from tarry.values import names
 from tarry.values.durations import Duration
@@ -44,7 +44,7 @@ TASKS = "tasks"
 
 
 @dataclass(slots=True)
-class Route:
+class TopicRoute:
     """A topic of a worker: its handler, or its tasks by name."""
 
     topic: str
@@ -61,18 +61,18 @@ class Route:
         return [self.handler] if self.handler else list(self.tasks.values())
 
 
-class Registry(Timetable):
+class Registry(ScheduleDecorators):
     """Handlers and tasks, until a worker includes them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, TopicRoute] = {}
         self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
         self._layers: list[Middleware] = []
         self._stamps: list[Stamp] = []
         self._queues: dict[str, QueueRoute] = {}
         self._parts: list[Registry] = []
-        self._whole: Registry | None = None
+        self._parent: Registry | None = None
 
     def on(
         self,
@@ -101,17 +101,17 @@ class Registry(Timetable):
         names.check_name(topic, "topic")
         if any(route.topic == topic for route in self._root().routes()):
             raise BadInput(f"topic: {topic!r} has a handler already.")
-        slots = None if concurrency is None else slots_of(concurrency)
+        slots = None if concurrency is None else check_slots(concurrency)
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
-        rules = Rules.of(timeout, retry, max_attempts, cancel_when_lost, max_lateness, on_stale)
+        rules = TaskRules.of(timeout, retry, max_attempts, cancel_when_lost, max_lateness, on_stale)
 
         def register(function: F) -> F:
-            callee = calling.read(function, type)
-            target = rules.target(callee.name, callee.is_async, of_callee(callee))
+            callee = handlers.inspect_handler(function, type)
+            target = rules.target(callee.name, callee.is_async, make_call(callee))
             usual = CONCURRENCY if callee.is_async else THREADS
-            self._routes[topic] = Route(topic, slots or usual, float(weight), ttr, callee.type, target)
+            self._routes[topic] = TopicRoute(topic, slots or usual, float(weight), ttr, callee.type, target)
             return function
 
         return register
@@ -151,8 +151,8 @@ class Registry(Timetable):
         validated against the annotations when the job comes. ``concurrency`` is the topic's: the largest given.
         """
         names.check_name(topic, "topic")
-        slots = slots_of(concurrency)
-        rules = Rules.of(timeout, retry, max_attempts, cancel_when_lost)
+        slots = check_slots(concurrency)
+        rules = TaskRules.of(timeout, retry, max_attempts, cancel_when_lost)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
             made = Task(self, function, topic, name, rules, slots)
@@ -174,19 +174,19 @@ class Registry(Timetable):
         """
         keys_of(queue)
         codec_for(codec)
-        slots = slots_of(concurrency)
+        slots = check_slots(concurrency)
         if any(route.queue == queue for route in self._root().queue_routes()):
             raise BadInput(f"queue: {queue!r} has a handler already.")
 
         def register(function: F) -> F:
-            self._queues[queue] = QueueRoute(queue, codec, slots, calling.read_taker(function))
+            self._queues[queue] = QueueRoute(queue, codec, slots, handlers.inspect_queue_handler(function))
             return function
 
         return register
 
     def around(self, layer: Middleware) -> Middleware:
         """Middleware around all handlers of this registry: a callable that takes the job and the next one."""
-        chained([layer])
+        chain([layer])
         self._layers.append(layer)
         return layer
 
@@ -210,21 +210,21 @@ class Registry(Timetable):
             taken = {route.queue for route in self._root().queue_routes()}
             doubles |= taken & {route.queue for route in part.queue_routes()}
             same = self._root().all_tasks().keys() & part.all_tasks().keys()
-            same |= self._root().all_planned().keys() & part.all_planned().keys()
+            same |= self._root().all_schedules().keys() & part.all_schedules().keys()
             if doubles or same:
                 raise BadInput(f"include: there already is a handler for {sorted(doubles) or sorted(same)}.")
-            part._whole = self
+            part._parent = self
             self._parts.append(part)
 
     # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
 
-    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[Route]:
+    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
         """All topics, those of the parts too; tasks of one topic as one."""
-        layers = (*outer, *chained(self._layers))
-        found = {route.topic: _layered(route, layers) for route in self._routes.values()}
+        layers = (*outer, *chain(self._layers))
+        found = {route.topic: _with_middleware(route, layers) for route in self._routes.values()}
         for task in self._tasks.values():
-            route = found.setdefault(task.topic_name, Route(task.topic_name, 1))
-            route.tasks[task.name] = _wrapped(task.target(), layers)
+            route = found.setdefault(task.topic_name, TopicRoute(task.topic_name, 1))
+            route.tasks[task.name] = _wrap(task.target(), layers)
             route.slots = max(route.slots, task.slots)
         for part in self._parts:
             for route in part.routes(layers):
@@ -240,7 +240,7 @@ class Registry(Timetable):
 
     def stamped(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
         """The headers of a job that a task puts in."""
-        stamps = [stamp for part in reversed([*self._upwards()]) for stamp in part._stamps]
+        stamps = [stamp for part in reversed([*self._ancestors()]) for stamp in part._stamps]
         if not stamps:
             return own
         made: dict[str, str] = {}
@@ -255,10 +255,10 @@ class Registry(Timetable):
             found.update(part.all_tasks())
         return found
 
-    def all_planned(self) -> dict[tuple[str, str], Planned]:
-        found = dict(self._planned)
+    def all_schedules(self) -> dict[tuple[str, str], TaskSchedule]:
+        found = dict(self._schedules)
         for part in self._parts:
-            found.update(part.all_planned())
+            found.update(part.all_schedules())
         return found
 
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
@@ -274,27 +274,27 @@ class Registry(Timetable):
         return root
 
     def _root(self) -> Registry:
-        *_, last = self._upwards()
+        *_, last = self._ancestors()
         return last
 
-    def _upwards(self) -> Iterator[Registry]:
+    def _ancestors(self) -> Iterator[Registry]:
         here: Registry | None = self
         while here is not None:
             yield here
-            here = here._whole
+            here = here._parent
 
 
-def slots_of(concurrency: int) -> int:
+def check_slots(concurrency: int) -> int:
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
         raise BadInput(f"concurrency: {concurrency!r}; it is a whole number, at least 1.")
     return concurrency
 
 
-def _layered(route: Route, layers: tuple[Middleware, ...]) -> Route:
+def _with_middleware(route: TopicRoute, layers: tuple[Middleware, ...]) -> TopicRoute:
     assert route.handler is not None
-    wrapped = _wrapped(route.handler, layers)
-    return Route(route.topic, route.slots, route.weight, route.ttr, route.type, wrapped)
+    wrapped = _wrap(route.handler, layers)
+    return TopicRoute(route.topic, route.slots, route.weight, route.ttr, route.type, wrapped)
 
 
-def _wrapped(target: Target, layers: tuple[Middleware, ...]) -> Target:
+def _wrap(target: Target, layers: tuple[Middleware, ...]) -> Target:
     return replace(target, middleware=layers) if layers else target

@@ -25,31 +25,31 @@ from typing import Any
 
 from tarry.clients.blocking.client import Client
 from tarry.errors import StaleReceipt, TarryError
-from tarry.programs.worker.lane import Lane
+from tarry.programs.worker.heartbeat import Heartbeat
 from tarry.programs.worker.outage import Outage
-from tarry.programs.worker.presence import Presence
+from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values.durations import SECOND
 from tarry.verbs.jobs.models import HandedOut
 
 logger = logging.getLogger("tarry.worker")
 LOOKS, RENEW_AT = 6, 3
 """Parts of a TTR: it looks every sixth; what is older than a third is renewed."""
-SHORTEST_LOOK_S, LONGEST_LOOK_S = 0.01, 5.0
-TELL_AGAIN_S = 10.0
+SHORTEST_LOOK_S, LONGEST_INTERVAL_S = 0.01, 5.0
+LOG_AGAIN_S = 10.0
 FRAMES = 4
 """Of a blocked loop's stack: from the handler on, and the innermost."""
-OURS = str(Path(__file__).parent)
+OWN_FOLDER = str(Path(__file__).parent)
 
 
 class Renewal:
     """The thread of one worker."""
 
     def __init__(
-        self, client: Client, lanes: Sequence[Lane], outage: Outage, presence: Presence, blocked_s: float
+        self, client: Client, consumers: Sequence[TopicConsumer], outage: Outage, heartbeat: Heartbeat, blocked_s: float
     ) -> None:
         self._client = client
-        self._presence = presence
-        self._lanes = lanes
+        self._heartbeat = heartbeat
+        self._consumers = consumers
         self._server = outage.part()
         self._outage = outage
         self._loop = asyncio.get_running_loop()
@@ -57,27 +57,27 @@ class Renewal:
         self._renewed: dict[HandedOut[Any], float] = {}
         self._wake = threading.Event()
         self._stopping = False
-        self._usual_s = min([LONGEST_LOOK_S, *(_seconds(lane) / LOOKS for lane in lanes)])
-        self._look_s = self._usual_s
+        self._usual_interval_s = min([LONGEST_INTERVAL_S, *(_interval_of(consumer) / LOOKS for consumer in consumers)])
+        self._interval_s = self._usual_interval_s
         self._blocked_s = blocked_s
-        self._asked_at: float | None = None
-        self._told_at = -TELL_AGAIN_S
-        self._blocking = ""
+        self._pinged_at: float | None = None
+        self._logged_at = -LOG_AGAIN_S
+        self._is_blocked = ""
         self._thread = threading.Thread(target=self._run, name="tarry renewal", daemon=True)
         self.beat: Callable[[bool], None] = lambda worked: None
         """Called at each look, with whether the worker was ever answered: a parent process hears it."""
 
     def start(self) -> None:
-        for lane in self._lanes:
-            lane.noticed = self._notice
+        for consumer in self._consumers:
+            consumer.on_popped = self._on_popped
         self._wake.set()  # the first look makes it known
         self._thread.start()
 
-    def tell_of_stopping(self) -> None:
+    def announce_stop(self) -> None:
         """The worker takes no new jobs; what runs may go on for a while."""
-        if self._busy():
-            self._presence.stopping = True
-            self._presence.hurry()
+        if self._has_work():
+            self._heartbeat.stopping = True
+            self._heartbeat.report_soon()
             self._wake.set()
 
     async def stop(self) -> None:
@@ -86,69 +86,69 @@ class Renewal:
         await asyncio.to_thread(self._thread.join)
         self._client.close()
 
-    def _notice(self, jobs: Sequence[HandedOut[Any]]) -> None:
+    def _on_popped(self, jobs: Sequence[HandedOut[Any]]) -> None:
         """Jobs may have a TTR of their own, and a short one wants to be looked at soon."""
         shortest = min([job._ttr for job in jobs]) / SECOND / LOOKS
-        if shortest < self._look_s:
-            self._look_s = max(shortest, SHORTEST_LOOK_S)
+        if shortest < self._interval_s:
+            self._interval_s = max(shortest, SHORTEST_LOOK_S)
             self._wake.set()
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
         while not self._stopping:
-            self._wake.wait(min(self._look_s, self._blocked_s / 2 if self._busy() else self._look_s))
+            self._wake.wait(min(self._interval_s, self._blocked_s / 2 if self._has_work() else self._interval_s))
             self._wake.clear()
             self.beat(self._outage.worked)
             try:
-                self._look(time.monotonic())
+                self._renew_due(time.monotonic())
             except Exception:
                 logger.exception("✗ The renewal of reservations has a fault; it goes on.")
-        self._presence.leave()
+        self._heartbeat.unregister()
 
-    def _busy(self) -> bool:
-        return any(lane.running for lane in self._lanes)
+    def _has_work(self) -> bool:
+        return any(consumer.running for consumer in self._consumers)
 
-    def _look(self, now: float) -> None:
+    def _renew_due(self, now: float) -> None:
         seen: dict[HandedOut[Any], float] = {}
-        shortest = self._usual_s
+        shortest = self._usual_interval_s
         well = True
-        for lane in self._lanes:
+        for consumer in self._consumers:
             old: list[HandedOut[Any]] = []
-            for job in list(lane.running):  # one step of the interpreter: the loop may go on
+            for job in list(consumer.running):  # one step of the interpreter: the loop may go on
                 ttr = job._ttr / SECOND
                 since = seen[job] = self._renewed.get(job, now)
                 shortest = min(shortest, ttr / LOOKS)
                 if now - since >= ttr / RENEW_AT and not job.settled:
                     old.append(job)
-            old = [job for job in old if job in lane.running and not job.lost]
-            if old and self._touch(lane, old):
+            old = [job for job in old if job in consumer.running and not job.lost]
+            if old and self._touch(consumer, old):
                 seen.update(dict.fromkeys(old, time.monotonic()))
             elif old:
                 well = False
         if well:
             self._server.rested()
         self._renewed = seen
-        self._look_s = max(shortest, SHORTEST_LOOK_S)
-        self._watch(now)
-        self._presence.look(time.monotonic())
+        self._interval_s = max(shortest, SHORTEST_LOOK_S)
+        self._check_loop(now)
+        self._heartbeat.report_if_due(time.monotonic())
 
-    def _touch(self, lane: Lane, jobs: Sequence[HandedOut[Any]]) -> bool:
+    def _touch(self, consumer: TopicConsumer, jobs: Sequence[HandedOut[Any]]) -> bool:
         try:
-            self._client.engine.run(lane.blocking.verbs.touch(jobs, None))
+            self._client.engine.run(consumer.blocking.verbs.touch(jobs, None))
         except StaleReceipt as fault:
             refused = set(fault.ids)
-            gone = [job for job in jobs if job.id in refused and job in lane.running and not job.settled]
+            gone = [job for job in jobs if job.id in refused and job in consumer.running and not job.settled]
             for job in gone:
                 job.lost = True
-            self._tell_loop(lane.lost, gone)
+            self._call_in_loop(consumer.reservations_lost, gone)
         except TarryError as fault:
             self._server.tell(fault)
             return False
         self._server.over()
         return True
 
-    def _tell_loop(self, what: Callable[..., object], *given: Any) -> None:
+    def _call_in_loop(self, what: Callable[..., object], *given: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(what, *given)
         except RuntimeError:
@@ -156,45 +156,45 @@ class Renewal:
 
     # ── the watchdog ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _watch(self, now: float) -> None:
-        if self._asked_at is None:
-            if self._busy():
-                self._asked_at = now
-                self._tell_loop(self._answer)
+    def _check_loop(self, now: float) -> None:
+        if self._pinged_at is None:
+            if self._has_work():
+                self._pinged_at = now
+                self._call_in_loop(self._loop_answered)
             return
-        silent = now - self._asked_at
-        if silent >= self._blocked_s and now - self._told_at >= TELL_AGAIN_S:
-            self._told_at = now
-            self._blocking = self._who()
+        silent = now - self._pinged_at
+        if silent >= self._blocked_s and now - self._logged_at >= LOG_AGAIN_S:
+            self._logged_at = now
+            self._is_blocked = self._running_handler()
             stack = "".join(_stack_of(self._loop_thread)).rstrip()
             logger.warning(
                 "✗ %s blocks the event loop for %.1f s now; a plain function would run in a thread.\n%s",
-                self._blocking, silent, stack,
-                extra={"tarry": {"handler": self._blocking, "blocked_ms": silent * 1000, "stack": stack}},
+                self._is_blocked, silent, stack,
+                extra={"tarry": {"handler": self._is_blocked, "blocked_ms": silent * 1000, "stack": stack}},
             )  # fmt: skip
 
-    def _answer(self) -> None:
+    def _loop_answered(self) -> None:
         """The loop is alive."""
-        asked, self._asked_at = self._asked_at, None
-        if self._blocking and asked is not None:
-            logger.warning("✓ %s blocked the event loop for %.1f s.", self._blocking, time.monotonic() - asked)
-            self._blocking = ""
+        asked, self._pinged_at = self._pinged_at, None
+        if self._is_blocked and asked is not None:
+            logger.warning("✓ %s blocked the event loop for %.1f s.", self._is_blocked, time.monotonic() - asked)
+            self._is_blocked = ""
 
-    def _who(self) -> str:
+    def _running_handler(self) -> str:
         """The handler whose task runs, and its job."""
         task = asyncio.current_task(self._loop)
-        for lane in self._lanes:
-            for job, runs in list(lane.running.items()):
+        for consumer in self._consumers:
+            for job, runs in list(consumer.running.items()):
                 if runs is task and task is not None:
-                    target = lane.target_of(job)
+                    target = consumer.target_of(job)
                     return f"{target.name} ({job.topic}/{job.id} attempt {job.attempt})"
         return "Something outside of the handlers"
 
 
-def _seconds(lane: Lane) -> float:
+def _interval_of(consumer: TopicConsumer) -> float:
     from tarry.values.durations import duration_us
 
-    return duration_us(lane.ttr, "ttr") / SECOND
+    return duration_us(consumer.ttr, "ttr") / SECOND
 
 
 def _stack_of(thread: int) -> list[str]:
@@ -203,7 +203,7 @@ def _stack_of(thread: int) -> list[str]:
     if frame is None:
         return []
     stack = list(traceback.extract_stack(frame))
-    while (at := next((at for at, one in enumerate(stack) if one.filename.startswith(OURS)), None)) is not None:
+    while (at := next((at for at, one in enumerate(stack) if one.filename.startswith(OWN_FOLDER)), None)) is not None:
         del stack[: at + 1]
     left_out = len(stack) - 2 * FRAMES
     if left_out <= 1:

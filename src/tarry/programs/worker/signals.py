@@ -17,13 +17,15 @@ from collections.abc import Callable
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-DEAF_S = 0.5
+LOOP_UNRESPONSIVE_S = 0.5
 """A loop that has not heard of a signal after so long is blocked."""
 GIVEN_BACK = 4
 """The exit code then: what ran comes back after its TTR, or at once by a parent."""
 
 
-def listen(stop: Callable[[], None], heard: Callable[[], bool], *, is_child: bool = False) -> Callable[[], None]:
+def handle_signals(
+    stop: Callable[[], None], on_signal: Callable[[], bool], *, is_child: bool = False
+) -> Callable[[], None]:
     """Calls ``stop`` in the loop at each signal; answers what undoes it."""
     loop = asyncio.get_running_loop()
     first_at, calls, told_to_end = 0.0, 0, False
@@ -35,7 +37,7 @@ def listen(stop: Callable[[], None], heard: Callable[[], bool], *, is_child: boo
         told_to_end = told_to_end or number == signal.SIGTERM
         calls += 1
         first_at = first_at or time.monotonic()
-        if calls > 1 and not heard() and time.monotonic() - first_at > DEAF_S:
+        if calls > 1 and not on_signal() and time.monotonic() - first_at > LOOP_UNRESPONSIVE_S:
             os.write(2, b"tarry: the event loop is blocked and cannot stop; this process ends now.\n")
             os._exit(GIVEN_BACK)
         if calls > 2:

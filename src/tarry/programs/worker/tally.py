@@ -9,39 +9,39 @@ from typing import Any
 from tarry.verbs.jobs.models import HandedOut
 
 logger = logging.getLogger("tarry.worker")
-EVERY_S = 10.0
+LOG_EVERY_S = 10.0
 
 
 class Tally:
     """What happened in one topic since the last line."""
 
-    __slots__ = ("again", "dead", "done", "late_us", "lost", "taken", "topic")
+    __slots__ = ("dead", "done", "late_us", "lost", "retried", "taken", "topic")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
-        self.taken = self.done = self.again = self.dead = self.lost = self.late_us = 0
+    def _reset(self) -> None:
+        self.taken = self.done = self.retried = self.dead = self.lost = self.late_us = 0
 
-    def took(self, jobs: Sequence[HandedOut[Any]]) -> None:
+    def add_taken(self, jobs: Sequence[HandedOut[Any]]) -> None:
         self.taken += len(jobs)
         first = jobs[0]  # due for longest
         late = first._now - first._due
         if late > self.late_us:
             self.late_us = late
 
-    def tell(self, running: int) -> None:
+    def log(self, running: int) -> None:
         """The line; nothing if nothing happened."""
-        if not (self.taken or self.done or self.again or self.dead):
+        if not (self.taken or self.done or self.retried or self.dead):
             return
         said = {
-            "topic": self.topic, "taken": self.taken, "done": self.done, "again": self.again, "dead": self.dead,
+            "topic": self.topic, "taken": self.taken, "done": self.done, "again": self.retried, "dead": self.dead,
             "lost": self.lost, "running": running, "late_max_ms": self.late_us / 1000,
         }  # fmt: skip
         logger.info(
             "∑ %s: %d taken, %d done, %d again, %d dead, %d running, at most %.1f ms late",
-            self.topic, self.taken, self.done, self.again, self.dead, running, self.late_us / 1000,
+            self.topic, self.taken, self.done, self.retried, self.dead, running, self.late_us / 1000,
             extra={"tarry": said},
         )  # fmt: skip
-        self._begin()
+        self._reset()

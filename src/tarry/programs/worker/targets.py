@@ -17,8 +17,8 @@ from typing import Any
 
 from tarry.clients.awaited.job import AsyncJob
 from tarry.errors import BadInput
-from tarry.programs.worker.calling import Callee, Function
-from tarry.programs.worker.verdicts import USUAL, Bury, Policy
+from tarry.programs.worker.handlers import Function, Handler
+from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Bury, Policy
 from tarry.verbs.jobs.models import HandedOut
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
@@ -36,7 +36,7 @@ class Target:
     is_async: bool
     call: Callable[[Any], Any]
     timeout_s: float | None = None
-    retry: Policy = USUAL
+    retry: Policy = DEFAULT_BACK_OFF
     max_attempts: int | None = None
     cancel_when_lost: bool = False
     middleware: tuple[Middleware, ...] = ()
@@ -44,12 +44,12 @@ class Target:
     """Its middleware is told of failures when they are settled, so they are settled inside."""
 
 
-def of_callee(callee: Callee) -> Callable[[Any], Any]:
+def make_call(handler: Handler) -> Callable[[Any], Any]:
     """Calls a handler with what it wants of a job."""
-    function = callee.function
-    if not callee.wants_body:
+    function = handler.function
+    if not handler.wants_body:
         return function
-    if callee.is_async:
+    if handler.is_async:
 
         async def with_body(job: HandedOut[Any]) -> Any:
             return await function(job.body)
@@ -58,7 +58,7 @@ def of_callee(callee: Callee) -> Callable[[Any], Any]:
     return lambda job: function(job.body)
 
 
-def in_time(
+def drop_when_late(
     call: Callable[[Any], Any], is_async: bool, latest: timedelta, hook: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any]:
     """Calls a handler if its job is not too late; else the hook, or the job is set aside as stale."""
@@ -86,7 +86,7 @@ def current_job() -> HandedOut[Any]:
         raise BadInput("current_job: no task of a worker runs here.") from None
 
 
-def remembered(job: HandedOut[Any], call: Callable[[], Any]) -> Any:
+def call_as_current(job: HandedOut[Any], call: Callable[[], Any]) -> Any:
     """Calls a plain task; while it runs it is the current one of its thread."""
     token = _current.set(job)
     try:
@@ -95,36 +95,36 @@ def remembered(job: HandedOut[Any], call: Callable[[], Any]) -> Any:
         _current.reset(token)
 
 
-def remember(job: HandedOut[Any]) -> None:
+def set_current(job: HandedOut[Any]) -> None:
     """For a task of asyncio, whose context ends with it."""
     _current.set(job)
 
 
-def built(target: Target, settle: Settle) -> Target:
+def with_middleware(target: Target, settle: Settle) -> Target:
     """The target with its timeout and its middleware around it."""
     call = target.call
     if target.timeout_s is not None and target.is_async:
-        call = _bounded(call, target.name, target.timeout_s)
+        call = _with_timeout(call, target.name, target.timeout_s)
     chain = [layer for layer in target.middleware if _is_async(layer) is target.is_async]
     if not chain:
         return replace(target, call=call)
-    call = (_settling_async if target.is_async else _settling)(call, settle)
+    call = (_settle_errors_async if target.is_async else _settle_errors)(call, settle)
     for layer in reversed(chain):
-        call = _around(layer, call)
+        call = _wrap_layer(layer, call)
     return replace(target, call=call, settles=True)
 
 
 def _is_async(layer: Function) -> bool:
-    from tarry.programs.worker.calling import is_async
+    from tarry.programs.worker.handlers import is_async
 
     return is_async(layer)
 
 
-def _around(layer: Middleware, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _wrap_layer(layer: Middleware, inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda job: layer(job, inner)
 
 
-def _bounded(call: Callable[[Any], Awaitable[Any]], name: str, seconds: float) -> Callable[[Any], Awaitable[Any]]:
+def _with_timeout(call: Callable[[Any], Awaitable[Any]], name: str, seconds: float) -> Callable[[Any], Awaitable[Any]]:
     async def bounded(job: AsyncJob[Any]) -> Any:
         bound = asyncio.timeout(seconds)
         try:
@@ -132,17 +132,17 @@ def _bounded(call: Callable[[Any], Awaitable[Any]], name: str, seconds: float) -
                 return await call(job)
         except TimeoutError as fault:
             if bound.expired():
-                raise TimeoutError(overdue(name, seconds)) from fault
+                raise TimeoutError(timeout_text(name, seconds)) from fault
             raise
 
     return bounded
 
 
-def overdue(name: str, seconds: float) -> str:
+def timeout_text(name: str, seconds: float) -> str:
     return f"{name} took longer than its timeout of {seconds:g} s"
 
 
-def _settling_async(call: Callable[[Any], Awaitable[Any]], settle: Settle) -> Callable[[Any], Awaitable[Any]]:
+def _settle_errors_async(call: Callable[[Any], Awaitable[Any]], settle: Settle) -> Callable[[Any], Awaitable[Any]]:
     async def settling(job: AsyncJob[Any]) -> Any:
         try:
             return await call(job)
@@ -153,7 +153,7 @@ def _settling_async(call: Callable[[Any], Awaitable[Any]], settle: Settle) -> Ca
     return settling
 
 
-def _settling(call: Callable[[Any], Any], settle: Settle) -> Callable[[Any], Any]:
+def _settle_errors(call: Callable[[Any], Any], settle: Settle) -> Callable[[Any], Any]:
     def settling(job: Any) -> Any:
         try:
             return call(job)
@@ -164,7 +164,7 @@ def _settling(call: Callable[[Any], Any], settle: Settle) -> Callable[[Any], Any
     return settling
 
 
-def chained(layers: Sequence[Middleware]) -> tuple[Middleware, ...]:
+def chain(layers: Sequence[Middleware]) -> tuple[Middleware, ...]:
     for layer in layers:
         if not callable(layer):
             raise BadInput(f"middleware: {layer!r} is not callable; it takes the job and the handler.")

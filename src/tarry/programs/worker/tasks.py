@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Union
 import msgspec
 
 from tarry.errors import BadInput, BodyError
-from tarry.programs.worker import calling
-from tarry.programs.worker.targets import Target, in_time, remember, remembered
-from tarry.programs.worker.verdicts import USUAL, Policy, checked
+from tarry.programs.worker import handlers
+from tarry.programs.worker.targets import Target, call_as_current, drop_when_late, set_current
+from tarry.programs.worker.verdicts import DEFAULT_BACK_OFF, Policy, check_policy
 from tarry.values import names
 from tarry.values.durations import MILLISECOND, SECOND, Duration, as_timedelta, duration_us
 from tarry.verbs.jobs.models import Added, HandedOut, IfExists, NewJob
@@ -48,11 +48,11 @@ class Envelope(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class TaskRules:
     """What a registration says of how its function runs."""
 
     timeout_s: float | None = None
-    retry: Policy = USUAL
+    retry: Policy = DEFAULT_BACK_OFF
     max_attempts: int | None = None
     cancel_when_lost: bool = False
     latest: timedelta | None = None
@@ -66,7 +66,7 @@ class Rules:
         cancel: bool,
         max_lateness: Duration | None = None,
         on_stale: Callable[[Any], Any] | None = None,
-    ) -> Rules:
+    ) -> TaskRules:
         """Checked. Raises ``BadInput``."""
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
             raise BadInput(f"max_attempts: {max_attempts!r}; it is a whole number, at least 1.")
@@ -74,13 +74,13 @@ class Rules:
         if on_stale is not None and (max_lateness is None or not callable(on_stale)):
             raise BadInput("on_stale: a function that takes the job, beside max_lateness=.")
         latest = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
-        return Rules(seconds, checked(retry), max_attempts, cancel, latest, on_stale)
+        return TaskRules(seconds, check_policy(retry), max_attempts, cancel, latest, on_stale)
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
         if self.latest is not None:
-            if self.on_stale is not None and calling.is_async(self.on_stale) is not is_async:
+            if self.on_stale is not None and handlers.is_async(self.on_stale) is not is_async:
                 raise BadInput(f"on_stale: it must be {'async def' if is_async else 'a plain function'}, as {name} is.")
-            call = in_time(call, is_async, self.latest, self.on_stale)
+            call = drop_when_late(call, is_async, self.latest, self.on_stale)
         return Target(name, is_async, call, self.timeout_s, self.retry, self.max_attempts, self.cancel_when_lost)
 
 
@@ -88,7 +88,7 @@ class Task(Generic[P, R]):
     """A function whose calls can be put off. Made by ``@worker.task`` or ``@registry.task``."""
 
     def __init__(
-        self, registry: Registry, function: Callable[P, R], topic: str, name: str | None, rules: Rules, slots: int
+        self, registry: Registry, function: Callable[P, R], topic: str, name: str | None, rules: TaskRules, slots: int
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
         names.check_name(self.name, "task")
@@ -97,7 +97,7 @@ class Task(Generic[P, R]):
         self._registry = registry
         self._function = function
         self._rules = rules
-        self._signature = calling.signature_of(function)
+        self._signature = handlers.signature_of(function)
         self._arguments = _decoder(self.name, self._signature)
         update_wrapper(self, function)
 
@@ -154,11 +154,11 @@ class Task(Generic[P, R]):
     # ── what workers use ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def target(self) -> Target:
-        awaited = calling.is_async(self._function)
+        awaited = handlers.is_async(self._function)
         return self._rules.target(self.name, awaited, self._run_async if awaited else self._run)
 
     async def _run_async(self, job: HandedOut[Any]) -> Any:
-        remember(job)
+        set_current(job)
         args, kwargs = self._given(job)
         function: Any = self._function
         return await function(*args, **kwargs)
@@ -166,11 +166,11 @@ class Task(Generic[P, R]):
     def _run(self, job: HandedOut[Any]) -> Any:
         args, kwargs = self._given(job)
         function: Any = self._function
-        return remembered(job, lambda: function(*args, **kwargs))
+        return call_as_current(job, lambda: function(*args, **kwargs))
 
     def _given(self, job: HandedOut[Any]) -> tuple[Any, Any]:
         try:
-            given = self._arguments.decode(envelope(job).args)
+            given = self._arguments.decode(parse_envelope(job).args)
         except (msgspec.ValidationError, msgspec.DecodeError) as fault:
             raise BodyError(f"the arguments do not fit {self.name}{self._signature}: {fault}") from fault
         found = {name: getattr(given, name) for name in given.__struct_fields__}
@@ -206,7 +206,7 @@ class TaskOptions(Generic[P]):
         return {**self._given, "headers": self._task._registry.stamped(self._given.get("headers"))}
 
 
-def envelope(job: HandedOut[Any]) -> Envelope:
+def parse_envelope(job: HandedOut[Any]) -> Envelope:
     """Raises ``BodyError`` for a body that is no task."""
     try:
         return _ENVELOPE.decode(job.raw)
@@ -227,7 +227,7 @@ def _decoder(name: str, signature: inspect.Signature) -> msgspec.json.Decoder[An
             )
         kind = Any if parameter.annotation is parameter.empty else parameter.annotation
         if kind is not Any:
-            calling.check_type(kind, f"task {name}, argument {parameter.name}")
+            handlers.check_type(kind, f"task {name}, argument {parameter.name}")
         if parameter.default is parameter.empty:
             fields.append((parameter.name, kind))
         else:

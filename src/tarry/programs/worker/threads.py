@@ -31,28 +31,28 @@ def refuse_awaitable(result: Any) -> None:
         raise TypeError("the handler is a plain function and answered something to await; make it an async def")
 
 
-class Threads(Generic[J]):
+class ThreadPool(Generic[J]):
     """One topic's threads. ``ended`` is called in the loop, once for each job."""
 
     def __init__(self, name: str, most: int, ended: Callable[[J, BaseException | None], None]) -> None:
         self._name = name
-        self._most = most
+        self._size = most
         self._ended = ended
         self._queue: SimpleQueue[tuple[J, Callable[[J], Any]] | None] = SimpleQueue()
         self._over: deque[tuple[J, BaseException | None]] = deque()
-        self._told = False
+        self._notified = False
         self._loop = asyncio.get_running_loop()
         self._threads: list[threading.Thread] = []
 
     def run(self, job: J, call: Callable[[J], Any], busy: int) -> None:
         """Runs it as soon as a thread is free. ``busy``: how many jobs are in hand, this one included."""
         self._queue.put((job, call))
-        if len(self._threads) < min(busy, self._most):
+        if len(self._threads) < min(busy, self._size):
             name = f"tarry {self._name} {len(self._threads) + 1}"
             self._threads.append(threading.Thread(target=self._work, name=name, daemon=True))
             self._threads[-1].start()
 
-    def withdraw(self) -> list[J]:
+    def cancel_queued(self) -> list[J]:
         """Those that no thread has begun: they will not be."""
         found: list[J] = []
         try:
@@ -77,20 +77,20 @@ class Threads(Generic[J]):
                 fault = raised
             self._over.append((job, fault))
             del item, job, call, fault
-            if not self._told:
-                self._told = True
+            if not self._notified:
+                self._notified = True
                 try:
                     self._loop.call_soon_threadsafe(self._drain)
                 except RuntimeError:  # the loop is closed: the job was given back long ago
                     return
 
     def _drain(self) -> None:
-        self._told = False  # before looking: what comes from now on wakes the loop again
+        self._notified = False  # before looking: what comes from now on wakes the loop again
         while self._over:
             self._ended(*self._over.popleft())
 
 
-def in_blocking_hands(job: HandedOut[Any], topic: Topic[Any]) -> Job[Any]:
+def as_blocking_job(job: HandedOut[Any], topic: Topic[Any]) -> Job[Any]:
     """The same job with verbs that block, for a thread."""
     raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
     return Job(job.topic, job._codec, job.receipt, job._now, raw).belongs_to(topic)

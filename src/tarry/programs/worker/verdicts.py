@@ -82,7 +82,7 @@ class BackOff:
 
 Delay = BackOff | Duration | None
 Policy = BackOff | Mapping[type[BaseException], Delay] | Callable[[Any, Exception], Duration | None]
-USUAL = BackOff()
+DEFAULT_BACK_OFF = BackOff()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ class Verdict:
     error: str = ""
 
 
-def checked(policy: Policy | None) -> Policy:
+def check_policy(policy: Policy | None) -> Policy:
     """The policy, or the usual one; ``BadInput`` tells what is wrong with it."""
     if policy is None:
-        return USUAL
+        return DEFAULT_BACK_OFF
     if isinstance(policy, Mapping):
         for kind, delay in policy.items():
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
@@ -110,25 +110,25 @@ def checked(policy: Policy | None) -> Policy:
     return policy
 
 
-def judge(
+def decide(
     policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: float, max_attempts: int | None = None
 ) -> Verdict:
     """What becomes of the job. A policy that fails itself is the usual one, and its own error is told with the job's."""
     if isinstance(fault, Bury):
         return Verdict(None, True, fault.reason or "buried by its handler", _traceback(fault.__cause__))
     if isinstance(fault, Snooze):
-        return Verdict(fault.delay_us, False, _line(fault))
+        return Verdict(fault.delay_us, False, _one_line(fault))
     if max_attempts is not None and job.attempt >= max_attempts:
-        return Verdict(None, True, "attempts exhausted", f"{_line(fault)}\n{_traceback(fault)}")
+        return Verdict(None, True, "attempts exhausted", f"{_one_line(fault)}\n{_traceback(fault)}")
     if isinstance(fault, Retry):
-        after = fault.after_us if fault.after_us is not None else _usual(policy, job, fraction)
-        return Verdict(after, True, _line(fault), _traceback(fault.__cause__))
+        after = fault.after_us if fault.after_us is not None else _default_verdict(policy, job, fraction)
+        return Verdict(after, True, _one_line(fault), _traceback(fault.__cause__))
     try:
         delay = _delay(policy, job, fault, fraction)
     except Exception as broken:  # noqa: BLE001  # a user's function; its fault must not cost the job
         broken.__context__ = fault
-        return Verdict(USUAL.after(job.attempt, fraction), True, _line(fault), _traceback(broken))
-    return Verdict(delay, True, _line(fault), _traceback(fault))
+        return Verdict(DEFAULT_BACK_OFF.after(job.attempt, fraction), True, _one_line(fault), _traceback(broken))
+    return Verdict(delay, True, _one_line(fault), _traceback(fault))
 
 
 def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: float) -> int | None:
@@ -136,19 +136,19 @@ def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: 
     if isinstance(policy, BackOff):
         given = policy
     elif isinstance(policy, Mapping):
-        given = next((policy[kind] for kind in type(fault).__mro__ if kind in policy), USUAL)
+        given = next((policy[kind] for kind in type(fault).__mro__ if kind in policy), DEFAULT_BACK_OFF)
     else:
-        given = policy(job, fault) if isinstance(fault, Exception) else USUAL
+        given = policy(job, fault) if isinstance(fault, Exception) else DEFAULT_BACK_OFF
     if isinstance(given, BackOff):
         return given.after(job.attempt, fraction)
     return None if given is None else duration_us(given, "retry")
 
 
-def _usual(policy: Policy, job: HandedOut[Any], fraction: float) -> int:
-    return (policy if isinstance(policy, BackOff) else USUAL).after(job.attempt, fraction)
+def _default_verdict(policy: Policy, job: HandedOut[Any], fraction: float) -> int:
+    return (policy if isinstance(policy, BackOff) else DEFAULT_BACK_OFF).after(job.attempt, fraction)
 
 
-def _line(fault: BaseException) -> str:
+def _one_line(fault: BaseException) -> str:
     text = one_line(fault)
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
 

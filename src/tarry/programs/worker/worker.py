@@ -15,11 +15,11 @@ from types import TracebackType
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.blocking.client import Client
 from tarry.errors import BadInput
-from tarry.programs.worker import twins
-from tarry.programs.worker.registry import Registry, Route, slots_of
-from tarry.programs.worker.running import Run
-from tarry.programs.worker.signals import listen
-from tarry.programs.worker.taking import QueueRoute
+from tarry.programs.worker import clients
+from tarry.programs.worker.queue_consumer import QueueRoute
+from tarry.programs.worker.registry import Registry, TopicRoute, check_slots
+from tarry.programs.worker.run import WorkerRun
+from tarry.programs.worker.signals import handle_signals
 from tarry.programs.worker.targets import Middleware
 from tarry.values.durations import MILLISECOND, SECOND, Duration, duration_us
 from tarry.verbs.jobs.pop import ttr_of
@@ -52,8 +52,8 @@ class Worker(Registry):
         blocked: Duration = BLOCKED,
     ) -> None:
         super().__init__()
-        self._clients = twins.Clients(server, namespace)
-        self.slots = None if concurrency is None else slots_of(concurrency)
+        self._clients = clients.WorkerClients(server, namespace)
+        self.slots = None if concurrency is None else check_slots(concurrency)
         ttr_of(ttr)
         self.ttr = ttr
         self.grace_s = duration_us(grace, "grace") / SECOND
@@ -61,9 +61,9 @@ class Worker(Registry):
         self._only: frozenset[str] | None = None
         self.moving: tuple[str, ...] = ()
         self._stopping = asyncio.Event()
-        self._hurry = asyncio.Event()
-        self._run: asyncio.Task[int] | None = None
-        self._rests = False
+        self._stop_now = asyncio.Event()
+        self._current_run: asyncio.Task[int] | None = None
+        self._idle = False
         self.holder = b""
         """Its name on the jobs it has in hand; made of host, process and a random word when it starts."""
         self.is_child = False
@@ -92,12 +92,12 @@ class Worker(Registry):
         ``namespace`` goes with a URL; a client has its own. With ``beside=False`` it does not work beside an application
         (``async with worker`` starts nothing): somebody calls ``run_until_idle``.
         """
-        before = self._clients, self._rests
-        self._clients, self._rests = twins.Clients(server, namespace), not beside
+        before = self._clients, self._idle
+        self._clients, self._idle = clients.WorkerClients(server, namespace), not beside
         try:
             yield self
         finally:
-            self._clients, self._rests = before
+            self._clients, self._idle = before
 
     async def close(self) -> None:
         """Closes its clients, one that it was given too. It may run again: the next verb opens them."""
@@ -105,7 +105,7 @@ class Worker(Registry):
 
     # ── what it does ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def instead(
+    def with_overrides(
         self,
         *,
         url: str | None = None,
@@ -121,11 +121,11 @@ class Worker(Registry):
                     raise BadInput(f"topics: no handler for {topic!r}; there are {', '.join(known) or 'none'}.")
             self._only = frozenset(topics)
         if concurrency is not None:
-            self.slots = slots_of(concurrency)
+            self.slots = check_slots(concurrency)
         if url is not None or namespace is not None:
-            self._clients = self._clients.elsewhere(url, namespace)
+            self._clients = self._clients.at(url, namespace)
 
-    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[Route]:
+    def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
         """The topics it works on."""
         return [route for route in super().routes(outer) if self._only is None or route.topic in self._only]
 
@@ -142,7 +142,7 @@ class Worker(Registry):
     def stop(self) -> None:
         """No new jobs; ``run`` returns when the running ones have ended. A second call gives them no more time."""
         if self._stopping.is_set():
-            self._hurry.set()
+            self._stop_now.set()
         self._stopping.set()
 
     async def run(self, *, signals: bool = True) -> int:
@@ -153,23 +153,23 @@ class Worker(Registry):
         ``ServerUnfit``, ``BadInput``. An unreachable server is waited for, and once a topic was served whatever the server
         refuses: a full disk, a changed password.
         """
-        return await self._work(signals=signals, idle_s=None)
+        return await self._execute(signals=signals, idle_s=None)
 
     async def run_until_idle(self) -> int:
         """Works until nothing is due and nothing runs: for tests, and for programs that run now and then."""
-        return await self._work(signals=False, idle_s=0)
+        return await self._execute(signals=False, idle_s=0)
 
-    async def _work(self, *, signals: bool, idle_s: float | None) -> int:
+    async def _execute(self, *, signals: bool, idle_s: float | None) -> int:
         clients = self._clients
-        run = Run(self, clients, idle_s)
+        run = WorkerRun(self, clients, idle_s)
         forget: Callable[[], None] = lambda: None  # noqa: E731  # nothing to forget
         if signals:
-            forget = listen(self.stop, self._stopping.is_set, is_child=self.is_child)
+            forget = handle_signals(self.stop, self._stopping.is_set, is_child=self.is_child)
         try:
-            return await run.through(self._stopping, self._hurry)
+            return await run.execute(self._stopping, self._stop_now)
         finally:
             forget()
-            self._stopping, self._hurry = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
+            self._stopping, self._stop_now = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
             await clients.close(given=False)
 
     # ── beside an application ────────────────────────────────────────────────────────────────────────────────────────
@@ -180,19 +180,19 @@ class Worker(Registry):
         Leaving the block is ``stop``, and waits for what runs; cancelling that wait gives it no more time. What ended the
         worker before is logged then and there, and raised when the block is left.
         """
-        if self._rests:
+        if self._idle:
             return self
-        self._run = asyncio.create_task(self.run(signals=False))
-        self._run.add_done_callback(_tell_death)
+        self._current_run = asyncio.create_task(self.run(signals=False))
+        self._current_run.add_done_callback(_log_failure)
         await asyncio.sleep(0)
-        if self._run.done():
-            self._run.result()
+        if self._current_run.done():
+            self._current_run.result()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        run, self._run = self._run, None
+        run, self._current_run = self._current_run, None
         if run is None:
             return
         if not run.done():
@@ -206,7 +206,7 @@ class Worker(Registry):
             raise
 
 
-def _tell_death(run: asyncio.Task[int]) -> None:
+def _log_failure(run: asyncio.Task[int]) -> None:
     """At once: the application beside it may go on for weeks."""
     if not run.cancelled() and (fault := run.exception()) is not None:
         logger.error("✗ The worker has ended, no job is handled any more: %s", fault)

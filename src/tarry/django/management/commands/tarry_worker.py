@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from tarry.django import worker
 from tarry.errors import BadInput, TarryError
-from tarry.programs.worker import logs, serving
+from tarry.programs.worker import log_setup, process
 
 
 class Command(BaseCommand):
@@ -25,21 +25,21 @@ class Command(BaseCommand):
         parser.add_argument("--processes", type=int, default=1, help="So many processes, kept alive.")
         parser.add_argument("--topics", help="Only these, with commas between.")
         parser.add_argument("--concurrency", type=int, help="Slots that all topics share, in each process.")
-        parser.add_argument("--log", choices=logs.FORMATS, help="Own logs in this form, whatever LOGGING says.")
+        parser.add_argument("--log", choices=log_setup.FORMATS, help="Own logs in this form, whatever LOGGING says.")
 
     def handle(self, *_: Any, **options: Any) -> None:
         """Works until it is told to stop."""
         topics: str | None = options["topics"]
         if options["log"] or not logging.getLogger("tarry.worker").hasHandlers():
-            logs.set_up(options["log"] or "text", os.environ.get("TARRY_LOG") or "info")
+            log_setup.configure_logging(options["log"] or "text", os.environ.get("TARRY_LOG") or "info")
         try:
             if options["processes"] < 1:
                 raise BadInput("processes: it is a whole number, at least 1.")
             chosen = None if topics is None else [name.strip() for name in topics.split(",")]
-            worker.instead(topics=chosen, concurrency=options["concurrency"])
-            code = serving.serve(worker, options["processes"], _command(options))
+            worker.with_overrides(topics=chosen, concurrency=options["concurrency"])
+            code = process.serve(worker, options["processes"], _command(options))
         except TarryError as fault:
-            wrong = serving.WRONG if isinstance(fault, BadInput) else serving.NO_SERVER
+            wrong = process.WRONG if isinstance(fault, BadInput) else process.NO_SERVER
             raise CommandError(str(fault), returncode=wrong) from fault
         if code:
             sys.exit(code)

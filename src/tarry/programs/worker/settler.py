@@ -17,11 +17,11 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.blocking.topic import Topic
 from tarry.core.requests import Flow, ScriptCall
 from tarry.errors import BadInput, StaleReceipt, TarryError
-from tarry.programs.worker import lines
+from tarry.programs.worker import log_lines
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
 from tarry.programs.worker.targets import Target
-from tarry.programs.worker.verdicts import Dead, Verdict, judge
+from tarry.programs.worker.verdicts import Dead, Verdict, decide
 from tarry.verbs.jobs.models import HandedOut
 
 Job = HandedOut[Any]
@@ -42,13 +42,13 @@ class Settler:
         self.eased: Callable[[], None] = lambda: None
         """Called when there are fewer of them."""
         self.done: list[Job] = []
-        self.errands: set[asyncio.Task[None]] = set()
+        self.background: set[asyncio.Task[None]] = set()
         self.ending = False
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self.errands.add(task)
-        task.add_done_callback(self.errands.discard)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
 
     def flush(self) -> None:
         """Sends what is done on its way."""
@@ -60,11 +60,11 @@ class Settler:
         try:
             await self._until_answered(len(jobs), lambda: self.topic.finish_many(jobs))
         except StaleReceipt as fault:
-            lines.stale(self.topic.name, fault)
+            log_lines.log_stale(self.topic.name, fault)
             self.tally.lost += len(fault.ids)
             self.tally.done += len(jobs) - len(fault.ids)
         except TarryError as fault:
-            self._outage.tell(fault)  # they come back after their TTR
+            self._outage.report(fault)  # they come back after their TTR
         else:
             self.tally.done += len(jobs)
 
@@ -101,38 +101,38 @@ class Settler:
         try:
             await self.topic.release_many(jobs, 0, count=False)
         except StaleReceipt as fault:
-            lines.stale(self.topic.name, fault)
+            log_lines.log_stale(self.topic.name, fault)
         except TarryError as fault:
-            self._outage.tell(fault)  # they come back after their TTR
+            self._outage.report(fault)  # they come back after their TTR
 
     # ── failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def failed(self, job: Job, target: Target, fault: BaseException) -> bool:
         """By its verdict. Answers whether the job is dead."""
         if job.settled:
-            return self._raised_after(job, fault)
-        verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
+            return self._raised_after_settling(job, fault)
+        verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
         try:
-            dead = await self._until_answered(1, lambda: self.topic.engine.run(self._call(job, verdict)))
+            dead = await self._until_answered(1, lambda: self.topic.engine.run(self._operation(job, verdict)))
         except TarryError as trouble:
             return self._refused(job, trouble)
-        return self._told(job, verdict, dead)
+        return self._log_verdict(job, verdict, dead)
 
-    def failed_here(self, job: Job, target: Target, fault: BaseException) -> bool:
+    def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
         """The same in a thread."""
         if job.settled:
-            return self._raised_after(job, fault)
-        verdict = judge(target.retry, job, fault, random.random(), target.max_attempts)
+            return self._raised_after_settling(job, fault)
+        verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
         try:
-            dead = self.blocking.engine.run(self._call(job, verdict))
+            dead = self.blocking.engine.run(self._operation(job, verdict))
         except TarryError as trouble:
             return self._refused(job, trouble)
-        return self._told(job, verdict, dead)
+        return self._log_verdict(job, verdict, dead)
 
-    def _raised_after(self, job: Job, fault: BaseException) -> bool:
+    def _raised_after_settling(self, job: Job, fault: BaseException) -> bool:
         """Its handler had settled it by itself: there is nothing to decide, and something to tell."""
         self.tally.done += 1
-        lines.after(job, fault)
+        log_lines.log_after_settled(job, fault)
         return False
 
     async def settle(self, job: Job, target: Target, fault: BaseException) -> None:
@@ -140,29 +140,29 @@ class Settler:
         if await self.failed(job, target, fault):
             raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def settle_here(self, job: Job, target: Target, fault: BaseException) -> None:
-        if self.failed_here(job, target, fault):
+    def settle_blocking(self, job: Job, target: Target, fault: BaseException) -> None:
+        if self.failed_blocking(job, target, fault):
             raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
 
-    def _call(self, job: Job, verdict: Verdict) -> ScriptCall[bool] | Flow[bool]:
+    def _operation(self, job: Job, verdict: Verdict) -> ScriptCall[bool] | Flow[bool]:
         when = None if verdict.delay_us is None else b"%d" % verdict.delay_us
         said = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
         return self.topic.verbs.fail(job, when, said, verdict.counts)
 
-    def _told(self, job: Job, verdict: Verdict, dead: bool) -> bool:
+    def _log_verdict(self, job: Job, verdict: Verdict, dead: bool) -> bool:
         job.settled = True
-        lines.failed(job, verdict, dead=dead)
+        log_lines.log_failed(job, verdict, dead=dead)
         self.tally.dead += dead
-        self.tally.again += not dead
+        self.tally.retried += not dead
         return dead
 
     def _refused(self, job: Job, trouble: TarryError) -> bool:
         if isinstance(trouble, StaleReceipt):
             job.lost = True
             self.tally.lost += 1
-            lines.stale(self.topic.name, trouble)
+            log_lines.log_stale(self.topic.name, trouble)
         elif isinstance(trouble, BadInput):
-            lines.refused(job, trouble)  # a delay beyond the year 9999, say: it comes back after its TTR
+            log_lines.log_refused(job, trouble)  # a delay beyond the year 9999, say: it comes back after its TTR
         else:
-            self._outage.tell(trouble)  # it comes back after its TTR
+            self._outage.report(trouble)  # it comes back after its TTR
         return False

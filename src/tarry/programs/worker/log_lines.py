@@ -20,30 +20,30 @@ _MS = 1000.0
 Jobs = Iterable[HandedOut[Any]]
 
 
-def about(job: HandedOut[Any], **more: Any) -> dict[str, Any]:
+def fields_of(job: HandedOut[Any], **more: Any) -> dict[str, Any]:
     """What a line says, as data."""
     return {"tarry": {"topic": job.topic, "id": job.id, "attempt": job.attempt, **more}}
 
 
-def in_detail() -> bool:
+def debug_enabled() -> bool:
     return logger.isEnabledFor(logging.DEBUG)
 
 
-def taken(jobs: Jobs) -> None:
+def log_taken(jobs: Jobs) -> None:
     for job in jobs:
         late = job.lateness.total_seconds() * _MS
         logger.debug(
-            "→ %s/%s attempt %d, %.1f ms late", job.topic, job.id, job.attempt, late, extra=about(job, late_ms=late)
+            "→ %s/%s attempt %d, %.1f ms late", job.topic, job.id, job.attempt, late, extra=fields_of(job, late_ms=late)
         )
 
 
-def done(job: HandedOut[Any], seconds: float) -> None:
+def log_done(job: HandedOut[Any], seconds: float) -> None:
     ms = seconds * _MS
-    logger.debug("✓ %s/%s attempt %d, %.1f ms", job.topic, job.id, job.attempt, ms, extra=about(job, ms=ms))
+    logger.debug("✓ %s/%s attempt %d, %.1f ms", job.topic, job.id, job.attempt, ms, extra=fields_of(job, ms=ms))
 
 
-def failed(job: HandedOut[Any], verdict: Verdict, *, dead: bool) -> None:
-    more = about(job, reason=verdict.reason, error=verdict.error, dead=dead)
+def log_failed(job: HandedOut[Any], verdict: Verdict, *, dead: bool) -> None:
+    more = fields_of(job, reason=verdict.reason, error=verdict.error, dead=dead)
     first = verdict.error.partition("\n")[0] if verdict.reason == "attempts exhausted" else verdict.reason
     if dead:
         logger.error("✗ %s/%s attempt %d is dead: %s", job.topic, job.id, job.attempt, first, extra=more)
@@ -56,22 +56,26 @@ def failed(job: HandedOut[Any], verdict: Verdict, *, dead: bool) -> None:
     )
 
 
-def stale(topic: str, fault: StaleReceipt) -> None:
+def log_stale(topic: str, fault: StaleReceipt) -> None:
     logger.warning("✗ %s: %s", topic, fault, extra={"tarry": {"topic": topic, "id": fault.id}})
 
 
-def lost(job: HandedOut[Any]) -> None:
+def log_lost(job: HandedOut[Any]) -> None:
     logger.warning(
-        "✗ %s/%s attempt %d is lost: somebody else may have it by now", job.topic, job.id, job.attempt, extra=about(job)
+        "✗ %s/%s attempt %d is lost: somebody else may have it by now",
+        job.topic,
+        job.id,
+        job.attempt,
+        extra=fields_of(job),
     )
 
 
-def after(job: HandedOut[Any], fault: BaseException) -> None:
+def log_after_settled(job: HandedOut[Any], fault: BaseException) -> None:
     logger.error(
         "✗ %s/%s attempt %d was settled, and then its handler raised",
-        job.topic, job.id, job.attempt, exc_info=fault, extra=about(job),
+        job.topic, job.id, job.attempt, exc_info=fault, extra=fields_of(job),
     )  # fmt: skip
 
 
-def refused(job: HandedOut[Any], trouble: Exception) -> None:
-    logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, trouble, extra=about(job))
+def log_refused(job: HandedOut[Any], trouble: Exception) -> None:
+    logger.error("✗ %s/%s attempt %d: %s", job.topic, job.id, job.attempt, trouble, extra=fields_of(job))

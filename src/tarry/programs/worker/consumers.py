@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from tarry.programs.worker import tally
-from tarry.programs.worker.lane import Lane
-from tarry.programs.worker.taking import QueueLane
+from tarry.programs.worker.queue_consumer import QueueConsumer
+from tarry.programs.worker.topic_consumer import TopicConsumer
 
 logger = logging.getLogger("tarry.worker")
 
 
-class Crew:
+class Consumers:
     """Made and started in the loop in which it works."""
 
-    def __init__(self, lanes: Sequence[Lane | QueueLane]) -> None:
-        self._lanes = lanes
-        self._work = [asyncio.create_task(lane.work()) for lane in lanes]
-        self._telling = asyncio.create_task(self._tell_now_and_then())
+    def __init__(self, consumers: Sequence[TopicConsumer | QueueConsumer]) -> None:
+        self._consumers = consumers
+        self._work = [asyncio.create_task(consumer.run()) for consumer in consumers]
+        self._logging = asyncio.create_task(self._log_periodically())
 
-    async def until_over(self, stopped: asyncio.Future[Any]) -> None:
+    async def wait_until_over(self, stopped: asyncio.Future[Any]) -> None:
         """Until it is told to stop, a lane fails, or all have found nothing more to do."""
         while True:
             left = [task for task in self._work if not task.done()]
@@ -31,18 +31,18 @@ class Crew:
             if stopped.done() or failed:
                 return
             if all(task.done() for task in self._work):
-                for lane in self._lanes:
-                    await lane.rest()
+                for consumer in self._consumers:
+                    await consumer.wait_until_idle()
                 return
 
-    async def end(self, grace_s: float, hurry: asyncio.Event) -> int:
+    async def end(self, grace_s: float, stop_now: asyncio.Event) -> int:
         """Takes nothing more, and lets what runs end. Answers how much was given back; raises what ended a lane."""
         for task in self._work:
             task.cancel()
         if self._work:
             await asyncio.wait(self._work)
-        logger.info("■ stopping, %d jobs running", sum(len(lane.running) for lane in self._lanes))
-        ends = await asyncio.gather(*[lane.end(grace_s, hurry) for lane in self._lanes])
+        logger.info("■ stopping, %d jobs running", sum(len(consumer.running) for consumer in self._consumers))
+        ends = await asyncio.gather(*[consumer.stop(grace_s, stop_now) for consumer in self._consumers])
         cut_off, unbegun = sum(late for late, _ in ends), sum(unbegun for _, unbegun in ends)
         logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, unbegun)
         faults = [task.exception() for task in self._work if not task.cancelled()]
@@ -50,18 +50,18 @@ class Crew:
             raise fault
         return cut_off
 
-    def dismiss(self) -> None:
-        for task in (self._telling, *self._work):
+    def cancel(self) -> None:
+        for task in (self._logging, *self._work):
             task.cancel()
 
-    async def _tell_now_and_then(self) -> None:
+    async def _log_periodically(self) -> None:
         try:
             while True:
-                await asyncio.sleep(tally.EVERY_S)
-                self._tell()
+                await asyncio.sleep(tally.LOG_EVERY_S)
+                self._log()
         finally:
-            self._tell()
+            self._log()
 
-    def _tell(self) -> None:
-        for lane in self._lanes:
-            lane.tally.tell(len(lane.running))
+    def _log(self) -> None:
+        for consumer in self._consumers:
+            consumer.tally.log(len(consumer.running))

@@ -22,23 +22,23 @@ from typing import Any
 
 from tarry.clients.blocking.job import Job
 from tarry.errors import TarryError
-from tarry.programs.worker import lines
+from tarry.programs.worker import log_lines
 from tarry.programs.worker.outage import Outage
-from tarry.programs.worker.settling import Settler
-from tarry.programs.worker.sharing import Share
-from tarry.programs.worker.targets import Target, overdue
-from tarry.programs.worker.threads import Threads, in_blocking_hands
+from tarry.programs.worker.settler import Settler
+from tarry.programs.worker.slots import SlotPool
+from tarry.programs.worker.targets import Target, timeout_text
+from tarry.programs.worker.threads import ThreadPool, as_blocking_job
 from tarry.values.durations import Duration
 from tarry.verbs.jobs.models import HandedOut
 from tarry.verbs.jobs.pop import MOST_JOBS
 
-CLEAN_UP_S = 1.0
+CLEAN_UP_TIMEOUT_S = 1.0
 """What a cancelled handler has to put its things in order, before its job is somebody else's."""
-Running = asyncio.Task[None] | Threads[Job[Any]] | None
+Running = asyncio.Task[None] | ThreadPool[Job[Any]] | None
 """What runs a job: its task, or threads; ``None`` before it begins."""
 
 
-class Lane:
+class TopicConsumer:
     """One topic's work. Nothing of tarry's own is awaited for a single job."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Lane:
         weight: float = 1.0,
         ttr: Duration,
         outage: Outage,
-        share: Share | None = None,
+        slot_pool: SlotPool | None = None,
     ) -> None:
         self.settler = settler
         self.topic = settler.topic
@@ -60,76 +60,78 @@ class Lane:
         self.weight = weight
         self.ttr = ttr
         self.running: dict[HandedOut[Any], Running] = {}
-        self.only = pick if isinstance(pick, Target) else None
-        self._picked = pick
+        self.only_target = pick if isinstance(pick, Target) else None
+        self._pick = pick
         self._server = outage.part()
-        self._share = share
-        self._asked = 0
-        self._threads: Threads[Job[Any]] | None = None
+        self._slot_pool = slot_pool
+        self._slots_asked_for = 0
+        self._threads: ThreadPool[Job[Any]] | None = None
         self._freed: asyncio.Future[None] | None = None
-        self._ended: asyncio.Future[None] | None = None
+        self._idle: asyncio.Future[None] | None = None
         self._popping = False
         self._flushing = False
-        self._began: dict[HandedOut[Any], float] = {}
+        self._started_at: dict[HandedOut[Any], float] = {}
         self._timers: dict[HandedOut[Any], asyncio.TimerHandle] = {}
-        self._overdue_jobs: set[HandedOut[Any]] = set()
-        self.noticed: Callable[[Sequence[HandedOut[Any]]], None] = lambda jobs: None
+        self._timed_out_jobs: set[HandedOut[Any]] = set()
+        self.on_popped: Callable[[Sequence[HandedOut[Any]]], None] = lambda jobs: None
         """Told of what was popped: renewal.py looks after it."""
         self.idle_s: float | None = None
         """How long a pop waits when nothing is due; ``None`` is for ever."""
         settler.eased = self._free
-        if share is not None:
-            share.join(self)
+        if slot_pool is not None:
+            slot_pool.add_user(self)
 
     @property
-    def taken(self) -> int:
+    def slots_in_use(self) -> int:
         """Slots with jobs in hand or asked for."""
-        return len(self.running) + self._asked + self.settler.held
+        return len(self.running) + self._slots_asked_for + self.settler.held
 
     def target_of(self, job: HandedOut[Any]) -> Target:
         """What a job is for."""
-        return self._picked if isinstance(self._picked, Target) else self._picked(job)
+        return self._pick if isinstance(self._pick, Target) else self._pick(job)
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def work(self) -> None:
+    async def run(self) -> None:
         """Pops and starts, for ever. Cancelling it loses nothing: what runs goes on."""
         loop = asyncio.get_running_loop()
         backlog = False
         while True:
             want = min(self.slots - len(self.running) - self.settler.held, max(self.slots // 2, 1), MOST_JOBS)
-            if self._share is not None and want > 0:
-                want = self._share.grant(self, want, greedy=backlog)
+            if self._slot_pool is not None and want > 0:
+                want = self._slot_pool.grant_slots(self, want, greedy=backlog)
             if want <= 0:
-                await self._slot()
+                await self._wait_for_slot()
                 continue
             self.settler.flush()
-            self._asked, self._popping = want, backlog  # then what is done meanwhile leaves with the next pop
+            self._slots_asked_for, self._popping = want, backlog  # then what is done meanwhile leaves with the next pop
             at_once = backlog or not self._server.well  # then who waits knows that the server is there
             try:
                 jobs = await self.topic.pop_many(want, wait=0 if at_once else self.idle_s, ttr=self.ttr)
             except TarryError as fault:
-                self._asked, self._popping, backlog = 0, False, False
+                self._slots_asked_for, self._popping, backlog = 0, False, False
                 if not self._server.may_wait_for(fault):
                     raise
                 await self._server.hold_on(fault)
                 continue
-            self._asked, self._popping = 0, False
+            self._slots_asked_for, self._popping = 0, False
             self._server.over()
             backlog = len(jobs) == want
             if jobs:
-                mine: Sequence[HandedOut[Any]] = jobs
-                if self.only is not None and not self.only.is_async:
-                    mine = [in_blocking_hands(job, self.blocking) for job in jobs]
-                self.running.update(dict.fromkeys(mine))
-                self.noticed(mine)
-                loop.call_soon(loop.call_soon, self._start, mine)  # two turns on: the next pop is on its way by then
+                taken_jobs: Sequence[HandedOut[Any]] = jobs
+                if self.only_target is not None and not self.only_target.is_async:
+                    taken_jobs = [as_blocking_job(job, self.blocking) for job in jobs]
+                self.running.update(dict.fromkeys(taken_jobs))
+                self.on_popped(taken_jobs)
+                loop.call_soon(
+                    loop.call_soon, self._start, taken_jobs
+                )  # two turns on: the next pop is on its way by then
             elif self.idle_s is not None and not backlog:
                 return
 
-    async def _slot(self) -> None:
-        if self._share is not None and len(self.running) + self.settler.held < self.slots:
-            await self._share.wait(self)
+    async def _wait_for_slot(self) -> None:
+        if self._slot_pool is not None and len(self.running) + self.settler.held < self.slots:
+            await self._slot_pool.wait(self)
             return
         self._freed = asyncio.get_running_loop().create_future()
         try:
@@ -141,18 +143,18 @@ class Lane:
 
     def _start(self, jobs: Sequence[HandedOut[Any]]) -> None:
         loop = asyncio.get_running_loop()
-        self.tally.took(jobs)
-        if lines.in_detail():
-            lines.taken(jobs)
-            self._began.update(dict.fromkeys(jobs, perf_counter()))
-        running, only = self.running, self.only
+        self.tally.add_taken(jobs)
+        if log_lines.debug_enabled():
+            log_lines.log_taken(jobs)
+            self._started_at.update(dict.fromkeys(jobs, perf_counter()))
+        running, only = self.running, self.only_target
         for job in jobs:
             if job in running:  # else given back before it began
                 target = only or self.target_of(job)
                 if target.is_async:
                     running[job] = loop.create_task(self._handle(job, target))
                 else:
-                    self._begin_in_thread(job, target)
+                    self._start_in_thread(job, target)
 
     async def _handle(self, job: HandedOut[Any], target: Target) -> None:
         try:
@@ -165,44 +167,44 @@ class Lane:
             if not job.settled:
                 self.settler.done.append(job)
         finally:
-            self._over(job)
+            self._job_ended(job)
 
-    def _begin_in_thread(self, job: HandedOut[Any], target: Target) -> None:
+    def _start_in_thread(self, job: HandedOut[Any], target: Target) -> None:
         if self._threads is None:
-            self._threads = Threads(self.topic.name, self.slots, self._thread_ended)
+            self._threads = ThreadPool(self.topic.name, self.slots, self._thread_ended)
         if not isinstance(job, Job):  # a plain task among async ones
             del self.running[job]
-            job = in_blocking_hands(job, self.blocking)
+            job = as_blocking_job(job, self.blocking)
         self.running[job] = self._threads
         self._threads.run(job, target.call, len(self.running))
         if target.timeout_s is not None:
             loop = asyncio.get_running_loop()
-            self._timers[job] = loop.call_later(target.timeout_s, self._overdue, job, target)
+            self._timers[job] = loop.call_later(target.timeout_s, self._timed_out, job, target)
 
     def _thread_ended(self, job: Job[Any], fault: BaseException | None) -> None:
         if job not in self.running:
             return  # given back while it ran
         if job in self._timers:
             self._timers.pop(job).cancel()
-        if job in self._overdue_jobs:
-            self._overdue_jobs.discard(job)  # it was released then
+        if job in self._timed_out_jobs:
+            self._timed_out_jobs.discard(job)  # it was released then
         elif fault is not None:
             self._failed(job, self.target_of(job), fault)
         elif not job.settled:
             self.settler.done.append(job)
-        self._over(job)
+        self._job_ended(job)
 
-    def _overdue(self, job: Job[Any], target: Target) -> None:
+    def _timed_out(self, job: Job[Any], target: Target) -> None:
         """A thread cannot be ended: its job is released, and it is told that it lost it. Its slot stays taken."""
         if job in self.running and not job.settled:
             assert target.timeout_s is not None
-            self._overdue_jobs.add(job)
-            self._failed(job, target, TimeoutError(overdue(target.name, target.timeout_s)))
+            self._timed_out_jobs.add(job)
+            self._failed(job, target, TimeoutError(timeout_text(target.name, target.timeout_s)))
             job.lost = True
 
     def _failed(self, job: HandedOut[Any], target: Target, fault: BaseException) -> None:
         task = self.running.get(job)
-        self._began.pop(job, None)
+        self._started_at.pop(job, None)
         stopped = isinstance(fault, asyncio.CancelledError) and isinstance(task, asyncio.Task) and task.cancelling()
         if job.lost:
             return
@@ -214,62 +216,62 @@ class Lane:
     async def _settle(self, job: HandedOut[Any], target: Target, fault: BaseException) -> None:
         await self.settler.failed(job, target, fault)
 
-    def _over(self, job: HandedOut[Any]) -> None:
+    def _job_ended(self, job: HandedOut[Any]) -> None:
         self.running.pop(job, None)
-        if self._began:
-            began = self._began.pop(job, None)
+        if self._started_at:
+            began = self._started_at.pop(job, None)
             if began is not None and not job.settled:
-                lines.done(job, perf_counter() - began)
+                log_lines.log_done(job, perf_counter() - began)
         if self._freed is None and not (self._popping or self._flushing):
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
         self._free()
-        if self._ended is not None and not self.running and not self._ended.done():
-            self._ended.set_result(None)
+        if self._idle is not None and not self.running and not self._idle.done():
+            self._idle.set_result(None)
 
     def _free(self) -> None:
         """A slot is free: whoever waits for one looks."""
         if self._freed is not None and not self._freed.done():
             self._freed.set_result(None)
-        if self._share is not None:
-            self._share.freed()
+        if self._slot_pool is not None:
+            self._slot_pool.slot_freed()
 
     def _flush(self) -> None:
         self._flushing = False
         self.settler.flush()
 
-    def lost(self, jobs: Sequence[HandedOut[Any]]) -> None:
+    def reservations_lost(self, jobs: Sequence[HandedOut[Any]]) -> None:
         """The renewal was refused: who works on them is told."""
         for job in jobs:
             if job in self.running and not job.settled:
                 self.tally.lost += 1
-                lines.lost(job)
+                log_lines.log_lost(job)
                 task = self.running[job]
                 if isinstance(task, asyncio.Task) and self.target_of(job).cancel_when_lost:
                     task.cancel()
 
-    async def rest(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Until nothing runs."""
         if self.running:
-            self._ended = asyncio.get_running_loop().create_future()
-            await self._ended
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def end(self, grace_s: float, hurry: asyncio.Event) -> tuple[int, int]:
+    async def stop(self, grace_s: float, stop_now: asyncio.Event) -> tuple[int, int]:
         """Lets what runs come to its end, gives back the rest, sends what is left to send.
 
         Answers how many were cut off, and how many had not begun.
         """
         self._popping, self.settler.ending = False, True
-        unbegun = [job for job, runs in self.running.items() if runs is None]
+        not_started = [job for job, runs in self.running.items() if runs is None]
         if self._threads is not None:
-            unbegun += self._threads.withdraw()
-        for job in unbegun:
+            not_started += self._threads.cancel_queued()
+        for job in not_started:
             self.running.pop(job, None)
-        self.settler.spawn(self.settler.give_back(unbegun))
+        self.settler.spawn(self.settler.give_back(not_started))
         if self.running and grace_s:
-            await self._all_ended(grace_s, hurry)
+            await self._wait_for_running(grace_s, stop_now)
         late = len(self.running)
         for job, runs in list(self.running.items()):
             if isinstance(runs, asyncio.Task):
@@ -278,29 +280,29 @@ class Lane:
                 job.lost = True
         tasks: list[asyncio.Task[None]] = [runs for runs in self.running.values() if isinstance(runs, asyncio.Task)]
         if tasks:
-            await asyncio.wait(tasks, timeout=CLEAN_UP_S)
+            await asyncio.wait(tasks, timeout=CLEAN_UP_TIMEOUT_S)
         left = list(self.running)
         self.running.clear()
         await self.settler.give_back(left)
         self.settler.flush()
-        await self._last_errands(hurry)
+        await self._send_remaining(stop_now)
         if self._threads is not None:
             self._threads.end()
-        return late, len(unbegun)
+        return late, len(not_started)
 
-    async def _last_errands(self, hurry: asyncio.Event) -> None:
+    async def _send_remaining(self, stop_now: asyncio.Event) -> None:
         """What is left to send; when it hurries, as far as the server answers soon."""
-        hurrying = asyncio.ensure_future(hurry.wait())
-        while self.settler.errands and not hurry.is_set():
-            either: set[asyncio.Future[Any]] = {hurrying, *self.settler.errands}
+        interrupted = asyncio.ensure_future(stop_now.wait())
+        while self.settler.background and not stop_now.is_set():
+            either: set[asyncio.Future[Any]] = {interrupted, *self.settler.background}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        hurrying.cancel()
-        if self.settler.errands:
-            await asyncio.wait(self.settler.errands, timeout=CLEAN_UP_S)
+        interrupted.cancel()
+        if self.settler.background:
+            await asyncio.wait(self.settler.background, timeout=CLEAN_UP_TIMEOUT_S)
 
-    async def _all_ended(self, grace_s: float, hurry: asyncio.Event) -> None:
-        hurrying = asyncio.ensure_future(hurry.wait())
-        self._ended = asyncio.get_running_loop().create_future()
-        either: set[asyncio.Future[Any]] = {hurrying, self._ended}
+    async def _wait_for_running(self, grace_s: float, stop_now: asyncio.Event) -> None:
+        interrupted = asyncio.ensure_future(stop_now.wait())
+        self._idle = asyncio.get_running_loop().create_future()
+        either: set[asyncio.Future[Any]] = {interrupted, self._idle}
         await asyncio.wait(either, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
-        hurrying.cancel()
+        interrupted.cancel()

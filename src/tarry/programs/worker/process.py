@@ -37,7 +37,7 @@ def serve(worker: Worker, processes: int, command: Sequence[str]) -> int:
     """
     is_child = SOCKET in os.environ
     if not is_child:
-        say(banner(worker, processes))
+        write_line(banner(worker, processes))
     if processes > 1 and not is_child:
         from tarry.programs.worker.parent import Parent
 
@@ -61,8 +61,8 @@ async def _run(worker: Worker) -> int:
     loop = asyncio.get_running_loop()
     with socket.socket(fileno=int(number)) as parent:
         parent.setblocking(False)
-        worker.beat = _beating(parent)
-        loop.add_reader(parent, _orphaned, worker, parent)
+        worker.beat = _heartbeats(parent)
+        loop.add_reader(parent, _stop_when_orphaned, worker, parent)
         try:
             return await worker.run()
         finally:
@@ -70,7 +70,7 @@ async def _run(worker: Worker) -> int:
             loop.remove_reader(parent)
 
 
-def _beating(parent: socket.socket) -> Callable[[bool], None]:
+def _heartbeats(parent: socket.socket) -> Callable[[bool], None]:
     def beat(worked: bool) -> None:
         try:
             parent.send(WORKED if worked else BEGINS)
@@ -80,7 +80,7 @@ def _beating(parent: socket.socket) -> Callable[[bool], None]:
     return beat
 
 
-def _orphaned(worker: Worker, parent: socket.socket) -> None:
+def _stop_when_orphaned(worker: Worker, parent: socket.socket) -> None:
     asyncio.get_running_loop().remove_reader(parent)
     worker.stop()
 
@@ -120,5 +120,5 @@ def banner(worker: Worker, processes: int) -> str:
     return "\n".join(said)
 
 
-def say(words: str) -> None:
+def write_line(words: str) -> None:
     print(words, file=sys.stderr, flush=True)

@@ -29,7 +29,7 @@ _JOBS = (AsyncJob, Job, HandedOut)
 
 
 @dataclass(frozen=True, slots=True)
-class Callee:
+class Handler:
     """A handler, and what it wants."""
 
     function: Function
@@ -63,31 +63,31 @@ def signature_of(function: Function) -> inspect.Signature:
         ) from fault
 
 
-def read(function: Function, kind: type[Any] | Codec[Any] | None) -> Callee:
+def inspect_handler(function: Function, kind: type[Any] | Codec[Any] | None) -> Handler:
     """What the handler wants; ``kind`` is what ``on(type=…)`` says of the bodies. Raises ``BadInput``."""
     name, awaited = name_of(function) if callable(function) else "", is_async(function)
-    parameter = _the_parameter(signature_of(function), name)
+    parameter = _only_parameter(signature_of(function), name)
     annotation = parameter.annotation
     if annotation in (inspect.Parameter.empty, Any, object):  # it says nothing
-        return Callee(function, name, awaited, False, kind)
+        return Handler(function, name, awaited, False, kind)
     origin = get_origin(annotation) or annotation
     if origin in _JOBS:
         _fits(origin, awaited, name, parameter.name)
         own = next(iter(get_args(annotation)), None)
-        return Callee(function, name, awaited, False, _agreed(kind, own, name))
-    return Callee(function, name, awaited, True, _agreed(kind, annotation, name))
+        return Handler(function, name, awaited, False, _body_type(kind, own, name))
+    return Handler(function, name, awaited, True, _body_type(kind, annotation, name))
 
 
-def read_taker(function: Function) -> Callee:
+def inspect_queue_handler(function: Function) -> Handler:
     """The same for a handler of a queue's elements: it is given what the queue's codec made. Raises ``BadInput``."""
     name = name_of(function) if callable(function) else ""
-    parameter = _the_parameter(signature_of(function), name)
+    parameter = _only_parameter(signature_of(function), name)
     if (get_origin(parameter.annotation) or parameter.annotation) in _JOBS:
         raise BadInput(f"handler {name}: {parameter.name} is annotated as a job; an element of a queue is its value.")
-    return Callee(function, name, is_async(function), True, None)
+    return Handler(function, name, is_async(function), True, None)
 
 
-def _the_parameter(signature: inspect.Signature, name: str) -> inspect.Parameter:
+def _only_parameter(signature: inspect.Signature, name: str) -> inspect.Parameter:
     found = [
         parameter
         for parameter in signature.parameters.values()
@@ -116,7 +116,7 @@ def _fits(origin: type, awaited: bool, name: str, parameter: str) -> None:
         )
 
 
-def _agreed(kind: type[Any] | Codec[Any] | None, own: Any, name: str) -> Any:
+def _body_type(kind: type[Any] | Codec[Any] | None, own: Any, name: str) -> Any:
     """What the decorator says of the bodies, and what the annotation says."""
     own = None if own in (Any, object) or isinstance(own, TypeVar) else own
     if kind is None:

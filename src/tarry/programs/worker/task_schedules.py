@@ -30,14 +30,14 @@ from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-AFFIRM_S = 60.0
+REDECLARE_S = 60.0
 """Code says so often what it has; lua/schedules/declare.lua takes it for gone after 2.5 times as long."""
-TRY_AGAIN_S = 5.0
+RETRY_S = 5.0
 logger = logging.getLogger("tarry.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class TaskSchedule:
     """One schedule of a task."""
 
     task: Task[..., Any]
@@ -49,18 +49,18 @@ class Planned:
     body: Any
     options: JobOptions
 
-    def said(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
+    def definition(self, topic: AsyncTopic[Any]) -> definitions.ScheduleDefinition:
         context = topic.verbs.context
         return schedule_definition(
             context, self.id, self.body, self.every, self.cron, self.tz, None, self.missed, self.options
         )
 
 
-class Timetable:
+class ScheduleDecorators:
     """The schedules of a registry, until a worker declares them."""
 
     def __init__(self) -> None:
-        self._planned: dict[tuple[str, str], Planned] = {}
+        self._schedules: dict[tuple[str, str], TaskSchedule] = {}
 
     def every(
         self,
@@ -81,7 +81,7 @@ class Timetable:
         worker starts. Raises ``BadInput``.
         """
         opts = job_options(0, None, "error", ttr, max_attempts, None, max_lateness)
-        return self._plan(topic, id, args, lambda task, name, body: Planned(
+        return self._add_schedule(topic, id, args, lambda task, name, body: TaskSchedule(
             task, name, period, None, "UTC", missed_of(missed), body, opts
         ))  # fmt: skip
 
@@ -100,16 +100,16 @@ class Timetable:
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The same by calendar: minute, hour, day, month, weekday, in a time zone."""
         opts = job_options(0, None, "error", ttr, max_attempts, None, max_lateness)
-        return self._plan(topic, id, args, lambda task, name, body: Planned(
+        return self._add_schedule(topic, id, args, lambda task, name, body: TaskSchedule(
             task, name, None, expression, tz, missed_of(missed), body, opts
         ))  # fmt: skip
 
-    def _plan(
+    def _add_schedule(
         self,
         topic: str | None,
         id: str | None,
         args: Mapping[str, Any] | None,
-        make: Callable[[Task[..., Any], str, Any], Planned],
+        make: Callable[[Task[..., Any], str, Any], TaskSchedule],
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         def register(function: Callable[P, R]) -> Task[P, R]:
             task: Task[P, R] = function if isinstance(function, Task) else self._as_task(function, topic)
@@ -118,9 +118,9 @@ class Timetable:
             planned = make(task, id or task.name, task.checked(args or {}))
             new_id_of(planned.id)
             recurrences.make_recurrence(planned.every, planned.cron, planned.tz)
-            if (task.topic_name, planned.id) in self.all_planned():
+            if (task.topic_name, planned.id) in self.all_schedules():
                 raise BadInput(f"schedule: {task.topic_name} has one named {planned.id!r} already; give id=.")
-            self._planned[task.topic_name, planned.id] = planned
+            self._schedules[task.topic_name, planned.id] = planned
             return task
 
         return register
@@ -128,38 +128,38 @@ class Timetable:
     def _as_task(self, function: Callable[P, R], topic: str | None) -> Task[P, R]:
         raise NotImplementedError
 
-    def all_planned(self) -> dict[tuple[str, str], Planned]:
+    def all_schedules(self) -> dict[tuple[str, str], TaskSchedule]:
         """Those of the parts too."""
         raise NotImplementedError
 
 
-class Declaring:
+class Declarer:
     """Says to the server what the code has, again and again."""
 
-    def __init__(self, topics: Sequence[AsyncTopic[Any]], planned: Sequence[Planned], outage: Outage) -> None:
+    def __init__(self, topics: Sequence[AsyncTopic[Any]], schedules: Sequence[TaskSchedule], outage: Outage) -> None:
         self._topics = {topic.name: topic for topic in topics}
-        self._said = {topic.name: list[definitions.ScheduleDefinition]() for topic in topics}
-        for one in planned:
+        self._definitions = {topic.name: list[definitions.ScheduleDefinition]() for topic in topics}
+        for one in schedules:
             if one.task.topic_name in self._topics:
-                self._said[one.task.topic_name].append(one.said(self._topics[one.task.topic_name]))
+                self._definitions[one.task.topic_name].append(one.definition(self._topics[one.task.topic_name]))
         self._server = outage.part()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
-    async def once(self) -> None:
+    async def declare_once(self) -> None:
         """Before a run that ends when nothing is due: what it declares is due perhaps."""
-        await self._say()
+        await self._declare()
 
-    async def go_on(self, *, said: bool) -> None:
+    async def run(self, *, declared: bool) -> None:
         """For ever; where code has nothing, and had nothing, once is enough."""
-        well = said or await self._say()
+        well = declared or await self._declare()
         while True:
-            await asyncio.sleep(AFFIRM_S if well else TRY_AGAIN_S)
-            well = await self._say()
+            await asyncio.sleep(REDECLARE_S if well else RETRY_S)
+            well = await self._declare()
 
-    async def _say(self) -> bool:
+    async def _declare(self) -> bool:
         """Answers whether the server was there."""
         for name, topic in list(self._topics.items()):
-            schedules = self._said[name]
+            schedules = self._definitions[name]
             try:
                 if schedules:
                     await topic.engine.register_topic(name)
@@ -168,18 +168,18 @@ class Declaring:
                 if self._server.may_wait_for(fault):
                     self._server.tell(fault)
                     return False
-                self._tell_once("schedules of %s: %s", name, str(fault))
+                self._log_once("schedules of %s: %s", name, str(fault))
             else:
                 self._server.over()
                 for id in found.conflicting:
-                    self._tell_once("schedule %s of %s: somebody has put one of this name; delete it", id, name)
+                    self._log_once("schedule %s of %s: somebody has put one of this name; delete it", id, name)
                 for id in found.older:
-                    self._tell_once("schedule %s of %s: a newer version of it is about, which counts", id, name)
+                    self._log_once("schedule %s of %s: a newer version of it is about, which counts", id, name)
                 if not found.any_from_code:
                     del self._topics[name]
         return True
 
-    def _tell_once(self, words: str, *about: str) -> None:
-        if words % about not in self._told:
-            self._told.add(words % about)
+    def _log_once(self, words: str, *about: str) -> None:
+        if words % about not in self._logged:
+            self._logged.add(words % about)
             logger.warning(words, *about)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from tarry import __version__
 from tarry.clients.blocking.client import Client
 from tarry.errors import TarryError, Unavailable
-from tarry.programs.worker.lane import Lane
+from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.verbs import workers
 from tarry.verbs.workers import MOST_REPORTED_JOBS, REPORT_EVERY_S, ReportedJob, WorkerReport, WorkerTopic
 
@@ -26,7 +26,7 @@ LATER_S = 60.0
 """After a report that failed: its server may take long to refuse, and renewals wait behind it."""
 
 
-class Presence:
+class Heartbeat:
     """What one worker says of itself.
 
     ``handlers`` are named by topic; ``slots`` are those that its topics share, ``None``: each has its own.
@@ -36,58 +36,60 @@ class Presence:
         self,
         client: Client,
         name: bytes,
-        lanes: Sequence[Lane],
+        consumers: Sequence[TopicConsumer],
         handlers: Mapping[str, tuple[str, ...]],
         slots: int | None,
     ) -> None:
         self._client = client
         self._name = name
-        self._lanes = lanes
+        self._consumers = consumers
         self._handlers = handlers
-        self._slots = sum(lane.slots for lane in lanes) if slots is None else slots
-        self._next = 0.0
+        self._slots = sum(consumer.slots for consumer in consumers) if slots is None else slots
+        self._next_at = 0.0
         self._pause = FIRST_S
         self._since: int | None = None
-        self._known = self._told = False
+        self._registered = self._logged = False
         self.stopping = False
 
-    def hurry(self) -> None:
+    def report_soon(self) -> None:
         """What it says has changed: the next look tells it."""
-        self._next = 0.0
+        self._next_at = 0.0
 
-    def look(self, now: float) -> None:
+    def report_if_due(self, now: float) -> None:
         """Says it when it is time; ``now`` is monotonic."""
-        if now < self._next:
+        if now < self._next_at:
             return
-        self._next, self._pause = now + min(self._pause, REPORT_EVERY_S), REPORT_EVERY_S
-        self._known = False
+        self._next_at, self._pause = now + min(self._pause, REPORT_EVERY_S), REPORT_EVERY_S
+        self._registered = False
         try:
             self._since = self._client.engine.run(
                 workers.report_worker(self._client.namespace, self._name, self._since, self._report())
             )
-            self._known = True
+            self._registered = True
         except TarryError as fault:
-            self._next = now + LATER_S
-            self._tell(fault)
+            self._next_at = now + LATER_S
+            self._log_failure(fault)
 
-    def leave(self) -> None:
+    def unregister(self) -> None:
         """A clean stop. Whoever is not heard any more is forgotten soon enough."""
-        if self._known:
+        if self._registered:
             try:
                 self._client.engine.run(workers.forget_worker(self._client.namespace, self._name))
             except TarryError as fault:
-                self._tell(fault)
+                self._log_failure(fault)
 
-    def _tell(self, fault: TarryError) -> None:
+    def _log_failure(self, fault: TarryError) -> None:
         """An outage is told of by those whom it hurts; what else is wrong is said once."""
         passes = isinstance(fault, Unavailable) or self._since is not None  # else it may never have been allowed to
-        level = logging.DEBUG if passes or self._told else logging.WARNING
-        self._told = self._told or level == logging.WARNING
+        level = logging.DEBUG if passes or self._logged else logging.WARNING
+        self._logged = self._logged or level == logging.WARNING
         logger.log(level, "✗ tarry workers does not show this one: %s", fault)
 
     def _report(self) -> WorkerReport:
-        running = [(lane, list(lane.running)) for lane in self._lanes]  # each one step of the interpreter
-        held = [(job._now, lane.topic.name, job) for lane, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
+        running = [
+            (consumer, list(consumer.running)) for consumer in self._consumers
+        ]  # each one step of the interpreter
+        held = [(job._now, consumer.topic.name, job) for consumer, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
         held.sort(key=lambda one: one[0])
         return WorkerReport(
             host=socket.gethostname()[:LONGEST_HOST],
@@ -97,8 +99,8 @@ class Presence:
             busy=sum(len(jobs) for _, jobs in running),
             stopping=self.stopping,
             topics=[
-                WorkerTopic(lane.topic.name, self._handlers[lane.topic.name], lane.slots, len(jobs))
-                for lane, jobs in running
+                WorkerTopic(consumer.topic.name, self._handlers[consumer.topic.name], consumer.slots, len(jobs))
+                for consumer, jobs in running
             ],
             jobs=[ReportedJob(topic, job.id, job.attempt, taken) for taken, topic, job in held[:MOST_REPORTED_JOBS]],
         )

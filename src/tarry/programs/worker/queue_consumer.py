@@ -22,15 +22,15 @@ from typing import Any
 from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.shared_queues import failure_reason
 from tarry.errors import TarryError
-from tarry.programs.worker.calling import Callee
+from tarry.programs.worker.handlers import Handler
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.tally import Tally
-from tarry.programs.worker.threads import Threads
+from tarry.programs.worker.threads import ThreadPool
 from tarry.verbs.codecs import Codec
 from tarry.verbs.delayed.transfer import give_back, transfer
 
 logger = logging.getLogger("tarry.worker")
-CLEAN_UP_S = 1.0
+CLEAN_UP_TIMEOUT_S = 1.0
 FIRST_LOOK_S = 0.05
 """So long it waits for an element before it knows that the server is there; then for ever."""
 
@@ -42,10 +42,10 @@ class QueueRoute:
     queue: str
     codec: str | Codec[Any]
     slots: int
-    callee: Callee
+    callee: Handler
 
 
-class InHand:
+class TakenElement:
     """One element that was taken."""
 
     __slots__ = ("payload", "task", "value")
@@ -56,33 +56,33 @@ class InHand:
         self.task: asyncio.Task[None] | None = None
 
 
-class QueueLane:
+class QueueConsumer:
     """One queue's work."""
 
     def __init__(self, route: QueueRoute, queue: AsyncBlockingQueue[Any], outage: Outage, idle_s: float | None) -> None:
         self.name = route.queue
         self.slots = route.slots
         self.tally = Tally(route.queue)
-        self.running: set[InHand] = set()
+        self.running: set[TakenElement] = set()
         self._call = route.callee.function
         self._is_async = route.callee.is_async
         self._queue = queue
         self._server = outage.part()
         self._until_empty = idle_s is not None
-        self._threads: Threads[InHand] | None = None
-        self._change = asyncio.Event()
-        self._errands: set[asyncio.Task[None]] = set()
+        self._threads: ThreadPool[TakenElement] | None = None
+        self._wakeup = asyncio.Event()
+        self._background: set[asyncio.Task[None]] = set()
         self._ending = False
 
     # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def work(self) -> None:
+    async def run(self) -> None:
         """Takes and starts, for ever; or until nothing is due. Cancelling it loses nothing."""
         while True:
-            while len(self.running) + len(self._errands) >= self.slots:
-                await self._changed()
+            while len(self.running) + len(self._background) >= self.slots:
+                await self._notify()
             try:
-                taken = await self._next()
+                taken = await self._take_next()
             except TarryError as fault:
                 if not self._server.may_wait_for(fault):
                     raise
@@ -90,11 +90,11 @@ class QueueLane:
                 continue
             self._server.over()
             if taken is not None:
-                self._start(InHand(*taken))
+                self._start(TakenElement(*taken))
             elif self._until_empty:
                 return
 
-    async def _next(self) -> tuple[bytes, Any] | None:
+    async def _take_next(self) -> tuple[bytes, Any] | None:
         queue = self._queue
         if not self._until_empty:
             return await queue._take_next(float("inf") if self._server.well else FIRST_LOOK_S)
@@ -103,65 +103,65 @@ class QueueLane:
                 return payloads[0], value
         return None
 
-    def _start(self, held: InHand) -> None:
-        self.running.add(held)
+    def _start(self, element: TakenElement) -> None:
+        self.running.add(element)
         self.tally.taken += 1
         if self._is_async:
-            held.task = asyncio.ensure_future(self._handle(held))
+            element.task = asyncio.ensure_future(self._handle(element))
             return
         if self._threads is None:
-            self._threads = Threads(self.name, self.slots, self._ended)
-        self._threads.run(held, lambda held: self._call(held.value), len(self.running))
+            self._threads = ThreadPool(self.name, self.slots, self._ended)
+        self._threads.run(element, lambda held: self._call(held.value), len(self.running))
 
-    async def _handle(self, held: InHand) -> None:
+    async def _handle(self, element: TakenElement) -> None:
         fault: BaseException | None = None
         try:
-            await self._call(held.value)
+            await self._call(element.value)
         except BaseException as raised:  # each has its verdict
             fault = raised
             if isinstance(raised, KeyboardInterrupt):
                 raise
         finally:
-            self._ended(held, fault)
+            self._ended(element, fault)
 
-    def _ended(self, held: InHand, fault: BaseException | None) -> None:
-        if held not in self.running:
+    def _ended(self, element: TakenElement, fault: BaseException | None) -> None:
+        if element not in self.running:
             return  # a thread that ended after its element was put back
-        self.running.discard(held)
-        self._change.set()
+        self.running.discard(element)
+        self._wakeup.set()
         if fault is None:
             self.tally.done += 1
         elif isinstance(fault, (asyncio.CancelledError, KeyboardInterrupt)):
-            self._errand(self._put_back([held]))
+            self._in_background(self._put_back([element]))
         else:
             self.tally.dead += 1
             logger.error("✗ %s: an element is set aside: %s", self.name, failure_reason(fault), exc_info=fault)
-            self._errand(self._set_aside(held, failure_reason(fault)))
+            self._in_background(self._set_aside(element, failure_reason(fault)))
 
-    def _errand(self, work: Any) -> None:
+    def _in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
-        self._errands.add(task)
+        self._background.add(task)
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._errands.discard(task)
-        self._change.set()
+        self._background.discard(task)
+        self._wakeup.set()
 
-    async def _set_aside(self, held: InHand, reason: str) -> None:
+    async def _set_aside(self, element: TakenElement, reason: str) -> None:
         try:
             await self._until_answered(
-                lambda: self._queue.engine.run(self._queue.verbs.set_aside([(held.payload, reason)]))
+                lambda: self._queue.engine.run(self._queue.verbs.set_aside([(element.payload, reason)]))
             )
         except TarryError:
             logger.exception("✗ %s: an element could not be set aside, it is lost.", self.name)
 
-    async def _put_back(self, held: list[InHand]) -> None:
-        if held:
-            back = give_back(self._queue.verbs.keys.ready, [one.payload for one in held])
+    async def _put_back(self, element: list[TakenElement]) -> None:
+        if element:
+            back = give_back(self._queue.verbs.keys.ready, [one.payload for one in element])
             try:
                 await self._until_answered(lambda: self._queue.engine.run(back))
             except TarryError:
-                logger.exception("✗ %s: %d elements could not be put back, they are lost.", self.name, len(held))
+                logger.exception("✗ %s: %d elements could not be put back, they are lost.", self.name, len(element))
 
     async def _until_answered(self, ask: Callable[[], Awaitable[object]]) -> None:
         """Asks until the server does it; when the worker ends, once more. Raises a ``TarryError``."""
@@ -177,35 +177,35 @@ class QueueLane:
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _changed(self) -> None:
-        self._change.clear()
-        await self._change.wait()
+    async def _notify(self) -> None:
+        self._wakeup.clear()
+        await self._wakeup.wait()
 
-    async def rest(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Until nothing runs."""
         while self.running:
-            await self._changed()
+            await self._notify()
 
-    async def end(self, grace_s: float, hurry: asyncio.Event) -> tuple[int, int]:
+    async def stop(self, grace_s: float, stop_now: asyncio.Event) -> tuple[int, int]:
         """Lets what runs come to its end, and puts back the rest. Answers how many were cut off, how many not begun."""
         self._ending = True
-        unbegun = self._threads.withdraw() if self._threads is not None else []
+        unbegun = self._threads.cancel_queued() if self._threads is not None else []
         self.running.difference_update(unbegun)
-        hurrying, resting = asyncio.ensure_future(hurry.wait()), asyncio.ensure_future(self.rest())
-        await asyncio.wait({hurrying, resting}, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
-        hurrying.cancel()
+        interrupted, resting = asyncio.ensure_future(stop_now.wait()), asyncio.ensure_future(self.wait_until_idle())
+        await asyncio.wait({interrupted, resting}, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
+        interrupted.cancel()
         resting.cancel()
         late = len(self.running)
         tasks = [held.task for held in self.running if held.task is not None]
         for task in tasks:
             task.cancel()  # each puts its element back
         if tasks:
-            await asyncio.wait(tasks, timeout=CLEAN_UP_S)
+            await asyncio.wait(tasks, timeout=CLEAN_UP_TIMEOUT_S)
         left = [*unbegun, *self.running]
         self.running.clear()
         await self._put_back(left)
-        if self._errands:
-            await asyncio.wait(self._errands)
+        if self._background:
+            await asyncio.wait(self._background)
         if self._threads is not None:
             self._threads.end()
         return late, len(unbegun)

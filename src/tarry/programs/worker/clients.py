@@ -13,7 +13,7 @@ from tarry.clients.blocking.client import Client
 from tarry.values import names
 
 
-class Clients:
+class WorkerClients:
     """One awaited and one blocking client of the same server and namespace; what was not given is made when it is needed."""
 
     def __init__(self, server: str | Client | AsyncClient | None, namespace: str) -> None:
@@ -27,25 +27,25 @@ class Clients:
     def awaited(self) -> AsyncClient:
         if self._awaited is None:
             given = self._blocking
-            self._awaited = AsyncClient(self._url, namespace=self._namespace) if given is None else awaited(given)
+            self._awaited = AsyncClient(self._url, namespace=self._namespace) if given is None else make_awaited(given)
         return self._awaited
 
     @property
     def blocking(self) -> Client:
         if self._blocking is None:
             given = self._awaited
-            self._blocking = Client(self._url, namespace=self._namespace) if given is None else blocking(given)
+            self._blocking = Client(self._url, namespace=self._namespace) if given is None else make_blocking(given)
         return self._blocking
 
-    def fresh(self) -> tuple[AsyncClient, Client]:
+    def for_run(self) -> tuple[AsyncClient, Client]:
         """Two more, for one run."""
         origin = self._blocking or self.awaited
-        return awaited(origin), blocking(origin)
+        return make_awaited(origin), make_blocking(origin)
 
-    def elsewhere(self, url: str | None, namespace: str | None) -> Clients:
+    def at(self, url: str | None, namespace: str | None) -> WorkerClients:
         """Others, of another URL or namespace; what is ``None`` stays."""
         origin = self.blocking if self._awaited is None else self._awaited
-        return Clients(url or origin.engine.origin.address.full_url, namespace or origin.namespace)
+        return WorkerClients(url or origin.engine.origin.address.full_url, namespace or origin.namespace)
 
     async def close(self, *, given: bool) -> None:
         """Closes those that were made here; with ``given`` the one that was given as well.
@@ -63,7 +63,7 @@ class Clients:
         return self.given if isinstance(self.given, str) else None
 
 
-def awaited(client: AsyncClient | Client) -> AsyncClient:
+def make_awaited(client: AsyncClient | Client) -> AsyncClient:
     """Another awaited client of the same server and namespace; by the same clock, if that is imaginary."""
     clock = getattr(client, "clock", None)
     if clock is None:
@@ -73,7 +73,7 @@ def awaited(client: AsyncClient | Client) -> AsyncClient:
     return TestAsyncClient(client.engine.origin.address.full_url or "", clock, **_settings(client))
 
 
-def blocking(client: AsyncClient | Client, **other: Any) -> Client:
+def make_blocking(client: AsyncClient | Client, **other: Any) -> Client:
     """The same that blocks."""
     clock = getattr(client, "clock", None)
     if clock is None:

@@ -14,19 +14,19 @@ from tarry.errors import BadInput
 from tarry.programs.worker.worker import Worker
 
 T = TypeVar("T")
-OURS = str(Path(tarry.__file__).parent / "_").rstrip("_")
+OWN_FOLDER = str(Path(tarry.__file__).parent / "_").rstrip("_")
 
 
-def load(place: str) -> Worker:
+def load(path: str) -> Worker:
     """Imports it, from the current folder too. A function that makes a worker is called. Raises ``BadInput``."""
-    module_name, colon, name = place.partition(":")
+    module_name, colon, name = path.partition(":")
     if not module_name or not (name or not colon):
-        raise BadInput(f"worker: {place!r}; write module:name, such as app:worker.")
+        raise BadInput(f"worker: {path!r}; write module:name, such as app:worker.")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: object = _tried(lambda: import_module(module_name), f"{module_name} cannot be imported")
+        found: object = _run_user_code(lambda: import_module(module_name), f"{module_name} cannot be imported")
     except BadInput as fault:
         lacks = fault.__cause__.name if isinstance(fault.__cause__, ModuleNotFoundError) else None
         if lacks is None or not (module_name == lacks or module_name.startswith(lacks + ".")):
@@ -37,19 +37,19 @@ def load(place: str) -> Worker:
             raise BadInput(f"worker: {module_name} has no {name or 'worker'}; write module:name, such as app:worker.")
         found = getattr(found, part)
     if callable(found) and not isinstance(found, Worker):
-        found = _tried(found, f"{place} cannot be called")
+        found = _run_user_code(found, f"{path} cannot be called")
     if not isinstance(found, Worker):
-        raise BadInput(f"worker: {place} is a {type(found).__name__}, not a tarry.Worker.")
+        raise BadInput(f"worker: {path} is a {type(found).__name__}, not a tarry.Worker.")
     return found
 
 
-def _tried(application: Callable[[], T], what: str) -> T:
+def _run_user_code(application: Callable[[], T], label: str) -> T:
     """Runs code of the application. What it raises is the cause of a ``BadInput``."""
     try:
         return application()
     except Exception as fault:
         last = traceback.format_exception_only(fault)[-1].strip()
-        raise BadInput(f"worker: {what}: {last}") from fault
+        raise BadInput(f"worker: {label}: {last}") from fault
 
 
 def traceback_of(fault: BaseException) -> str:
@@ -57,10 +57,10 @@ def traceback_of(fault: BaseException) -> str:
     told = traceback.TracebackException.from_exception(fault)
     part: traceback.TracebackException | None = told
     while part is not None:
-        part.stack = traceback.StackSummary.from_list([frame for frame in part.stack if not _ours(frame.filename)])
+        part.stack = traceback.StackSummary.from_list([frame for frame in part.stack if not _is_own(frame.filename)])
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
     return "".join(told.format()).rstrip()
 
 
-def _ours(file: str) -> bool:
-    return file.startswith((OURS, "<frozen importlib")) or "importlib" in Path(file).parts
+def _is_own(file: str) -> bool:
+    return file.startswith((OWN_FOLDER, "<frozen importlib")) or "importlib" in Path(file).parts

@@ -14,7 +14,7 @@ from tarry.errors import BadInput
 FORMATS = ("text", "json")
 
 
-class Text(logging.Formatter):
+class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
 
@@ -22,7 +22,7 @@ class Text(logging.Formatter):
         return datetime.fromtimestamp(record.created).strftime("%H:%M:%S.%f")[:-3]  # noqa: DTZ006  # local time, for people
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """``{"at": …, "level": …, "logger": …, "message": …, "topic": …, "id": …}``"""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -39,14 +39,14 @@ class Json(logging.Formatter):
         return msgspec.json.encode(said, enc_hook=str).decode()
 
 
-def set_up(form: str, level: str) -> None:
+def configure_logging(format: str, level: str) -> None:
     """All logs of the process go to stderr in one form."""
-    if form not in FORMATS:
-        raise BadInput(f"log: {form!r}; it is text or json.")
+    if format not in FORMATS:
+        raise BadInput(f"log: {format!r}; it is text or json.")
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise BadInput(f"log level: {level!r}; it is debug, info, warning or error.")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json() if form == "json" else Text())
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=max(number, logging.INFO), handlers=[handler], force=True)
     logging.getLogger("tarry").setLevel(number)

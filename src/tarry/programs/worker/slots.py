@@ -14,54 +14,54 @@ from typing import Protocol
 from tarry.errors import BadInput
 
 
-class Sharer(Protocol):
+class SlotUser(Protocol):
     """A lane, as its rivals see it."""
 
     weight: float
 
     @property
-    def taken(self) -> int:
+    def slots_in_use(self) -> int:
         """Slots with jobs in hand or asked for."""
         ...
 
 
-class Share:
+class SlotPool:
     """The slots of one worker."""
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._lanes: list[Sharer] = []
-        self._greedy: set[Sharer] = set()
-        self._hungry: dict[Sharer, asyncio.Future[None]] = {}
+        self._users: list[SlotUser] = []
+        self._greedy: set[SlotUser] = set()
+        self._waiting: dict[SlotUser, asyncio.Future[None]] = {}
 
-    def join(self, lane: Sharer) -> None:
-        self._lanes.append(lane)
-        if len(self._lanes) > self._total:
-            raise BadInput(f"concurrency: {self._total} slots for {len(self._lanes)} topics; each needs one at least.")
+    def add_user(self, user: SlotUser) -> None:
+        self._users.append(user)
+        if len(self._users) > self._total:
+            raise BadInput(f"concurrency: {self._total} slots for {len(self._users)} topics; each needs one at least.")
 
-    def grant(self, lane: Sharer, want: int, *, greedy: bool) -> int:
+    def grant_slots(self, user: SlotUser, want: int, *, greedy: bool) -> int:
         """How many slots the lane may take now. ``greedy``: it has a backlog; else it only waits for its first job."""
-        (self._greedy.add if greedy else self._greedy.discard)(lane)
-        others = sum(max(other.taken, 1) for other in self._lanes if other is not lane)
-        free = self._total - others - lane.taken
+        (self._greedy.add if greedy else self._greedy.discard)(user)
+        others = sum(max(other.slots_in_use, 1) for other in self._users if other is not user)
+        free = self._total - others - user.slots_in_use
         if greedy:
-            shared = self._total - len(self._lanes) + len(self._greedy)
-            part = shared * lane.weight / sum(other.weight for other in self._greedy)
-            free = min(free, max(round(part), 1) - lane.taken)
-        if lane.taken == 0:
+            shared = self._total - len(self._users) + len(self._greedy)
+            part = shared * user.weight / sum(other.weight for other in self._greedy)
+            free = min(free, max(round(part), 1) - user.slots_in_use)
+        if user.slots_in_use == 0:
             return max(min(want, free if greedy else 1), 1)  # its own, which nobody else takes
         return max(min(want, free), 0)
 
-    async def wait(self, lane: Sharer) -> None:
+    async def wait(self, user: SlotUser) -> None:
         """Until somebody is done."""
-        future = self._hungry[lane] = asyncio.get_running_loop().create_future()
+        future = self._waiting[user] = asyncio.get_running_loop().create_future()
         try:
             await future
         finally:
-            self._hungry.pop(lane, None)
+            self._waiting.pop(user, None)
 
-    def freed(self) -> None:
+    def slot_freed(self) -> None:
         """A slot is free: all who want one look, and the rule above says who has it."""
-        for future in self._hungry.values():
+        for future in self._waiting.values():
             if not future.done():
                 future.set_result(None)

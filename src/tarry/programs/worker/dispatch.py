@@ -1,0 +1,44 @@
+"""Which function a job is for: a topic's handler, or the task that the job names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tarry.errors import BodyError
+from tarry.programs.worker.registry import TopicRoute
+from tarry.programs.worker.settler import Settler
+from tarry.programs.worker.targets import Target, with_middleware
+from tarry.programs.worker.tasks import parse_envelope
+from tarry.verbs.jobs.models import HandedOut
+
+
+def target_picker(route: TopicRoute, settler: Settler) -> Callable[[HandedOut[Any]], Target] | Target:
+    """The one target of a topic, or a function that finds the task of a job."""
+    if route.handler is not None:
+        return _with_settler(route.handler, settler)
+    tasks = {name: _with_settler(target, settler) for name, target in route.tasks.items()}
+
+    def pick(job: HandedOut[Any]) -> Target:
+        try:
+            named = parse_envelope(job).task
+        except BodyError as fault:
+            return _refusing_target(fault)
+        return tasks.get(named) or _refusing_target(
+            BodyError(f"unknown task {named!r}; {route.topic} has {', '.join(tasks)}")
+        )
+
+    return pick
+
+
+def _with_settler(target: Target, settler: Settler) -> Target:
+    if target.is_async:
+        return with_middleware(target, lambda job, fault: settler.settle(job, target, fault))
+    return with_middleware(target, lambda job, fault: settler.settle_blocking(job, target, fault))
+
+
+def _refusing_target(fault: BodyError) -> Target:
+    async def refuse(_: HandedOut[Any]) -> None:
+        raise fault
+
+    return Target("no task", True, refuse)
