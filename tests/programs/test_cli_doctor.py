@@ -127,9 +127,9 @@ def test_a_clock_that_is_wrong_is_told(client: tarry.Client, valkey_url: str, mo
 
     now = time.time
     monkeypatch.setattr(nodes.time, "time", lambda: now() - 7200)
-    seen = nodes.look(Server(valkey_url), cluster=False)
+    seen = nodes.read_node(Server(valkey_url), cluster=False)
     assert seen.clock_ms == pytest.approx(7_200_000, abs=60_000)
-    assert "ahead of this machine's; due times are by its clock" in nodes.in_words(seen)
+    assert "ahead of this machine's; due times are by its clock" in nodes.as_text(seen)
 
 
 @pytest.mark.otherserver

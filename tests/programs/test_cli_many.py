@@ -132,7 +132,7 @@ def test_a_flow_that_is_watched_is_the_same_flow() -> None:
         return found
 
     seen: list[Any] = []
-    watching = progress.watched(flow(), seen.append)
+    watching = progress.with_progress(flow(), seen.append)
     assert next(watching).args == (b"0",)  # type: ignore[union-attr]
     assert watching.send("a").args == (b"1",)  # type: ignore[union-attr]
     gone = tarry.Unavailable("gone")

@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 import tarry
 from programs.terminal import Answers, Cli
 from tarry.clients.testing import Clock, TestClient
-from tarry.programs.cli import time_line
+from tarry.programs.cli import timeline
 
 
 def test_top_draws_the_line_of_time(client: tarry.Client, cli: Cli, answers: Answers) -> None:
@@ -61,12 +61,12 @@ def test_top_tells_rates_and_how_late_the_last_ones_were(valkey_url: str, namesp
         orders.add_many([1, 2])
         clock.advance("2h")
         orders.pop_many(2)
-        before = time_line.look(client, [])
-        assert "late 2h" in drawn(time_line.frame(before, {}, []))
+        before = timeline.view_topics(client, [])
+        assert "late 2h" in drawn(timeline.frame(before, {}, []))
         clock.advance("2s")
         orders.add(3)
         orders.pop()
-        picture = drawn(time_line.frame(time_line.look(client, []), before, []))
+        picture = drawn(timeline.frame(timeline.view_topics(client, []), before, []))
         assert "added 0.5/s  popped 0.5/s" in picture
         assert "late 2h" not in picture
 
@@ -78,9 +78,9 @@ def test_top_keeps_together_what_belongs_together_in_a_narrow_window(valkey_url:
         orders.add_many([1, 2], delay="1h")
         clock.advance("2h")
         orders.pop_many(2)
-        seen = time_line.look(client, [])
-        [wide, *_] = drawn(time_line.frame(seen, {}, [])).splitlines()
-        lines = drawn(time_line.frame(seen, {}, []), width=60).splitlines()
+        seen = timeline.view_topics(client, [])
+        [wide, *_] = drawn(timeline.frame(seen, {}, [])).splitlines()
+        lines = drawn(timeline.frame(seen, {}, []), width=60).splitlines()
         assert all(len(line) <= 60 for line in lines)
         assert lines[:2] == [
             "orders of the shop in the high street  delayed 0  ready 0",

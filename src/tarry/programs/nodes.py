@@ -26,7 +26,7 @@ class Node:
     notes: tuple[str, ...]
 
 
-def judged(
+def assess_node(
     info: dict[str, str],
     save: str | None,
     scripting: str | None,

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from tarry.programs.cli import jobs, minding, topics, health, shows, workers, working  # isort: skip  # the order of the help
-from tarry.programs.cli import schedules, moving, queues, maps, locks, guarded, serving, tokens  # isort: skip
-from tarry.programs.cli.register import app
+from tarry.programs.cli import jobs, by_id, topics, doctor, top, workers, worker  # isort: skip  # the order of the help
+from tarry.programs.cli import schedules, migration, queues, maps, locks, guarded, serve, tokens  # isort: skip
+from tarry.programs.cli.commands import app
 
 __all__ = [
     "app",
+    "by_id",
+    "doctor",
     "guarded",
-    "health",
     "jobs",
     "locks",
     "maps",
-    "minding",
-    "moving",
+    "migration",
     "queues",
     "schedules",
-    "serving",
-    "shows",
+    "serve",
     "tokens",
+    "top",
     "topics",
+    "worker",
     "workers",
-    "working",
 ]

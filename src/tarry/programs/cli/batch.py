@@ -12,14 +12,14 @@ import msgspec
 
 from tarry.core.requests import flow_of
 from tarry.errors import BadInput
-from tarry.programs.cli.progress import progress, watched
-from tarry.programs.cli.session import Session
+from tarry.programs.cli.progress import progress, with_progress
+from tarry.programs.cli.session import CommandSession
 from tarry.verbs.jobs.durability import with_durability
 from tarry.verbs.jobs.models import Added, NewJob
 from tarry.verbs.jobs.partition import TOPIC_DEFAULT
 
 
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
+class _BatchLine(msgspec.Struct, forbid_unknown_fields=True):
     body: Any
     id: str | None = None
     delay: int | float | str | None = None
@@ -29,11 +29,11 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     headers: Mapping[str, str] | None = None
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(_BatchLine).decode
 
 
-def add_from(
-    session: Session,
+def add_from_file(
+    session: CommandSession,
     topic: str,
     path: str,
     options: Mapping[str, Any],
@@ -59,12 +59,12 @@ def add_from(
     )
     flow = flow_of(with_durability(every, options["durability"]))
     if dry_run:
-        session.tell({"topic": topic, "would_add": len(said)}, f"{topic}  {len(said)} jobs would be added")
+        session.print_answer({"topic": topic, "would_add": len(said)}, f"{topic}  {len(said)} jobs would be added")
         return ()
     if said:
         place.engine.register_topic(topic)
     with progress(f"{topic}: adding", len(said)) as more:
-        return place.engine.run(watched(flow, lambda step: more(len(step))))
+        return place.engine.run(with_progress(flow, lambda step: more(len(step))))
 
 
 def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:

@@ -6,17 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from tarry.programs.cli import answers, reading
-from tarry.programs.cli.completing import words
-from tarry.programs.cli.register import group, verb
-from tarry.programs.cli.session import Session, dumps
+from tarry.programs.cli import arguments, output
+from tarry.programs.cli.commands import group, verb
+from tarry.programs.cli.completion import complete_words
+from tarry.programs.cli.session import CommandSession, dumps
 
 GUARDED = group("guarded-queue", "Guarded queues: values that come out when they are due, with their lateness.")
 LAYOUTS = ("tarry", "article")
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.", show_default=False)]
 LayoutName = Annotated[
     str,
-    typer.Option("--layout", help="tarry, or article: d_q_p:QUEUE, as in article 002.", autocompletion=words(*LAYOUTS)),
+    typer.Option(
+        "--layout", help="tarry, or article: d_q_p:QUEUE, as in article 002.", autocompletion=complete_words(*LAYOUTS)
+    ),
 ]
 GuardName = Annotated[
     str | None,
@@ -29,14 +31,14 @@ GuardName = Annotated[
 ]
 
 
-def _queue(session: Session, name: str, layout: str, guard: str | None) -> Any:
+def _queue(session: CommandSession, name: str, layout: str, guard: str | None) -> Any:
     lock = session.client.lock(guard) if guard is not None else None
     return session.client.guarded_queue(name, guard=lock, layout=layout)
 
 
 @verb(within=GUARDED)
 def push(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     values: Annotated[
         list[str], typer.Argument(metavar="VALUE...", help="JSON; plain text with --raw.", show_default=False)
@@ -47,15 +49,15 @@ def push(
     raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, no JSON.")] = False,
 ) -> None:
     """Puts values in, to be handed out after a delay."""
-    given = [(reading.body(text, raw=raw, what="value"), delay) for text in values]
+    given = [(arguments.parse_body(text, raw=raw, what="value"), delay) for text in values]
     for text, due in zip(values, _queue(session, queue, layout, guard).push(given), strict=True):
-        moment = answers.rfc3339(due)
-        session.tell({"queue": queue, "due": moment}, f"{queue}  {text}  due {moment}")
+        moment = output.rfc3339(due)
+        session.print_answer({"queue": queue, "due": moment}, f"{queue}  {text}  due {moment}")
 
 
 @verb(within=GUARDED)
 def poll(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     count: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 1,
     wait: Annotated[str, typer.Option(help="How long to wait for the first.")] = "0",
@@ -64,29 +66,29 @@ def poll(
 ) -> None:
     """Takes out what is due. It is out of the queue then: whoever reads this has it."""
     for item in _queue(session, queue, layout, guard).poll(wait=wait, count=count):
-        late = answers.exact_ms(item.lateness)
+        late = output.exact_ms(item.lateness)
         value = item.value.decode("utf-8", "replace") if isinstance(item.value, bytes) else item.value
-        said = {"value": value, "due": answers.rfc3339(item.due), "lateness_ms": late}
-        session.tell(said, f"{dumps(value)}  {late:g} ms late")
+        said = {"value": value, "due": output.rfc3339(item.due), "lateness_ms": late}
+        session.print_answer(said, f"{dumps(value)}  {late:g} ms late")
 
 
 @verb(within=GUARDED)
-def stats(session: Session, queue: QueueName, layout: LayoutName = "tarry") -> None:
+def stats(session: CommandSession, queue: QueueName, layout: LayoutName = "tarry") -> None:
     """Shows how many there are, how many are due, and how late the first is."""
     now = _queue(session, queue, layout, None).stats()
-    late = answers.exact_ms(now.lateness)
+    late = output.exact_ms(now.lateness)
     said = {
         "queue": queue,
         "size": now.size,
         "overdue": now.overdue,
-        "next_due": answers.rfc3339(now.next_due),
+        "next_due": output.rfc3339(now.next_due),
         "lateness_ms": late,
     }
-    session.tell(said, f"{queue}  {now.size} items  {now.overdue} due  first {late:g} ms late")
+    session.print_answer(said, f"{queue}  {now.size} items  {now.overdue} due  first {late:g} ms late")
 
 
 @verb(within=GUARDED)
-def clear(session: Session, queue: QueueName, layout: LayoutName = "tarry") -> None:
+def clear(session: CommandSession, queue: QueueName, layout: LayoutName = "tarry") -> None:
     """Takes out everything."""
     cleared = _queue(session, queue, layout, None).clear()
-    session.tell({"queue": queue, "cleared": cleared}, f"{queue}  {'cleared' if cleared else 'was empty'}")
+    session.print_answer({"queue": queue, "cleared": cleared}, f"{queue}  {'cleared' if cleared else 'was empty'}")

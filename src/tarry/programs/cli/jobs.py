@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tarry.errors import BadInput
-from tarry.programs.cli import answers, reading
-from tarry.programs.cli.choosing import Limit
-from tarry.programs.cli.completing import words
-from tarry.programs.cli.register import Id, Receipt, TopicName, TopicNames, verb
-from tarry.programs.cli.session import WAITING, Session, dumps
+from tarry.programs.cli import arguments, output
+from tarry.programs.cli.commands import Id, Receipt, TopicName, TopicNames, verb
+from tarry.programs.cli.completion import complete_words
+from tarry.programs.cli.selection import Limit
+from tarry.programs.cli.session import WAITING, CommandSession, dumps
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.models import Added, HandedOut, IfExists
@@ -24,7 +24,7 @@ Delay = Annotated[str | None, typer.Option(help="Due after so long, such as 10m,
 
 @verb()
 def add(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="JSON; plain text with --raw.")] = None,
     delay: Delay = None,
@@ -33,7 +33,8 @@ def add(
     if_exists: Annotated[
         str,
         typer.Option(
-            help="When the id is taken: error, keep or replace.", autocompletion=words("error", "keep", "replace")
+            help="When the id is taken: error, keep or replace.",
+            autocompletion=complete_words("error", "keep", "replace"),
         ),
     ] = "error",
     ttr: Ttr = None,
@@ -62,35 +63,37 @@ def add(
         raise BadInput("body: give a body, or --file for many.")
     options: dict[str, Any] = {
         "delay": delay if delay is not None else 0,
-        "at": reading.moment(at, "at"),
+        "at": arguments.parse_moment(at, "at"),
         "if_exists": cast("IfExists", if_exists),
         "ttr": ttr,
-        "max_attempts": reading.limit(max_attempts),
-        "headers": reading.headers(header),
+        "max_attempts": arguments.parse_limit(max_attempts),
+        "headers": arguments.parse_headers(header),
         "durability": int(durability) if durability is not None and durability.isdecimal() else durability,
     }
     if file is None:
         if dry_run or limit is not None:
             raise BadInput("dry_run, limit: they are for many jobs, from a --file.")
-        _added(session, session.topic(topic, partitions).add(reading.body(body or "", raw=raw), id=id, **options))
+        _added(
+            session, session.topic(topic, partitions).add(arguments.parse_body(body or "", raw=raw), id=id, **options)
+        )
     elif id is not None:
         raise BadInput('id: with --file each line has its own: {"id": …, "body": …}.')
     else:
-        from tarry.programs.cli.batch import add_from
+        from tarry.programs.cli.batch import add_from_file
 
         options["partitions"] = partitions
-        for job in add_from(session, topic, file, options, raw=raw, limit=limit, dry_run=dry_run):
+        for job in add_from_file(session, topic, file, options, raw=raw, limit=limit, dry_run=dry_run):
             _added(session, job)
 
 
-def _added(session: Session, job: Added) -> None:
+def _added(session: CommandSession, job: Added) -> None:
     words = job.state if job.created else f"was there already, {job.state}"
-    session.tell(answers.added(job), f"{job.id}  {words}, due {answers.rfc3339(job.due)}")
+    session.print_answer(output.added_data(job), f"{job.id}  {words}, due {output.rfc3339(job.due)}")
 
 
 @verb()
 def pop(
-    session: Session,
+    session: CommandSession,
     topics: TopicNames,
     wait: Annotated[str, typer.Option(help="Wait so long for one; or: forever.")] = "0",
     ttr: Ttr = None,
@@ -100,36 +103,38 @@ def pop(
     if wait != "0":
         session.usual_patience = WAITING
     client = session.client
-    jobs = client.engine.take([client.topic(name) for name in topics], n, reading.wait(wait), ttr)
+    jobs = client.engine.take([client.topic(name) for name in topics], n, arguments.parse_wait(wait), ttr)
     for job in jobs:
-        said = answers.handed_out(job)
-        session.tell(said, _job_in_words(job, said))
+        said = output.popped_data(job)
+        session.print_answer(said, _job_in_words(job, said))
     if not jobs:
-        session.note(f"nothing is due in {', '.join(topics)}")
+        session.print_note(f"nothing is due in {', '.join(topics)}")
 
 
 def _job_in_words(job: HandedOut[Any], said: dict[str, Any]) -> str:
     body = dumps(said["body"]) if "body" in said else f"base64 {said['body_base64']}"
-    late = f"{answers.late(job.lateness)} late"
+    late = f"{output.lateness_text(job.lateness)} late"
     return f"{job.topic}  {job.id}  receipt {job.receipt}  attempt {job.attempt}, {late}  {body}"
 
 
-def _settle(session: Session, topic: str, id: str, receipt: int, word: str, how: Callable[[Any, Any], None]) -> None:
+def _settle(
+    session: CommandSession, topic: str, id: str, receipt: int, word: str, how: Callable[[Any, Any], None]
+) -> None:
     from tarry.verbs.jobs.models import Reservation
 
     how(session.topic(topic), Reservation(id, receipt))
-    session.tell({"id": id, "done": word}, f"{id}  {word}")
+    session.print_answer({"id": id, "done": word}, f"{id}  {word}")
 
 
 @verb()
-def finish(session: Session, topic: TopicName, id: Id, receipt: Receipt) -> None:
+def finish(session: CommandSession, topic: TopicName, id: Id, receipt: Receipt) -> None:
     """The work is done: the job is gone."""
     _settle(session, topic, id, receipt, "finished", lambda place, job: place.finish(job))
 
 
 @verb()
 def touch(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     id: Id,
     receipt: Receipt,
@@ -141,7 +146,7 @@ def touch(
 
 @verb()
 def release(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     id: Id,
     receipt: Receipt,
@@ -154,7 +159,7 @@ def release(
 
 @verb()
 def bury(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     id: Id,
     receipt: Receipt,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarry.errors import BadInput
-from tarry.programs.cli import answers
-from tarry.programs.cli.register import group, verb
-from tarry.programs.cli.session import Session
+from tarry.programs.cli import output
+from tarry.programs.cli.commands import group, verb
+from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.connections.blocking import Server
@@ -32,7 +32,7 @@ Hosts = Annotated[
 
 
 @contextmanager
-def _place(session: Session, hosts: str | None) -> Generator[Any]:
+def _lock_client(session: CommandSession, hosts: str | None) -> Generator[Any]:
     """Whoever gives locks."""
     if hosts is None:
         yield session.client
@@ -45,22 +45,22 @@ def _place(session: Session, hosts: str | None) -> Generator[Any]:
 
 @verb(name="list", within=LOCKS)
 def _list(
-    session: Session,
+    session: CommandSession,
     zookeeper: Hosts = None,
     all: Annotated[bool, typer.Option("--all", help="Those that are free, too.")] = False,
 ) -> None:
     """Shows the locks that are held. On Redis: of those that were had through tarry in the last week."""
-    with _place(session, zookeeper) as place:
-        for name in place.locks() if zookeeper is not None else _known(session):
+    with _lock_client(session, zookeeper) as place:
+        for name in place.locks() if zookeeper is not None else _known_names(session):
             try:
                 state = place.lock(name).state()
             except BadInput:  # something else has the name now
                 continue
             if state.held or all:
-                _tell(session, state)
+                _show(session, state)
 
 
-def _known(session: Session) -> list[str]:
+def _known_names(session: CommandSession) -> list[str]:
     from tarry.connections.blocking import raise_faults
     from tarry.connections.faults import NotPermitted
     from tarry.errors import ServerUnfit
@@ -82,25 +82,25 @@ def _known(session: Session) -> list[str]:
 
 
 @verb(within=LOCKS)
-def show(session: Session, locks: LockNames, zookeeper: Hosts = None) -> None:
+def show(session: CommandSession, locks: LockNames, zookeeper: Hosts = None) -> None:
     """Shows who holds a lock, for how long, its fencing token, and how many wait."""
-    with _place(session, zookeeper) as place:
+    with _lock_client(session, zookeeper) as place:
         for name in locks:
-            _tell(session, place.lock(name).state())
+            _show(session, place.lock(name).state())
 
 
 @verb(name="force-release", within=LOCKS)
-def force_release(session: Session, lock: LockName, zookeeper: Hosts = None) -> None:
+def force_release(session: CommandSession, lock: LockName, zookeeper: Hosts = None) -> None:
     """Takes a lock away from whoever holds it. Its holder is told at once, and may still be working."""
-    with _place(session, zookeeper) as place:
+    with _lock_client(session, zookeeper) as place:
         before = place.lock(lock).state()
         released = place.lock(lock).force_release()
     said = {"lock": lock, "released": released, "holder": before.holder if released else None}
-    session.tell(said, f"{lock}  taken from {before.holder}" if released else f"{lock}  nobody had it")
+    session.print_answer(said, f"{lock}  taken from {before.holder}" if released else f"{lock}  nobody had it")
 
 
-def _tell(session: Session, state: LockState) -> None:
-    remaining = answers.ms(state.remaining) if state.remaining is not None else None
+def _show(session: CommandSession, state: LockState) -> None:
+    remaining = output.ms(state.remaining) if state.remaining is not None else None
     said = {
         "lock": state.name,
         "held": state.held,
@@ -111,7 +111,7 @@ def _tell(session: Session, state: LockState) -> None:
         "waiting": state.waiting,
     }
     if not state.held:
-        session.tell(said, f"{state.name}  free")
+        session.print_answer(said, f"{state.name}  free")
         return
     words = [f"{state.name}  held by {state.holder}", f"token {state.token}"]
     if state.depth > 1:
@@ -120,4 +120,4 @@ def _tell(session: Session, state: LockState) -> None:
         words.append(f"ends in {remaining / 1000:.1f} s if nobody renews it")
     if state.waiting:
         words.append(f"{state.waiting} waiting")
-    session.tell(said, "  ".join(words))
+    session.print_answer(said, "  ".join(words))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tarry.programs.cli import answers, reading
-from tarry.programs.cli.completing import words
+from tarry.programs.cli import arguments, output
+from tarry.programs.cli.commands import group, verb
+from tarry.programs.cli.completion import complete_words
+from tarry.programs.cli.messages import renamed_parameters
 from tarry.programs.cli.queues import CODECS, CodecName
-from tarry.programs.cli.register import group, verb
-from tarry.programs.cli.session import Session, dumps
-from tarry.programs.cli.wording import called
+from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.mapcache import MapCache
@@ -29,32 +29,33 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="Plain text; JSON with -
 Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="Plain text; JSON with --json-key.")]
 KeyCodec = Annotated[
     str | None,
-    typer.Option("--key-codec", help="Of the keys; else that of the values.", autocompletion=words(*CODECS)),
+    typer.Option("--key-codec", help="Of the keys; else that of the values.", autocompletion=complete_words(*CODECS)),
 ]
 Backend = Annotated[
-    str, typer.Option("--backend", help="redisson, or native: RMapCacheNative.", autocompletion=words(*BACKENDS))
+    str,
+    typer.Option("--backend", help="redisson, or native: RMapCacheNative.", autocompletion=complete_words(*BACKENDS)),
 ]
 JsonKey = Annotated[bool, typer.Option("--json-key", help="Keys are JSON: numbers, for instance.")]
 
 
-def _map(session: Session, name: str, codec: str, key_codec: str | None, backend: str) -> MapCache[Any, Any]:
+def _map(session: CommandSession, name: str, codec: str, key_codec: str | None, backend: str) -> MapCache[Any, Any]:
     from tarry.verbs.redisson.codecs import codec_for
 
     kind: Any = backend
     if key_codec is not None:
-        with called(codec="key_codec"):
+        with renamed_parameters(codec="key_codec"):
             codec_for(key_codec)
     return session.client.map_cache(name, codec=codec, key_codec=key_codec, backend=kind, policy=None)
 
 
 def _key(text: str, json_key: bool, codec: str) -> Any:
-    key = reading.body(text, raw=not json_key, what="key")
+    key = arguments.parse_body(text, raw=not json_key, what="key")
     return key.encode() if codec == "bytes" and isinstance(key, str) else key
 
 
 @verb(within=MAPS)
 def put(
-    session: Session,
+    session: CommandSession,
     map: MapName,
     key: Key,
     value: Annotated[str, typer.Argument(help="JSON; plain text with --raw.", show_default=False)],
@@ -70,7 +71,7 @@ def put(
 ) -> None:
     """Puts an entry, and answers what was there."""
     cache = _map(session, map, codec, key_codec, backend)
-    given = reading.body(value, raw=raw, what="value")
+    given = arguments.parse_body(value, raw=raw, what="value")
     if codec == "bytes" and isinstance(given, str):
         given = given.encode()
     place = _key(key, json_key, key_codec or codec)
@@ -78,12 +79,14 @@ def put(
         was = cache.put_if_absent(place, given, ttl=ttl, max_idle=max_idle)
     else:
         was = cache.put(place, given, ttl=ttl, max_idle=max_idle, keep_ttl=keep_ttl)
-    session.tell({"key": key, "was": _data(was)}, f"{key}  {'there was none' if was is None else 'was ' + _text(was)}")
+    session.print_answer(
+        {"key": key, "was": _data(was)}, f"{key}  {'there was none' if was is None else 'was ' + _text(was)}"
+    )
 
 
 @verb(within=MAPS)
 def get(
-    session: Session,
+    session: CommandSession,
     map: MapName,
     keys: Keys,
     codec: CodecName = "kryo5",
@@ -98,13 +101,13 @@ def get(
         found = cache.get(key)
         left = cache.remaining_ttl(key) if found is not None else None
         ttl = None if left is None or left == timedelta.max else left
-        said = {"key": text, **answers.value(found), "ttl_ms": answers.ms(ttl)} if found is not None else None
-        session.tell(said, f"{text}  {'none' if found is None else _text(found)}{_lives(ttl)}")
+        said = {"key": text, **output.element_data(found), "ttl_ms": output.ms(ttl)} if found is not None else None
+        session.print_answer(said, f"{text}  {'none' if found is None else _text(found)}{_ttl_text(ttl)}")
 
 
 @verb(within=MAPS)
 def remove(
-    session: Session,
+    session: CommandSession,
     map: MapName,
     keys: Keys,
     codec: CodecName = "kryo5",
@@ -115,12 +118,12 @@ def remove(
     """Takes entries out."""
     cache = _map(session, map, codec, key_codec, backend)
     gone = cache.fast_remove(*[_key(text, json_key, key_codec or codec) for text in keys])
-    session.tell({"map": map, "removed": gone}, f"{map}  {gone} removed")
+    session.print_answer({"map": map, "removed": gone}, f"{map}  {gone} removed")
 
 
 @verb(name="list", within=MAPS)
 def _list(
-    session: Session,
+    session: CommandSession,
     map: MapName,
     codec: CodecName = "kryo5",
     key_codec: KeyCodec = None,
@@ -130,32 +133,32 @@ def _list(
     """Shows entries, in no order; none that has expired. It is no use of them."""
     items = _map(session, map, codec, key_codec, backend).items()
     for key, value in islice(items, limit):
-        session.tell({"key": _data(key), **answers.value(value)}, f"{_text(key)}  {_text(value)}")
+        session.print_answer({"key": _data(key), **output.element_data(value)}, f"{_text(key)}  {_text(value)}")
     if next(items, None) is not None:
-        session.note(f"there are more; --limit {limit * 10} shows them")
+        session.print_note(f"there are more; --limit {limit * 10} shows them")
 
 
 @verb(within=MAPS)
-def size(session: Session, maps: MapNames, backend: Backend = "redisson") -> None:
+def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson") -> None:
     """Shows how many entries live, how many wait for the evictor, and what is next."""
     for name in maps:
         cache = _map(session, name, "bytes", None, backend)
         if backend == "native":
             count = cache.size()
-            session.tell({"map": name, "size": count}, f"{name}  size {count}")
+            session.print_answer({"map": name, "size": count}, f"{name}  size {count}")
         else:
             now = cache.stats()
-            session.tell(stats(now), _in_words(now))
+            session.print_answer(stats_data(now), _in_words(now))
 
 
-def stats(now: MapStats) -> dict[str, Any]:
+def stats_data(now: MapStats) -> dict[str, Any]:
     """A map's counts as JSON data."""
     return {
         "map": now.name,
-        "now": answers.rfc3339(now.now),
+        "now": output.rfc3339(now.now),
         "size": now.size,
         "expired": now.expired,
-        "next_expiry": answers.rfc3339(now.next_expiry),
+        "next_expiry": output.rfc3339(now.next_expiry),
         "max_size": now.max_size,
         "mode": now.mode,
         "listened": now.listened,
@@ -166,34 +169,34 @@ def stats(now: MapStats) -> dict[str, Any]:
 def _in_words(now: MapStats) -> str:
     said = [now.name, f"size {now.size}", f"expired {now.expired}", f"keepers {now.keepers}"]
     if now.next_expiry is not None:
-        said.append(f"next in {answers.late(now.next_expiry - now.now)}")
+        said.append(f"next in {output.lateness_text(now.next_expiry - now.now)}")
     if now.max_size is not None:
         said.append(f"at most {now.max_size} ({now.mode})")
     return "  ".join(said)
 
 
 @verb(within=MAPS)
-def evict(session: Session, maps: MapNames) -> None:
+def evict(session: CommandSession, maps: MapNames) -> None:
     """Takes out what has expired, with an event for each."""
     for name in maps:
         gone = _map(session, name, "bytes", None, "redisson").evict()
-        session.tell({"map": name, "evicted": gone}, f"{name}  {gone} evicted")
+        session.print_answer({"map": name, "evicted": gone}, f"{name}  {gone} evicted")
 
 
 @verb(within=MAPS)
-def clear(session: Session, map: MapName) -> None:
+def clear(session: CommandSession, map: MapName) -> None:
     """Takes everything out, without events."""
     there = _map(session, map, "bytes", None, "redisson").clear()
-    session.tell({"map": map, "cleared": there}, f"{map}  {'cleared' if there else 'was empty'}")
+    session.print_answer({"map": map, "cleared": there}, f"{map}  {'cleared' if there else 'was empty'}")
 
 
 def _data(value: Any) -> Any:
-    return None if value is None else next(iter(answers.value(value).values()))
+    return None if value is None else next(iter(output.element_data(value).values()))
 
 
 def _text(value: Any) -> str:
     return dumps(_data(value))
 
 
-def _lives(left: timedelta | None) -> str:
-    return "" if left is None else f"  for {answers.late(left)}"
+def _ttl_text(left: timedelta | None) -> str:
+    return "" if left is None else f"  for {output.lateness_text(left)}"

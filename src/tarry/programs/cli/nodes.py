@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tarry.connections import fitness
 from tarry.connections.faults import Fault
-from tarry.programs.nodes import Node, alone, judged
+from tarry.programs.nodes import Node, alone, assess_node
 
 if TYPE_CHECKING:
     from tarry.connections.blocking import Server
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PINGS = 5
 
 
-def look(server: Server, *, cluster: bool, watched: bool = False) -> Node:
+def read_node(server: Server, *, cluster: bool, watched: bool = False) -> Node:
     """Asks one server; ``watched``: by Sentinels. Raises a ``Fault`` when it does not answer."""
     replies = server.exchange(fitness.probe_commands())
     if fitness.wants_save(replies):
@@ -28,7 +28,7 @@ def look(server: Server, *, cluster: bool, watched: bool = False) -> Node:
         began = time.perf_counter()
         server.exchange(((b"PING",),))
         spans.append((time.perf_counter() - began) * 1000)
-    node = judged(info, save, scripting, cluster=cluster, answer_ms=median(spans), clock_ms=_clock(server))
+    node = assess_node(info, save, scripting, cluster=cluster, answer_ms=median(spans), clock_ms=_clock(server))
     return replace(node, notes=(*node.notes, *alone(info, _settings(server)))) if watched else node
 
 
@@ -41,7 +41,7 @@ def _settings(server: Server) -> dict[str, str] | None:
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
-def in_words(node: Node) -> str:
+def as_text(node: Node) -> str:
     """``Valkey 9.0.1, noeviction, append-only file, 1.2 MB; answers in 0.12 ms, clock +0.3 ms``"""
     memory = None if node.memory is None else f"{node.memory / 1e6:.1f} MB"
     said = ", ".join(part for part in (node.version, node.policy, node.persistence, memory) if part)

@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AFTER_S = 0.5
-More = Callable[[int], None]
+Advance = Callable[[int], None]
 """So many more are done."""
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Generator[More]:
+def progress(label: str, total: int | None = None) -> Generator[Advance]:
     """``with progress("orders", 5000) as more: … more(500)``."""
     if not sys.stderr.isatty():
         yield lambda n: None
         return
-    bar = _Bar(what, total)
+    bar = _Bar(label, total)
     try:
-        yield bar.more
+        yield bar.advance
     finally:
-        bar.end()
+        bar.finish()
 
 
 class _Bar:
@@ -41,7 +41,7 @@ class _Bar:
         self._done = 0
         self._shown: Progress | None = None
 
-    def more(self, n: int) -> None:
+    def advance(self, n: int) -> None:
         self._done += n
         if self._shown is None and time.monotonic() - self._began >= AFTER_S:
             self._show()
@@ -64,19 +64,19 @@ class _Bar:
         self._shown.add_task(self._what, total=self._total)
         self._shown.start()
 
-    def end(self) -> None:
+    def finish(self) -> None:
         if self._shown is not None:
             self._shown.stop()
 
 
-def watched(flow: Flow[T], saw: Callable[[Any], None], of: Script | None = None) -> Flow[T]:
+def with_progress(flow: Flow[T], on_answer: Callable[[Any], None], script: Script | None = None) -> Flow[T]:
     """The same flow; ``saw`` is told of each answer on its way, or of those of one script."""
     from tarry.core.flows import intercept
 
-    def hear(asked: Sequence[Request], answers: Sequence[Any]) -> Sequence[Any]:
+    def on_reply(asked: Sequence[Request], answers: Sequence[Any]) -> Sequence[Any]:
         for request, answer in zip(asked, answers, strict=True):
-            if not isinstance(answer, Exception) and (of is None or getattr(request, "script", None) is of):
-                saw(answer)
+            if not isinstance(answer, Exception) and (script is None or getattr(request, "script", None) is script):
+                on_answer(answer)
         return answers
 
-    return intercept(flow, lambda request: request, hear)
+    return intercept(flow, lambda request: request, on_reply)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarry.errors import BadInput
-from tarry.programs.cli import answers, reading
-from tarry.programs.cli.completing import words
+from tarry.programs.cli import arguments, output
+from tarry.programs.cli.commands import TopicName, group, verb
+from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.progress import progress
-from tarry.programs.cli.register import TopicName, group, verb
-from tarry.programs.cli.session import Session, dumps
+from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
     from tarry.verbs.delayed.stats import QueueStats
@@ -30,13 +30,15 @@ QueueNames = Annotated[
 ]
 CodecName = Annotated[
     str,
-    typer.Option("--codec", help=f"The Java application's: {', '.join(CODECS)}.", autocompletion=words(*CODECS)),
+    typer.Option(
+        "--codec", help=f"The Java application's: {', '.join(CODECS)}.", autocompletion=complete_words(*CODECS)
+    ),
 ]
 
 
 @verb(within=QUEUES)
 def offer(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     values: Annotated[
         list[str], typer.Argument(metavar="VALUE...", help="JSON; plain text with --raw.", show_default=False)
@@ -48,24 +50,24 @@ def offer(
         typer.Option(
             help=f"{WHICH}; said once of a queue, else TARRY_QUEUE_FORMAT. After an upgrade from 0.1.0 say it for queues that are empty.",
             show_default=False,
-            autocompletion=words(*FORMATS),
+            autocompletion=complete_words(*FORMATS),
         ),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, no JSON.")] = False,
 ) -> None:
     """Puts values in, to be delivered after a delay. Into a queue of which no format is known, nothing is put."""
     place = session.client.delayed_queue(queue, codec=codec, format=format)
-    given = [reading.body(text, raw=raw, what="value") for text in values]
+    given = [arguments.parse_body(text, raw=raw, what="value") for text in values]
     if codec == "bytes":
         given = [value.encode() if isinstance(value, str) else value for value in given]
     for text, due in zip(values, place.offer_many(given, delay), strict=True):
-        moment = answers.rfc3339(due)
-        session.tell({"queue": queue, "due": moment}, f"{queue}  {text}  due {moment}")
+        moment = output.rfc3339(due)
+        session.print_answer({"queue": queue, "due": moment}, f"{queue}  {text}  due {moment}")
 
 
 @verb(name="list", within=QUEUES)
 def _list(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     codec: CodecName = "kryo5",
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
@@ -79,27 +81,29 @@ def _list(
     if poison:
         for aside in place.poison()[:limit]:
             raw = b64encode(aside.raw).decode()
-            session.tell({"reason": aside.reason, "raw_base64": raw}, f"{raw}  {aside.reason}")
+            session.print_answer({"reason": aside.reason, "raw_base64": raw}, f"{raw}  {aside.reason}")
         return
     at = 0
     while at < limit:
         page, size = session.client.engine.run(migration.preview(place.verbs.context, at, claimed=False))
         for element in page[: limit - at]:
-            value, due = answers.value(element.body), answers.rfc3339(as_datetime(element.due_ms * MILLISECOND))
-            session.tell({"due": due, **value}, f"{due}  {dumps(next(iter(value.values())))}")
+            value, due = output.element_data(element.body), output.rfc3339(as_datetime(element.due_ms * MILLISECOND))
+            session.print_answer({"due": due, **value}, f"{due}  {dumps(next(iter(value.values())))}")
         at += size
         if size < migration.CLAIM_PAGE:
             return
     if place.size() > limit:
-        session.note(f"there are more; --limit {limit * 10} shows them")
+        session.print_note(f"there are more; --limit {limit * 10} shows them")
 
 
 @verb(within=QUEUES)
-def size(session: Session, queues: QueueNames) -> None:
+def size(session: CommandSession, queues: QueueNames) -> None:
     """Shows how many elements are where, and how late the first is."""
     for name in queues:
         now = session.client.delayed_queue(name).stats()
-        session.tell(_stats(now), f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(now).items()))
+        session.print_answer(
+            _stats(now), f"{name}  " + "  ".join(f"{what} {number}" for what, number in _counts(now).items())
+        )
 
 
 def _counts(now: QueueStats) -> dict[str, int | str]:
@@ -111,22 +115,24 @@ def _counts(now: QueueStats) -> dict[str, int | str]:
         "leaving": now.leaving,
         "movers": now.movers,
     }
-    return {**counts, "late": answers.late(now.oldest_overdue)} if now.oldest_overdue else counts
+    return {**counts, "late": output.lateness_text(now.oldest_overdue)} if now.oldest_overdue else counts
 
 
 def _stats(now: QueueStats) -> dict[str, Any]:
     counts = {name: value for name, value in _counts(now).items() if name != "late"}
-    times = {"next_due": answers.rfc3339(now.next_due), "oldest_overdue_ms": answers.ms(now.oldest_overdue)}
-    return {"queue": now.queue, "now": answers.rfc3339(now.now), **counts, **times, "format": now.format}
+    times = {"next_due": output.rfc3339(now.next_due), "oldest_overdue_ms": output.ms(now.oldest_overdue)}
+    return {"queue": now.queue, "now": output.rfc3339(now.now), **counts, **times, "format": now.format}
 
 
 @verb(name="format", within=QUEUES)
 def _format(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     format: Annotated[
         str | None,
-        typer.Argument(metavar="[FORMAT]", help=f"{WHICH}.", show_default=False, autocompletion=words(*FORMATS)),
+        typer.Argument(
+            metavar="[FORMAT]", help=f"{WHICH}.", show_default=False, autocompletion=complete_words(*FORMATS)
+        ),
     ] = None,
     forget: Annotated[bool, typer.Option("--forget", help="What is found in the queue counts again.")] = False,
 ) -> None:
@@ -137,12 +143,12 @@ def _format(
     if format is not None or forget:
         place.set_format(format)
     known = place.stats().format
-    session.tell({"queue": queue, "format": known}, f"{queue}  {known or 'unknown'}")
+    session.print_answer({"queue": queue, "format": known}, f"{queue}  {known or 'unknown'}")
 
 
 @verb(within=QUEUES)
 def move(
-    session: Session,
+    session: CommandSession,
     queues: QueueNames,
     keep: Annotated[bool, typer.Option("--keep", help="Goes on until Ctrl-C or SIGTERM, as a worker does.")] = False,
 ) -> None:
@@ -154,11 +160,13 @@ def move(
     for name in queues:
         done = client.engine.run(transfer_all(queue_keys_of(client.engine.origin, name)))
         said = {"queue": name, "moved": done.moved, "aside": done.set_aside}
-        session.tell(said, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else ""))
+        session.print_answer(
+            said, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else "")
+        )
     if keep:
         client.keep_moving(*queues)
         sys.stdout.flush()
-        session.note(f"moving {', '.join(queues)}; Ctrl-C ends it")
+        session.print_note(f"moving {', '.join(queues)}; Ctrl-C ends it")
         _until_a_signal()
 
 
@@ -176,7 +184,7 @@ def _until_a_signal() -> None:
 
 @verb(name="move-to-topic")
 def move_to_topic(
-    session: Session,
+    session: CommandSession,
     queue: QueueName,
     topic: TopicName,
     codec: CodecName = "kryo5",
@@ -198,10 +206,10 @@ def move_to_topic(
         try:
             done = session.client.move_to_topic(place, topic, dry_run=dry_run, anew=anew, progress=tell)
         except KeyboardInterrupt:
-            session.note(f"{queue}  {seen} jobs moved; the same call goes on from here")
+            session.print_note(f"{queue}  {seen} jobs moved; the same call goes on from here")
             raise
     said = {"queue": queue, "topic": topic, "moved": done.moved, "aside": done.aside, "dry_run": dry_run}
     text = f"{queue}  {done.moved} jobs {'would move' if dry_run else 'moved'} to {topic}"
     if done.aside:
         text += f", {done.aside} cannot be a body there: tarry delayed-queue list {queue} --poison"
-    session.tell(said, text)
+    session.print_answer(said, text)

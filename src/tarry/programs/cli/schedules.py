@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tarry.programs.cli import answers, reading
-from tarry.programs.cli.completing import words
-from tarry.programs.cli.register import TopicName, group, verb
-from tarry.programs.cli.session import Session
+from tarry.programs.cli import arguments, output
+from tarry.programs.cli.commands import TopicName, group, verb
+from tarry.programs.cli.completion import complete_words
+from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.clients.schedule_verbs import Schedule
@@ -21,7 +21,7 @@ ScheduleName = Annotated[str, typer.Argument(metavar="NAME", help="The schedule'
 
 @verb(within=SCHEDULES)
 def put(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     name: ScheduleName,
     body: Annotated[str, typer.Argument(metavar="BODY", help="JSON; plain text with --raw.")] = "null",
@@ -34,7 +34,8 @@ def put(
         str | None, typer.Option(help="The first moment of --every, RFC 3339.", show_default=False)
     ] = None,
     missed: Annotated[
-        str, typer.Option(help=f"What nobody was there for: {', '.join(MISSED)}.", autocompletion=words(*MISSED))
+        str,
+        typer.Option(help=f"What nobody was there for: {', '.join(MISSED)}.", autocompletion=complete_words(*MISSED)),
     ] = "once",
     max_lateness: Annotated[
         str | None, typer.Option(help="Jobs that are later are dead as stale.", show_default=False)
@@ -46,75 +47,75 @@ def put(
     made = session.client.schedules.put(
         topic,
         name,
-        reading.body(body, raw=raw),
+        arguments.parse_body(body, raw=raw),
         every=every,
         cron=cron,
         tz=tz,
-        first=reading.moment(first, "first"),
+        first=arguments.parse_moment(first, "first"),
         missed=missing,
         max_lateness=max_lateness,
     )
-    tell(session, made)
+    show_schedule(session, made)
 
 
 @verb(name="list", within=SCHEDULES)
 def list_(
-    session: Session,
+    session: CommandSession,
     topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic; all when none is named.")] = None,
 ) -> None:
     """All schedules, by their next occurrence."""
     found = session.client.schedules.list(topic)
     if not found:
-        session.note("there is no schedule yet")
+        session.print_note("there is no schedule yet")
     for one in found:
-        tell(session, one)
+        show_schedule(session, one)
 
 
 @verb(within=SCHEDULES)
-def show(session: Session, topic: TopicName, name: ScheduleName) -> None:
+def show(session: CommandSession, topic: TopicName, name: ScheduleName) -> None:
     """One schedule. Exits with 1 if there is none."""
     found = session.client.schedules.get(topic, name)
     if found is None:
         raise unknown(session, topic, name)
-    tell(session, found)
+    show_schedule(session, found)
 
 
 @verb(within=SCHEDULES)
-def pause(session: Session, topic: TopicName, name: ScheduleName) -> None:
+def pause(session: CommandSession, topic: TopicName, name: ScheduleName) -> None:
     """No more jobs until resume."""
-    done(session, topic, name, "paused", session.client.schedules.pause(topic, name))
+    report_change(session, topic, name, "paused", session.client.schedules.pause(topic, name))
 
 
 @verb(within=SCHEDULES)
-def resume(session: Session, topic: TopicName, name: ScheduleName) -> None:
+def resume(session: CommandSession, topic: TopicName, name: ScheduleName) -> None:
     """Goes on with the next occurrence."""
-    done(session, topic, name, "resumed", session.client.schedules.resume(topic, name))
+    report_change(session, topic, name, "resumed", session.client.schedules.resume(topic, name))
 
 
 @verb(within=SCHEDULES)
-def delete(session: Session, topic: TopicName, name: ScheduleName) -> None:
+def delete(session: CommandSession, topic: TopicName, name: ScheduleName) -> None:
     """No more jobs; those that are there stay."""
-    done(session, topic, name, "deleted", session.client.schedules.delete(topic, name))
+    report_change(session, topic, name, "deleted", session.client.schedules.delete(topic, name))
 
 
-def unknown(session: Session, topic: str, name: str) -> typer.Exit:
-    session.note(f"{topic} has no schedule {name}")
+def unknown(session: CommandSession, topic: str, name: str) -> typer.Exit:
+    session.print_note(f"{topic} has no schedule {name}")
     return typer.Exit(1)
 
 
-def done(session: Session, topic: str, name: str, what: str, there: bool) -> None:
+def report_change(session: CommandSession, topic: str, name: str, what: str, there: bool) -> None:
     if not there:
         raise unknown(session, topic, name)
-    session.tell({"topic": topic, "id": name, "done": what}, f"{topic}  {name}  {what}")
+    session.print_answer({"topic": topic, "id": name, "done": what}, f"{topic}  {name}  {what}")
 
 
-def tell(session: Session, one: Schedule) -> None:
-    when = f"{one.cron} {one.tz}" if one.cron else f"every {answers.late(one.every)}" if one.every else ""
-    next_ = "paused" if one.paused else f"next {answers.rfc3339(one.next) or 'never'}"
+def show_schedule(session: CommandSession, one: Schedule) -> None:
+    when = f"{one.cron} {one.tz}" if one.cron else f"every {output.lateness_text(one.every)}" if one.every else ""
+    next_ = "paused" if one.paused else f"next {output.rfc3339(one.next) or 'never'}"
     said = [one.topic, one.id, when, next_, f"fired {one.fired}"]
-    said += [f"last {answers.rfc3339(one.last)}"] if one.last else []
+    said += [f"last {output.rfc3339(one.last)}"] if one.last else []
     if one.damaged:
         said = [one.topic, one.id, "damaged: put it anew, or delete it"]
     said += [f"skipped {one.skipped}"] if one.skipped else []
     said += ["orphaned: no code declares it any more"] if one.orphaned else ["from code"] if one.from_code else []
-    session.tell(answers.schedule(one), "  ".join(said))
+    session.print_answer(output.schedule_data(one), "  ".join(said))

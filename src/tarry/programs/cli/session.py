@@ -16,7 +16,7 @@ PATIENCE, WAITING = "3s", "10s"
 """How long a server that does not answer is tried again: for one answer, and by what waits or goes on anyway."""
 
 
-class Session:
+class CommandSession:
     """Given to every verb. The client is made when it is first used."""
 
     def __init__(self, url: str | None, namespace: str | None, json: bool, patience: str | None = None) -> None:
@@ -42,17 +42,17 @@ class Session:
                 from tarry.clients.blocking.client import Client
 
             self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
-            _listen(self._client)
+            _log_to_stderr(self._client)
         return self._client
 
     def topic(self, name: str, partitions: int | None = None) -> Topic[Any]:
         return self.client.topic(name, partitions=partitions)
 
-    def tell(self, answer: Any, words: str) -> None:
+    def print_answer(self, answer: Any, words: str) -> None:
         """An answer: as one line of JSON, or in words."""
         print(dumps(answer) if self.json else words)
 
-    def note(self, words: str) -> None:
+    def print_note(self, words: str) -> None:
         """A message: to stderr."""
         print(words, file=sys.stderr)
 
@@ -71,7 +71,7 @@ def dumps(answer: Any) -> str:
     return msgspec.json.encode(answer).decode()
 
 
-def _listen(client: Client) -> None:
+def _log_to_stderr(client: Client) -> None:
     """What the library logs goes to stderr; that there is an embedded server, only when this call started it; that the
     server does not answer, at once and once."""
     logger = logging.getLogger("tarry")

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from tarry.errors import BadInput
-from tarry.programs.cli.answers import rfc3339
-from tarry.programs.cli.register import group, verb
-from tarry.programs.cli.session import Session
+from tarry.programs.cli.commands import group, verb
+from tarry.programs.cli.output import rfc3339
+from tarry.programs.cli.session import CommandSession
 
 token = group("token", "Tokens of a namespace, for services.")
 Scopes = Annotated[
@@ -20,7 +20,7 @@ Scopes = Annotated[
 
 @verb(within=token)
 def create(
-    session: Session,
+    session: CommandSession,
     scope: Scopes,
     note: Annotated[str, typer.Option(help="Whose it is: the list shows it.")] = "",
     calls: Annotated[
@@ -35,12 +35,12 @@ def create(
 
     text, id, record = tokens.create_token(os.urandom, scope, note, calls=calls, jobs=jobs)
     session.client.engine.run(tokens.store_token(session.namespace, id, record))
-    session.note(f"The token {id} of the namespace {session.namespace}; what is stored of it is a hash.")
-    session.tell({"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}, text)
+    session.print_note(f"The token {id} of the namespace {session.namespace}; what is stored of it is a hash.")
+    session.print_answer({"id": id, "token": text, "namespace": session.namespace, "scopes": list(record.scopes)}, text)
 
 
 @verb(name="list", within=token)
-def list_tokens(session: Session) -> None:
+def list_tokens(session: CommandSession) -> None:
     """Shows the tokens of the namespace, without what is secret."""
     from tarry.verbs import tokens
 
@@ -51,12 +51,12 @@ def list_tokens(session: Session) -> None:
         said: dict[str, Any] = {"id": one.id, "scopes": list(record.scopes), "note": record.note, **limits}
         words = [f"{limit:g} {what}/s" for what, limit in limits.items() if limit is not None]
         shown = "  ".join([one.id, rfc3339(one.created) or "", ",".join(record.scopes), *words, record.note])
-        session.tell({**said, "created": rfc3339(one.created)}, shown.rstrip())
+        session.print_answer({**said, "created": rfc3339(one.created)}, shown.rstrip())
 
 
 @verb(within=token)
 def revoke(
-    session: Session,
+    session: CommandSession,
     id: Annotated[str, typer.Argument(metavar="ID", help="Of the token, as the list shows it.", show_default=False)],
 ) -> None:
     """Ends a token, everywhere, within a second."""
@@ -64,4 +64,4 @@ def revoke(
 
     if not session.client.engine.run(tokens.delete_token(session.namespace, id)):
         raise BadInput(f"id: no token {id} in the namespace {session.namespace}; see `tarry token list`.")
-    session.tell({"id": id, "revoked": True}, f"{id}  revoked")
+    session.print_answer({"id": id, "revoked": True}, f"{id}  revoked")

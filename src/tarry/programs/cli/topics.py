@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tarry.core.requests import flow_of
-from tarry.programs.cli import answers
-from tarry.programs.cli.choosing import STEP, Limit, StateName, listed
-from tarry.programs.cli.progress import progress, watched
-from tarry.programs.cli.register import AnyTopics, TopicName, TopicNames, verb
-from tarry.programs.cli.session import Session
+from tarry.programs.cli import output
+from tarry.programs.cli.commands import AnyTopics, TopicName, TopicNames, verb
+from tarry.programs.cli.progress import progress, with_progress
+from tarry.programs.cli.selection import STEP, Limit, StateName, list_jobs
+from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.topic import Topic
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.stats import Check, Stats
 
 
-LIFTED = "none"
+NO_LIMIT = "none"
 LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms")
 
 
 @verb()
-def stats(session: Session, topics: AnyTopics = None) -> None:
+def stats(session: CommandSession, topics: AnyTopics = None) -> None:
     """Counts by state, what is due next, and lateness."""
     names = topics or sorted(session.client.topics())
     if not names:
-        session.note("there is no topic yet")
+        session.print_note("there is no topic yet")
     for name in names:
         found = session.topic(name).stats()
-        session.tell(answers.stats(found), in_words(found))
-        if said := go_on(*on_the_way(session.topic(name))):
-            session.note(f"{name}  {said}")
+        session.print_answer(output.stats_data(found), as_text(found))
+        if said := continue_hint(*count_leaving(session.topic(name))):
+            session.print_note(f"{name}  {said}")
 
 
-def in_words(found: Stats) -> str:
+def as_text(found: Stats) -> str:
     words = [f"{state} {getattr(found, state)}" for state in ("delayed", "ready", "reserved", "dead")]
     words.append(f"finished {found.finished}")
     if found.next_due is not None:
@@ -50,13 +50,13 @@ def in_words(found: Stats) -> str:
         words.append(f"held back by its {found.limited.why}")
     if found.lateness.count:
         late = found.lateness
-        words.append(f"late p50 {answers.late(late.p50)}, p99 {answers.late(late.p99)}")
+        words.append(f"late p50 {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}")
     return f"{found.topic}  {'  '.join(words)}"
 
 
 @verb()
 def purge(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     state: StateName = None,
     limit: Limit = None,
@@ -65,26 +65,28 @@ def purge(
     """Deletes all jobs of a topic, or all of a state, or some of them."""
     place = session.topic(topic)
     if limit is not None and not dry_run:
-        count = _delete_some(place, [job.id for job in listed(place, state, limit)])
-        session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
+        count = _delete_some(place, [job.id for job in list_jobs(place, state, limit)])
+        session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
     elif dry_run:
         now = place.stats()
         every = {"delayed": now.delayed, "ready": now.ready, "reserved": now.reserved, "dead": now.dead}
         place.list(cast("State | None", state), limit=1)  # refuses a state that there is not
         count = min(sum(every.values()) if state is None else every[state], limit or 2**63)
-        session.tell({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
+        session.print_answer({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
         place.engine.run(place.verbs.partitions())  # asked before, so that each answer below is one of work
         with progress(f"{topic}: deleting") as more:
-            count = session.client.engine.run(watched(flow_of(place.verbs.purge(cast("State | None", state))), more))
-        session.tell({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
+            count = session.client.engine.run(
+                with_progress(flow_of(place.verbs.purge(cast("State | None", state))), more)
+            )
+        session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
 
 
-def _delete_some(place: Topic[Any], ids: Sequence[str]) -> int:
+def _delete_some(topic: Topic[Any], ids: Sequence[str]) -> int:
     count = 0
-    with progress(f"{place.name}: deleting", len(ids)) as more:
+    with progress(f"{topic.name}: deleting", len(ids)) as more:
         for at in range(0, len(ids), STEP):
-            step = place.delete_many(ids[at : at + STEP])
+            step = topic.delete_many(ids[at : at + STEP])
             count += len([was for was in step if was is not None])
             more(len(step))
     return count
@@ -92,18 +94,18 @@ def _delete_some(place: Topic[Any], ids: Sequence[str]) -> int:
 
 @verb()
 def pause(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     for_: Annotated[str | None, typer.Option("--for", help="So long; else until resume.", show_default=False)] = None,
 ) -> None:
     """Hands out nothing for a time."""
-    end = answers.rfc3339(session.topic(topic).pause(for_))
-    session.tell({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
+    end = output.rfc3339(session.topic(topic).pause(for_))
+    session.print_answer({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
 
 
 @verb()
 def limit(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     rate: Annotated[str | None, typer.Option(help="100/1m, 5/s; none lifts it.", show_default=False)] = None,
     burst: Annotated[str | None, typer.Option(help="How many at once after a quiet time.", show_default=False)] = None,
@@ -118,48 +120,48 @@ def limit(
     given: dict[str, Any] = {}
     for name, value in (("rate", rate), ("max_lateness", max_lateness)):
         if value is not None:
-            given[name] = None if value == LIFTED else value
+            given[name] = None if value == NO_LIMIT else value
     for name, value in (("burst", burst), ("concurrency", concurrency)):
         if value is not None:
-            given[name] = None if value == LIFTED else int(value) if value.isdecimal() else value
+            given[name] = None if value == NO_LIMIT else int(value) if value.isdecimal() else value
     now = session.topic(topic).configure(**given)
-    said = {name: value for name, value in answers.defaults(now).items() if name in LIMITS}
+    said = {name: value for name, value in output.defaults_data(now).items() if name in LIMITS}
     words = [f"{name.removesuffix('_ms').replace('_', ' ')} {said[name]}" for name in LIMITS if said[name] is not None]
-    session.tell({"topic": topic, **said}, f"{topic}  {'  '.join(words) or 'no limits'}")
+    session.print_answer({"topic": topic, **said}, f"{topic}  {'  '.join(words) or 'no limits'}")
 
 
 @verb()
-def resume(session: Session, topic: TopicName) -> None:
+def resume(session: CommandSession, topic: TopicName) -> None:
     """Ends a pause."""
     session.topic(topic).resume()
-    session.tell({"topic": topic, "paused_until": None}, f"{topic}  goes on")
+    session.print_answer({"topic": topic, "paused_until": None}, f"{topic}  goes on")
 
 
-def looked_through(place: Topic[Any]) -> Check:
+def check_with_progress(topic: Topic[Any]) -> Check:
     """``check``, with its progress."""
-    place.engine.run(place.verbs.partitions())
-    with progress(f"{place.name}: checking") as more:
+    topic.engine.run(topic.verbs.partitions())
+    with progress(f"{topic.name}: checking") as more:
         from tarry.verbs.jobs.views import CHECK
 
-        return place.engine.run(watched(flow_of(place.verbs.check()), lambda step: more(step[1]), CHECK))
+        return topic.engine.run(with_progress(flow_of(topic.verbs.check()), lambda step: more(step[1]), CHECK))
 
 
-def on_the_way(place: Topic[Any]) -> tuple[int, int]:
+def count_leaving(topic: Topic[Any]) -> tuple[int, int]:
     """How many jobs, and how many schedules, a ``migrate`` that was broken off has left between this topic and another."""
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
     from tarry.verbs.jobs import views
 
-    both = [views.count_leaving(part.keys) for part in place.engine.run(place.verbs.partitions())]
-    found = place.engine.run(gather(flow_of(asked) for pair in both for asked in pair))
+    both = [views.count_leaving(part.keys) for part in topic.engine.run(topic.verbs.partitions())]
+    found = topic.engine.run(gather(flow_of(asked) for pair in both for asked in pair))
     return sum(found[::2]), sum(found[1::2])
 
 
-def go_on(jobs: int, schedules: int) -> str:
+def continue_hint(jobs: int, schedules: int) -> str:
     """What to do about them; nothing, where there are none."""
     if not jobs and not schedules:
         return ""
-    some = [answers.counted(n, what) for n, what in ((jobs, "job"), (schedules, "schedule")) if n]
+    some = [output.count_text(n, what) for n, what in ((jobs, "job"), (schedules, "schedule")) if n]
     said = " and ".join(some) + (" is on its way" if jobs + schedules == 1 else " are on their way")
     return (
         f"{said} to another topic: a migrate is running, or was broken off; run the same migrate again and it goes on"
@@ -167,14 +169,14 @@ def go_on(jobs: int, schedules: int) -> str:
 
 
 @verb()
-def check(session: Session, topics: TopicNames) -> None:
+def check(session: CommandSession, topics: TopicNames) -> None:
     """Walks through whole topics: is every job in exactly one place? Exits with 1 if one is not."""
     well = True
     for name in topics:
-        found = looked_through(session.topic(name))
+        found = check_with_progress(session.topic(name))
         well = well and found.ok
         said = "\n".join(["", *found.faults]) if found.faults else "all well"
-        if more := go_on(found.leaving, found.schedules_leaving):
+        if more := continue_hint(found.leaving, found.schedules_leaving):
             said += f"\n{more}"
         answer = {
             "topic": name,
@@ -184,6 +186,6 @@ def check(session: Session, topics: TopicNames) -> None:
             "leaving": found.leaving,
             "schedules_leaving": found.schedules_leaving,
         }
-        session.tell(answer, f"{name}  {found.looked_at} entries looked at, {said}")
+        session.print_answer(answer, f"{name}  {found.looked_at} entries looked at, {said}")
     if not well:
         raise typer.Exit(1)

@@ -6,45 +6,45 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tarry.programs.cli import answers
-from tarry.programs.cli.register import AnyTopics, verb
-from tarry.programs.cli.session import Session
+from tarry.programs.cli import output
+from tarry.programs.cli.commands import AnyTopics, verb
+from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.verbs.workers import WorkerInfo
 
 
 @verb()
-def workers(session: Session, topics: AnyTopics = None) -> None:
+def workers(session: CommandSession, topics: AnyTopics = None) -> None:
     """Shows the workers that live: what they work on, how busy they are, what they have had in hand for longest.
 
     Each tells of itself every ten seconds; one that was killed stays for half a minute.
     """
-    found = of_topics(session.client.workers(), topics or [])
+    found = workers_of(session.client.workers(), topics or [])
     for info in found:
-        session.tell(answers.worker(info), in_words(info))
+        session.print_answer(output.worker_data(info), as_text(info))
     if not found:
-        session.note(f"no worker is known for {', '.join(topics)}" if topics else "no worker is known")
+        session.print_note(f"no worker is known for {', '.join(topics)}" if topics else "no worker is known")
 
 
-def of_topics(found: Sequence[WorkerInfo], topics: Sequence[str]) -> list[WorkerInfo]:
+def workers_of(found: Sequence[WorkerInfo], topics: Sequence[str]) -> list[WorkerInfo]:
     """Those that work on any of the topics; all when none is named."""
     return [info for info in found if not topics or any(topic.name in topics for topic in info.topics)]
 
 
-def in_words(info: WorkerInfo) -> str:
+def as_text(info: WorkerInfo) -> str:
     """``ada  pid 4711  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, heard 4s ago``"""
     words = [f"{info.host}  pid {info.pid}  busy {info.busy} of {info.slots}"]
     words += [f"{topic.name} {topic.busy}/{topic.slots}" for topic in info.topics]
-    words.append(f"for {_whole(info.now - info.since)}, heard {_whole(info.now - info.heard)} ago")
+    words.append(f"for {_whole_seconds(info.now - info.since)}, heard {_whole_seconds(info.now - info.heard)} ago")
     if info.stopping:
         words.append("stopping")
     if info.jobs:
         oldest = info.jobs[0]
-        words.append(f"longest {oldest.topic}/{oldest.id} {_whole(info.now - oldest.taken)}")
+        words.append(f"longest {oldest.topic}/{oldest.id} {_whole_seconds(info.now - oldest.taken)}")
     return "  ".join(words)
 
 
-def _whole(span: timedelta) -> str:
+def _whole_seconds(span: timedelta) -> str:
     """In whole seconds."""
-    return answers.late(timedelta(seconds=round(max(span, timedelta(0)).total_seconds())))
+    return output.lateness_text(timedelta(seconds=round(max(span, timedelta(0)).total_seconds())))

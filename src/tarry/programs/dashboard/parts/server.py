@@ -100,7 +100,7 @@ async def _look(server: Server, *, cluster: bool) -> Health:
     now = int(reply[0]) + int(reply[1]) / 1e6 if isinstance(reply, list) else (before + after) / 2
     ahead = now - (before + after) / 2
     skew = 0.0 if abs(ahead) < after - before else ahead  # it cannot be told closer than that
-    node = nodes.judged(told, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
+    node = nodes.assess_node(told, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
     saved = told.get("rdb_last_save_time", "")
     return Health(
         node=node,

@@ -18,8 +18,8 @@ from typing import Annotated, Any
 import typer
 
 from tarry.errors import TarryError
-from tarry.programs.cli import completing
-from tarry.programs.cli.session import Session
+from tarry.programs.cli import completion
+from tarry.programs.cli.session import CommandSession
 
 INTERRUPTED = 130
 """What a shell calls a program ended by Ctrl-C."""
@@ -65,18 +65,21 @@ Version = Annotated[
     bool, typer.Option("--version", help="Says which tarry this is.", callback=_tell_version, is_eager=True)
 ]
 TopicName = Annotated[
-    str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False, autocompletion=completing.topics)
+    str,
+    typer.Argument(metavar="TOPIC", help="The topic.", show_default=False, autocompletion=completion.complete_topics),
 ]
 TopicNames = Annotated[
     list[str],
-    typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False, autocompletion=completing.topics),
+    typer.Argument(
+        metavar="TOPIC...", help="The topics.", show_default=False, autocompletion=completion.complete_topics
+    ),
 ]
 AnyTopics = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TOPIC...]",
         help="The topics; all of them when none is named.",
-        autocompletion=completing.topics,
+        autocompletion=completion.complete_topics,
     ),
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The job's id.", show_default=False)]
@@ -123,7 +126,7 @@ def verb(
             **given: Any,
         ) -> None:
             before_url, before_namespace, before_json, before_patience = context.obj
-            session = Session(
+            session = CommandSession(
                 url or before_url, namespace or before_namespace, json or before_json, patience or before_patience
             )
             try:
@@ -134,9 +137,9 @@ def verb(
             except KeyboardInterrupt:
                 raise typer.Exit(INTERRUPTED) from None
             except TarryError as fault:
-                from tarry.programs.cli.wording import in_words_of
+                from tarry.programs.cli.messages import in_cli_words
 
-                fault.args = (in_words_of((*own, *shared), str(fault)),)
+                fault.args = (in_cli_words((*own, *shared), str(fault)),)
                 raise
             finally:
                 session.close()

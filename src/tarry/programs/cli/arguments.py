@@ -9,7 +9,7 @@ from typing import Any
 from tarry.errors import BadInput
 
 
-def body(text: str, *, raw: bool, what: str = "body") -> Any:
+def parse_body(text: str, *, raw: bool, what: str = "body") -> Any:
     """JSON text as data; with ``raw`` the text itself."""
     if raw:
         return text
@@ -32,7 +32,7 @@ def _refuse(word: str) -> Any:
     raise ValueError(f"JSON has no {word}")
 
 
-def moment(text: str | None, what: str) -> datetime | None:
+def parse_moment(text: str | None, what: str) -> datetime | None:
     """An ISO 8601 moment with its zone: ``2026-02-03T04:05:06Z``."""
     if text is None:
         return None
@@ -45,11 +45,11 @@ def moment(text: str | None, what: str) -> datetime | None:
     return found
 
 
-def wait(text: str) -> str | None:
+def parse_wait(text: str) -> str | None:
     return None if text == "forever" else text
 
 
-def limit(text: str | int | None) -> int | None:
+def parse_limit(text: str | int | None) -> int | None:
     """``--max-attempts``: a number, or ``none`` for no limit; -1 means what the topic has."""
     if text is None:
         return -1
@@ -61,7 +61,7 @@ def limit(text: str | int | None) -> int | None:
         raise BadInput(f"max_attempts: {text!r}; give a number, or none.") from fault
 
 
-def headers(pairs: list[str] | None) -> dict[str, str] | None:
+def parse_headers(pairs: list[str] | None) -> dict[str, str] | None:
     found = {}
     for pair in pairs or ():
         name, equals, value = pair.partition("=")

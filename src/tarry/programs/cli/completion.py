@@ -1,6 +1,6 @@
 """What a shell offers when TAB is pressed: names of topics from the server, and the words that an option knows.
 
-A shell waits for the answer, so it comes soon or not at all: a server that does not answer within ``SOON_S`` has nothing to
+A shell waits for the answer, so it comes soon or not at all: a server that does not answer within ``TIMEOUT_S`` has nothing to
 offer, and no embedded server is started for it.
 """
 
@@ -17,33 +17,33 @@ import typer
 if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
 
-SOON_S = 1.0
+TIMEOUT_S = 1.0
 
 
-def words(*known: str) -> Callable[[], list[str]]:
+def complete_words(*known: str) -> Callable[[], list[str]]:
     """For an option that takes one of these."""
     return lambda: list(known)
 
 
-def topics(context: typer.Context) -> list[str]:
+def complete_topics(context: typer.Context) -> list[str]:
     """The known topics; those that stand on the line already are left out."""
     from tarry.clients.blocking.client import Client  # takes its time, and cannot hang: the second is the server's
 
     found: list[str] = []
-    asking = threading.Thread(target=_ask, args=(Client, context, found), daemon=True)
+    asking = threading.Thread(target=_read_topics, args=(Client, context, found), daemon=True)
     asking.start()
-    asking.join(SOON_S)
+    asking.join(TIMEOUT_S)
     given = context.params.get("topics") or ()
     return [name for name in found if name not in given and not any(letter.isspace() for letter in name)]
 
 
-def _ask(kind: type[Client], context: typer.Context, found: list[str]) -> None:
+def _read_topics(kind: type[Client], context: typer.Context, found: list[str]) -> None:
     from tarry.errors import TarryError
 
     logging.disable(logging.CRITICAL)  # what would be said here would run through the line
     try:
-        url = _running(_said(context, "url") or None)
-        namespace = _said(context, "namespace") or os.environ.get("TARRY_NAMESPACE") or "default"
+        url = _running_url(_option_value(context, "url") or None)
+        namespace = _option_value(context, "namespace") or os.environ.get("TARRY_NAMESPACE") or "default"
         if url is not None:
             with kind(url, namespace=namespace, patience=0) as client:
                 found += client.topics()
@@ -51,7 +51,7 @@ def _ask(kind: type[Client], context: typer.Context, found: list[str]) -> None:
         pass
 
 
-def _said(context: typer.Context, option: str) -> str:
+def _option_value(context: typer.Context, option: str) -> str:
     """An option, behind the verb or before it."""
     here: typer.Context | None = context
     while here is not None:
@@ -61,7 +61,7 @@ def _said(context: typer.Context, option: str) -> str:
     return ""
 
 
-def _running(url: str | None) -> str | None:
+def _running_url(url: str | None) -> str | None:
     """The server that was said, or that of the environment; an embedded one only if it runs."""
     from tarry.connections.address import find_address
     from tarry.connections.embedded.shared_server import running_url

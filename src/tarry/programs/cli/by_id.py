@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from tarry.errors import BadInput
-from tarry.programs.cli import answers, reading
-from tarry.programs.cli.choosing import DryRun, Limit, SomeIds, StateName, chosen, each, listed
-from tarry.programs.cli.completing import words
+from tarry.programs.cli import arguments, output
+from tarry.programs.cli.commands import Ids, TopicName, verb
+from tarry.programs.cli.completion import complete_words
 from tarry.programs.cli.jobs import At, Delay
-from tarry.programs.cli.register import Ids, TopicName, verb
-from tarry.programs.cli.session import Session, dumps
+from tarry.programs.cli.selection import DryRun, Limit, SomeIds, StateName, act_on_each, choose_ids, list_jobs
+from tarry.programs.cli.session import CommandSession, dumps
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.models import State
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @verb()
 def delete(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     ids: SomeIds = None,
     state: StateName = None,
@@ -30,29 +30,31 @@ def delete(
 ) -> None:
     """Deletes jobs, whatever their state; says what it was."""
     place = session.topic(topic)
-    each(session, place, chosen(place, ids, state, limit), place.delete_many, "deleted, was {was}", dry_run=dry_run)
+    act_on_each(
+        session, place, choose_ids(place, ids, state, limit), place.delete_many, "deleted, was {was}", dry_run=dry_run
+    )
 
 
 @verb()
 def kick(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     ids: SomeIds = None,
     state: Annotated[
         str | None,
-        typer.Option("--state", help="dead: all of them.", show_default=False, autocompletion=words("dead")),
+        typer.Option("--state", help="dead: all of them.", show_default=False, autocompletion=complete_words("dead")),
     ] = None,
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
     """Makes dead jobs ready again."""
     place = session.topic(topic)
-    each(session, place, chosen(place, ids, state, limit), place.kick_many, "was {was}", dry_run=dry_run)
+    act_on_each(session, place, choose_ids(place, ids, state, limit), place.kick_many, "was {was}", dry_run=dry_run)
 
 
 @verb()
 def reschedule(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     ids: SomeIds = None,
     delay: Delay = None,
@@ -62,13 +64,13 @@ def reschedule(
     dry_run: DryRun = False,
 ) -> None:
     """Gives waiting jobs another due time."""
-    place, moment = session.topic(topic), reading.moment(at, "at")
+    place, moment = session.topic(topic), arguments.parse_moment(at, "at")
     if delay is None and moment is None:
         raise BadInput("reschedule: give --delay or --at.")
-    each(
+    act_on_each(
         session,
         place,
-        chosen(place, ids, state, limit),
+        choose_ids(place, ids, state, limit),
         lambda step: place.reschedule_many(step, delay=delay, at=moment),
         "was {was}",
         dry_run=dry_run,
@@ -77,7 +79,7 @@ def reschedule(
 
 @verb(name="release-holder")
 def release_holder(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     holder: Annotated[str, typer.Argument(metavar="HOLDER", help="The holder, as get shows it.", show_default=False)],
     count: Annotated[bool, typer.Option("--count", help="Their attempts stay counted.")] = False,
@@ -87,23 +89,23 @@ def release_holder(
     """Gives back at once what a process held that is certainly dead."""
     place = session.topic(topic)
     if dry_run:
-        held = (job for job in listed(place, "reserved", None) if job.holder == holder)
+        held = (job for job in list_jobs(place, "reserved", None) if job.holder == holder)
         for job in islice(held, limit):
-            session.tell({"id": job.id, "state": job.state}, f"{job.id}  {job.state}")
+            session.print_answer({"id": job.id, "state": job.state}, f"{job.id}  {job.state}")
         return
     found = place.release_holder(holder, count=count, limit=limit)
-    session.tell({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs given back")
+    session.print_answer({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs given back")
 
 
 @verb()
-def get(session: Session, topic: TopicName, ids: Ids) -> None:
+def get(session: CommandSession, topic: TopicName, ids: Ids) -> None:
     """Shows jobs as they are, null for an unknown id."""
     for id, job in zip(ids, session.topic(topic).get_many(ids), strict=True):
         if job is None:
-            session.tell(None, f"{id}  unknown")
+            session.print_answer(None, f"{id}  unknown")
         else:
-            said = answers.info(job)
-            session.tell(said, "\n".join(f"{name:<14} {_shown(value)}" for name, value in said.items()))
+            said = output.job_data(job)
+            session.print_answer(said, "\n".join(f"{name:<14} {_shown(value)}" for name, value in said.items()))
 
 
 def _shown(value: object) -> str:
@@ -112,7 +114,7 @@ def _shown(value: object) -> str:
 
 @verb(name="list")
 def _list(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     state: StateName = None,
     due_after: Annotated[str | None, typer.Option(help="Due then or later.", show_default=False)] = None,
@@ -121,16 +123,18 @@ def _list(
 ) -> None:
     """Shows jobs in order of time: due, end of their TTR, death."""
     place, cursor, left = session.topic(topic), None, limit
-    after, before = reading.moment(due_after, "due_after"), reading.moment(due_before, "due_before")
+    after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
     while left:
         page = place.list(
             cast("State | None", state), due_after=after, due_before=before, limit=min(left, 1000), cursor=cursor
         )
         for job in page:
-            when = answers.rfc3339(job.due or job.reserved_until or job.died)
+            when = output.rfc3339(job.due or job.reserved_until or job.died)
             why = f"  {job.reason}" if job.reason else ""
-            session.tell(answers.info(job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}")
+            session.print_answer(
+                output.job_data(job), f"{job.id}  {job.state:<8}  {when}  attempts {job.attempts}{why}"
+            )
         left, cursor = left - len(page), page.cursor
         if cursor is None:
             return
-    session.note(f"there are more; --limit {limit * 10} shows them")
+    session.print_note(f"there are more; --limit {limit * 10} shows them")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.errors import BadInput
-from tarry.programs.cli.register import verb
-from tarry.programs.cli.session import Session
-from tarry.programs.cli.wording import called
+from tarry.programs.cli.commands import verb
+from tarry.programs.cli.messages import renamed_parameters
+from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.programs.service.app import ServiceApp
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @verb()
 def serve(
-    session: Session,
+    session: CommandSession,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0: any that is free.")] = 7070,
     host: Annotated[str, typer.Option(help="The address to listen on. Any but loopback needs tokens.")] = "127.0.0.1",
     also: Annotated[
@@ -74,7 +74,7 @@ def serve(
     from tarry.values.durations import SECOND, duration_us
 
     for one in also or ():
-        with called(namespace="also"):
+        with renamed_parameters(namespace="also"):
             names.check_namespace(one)
     http_server.require_extra()
     spoken = (
@@ -100,7 +100,9 @@ def serve(
     run_in_loop(_serve(session, settings, tls, without_tokens=without_tokens))
 
 
-async def _serve(session: Session, settings: ServiceSettings, tls: TlsFiles | None, *, without_tokens: bool) -> None:
+async def _serve(
+    session: CommandSession, settings: ServiceSettings, tls: TlsFiles | None, *, without_tokens: bool
+) -> None:
     from tarry.programs.service import http_server
 
     app = _door(session, settings)
@@ -117,7 +119,7 @@ async def _serve(session: Session, settings: ServiceSettings, tls: TlsFiles | No
         await app.close()
 
 
-def _door(session: Session, settings: ServiceSettings) -> ServiceApp:
+def _door(session: CommandSession, settings: ServiceSettings) -> ServiceApp:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.service.app import ServiceApp
 

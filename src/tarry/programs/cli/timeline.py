@@ -21,8 +21,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from tarry.programs.cli import answers
-from tarry.programs.cli.workers import in_words
+from tarry.programs.cli import output
+from tarry.programs.cli.workers import as_text
 
 if TYPE_CHECKING:
     from tarry.clients.blocking.client import Client
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 BARS = " ▁▂▃▄▅▆▇█"
 LATE = ("the past hour", "1h", 10)
-STRETCHES = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 18), ("next day", "1h", "1d", 14))
+SPANS = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 18), ("next day", "1h", "1d", 14))
 """Name, from when on, until when, columns."""
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 MOST_WORKERS = 20
@@ -43,7 +43,7 @@ STATES = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "re
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TopicView:
     """One topic at one moment."""
 
     stats: Stats
@@ -51,16 +51,16 @@ class Look:
     stretches: tuple[Histogram, ...]
 
 
-def look(client: Client, names: Sequence[str]) -> dict[str, Look]:
+def view_topics(client: Client, names: Sequence[str]) -> dict[str, TopicView]:
     """Looks at the topics, all at once; at all that are known when none is named."""
     from tarry.core.flows import gather
 
     chosen = list(names or sorted(client.topics()))
-    found = client.engine.run_view(gather(_look(client.topic(name)) for name in chosen))
+    found = client.engine.run_view(gather(_view_topic(client.topic(name)) for name in chosen))
     return dict(zip(chosen, found, strict=True))
 
 
-def _look(topic: Topic[Any]) -> Flow[Look]:
+def _view_topic(topic: Topic[Any]) -> Flow[TopicView]:
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
     from tarry.values.durations import SECOND, duration_us
@@ -68,23 +68,23 @@ def _look(topic: Topic[Any]) -> Flow[Look]:
     past = flow_of(topic.verbs.histogram(0, LATE[1], LATE[2], LATE[1]))
     stretches = [
         flow_of(topic.verbs.histogram(start, (duration_us(end) - duration_us(start)) / SECOND, buckets, 0))
-        for _, start, end, buckets in STRETCHES
+        for _, start, end, buckets in SPANS
     ]
     asked: list[Flow[Any]] = [flow_of(topic.verbs.stats()), past, *stretches]
     stats, late, *rest = yield from gather(asked)
-    return Look(stats, late, tuple(rest))
+    return TopicView(stats, late, tuple(rest))
 
 
-def frame(now: dict[str, Look], before: dict[str, Look], crew: Sequence[WorkerInfo]) -> RenderableType:
+def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequence[WorkerInfo]) -> RenderableType:
     """One picture; rates are what changed since the one before."""
     rows: list[RenderableType] = []
     for name, seen in now.items():
         last = before.get(name)
-        phrases = [*_head(name, seen.stats, last.stats if last else None), *_hands(name, crew)]
+        phrases = [*_head(name, seen.stats, last.stats if last else None), *_workers_line(name, workers)]
         rows += [Phrases(phrases), _line(seen), Rule(style="dim")]
-    busiest = sorted(crew, key=lambda info: -info.busy)
+    busiest = sorted(workers, key=lambda info: -info.busy)
     rows += [
-        Text(in_words(info), "" if info.busy else "dim", overflow="ellipsis", no_wrap=True)
+        Text(as_text(info), "" if info.busy else "dim", overflow="ellipsis", no_wrap=True)
         for info in busiest[:MOST_WORKERS]
     ]
     if len(busiest) > MOST_WORKERS:
@@ -111,12 +111,12 @@ class Phrases:
         yield line
 
 
-def _hands(name: str, crew: Sequence[WorkerInfo]) -> list[Text]:
+def _workers_line(name: str, workers: Sequence[WorkerInfo]) -> list[Text]:
     """Who works on the topic."""
-    found = answers.crew(crew, name)
+    found = output.topic_workers(workers, name)
     if not found["workers"]:
         return []
-    return [Text(f"{answers.counted(found['workers'], 'worker')}, {found['busy']} of {found['slots']} busy", "dim")]
+    return [Text(f"{output.count_text(found['workers'], 'worker')}, {found['busy']} of {found['slots']} busy", "dim")]
 
 
 def _head(name: str, now: Stats, last: Stats | None) -> list[Text]:
@@ -136,24 +136,24 @@ def _head(name: str, now: Stats, last: Stats | None) -> list[Text]:
     if not late.count:
         late = now.lateness  # nothing came since: what it was in all
     if late.count:
-        line.append(Text(f"late {answers.late(late.p50)}, p99 {answers.late(late.p99)}", "dim"))
+        line.append(Text(f"late {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}", "dim"))
     return line
 
 
-def _line(seen: Look) -> RenderableType:
+def _line(seen: TopicView) -> RenderableType:
     """Past, now, next minute, hour, day, later; one scale for all, logarithmic."""
     top = max([*seen.past.counts, *(count for part in seen.stretches for count in part.counts), 1])
     late = sum(seen.past.counts) + seen.past.before
     bars = Text(" ", no_wrap=True, overflow="crop").append(_bars(seen.past.counts, top), "red").append("●", "bold red")
     names = Text(f" {f'late {late}':<{LATE[2]}} ", "red" if late else "dim", no_wrap=True, overflow="ellipsis")
-    for (name, *_), part in zip(STRETCHES, seen.stretches, strict=True):
+    for (name, *_), part in zip(SPANS, seen.stretches, strict=True):
         bars.append(_bars(part.counts, top), "yellow").append("│", "dim")
         names.append(f"{f'{name} {sum(part.counts)}':<{len(part.counts) + 1}}", "dim")
     names.append(f"later {seen.stretches[-1].after}", "dim")
     return Group(bars.append("▶", "dim"), names)
 
 
-def lying(topic: str, found: Histogram) -> Iterator[str]:
+def histogram_lines(topic: str, found: Histogram) -> Iterator[str]:
     """A histogram with its numbers, a line for each bucket: when it begins, from now."""
     from tarry.values.durations import as_text
 

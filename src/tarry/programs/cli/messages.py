@@ -22,24 +22,24 @@ _GIVEN = re.compile(r'\b(\w+)=("[\w-]+"(?:(?:,| or|, or) "[\w-]+")*)?')
 _NONE = re.compile(r"\bNone\b")
 
 
-def in_words_of(parameters: Iterable[Parameter], said: str) -> str:
+def in_cli_words(parameters: Iterable[Parameter], message: str) -> str:
     """A refusal of the library as the command line says it."""
     names = _names(parameters)
-    lead = _LEAD.match(said)
+    lead = _LEAD.match(message)
     if lead is not None:
-        said = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), lead[0]) + said[lead.end() :]
+        message = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), lead[0]) + message[lead.end() :]
 
     def option(given: re.Match[str]) -> str:
         if given[1] not in names:
             return given[0]
         return f"{names[given[1]]} {given[2]}".replace('"', "") if given[2] else names[given[1]]
 
-    return _NONE.sub("none", _GIVEN.sub(option, said))
+    return _NONE.sub("none", _GIVEN.sub(option, message))
 
 
 @contextmanager
-def called(**names: str) -> Generator[None]:
-    """For what a verb hands to the library under another name: ``called(url="to_url")``."""
+def renamed_parameters(**names: str) -> Generator[None]:
+    """For what a verb hands to the library under another name: ``renamed_parameters(url="to_url")``."""
     try:
         yield
     except BadInput as fault:

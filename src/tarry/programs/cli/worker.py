@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.errors import BadInput
-from tarry.programs.cli.completing import words
-from tarry.programs.cli.register import verb
-from tarry.programs.cli.session import Session
+from tarry.programs.cli.commands import verb
+from tarry.programs.cli.completion import complete_words
+from tarry.programs.cli.session import CommandSession
 
 if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @verb(patient=False)  # it waits for its server as long as it takes
 def worker(
-    session: Session,
+    session: CommandSession,
     app: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The worker, such as app:worker.")],
     processes: Annotated[int, typer.Option(min=1, max=256, help="So many processes, kept alive.")] = 1,
     topics: Annotated[str | None, typer.Option(help="Only these, with commas between.", show_default=False)] = None,
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Slots that all topics share, in each process.", show_default=False)
     ] = None,
-    log: Annotated[str, typer.Option(help="text or json.", autocompletion=words("text", "json"))] = "text",
+    log: Annotated[str, typer.Option(help="text or json.", autocompletion=complete_words("text", "json"))] = "text",
     log_level: Annotated[
         str | None,
         typer.Option(
             help="debug, info, warning, error; else TARRY_LOG, else info.",
             show_default=False,
-            autocompletion=words("debug", "info", "warning", "error"),
+            autocompletion=complete_words("debug", "info", "warning", "error"),
         ),
     ] = None,
 ) -> None:
@@ -40,7 +40,7 @@ def worker(
     from tarry.programs.worker import log_setup, process
 
     log_setup.configure_logging("json" if session.json else log, log_level or os.environ.get("TARRY_LOG") or "info")
-    found = _loaded(app)
+    found = _load_worker(app)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
     found.with_overrides(
         url=session.url or os.environ.get(process.URL),
@@ -48,13 +48,13 @@ def worker(
         topics=chosen,
         concurrency=concurrency,
     )
-    words = _words(session, app, topics, concurrency, log, log_level)
+    words = _child_command(session, app, topics, concurrency, log, log_level)
     code = process.serve(found, processes, [sys.executable, "-m", "tarry", *words])
     if code:
         raise typer.Exit(code)
 
 
-def _loaded(app: str) -> Worker:
+def _load_worker(app: str) -> Worker:
     """The worker; what its module raised is shown as its author would see it, without our frames."""
     from tarry.programs.worker import app_loader, process
 
@@ -66,8 +66,8 @@ def _loaded(app: str) -> Worker:
         raise
 
 
-def _words(
-    session: Session, app: str, topics: str | None, concurrency: int | None, log: str, log_level: str | None
+def _child_command(
+    session: CommandSession, app: str, topics: str | None, concurrency: int | None, log: str, log_level: str | None
 ) -> list[str]:
     """The command line of a child. A URL goes by the environment: it may hold a password."""
     from tarry.programs.worker import process

@@ -38,17 +38,17 @@ def exact_ms(span: timedelta) -> float:
     return ms(span)
 
 
-def late(span: timedelta) -> str:
+def lateness_text(span: timedelta) -> str:
     """A lateness for people: ``0.21ms``, ``28.2s``, ``1h 2m``."""
     return as_text(span // timedelta(microseconds=1))
 
 
-def counted(n: int, what: str) -> str:
+def count_text(n: int, what: str) -> str:
     """``1 job``, ``2 jobs``, ``1,000,000 jobs``."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-def data(answer: Struct) -> dict[str, Any]:
+def as_data(answer: Struct) -> dict[str, Any]:
     """What the service answers of the same, as JSON data: there is one shape for both."""
     import msgspec
 
@@ -56,49 +56,49 @@ def data(answer: Struct) -> dict[str, Any]:
     return found
 
 
-def added(job: Added) -> dict[str, Any]:
+def added_data(job: Added) -> dict[str, Any]:
     from tarry.clients.http.wire import answers
 
-    return data(answers.added_job(job))
+    return as_data(answers.added_job(job))
 
 
-def handed_out(job: HandedOut[Any]) -> dict[str, Any]:
+def popped_data(job: HandedOut[Any]) -> dict[str, Any]:
     from tarry.clients.http.wire import answers
 
-    return data(answers.popped_job(job))
+    return as_data(answers.popped_job(job))
 
 
-def info(job: JobInfo[Any]) -> dict[str, Any]:
+def job_data(job: JobInfo[Any]) -> dict[str, Any]:
     """A job as it is; what does not apply to its state is left out."""
     from tarry.clients.http.wire import answers
 
-    return data(answers.job_shown(job))
+    return as_data(answers.job_shown(job))
 
 
-def stats(now: Stats) -> dict[str, Any]:
+def stats_data(now: Stats) -> dict[str, Any]:
     """A topic's numbers; of its lateness the percentiles."""
     from tarry.clients.http.wire import topic_answers
 
-    found = data(topic_answers.topic_stats(now))
+    found = as_data(topic_answers.topic_stats(now))
     lateness = found.pop("lateness")
     return {**found, **{f"lateness_{name}": lateness[name] for name in ("p50_ms", "p99_ms", "max_ms")}}
 
 
-def defaults(now: Defaults) -> dict[str, Any]:
+def defaults_data(now: Defaults) -> dict[str, Any]:
     """What holds for a topic."""
     from tarry.clients.http.wire import topic_answers
 
-    return data(topic_answers.topic_defaults(now))
+    return as_data(topic_answers.topic_defaults(now))
 
 
-def schedule(now: Schedule) -> dict[str, Any]:
+def schedule_data(now: Schedule) -> dict[str, Any]:
     """A schedule as it is; what does not apply is left out."""
     from tarry.clients.http.wire import schedule_answers
 
-    return data(schedule_answers.schedule(now))
+    return as_data(schedule_answers.schedule(now))
 
 
-def worker(info: WorkerInfo) -> dict[str, Any]:
+def worker_data(info: WorkerInfo) -> dict[str, Any]:
     """A live worker."""
     import msgspec
 
@@ -113,7 +113,7 @@ def worker(info: WorkerInfo) -> dict[str, Any]:
     }
 
 
-def crew(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
+def topic_workers(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
     """How many work on a topic, and how busy they are with it."""
     parts = [part for info in workers for part in info.topics if part.name == topic]
     return {
@@ -123,13 +123,13 @@ def crew(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
     }
 
 
-def histogram(topic: str, found: Histogram) -> dict[str, Any]:
+def histogram_data(topic: str, found: Histogram) -> dict[str, Any]:
     from tarry.clients.http.wire.topic_answers import topic_histogram
 
-    return {"topic": topic, **data(topic_histogram(found))}
+    return {"topic": topic, **as_data(topic_histogram(found))}
 
 
-def time_line(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]:
+def timeline_data(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]:
     """How many jobs are due when."""
     return {
         "older": past.before,
@@ -141,7 +141,7 @@ def time_line(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]
     }
 
 
-def value(body: Any) -> dict[str, Any]:
+def element_data(body: Any) -> dict[str, Any]:
     """A value that Java knows, as JSON data; bytes, and what JSON has no word for, as ``value_base64``."""
     import msgspec
 

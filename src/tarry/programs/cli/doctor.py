@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tarry.errors import TarryError, Unavailable
-from tarry.programs.cli.answers import counted
-from tarry.programs.cli.choosing import DryRun
-from tarry.programs.cli.register import verb
-from tarry.programs.cli.session import Session
-from tarry.programs.cli.topics import go_on, looked_through
+from tarry.programs.cli.commands import verb
+from tarry.programs.cli.output import count_text
+from tarry.programs.cli.selection import DryRun
+from tarry.programs.cli.session import CommandSession
+from tarry.programs.cli.topics import check_with_progress, continue_hint
 from tarry.verbs import topic_names
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ Also = Annotated[
 
 @verb()
 def doctor(
-    session: Session,
+    session: CommandSession,
     dry_run: DryRun = False,
     most_jobs: Large = MOST_JOBS,
     most_mb: LargeMB = MOST_MB,
@@ -64,7 +64,7 @@ def doctor(
     administrator is told more than a user with a role of tarry's, who may not CONFIG GET and SCAN; it says what it could not ask.
     """
     from tarry.connections.faults import NotPermitted
-    from tarry.programs.cli.nodes import in_words
+    from tarry.programs.cli.nodes import as_text
 
     if acl:
         _tell_users(session, objects, also or ())
@@ -72,10 +72,10 @@ def doctor(
     client = session.client
     known = set(client.topics())  # the server is judged when it is first met
     try:
-        there = _topics_there(client)
+        there = _topics_with_jobs(client)
     except NotPermitted:
         there = dict[str, int]()
-        session.note(
+        session.print_note(
             "Topics that are missing in the list were not looked for, as this user may not SCAN; the server's administrator may."
         )
     found = set(there)
@@ -86,7 +86,7 @@ def doctor(
     well = True
     shown = client.engine.origin.address.redacted
     servers = _servers(client)
-    session.tell(
+    session.print_answer(
         {
             "server": shown,
             "topics": len(known | found),
@@ -95,29 +95,31 @@ def doctor(
         },
         "\n".join(
             [
-                f"server  {shown}, {counted(len(known | found), 'topic')}, {counted(len(client.workers()), 'worker')}",
-                *(f"{place}  {in_words(node)}" for place, node in servers.items()),
+                f"server  {shown}, {count_text(len(known | found), 'topic')}, {count_text(len(client.workers()), 'worker')}",
+                *(f"{place}  {as_text(node)}" for place, node in servers.items()),
             ]
         ),
     )
     for name in missing:
-        session.note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
+        session.print_note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
     for name in sorted(known | found):
         try:
-            said, words, fine = _look(client, name, there.get(name, -1), most_jobs, most_mb << 20)
+            said, words, fine = _check_topic(client, name, there.get(name, -1), most_jobs, most_mb << 20)
         except Unavailable:
             raise
         except TarryError as fault:  # of this topic: the others are looked at all the same
             said, words, fine = {"topic": name, "ok": False, "looked_at": 0, "notes": [str(fault)]}, str(fault), False
         well = well and fine
-        session.tell(said, f"{name}  {words}")
+        session.print_answer(said, f"{name}  {words}")
     if not well:
         raise typer.Exit(1)
 
 
-def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int) -> tuple[dict[str, Any], str, bool]:
+def _check_topic(
+    client: Client, name: str, last: int, most_jobs: int, most_bytes: int
+) -> tuple[dict[str, Any], str, bool]:
     place = client.topic(name)
-    found, now = looked_through(place), place.stats()
+    found, now = check_with_progress(place), place.stats()
     parts = client.engine.run(place.verbs.partitions())
     notes, well = list(found.faults), found.ok
     if last >= len(parts) or (last >= 0 and len(parts) == 1):
@@ -126,7 +128,7 @@ def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int)
             f"there are jobs in partition {last}, and nothing says how many it has: that was deleted by hand. Say so again, with "
             f"partitions= the number it had (at least {last + 1}), before somebody uses it as a plain topic"
         )
-    if more := go_on(found.leaving, found.schedules_leaving):
+    if more := continue_hint(found.leaving, found.schedules_leaving):
         notes.append(more)
     if now.paused_until is not None:
         notes.append("paused")
@@ -136,13 +138,13 @@ def _look(client: Client, name: str, last: int, most_jobs: int, most_bytes: int)
             ready = "1 job is ready, it has been" if now.ready == 1 else f"{now.ready} jobs are ready, the first"
             notes.append(f"{ready} for {waiting:.0f} s, and nobody waits for {'it' if now.ready == 1 else 'them'}")
     if now.dead:
-        notes.append(f"{counted(now.dead, 'dead job')}; tarry list {name} --state dead")
-    notes += [*_too_large(client, parts, most_jobs, most_bytes), *_at_odds(client, name, parts)]
+        notes.append(f"{count_text(now.dead, 'dead job')}; tarry list {name} --state dead")
+    notes += [*_too_large(client, parts, most_jobs, most_bytes), *_check_settings(client, name, parts)]
     said = {"topic": name, "ok": well, "looked_at": found.looked_at, "notes": notes}
     return said, "; ".join(notes) or "all well", well
 
 
-def _at_odds(client: Client, name: str, parts: Sequence[PartitionVerbs[Any]]) -> list[str]:
+def _check_settings(client: Client, name: str, parts: Sequence[PartitionVerbs[Any]]) -> list[str]:
     """What a ``configure`` that was broken off leaves."""
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
@@ -171,13 +173,13 @@ def _too_large(
         if jobs > most_jobs or size > most_bytes:
             what = f"partition {number}" if len(parts) > 1 else "it"
             notes.append(
-                f"{what} has {counted(jobs, 'job')} in {size / 2**20:,.0f} MB: moving it between nodes would hold a server up for more "
+                f"{what} has {count_text(jobs, 'job')} in {size / 2**20:,.0f} MB: moving it between nodes would hold a server up for more "
                 f"than a second; tarry migrate it into a topic with more partitions"
             )
     return notes
 
 
-def _topics_there(client: Client) -> dict[str, int]:
+def _topics_with_jobs(client: Client) -> dict[str, int]:
     """The topics that have jobs, by their keys, and the last partition that has any, or -1; on a Cluster those of all nodes."""
     from tarry.connections.blocking import raise_faults
     from tarry.values.keys import partition_of, topic_keys
@@ -204,7 +206,7 @@ def _topics_there(client: Client) -> dict[str, int]:
     return found
 
 
-def _tell_users(session: Session, objects: str, also: Sequence[str]) -> None:
+def _tell_users(session: CommandSession, objects: str, also: Sequence[str]) -> None:
     """As the server can read them: an old one refuses a line that names a command which it does not know."""
     from tarry.connections import fitness
     from tarry.programs import acl
@@ -216,17 +218,17 @@ def _tell_users(session: Session, objects: str, also: Sequence[str]) -> None:
     oldest = min((found for found in session.client.engine.runner.ask_all(version).values() if found), default=())
     for role in acl.ROLES:
         line = f"user {acl.line(role, session.namespace, objects, oldest, also)}"
-        session.tell({"role": role, "line": line}, line)
-    session.note(
+        session.print_answer({"role": role, "line": line}, line)
+    session.print_note(
         f"For {' and '.join((session.namespace, *also))}, and what is shared with Java and begins with {objects or session.namespace}; write "
         "your own passwords. What each role is for, and what to add: docs/how-to/secure-the-server.md."
     )
 
 
 def _servers(client: Client) -> dict[str, Node]:
-    from tarry.programs.cli.nodes import look
+    from tarry.programs.cli.nodes import read_node
 
     kind = client.engine.origin.address.kind
     return client.engine.runner.ask_all(
-        lambda server: look(server, cluster=kind == "cluster", watched=kind == "sentinel")
+        lambda server: read_node(server, cluster=kind == "cluster", watched=kind == "sentinel")
     )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tarry.errors import BadInput, Unavailable
-from tarry.programs.cli.register import TopicName, verb
-from tarry.programs.cli.session import Session
-from tarry.programs.cli.topics import go_on, on_the_way
-from tarry.programs.cli.wording import called
+from tarry.programs.cli.commands import TopicName, verb
+from tarry.programs.cli.messages import renamed_parameters
+from tarry.programs.cli.session import CommandSession
+from tarry.programs.cli.topics import continue_hint, count_leaving
 
 if TYPE_CHECKING:
     from tarry.verbs.jobs.migration import Migrated
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @verb()
 def migrate(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     to: Annotated[str | None, typer.Option("--to", help="The new topic's name; the same when it is not given.")] = None,
     to_url: Annotated[
@@ -45,11 +45,11 @@ def migrate(
     before = session.topic(topic).stats()
     if topic not in session.client.topics() and not before.added:
         raise BadInput(f"topic: there is no topic {topic} in the namespace {session.namespace}.")
-    with called(url="to_url", namespace="to_namespace", topic="to"):
+    with renamed_parameters(url="to_url", namespace="to_namespace", topic="to"):
         place = Client(to_url or session.url, namespace=to_namespace or session.namespace, patience=session.patience)
         target = place.topic(to or topic, partitions=partitions)
-    if dry_run and (more := go_on(*on_the_way(session.topic(topic)))):
-        session.note(f"{topic}  {more}")
+    if dry_run and (more := continue_hint(*count_leaving(session.topic(topic)))):
+        session.print_note(f"{topic}  {more}")
     gone = 0
     with place:
 
@@ -57,20 +57,20 @@ def migrate(
             nonlocal gone
             gone = moved
             if moved % 10_000 < 200:
-                session.note(f"{moved} moved")
+                session.print_note(f"{moved} moved")
 
         try:
             done = session.client.migrate(topic, target, dry_run=dry_run, anew=anew, progress=tell)
         except (KeyboardInterrupt, Unavailable):
             if not dry_run:
-                session.note(
+                session.print_note(
                     f"{topic}  broken off, {gone} jobs moved; nothing is lost: run the same again, and it goes on"
                 )
             raise
-    session.tell({"topic": topic, **asdict(done)}, _in_words(topic, done, dry_run=dry_run))
+    session.print_answer({"topic": topic, **asdict(done)}, _as_text(topic, done, dry_run=dry_run))
 
 
-def _in_words(topic: str, done: Migrated, *, dry_run: bool) -> str:
+def _as_text(topic: str, done: Migrated, *, dry_run: bool) -> str:
     words = f"{topic}  {done.moved} jobs {'would move' if dry_run else 'moved'}"
     if done.refused:
         words += f", {done.refused} stay: their ids are taken there"

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tarry.programs.cli.register import AnyTopics, TopicName, verb
-from tarry.programs.cli.session import WAITING, Session
-from tarry.programs.cli.workers import of_topics
+from tarry.programs.cli.commands import AnyTopics, TopicName, verb
+from tarry.programs.cli.session import WAITING, CommandSession
+from tarry.programs.cli.workers import workers_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tarry.programs.cli.time_line import Look
+    from tarry.programs.cli.timeline import TopicView
 
-FRAME_S = 1.0
+REFRESH_S = 1.0
 
 
 @verb()
 def histogram(
-    session: Session,
+    session: CommandSession,
     topic: TopicName,
     start: Annotated[str, typer.Option(help="From so long after now on, or a moment.")] = "0",
     past: Annotated[str, typer.Option(help="From so long before now on.")] = "0",
@@ -31,49 +31,51 @@ def histogram(
     buckets: Annotated[int, typer.Option(help="In how many parts.")] = 20,
 ) -> None:
     """How many jobs are due when."""
-    from tarry.programs.cli import answers, reading, time_line
+    from tarry.programs.cli import arguments, output, timeline
 
-    begin = reading.moment(start, "start") if "-" in start[1:] else start
+    begin = arguments.parse_moment(start, "start") if "-" in start[1:] else start
     found = session.topic(topic).histogram(start=begin or start, span=span, buckets=buckets, past=past)
-    session.tell(answers.histogram(topic, found), "\n".join(time_line.lying(topic, found)))
+    session.print_answer(output.histogram_data(topic, found), "\n".join(timeline.histogram_lines(topic, found)))
 
 
 @verb()
 def top(
-    session: Session,
+    session: CommandSession,
     topics: AnyTopics = None,
     once: Annotated[bool, typer.Option("--once", help="One picture, and the end.")] = False,
 ) -> None:
     """Draws the line of time: what is late, and due in the next minute, hour, day; and the workers. Ctrl-C ends it."""
-    from tarry.programs.cli import answers, time_line
+    from tarry.programs.cli import output, timeline
 
     session.usual_patience = WAITING
     if session.json:
         crew = session.client.workers()
-        for name, seen in time_line.look(session.client, topics or []).items():
-            line = answers.time_line(seen.past, seen.stretches)
-            session.tell({**answers.stats(seen.stats), **answers.crew(crew, name), "time_line": line}, name)
+        for name, seen in timeline.view_topics(session.client, topics or []).items():
+            line = output.timeline_data(seen.past, seen.stretches)
+            session.print_answer(
+                {**output.stats_data(seen.stats), **output.topic_workers(crew, name), "time_line": line}, name
+            )
         return
     from rich.console import Console
     from rich.live import Live
 
-    def frame(now: dict[str, Look], before: dict[str, Look]) -> RenderableType:
-        return time_line.frame(now, before, of_topics(session.client.workers(), topics or []))
+    def frame(now: dict[str, TopicView], before: dict[str, TopicView]) -> RenderableType:
+        return timeline.frame(now, before, workers_of(session.client.workers(), topics or []))
 
-    now = time_line.look(session.client, topics or [])
+    now = timeline.view_topics(session.client, topics or [])
     if once:
         Console().print(frame(now, {}))
         return
     with suppress(KeyboardInterrupt), Live(frame(now, {}), auto_refresh=False, screen=True) as live:
         while True:
-            time.sleep(FRAME_S)
-            before, now = now, time_line.look(session.client, topics or [])
+            time.sleep(REFRESH_S)
+            before, now = now, timeline.view_topics(session.client, topics or [])
             live.update(frame(now, before), refresh=True)
 
 
 @verb(patient=False)
 def demo(
-    session: Session,
+    session: CommandSession,
     jobs: Annotated[int | None, typer.Option(help="How many of the thousand orders.", show_default=False)] = None,
     seconds: Annotated[float, typer.Option(min=0.5, max=3600, help="How long the evening lasts.")] = 10.0,
 ) -> None:
@@ -84,7 +86,7 @@ def demo(
     if session.json:
         import msgspec
 
-        session.tell({**msgspec.structs.asdict(found), "ok": found.ok}, "")
+        session.print_answer({**msgspec.structs.asdict(found), "ok": found.ok}, "")
     else:
         from rich.console import Console
 
@@ -97,7 +99,7 @@ def demo(
 
 @verb(name="demo-worker", hidden=True, patient=False)
 def _demo_worker(
-    session: Session,
+    session: CommandSession,
     log: Annotated[Path, typer.Argument(help="Where it writes what it does.")],
     ttr: Annotated[str, typer.Option(help="Time to run.")] = "15s",
 ) -> None:
