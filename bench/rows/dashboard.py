@@ -63,7 +63,7 @@ async def _refresh(bench: Bench, board: Dashboard, place: str, count: int) -> Re
     async with httpx.AsyncClient(timeout=30) as http:
         await http.get(place + PATH)
         for _ in range(bench.size(50, 20, 2)):
-            board.looks.forget()
+            board.view_cache.invalidate()
             before = await asyncio.to_thread(_spent_us, bench)
             began = time.perf_counter()
             await http.get(place + PATH)

@@ -9,12 +9,12 @@ from itertools import pairwise
 import pytest
 
 from tarry.errors import BadInput
-from tarry.programs.dashboard import saying
-from tarry.programs.dashboard.asking import moment, way_back
-from tarry.programs.dashboard.drawing import scales, time_line
-from tarry.programs.dashboard.drawing.forecast import forecast
-from tarry.programs.dashboard.drawing.heat import EDGES_S, heat, row_of
-from tarry.programs.dashboard.drawing.time_line import bars_path
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.charts import axes, timeline
+from tarry.programs.dashboard.charts.forecast import forecast
+from tarry.programs.dashboard.charts.heatmap import EDGES_S, heat, row_of
+from tarry.programs.dashboard.charts.timeline import bars_path
+from tarry.programs.dashboard.visit import parse_moment, return_path
 from tarry.verbs.jobs.stats import Histogram
 
 NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
@@ -40,27 +40,27 @@ NOW = datetime(2027, 1, 15, 8, 0, 0, 123_456, timezone.utc)
     ],
 )
 def test_spans_are_said_as_people_say_them(seconds: float, told: str) -> None:
-    assert saying.span(seconds) == told
-    assert saying.span(timedelta(seconds=seconds)) == told
+    assert filters.span(seconds) == told
+    assert filters.span(timedelta(seconds=seconds)) == told
 
 
 @pytest.mark.parametrize(
     ("n", "told"), [(0, "0"), (99_999, "99,999"), (123_456, "123 k"), (1_234_567, "1.23 M"), (2.5e9, "2.5 G")]
 )
 def test_counts_are_short(n: int, told: str) -> None:
-    assert saying.count(n) == told
+    assert filters.count(n) == told
 
 
 @pytest.mark.parametrize(("rate", "told"), [(None, "–"), (0, "0/s"), (98, "98/s"), (0.5, "30/min"), (0.001, "3.6/h")])
 def test_rates_are_in_the_unit_that_fits(rate: float | None, told: str) -> None:
-    assert saying.rate(rate) == told
+    assert filters.rate(rate) == told
 
 
 def test_what_turns_or_hides_text_is_spelled_out() -> None:
-    assert saying.plain("a\u202eb") == "a⟨RIGHT-TO-LEFT OVERRIDE⟩b"
-    assert saying.plain("a\u200bb\x1b[31m\n") == "a⟨ZERO WIDTH SPACE⟩b⟨U+001B⟩[31m⟨U+000A⟩"
-    assert saying.lines("a\n\tb\x00") == "a\n\tb⟨U+0000⟩"
-    assert saying.plain("<测试> &") == "<测试> &"
+    assert filters.plain("a\u202eb") == "a⟨RIGHT-TO-LEFT OVERRIDE⟩b"
+    assert filters.plain("a\u200bb\x1b[31m\n") == "a⟨ZERO WIDTH SPACE⟩b⟨U+001B⟩[31m⟨U+000A⟩"
+    assert filters.lines("a\n\tb\x00") == "a\n\tb⟨U+0000⟩"
+    assert filters.plain("<测试> &") == "<测试> &"
 
 
 @pytest.mark.parametrize(
@@ -78,36 +78,36 @@ def test_what_turns_or_hides_text_is_spelled_out() -> None:
     ],
 )
 def test_moments_are_read_as_people_write_them(text: str, at: datetime | None) -> None:
-    assert moment(text, NOW, "after") == at
+    assert parse_moment(text, NOW, "after") == at
 
 
 @pytest.mark.parametrize("text", ["soon", "9999999d ago", "in", "--5m", "<script>"])
 def test_what_is_no_moment_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="after"):
-        moment(text, NOW, "after")
+        parse_moment(text, NOW, "after")
 
 
 @pytest.mark.parametrize(
     "path", ["//evil.example", "/\\evil.example", "https://evil.example", "", "topic", "/a\r\nset-cookie: x=1"]
 )
 def test_a_way_back_leads_nowhere_else(path: str) -> None:
-    assert way_back("/tarry", path) == "/tarry/"
+    assert return_path("/tarry", path) == "/tarry/"
 
 
 def test_a_way_back_stays_below_the_mount() -> None:
-    assert way_back("/tarry", "/topic?topic=a") == "/tarry/topic?topic=a"
+    assert return_path("/tarry", "/topic?topic=a") == "/tarry/topic?topic=a"
 
 
 def test_bars_stand_still_while_time_goes_by() -> None:
     for step in (0.5, 30.0, 900.0, 86400.0):
-        a, b = scales.floor(NOW, step), scales.floor(NOW + timedelta(microseconds=1), step)
+        a, b = axes.floor_to_step(NOW, step), axes.floor_to_step(NOW + timedelta(microseconds=1), step)
         assert a == b <= NOW < a + timedelta(seconds=step)
-    assert scales.step_of(3900, 140) == 30
-    assert scales.step_of(1e12, 140) > 364 * 86400
+    assert axes.step_of(3900, 140) == 30
+    assert axes.step_of(1e12, 140) > 364 * 86400
 
 
 def test_marks_are_whole_steps_inside_of_the_stretch() -> None:
-    found = scales.marks(NOW, NOW + timedelta(hours=1), 7)
+    found = axes.marks(NOW, NOW + timedelta(hours=1), 7)
     assert [at.strftime("%H:%M:%S") for at in found] == [
         "08:10:00",
         "08:20:00",
@@ -170,7 +170,7 @@ class Counted:
 
 
 def test_of_the_bar_in_which_now_is_only_what_is_late_is_red() -> None:
-    line = asyncio.run(time_line.window(Counted(-0.1, 3000, 3000, 3000), "week", NOW))
+    line = asyncio.run(timeline.window_timeline(Counted(-0.1, 3000, 3000, 3000), "week", NOW))
     (plot,) = line.plots
     assert (plot.total, line.top, plot.counts[6]) == (4, 4, 4)
     assert plot.late == f"M6.08 100v-{100 / 4:.1f}h0.84v{100 / 4:.1f}z", "a quarter of it"
@@ -178,7 +178,9 @@ def test_of_the_bar_in_which_now_is_only_what_is_late_is_red() -> None:
 
 
 def test_a_stretch_in_the_past_is_late_all_over() -> None:
-    line = asyncio.run(time_line.zoomed(Counted(-50, 5), NOW - timedelta(seconds=60), NOW - timedelta(seconds=30)))
+    line = asyncio.run(
+        timeline.zoomed_timeline(Counted(-50, 5), NOW - timedelta(seconds=60), NOW - timedelta(seconds=30))
+    )
     (plot,) = line.plots
     assert (plot.due, plot.now, line.after) == ("", None, 1)
     assert plot.late
@@ -186,10 +188,12 @@ def test_a_stretch_in_the_past_is_late_all_over() -> None:
 
 def test_a_stretch_can_be_moved_and_widened() -> None:
     line = asyncio.run(
-        time_line.zoomed(Counted(), NOW.replace(microsecond=0), NOW.replace(microsecond=0) + timedelta(seconds=60))
+        timeline.zoomed_timeline(
+            Counted(), NOW.replace(microsecond=0), NOW.replace(microsecond=0) + timedelta(seconds=60)
+        )
     )
     (plot,) = line.plots
     start = int(plot.start.timestamp() * 1000)
-    assert time_line.moved(plot, 0.5) == {"from": str(start + 30_000), "to": str(start + 90_000)}
-    assert time_line.wider(plot, 1) == {"from": str(start - 30_000), "to": str(start + 90_000)}
-    assert time_line.wider(plot, 0) == {"from": str(start + 29_900), "to": str(start + 30_100)}, "not to nothing"
+    assert timeline.shifted(plot, 0.5) == {"from": str(start + 30_000), "to": str(start + 90_000)}
+    assert timeline.widened(plot, 1) == {"from": str(start - 30_000), "to": str(start + 90_000)}
+    assert timeline.widened(plot, 0) == {"from": str(start + 29_900), "to": str(start + 30_100)}, "not to nothing"

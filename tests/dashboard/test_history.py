@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
 
-from tarry.programs.dashboard.history import KEPT_S, OVERHEAD, History
+from tarry.programs.dashboard.history import OVERHEAD, RETENTION_S, History
 from tarry.verbs.jobs.stats import Lateness, Stats
 
 START = datetime(2027, 1, 15, 8, tzinfo=timezone.utc)
@@ -22,7 +22,7 @@ def stats(at_s: float, late: dict[int, int] | None = None, **counts: int) -> Sta
 def test_rates_are_what_moved() -> None:
     history = History()
     for n in range(7):
-        history.take(stats(10 * n, added=100 * n, finished=50 * n))
+        history.record(stats(10 * n, added=100 * n, finished=50 * n))
     assert history.rate("added", 60) == 10
     assert history.rate("finished", 20) == 5
     assert history.rate("added", 3600) == 10, "only as far back as is known"
@@ -31,16 +31,16 @@ def test_rates_are_what_moved() -> None:
 def test_nothing_is_known_after_one_look() -> None:
     history = History()
     assert history.rate("added", 60) is None
-    history.take(stats(0, added=5))
+    history.record(stats(0, added=5))
     assert history.rate("added", 60) is None
     assert history.lateness(60).count == 0
 
 
 def test_lateness_is_of_the_time_that_is_asked_for() -> None:
     history = History()
-    history.take(stats(0))
-    history.take(stats(10, {0: 5}))
-    history.take(stats(1000, {0: 5, 80: 2}))
+    history.record(stats(0))
+    history.record(stats(10, {0: 5}))
+    history.record(stats(1000, {0: 5, 80: 2}))
     assert history.lateness(2000).count == 7
     assert history.lateness(60).buckets == {80: 2}
     columns = history.columns(1000, 10)
@@ -50,9 +50,9 @@ def test_lateness_is_of_the_time_that_is_asked_for() -> None:
 
 def test_samples_that_fall_beside_the_columns_leave_no_gaps() -> None:
     history = History()
-    history.take(stats(0))
+    history.record(stats(0))
     for n in range(1, 61):
-        history.take(stats(10.07 * n, {30: 100 * n}))
+        history.record(stats(10.07 * n, {30: 100 * n}))
     columns = history.columns(600, 60)
     assert all(90 <= column.get(30, 0) <= 110 for column in columns), columns
     assert sum(column[30] for column in columns) >= 5900
@@ -61,7 +61,7 @@ def test_samples_that_fall_beside_the_columns_leave_no_gaps() -> None:
 def test_the_best_minute_is_what_workers_have_managed() -> None:
     history = History()
     for n in range(30):
-        history.take(stats(10 * n, finished=20 * n if n < 12 else 240 + (n - 12)))
+        history.record(stats(10 * n, finished=20 * n if n < 12 else 240 + (n - 12)))
     best = history.best_minute(3600)
     assert best is not None
     assert 100 <= best <= 121
@@ -70,16 +70,16 @@ def test_the_best_minute_is_what_workers_have_managed() -> None:
 def test_a_topic_that_rests_costs_nothing() -> None:
     history = History()
     for n in range(1000):
-        history.take(stats(10 * n, {3: 7}, added=9))
+        history.record(stats(10 * n, {3: 7}, added=9))
     assert history.bytes == 0
 
 
 def test_a_day_is_kept_and_a_busy_topic_costs_a_megabyte() -> None:
     history = History()
     for n in range(9000):
-        history.take(stats(10 * n, dict.fromkeys(range(30, 40), n), added=n))
+        history.record(stats(10 * n, dict.fromkeys(range(30, 40), n), added=n))
     steps = list(history.since(0))
-    assert steps[0].end - steps[-1].end <= KEPT_S
+    assert steps[0].end - steps[-1].end <= RETENTION_S
     assert len(steps) in range(8639, 8642)
     assert history.bytes == len(steps) * (36 + 5 * 10 + OVERHEAD) < 1_300_000
     history.forget_one()
@@ -88,7 +88,7 @@ def test_a_day_is_kept_and_a_busy_topic_costs_a_megabyte() -> None:
 
 def test_a_server_that_began_anew_is_no_negative_rate() -> None:
     history = History()
-    history.take(stats(0, {0: 100}, added=100, finished=90))
-    history.take(stats(10, added=1))
-    history.take(stats(20, added=3))
+    history.record(stats(0, {0: 100}, added=100, finished=90))
+    history.record(stats(10, added=1))
+    history.record(stats(20, added=3))
     assert [step.added for step in history.since(0)] == [2]

@@ -16,7 +16,7 @@ import tarry
 from dashboard.conftest import Site
 from tarry.clients.testing import Clock, TestClient
 from tarry.core.requests import Command
-from tarry.programs.dashboard import saying
+from tarry.programs.dashboard import filters
 from tarry.values.keys import schedule_keys
 
 OURS = {"sec-fetch-site": "same-origin"}
@@ -68,9 +68,9 @@ def test_each_says_when_it_comes_and_where_it_is_from(http: httpx.Client, client
     page = http.get("/schedules").text
     assert "<h1>2 schedules</h1>" in page
     daily, tidy = row(http, "daily"), row(http, "tidy")
-    for part in ("0 9 * * 1-5", "Europe/Berlin", "left out", "by hand", "topic=mail", saying.iso(news.next)):
+    for part in ("0 9 * * 1-5", "Europe/Berlin", "left out", "by hand", "topic=mail", filters.iso(news.next)):
         assert part in daily, part
-    for part in ("every 1 h 30 m", saying.iso(often.next), "one for the last", "topic=chores"):
+    for part in ("every 1 h 30 m", filters.iso(often.next), "one for the last", "topic=chores"):
         assert part in tidy, part
 
     only = http.get("/schedules?topic=mail").text
@@ -94,7 +94,7 @@ def test_one_shows_what_comes_next_what_came_last_and_what_its_jobs_hold(
         assert part in page, part
     assert found.next is not None
     for at in (found.last, *[found.next + n * timedelta(minutes=20) for n in range(2, 7)]):
-        assert saying.iso(at) in page
+        assert filters.iso(at) in page
     assert f"/job?topic=mail&id={job.id.replace('@', '%40').replace(':', '%3A')}" in page
     assert "nobody has attended to it: whoever pops its topic does." in page, "it was due twenty minutes ago"
     assert "overdue" in row(http, "news")
@@ -209,4 +209,4 @@ def test_a_long_list_has_pages(http: httpx.Client, client: tarry.Client) -> None
     ],
 )
 def test_a_period_is_told_to_its_last_digit(of: timedelta, told: str) -> None:
-    assert saying.exactly(of) == told
+    assert filters.exact_span(of) == told

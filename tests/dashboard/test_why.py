@@ -12,9 +12,9 @@ import pytest
 
 from tarry.clients.testing import Clock, TestAsyncClient
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.asking import Visit
-from tarry.programs.dashboard.parts import job as job_part
-from tarry.programs.dashboard.parts import topic as topic_part
+from tarry.programs.dashboard.pages import job as job_part
+from tarry.programs.dashboard.pages import topic as topic_part
+from tarry.programs.dashboard.visit import Visit
 
 numbers = count()
 Story = Callable[[Any, Clock], Awaitable[None]]

@@ -20,18 +20,18 @@ from starlette.types import Message, Receive, Scope, Send
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
-from tarry.programs.dashboard import acting, live, stock
-from tarry.programs.dashboard.asking import Missing, Visit
-from tarry.programs.dashboard.gate import HEADERS, Gate, Judge, Role, TokenJudge, same_origin
+from tarry.programs.dashboard import action_handler, assets, live_updates
+from tarry.programs.dashboard.access import HEADERS, AccessControl, AllowFunction, Role, TokenFunction, same_origin
+from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.dashboard.sampler import Sampler
 from tarry.programs.dashboard.sections import Section, actions, sections
-from tarry.programs.dashboard.signing import sign_in, sign_out
-from tarry.programs.dashboard.spaces import Spaces
+from tarry.programs.dashboard.sign_in import sign_in, sign_out
+from tarry.programs.dashboard.visit import NotFound, Visit
 
 logger = logging.getLogger("tarry")
 ANSWER_S = 3.0
 """A page does not wait longer for the server: it says that there is none, and looks again."""
-NOTES = 1000
+MOST_NOTES = 1000
 WRONG = {
     404: "There is no such page",
     405: "That cannot be done here",
@@ -42,7 +42,7 @@ WRONG = {
 TOLD = (408, 413, 415)
 """Said by ``asking``, in words for people."""
 P = TypeVar("P")
-LOST = (Unavailable, ServerUnfit, TimeoutError)
+UNREACHABLE_ERRORS = (Unavailable, ServerUnfit, TimeoutError)
 
 
 class Dashboard:
@@ -60,43 +60,43 @@ class Dashboard:
         self,
         client: AsyncClient,
         *,
-        allow: Role | Judge = "viewer",
-        tokens: TokenJudge | None = None,
+        allow: Role | AllowFunction = "viewer",
+        tokens: TokenFunction | None = None,
         hosts: Collection[str] | None = None,
     ) -> None:
         self.client = client
-        self.gate = Gate(allow, tokens, hosts)
+        self.access = AccessControl(allow, tokens, hosts)
         self.sampler = Sampler(client)
         self.sections = sections()
         self.actions = actions()
-        self.looks = live.Looks()
+        self.view_cache = live_updates.ViewCache()
         self.closing = asyncio.Event()
-        self.spaces: Spaces | None = None
+        self.namespaces: NamespaceDashboards | None = None
         """Other namespaces beside this one, if there are."""
         self._notes: dict[str, str] = {}
         self._parts: dict[Any, Any] = {}
-        self._assets = stock.assets()
+        self._assets = assets.assets()
         self.version = sha256(b"".join(text for _, text in self._assets.values())).hexdigest()[:12]
-        self.templates = stock.templates()
+        self.templates = assets.templates()
         self._router = Router(
             [
                 *[
-                    Route(part.path, self._guarded(partial(self._show, part)), methods=["GET"])
+                    Route(part.path, self._guarded(partial(self._show_page, part)), methods=["GET"])
                     for part in self.sections
                 ],
-                Route("/act", self._guarded(partial(acting.act, self), act=True), methods=["POST"]),
+                Route("/act", self._guarded(partial(action_handler.handle_action, self), act=True), methods=["POST"]),
                 Route("/sign-in", partial(sign_in, self), methods=["GET", "POST"]),
                 Route("/sign-out", partial(sign_out, self), methods=["POST"]),
                 Route("/assets/{name}", self._asset, methods=["GET"]),
             ],
-            default=_nowhere,
+            default=_not_found,
         )
 
         self._paths = {route.path for route in self._router.routes if isinstance(route, Route)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "http":
             self.sampler.start()
             await self._answer(scope, receive, _with_headers(send))
@@ -122,7 +122,7 @@ class Dashboard:
         self.closing.set()
         await self.sampler.stop()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self.sampler.start()
         await send({"type": "lifespan.startup.complete"})
@@ -134,8 +134,8 @@ class Dashboard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        if not self.gate.knows_host(request.headers):
-            response = self.trouble(
+        if not self.access.knows_host(request.headers):
+            response = self.error_page(
                 request, 421, "This is not the host that was asked for", "Use the address it is at."
             )
         else:
@@ -146,52 +146,54 @@ class Dashboard:
                 return
             except HTTPException as fault:
                 what, why = WRONG.get(fault.status_code, "No"), fault.detail if fault.status_code in TOLD else ""
-                response = self.trouble(request, fault.status_code, what, why)
+                response = self.error_page(request, fault.status_code, what, why)
                 response.headers.update(fault.headers or {})
             except Exception as fault:
                 logger.exception("The dashboard failed.")
-                response = self.trouble(request, 500, "The dashboard failed", f"{type(fault).__name__}; see its log.")
+                response = self.error_page(
+                    request, 500, "The dashboard failed", f"{type(fault).__name__}; see its log."
+                )
         await response(scope, receive, send)
 
     def _guarded(self, endpoint: Callable[[Request, Visit], Any], *, act: bool = False) -> Callable[[Request], Any]:
         async def guarded(request: Request) -> Response:
             if act and not same_origin(request.headers):
-                return self.trouble(
+                return self.error_page(
                     request, 403, "Another site sent this", "Actions are taken from the dashboard only."
                 )
-            role = await self.gate.role(request.scope, request.cookies)
+            role = await self.access.role(request.scope, request.cookies)
             if role is None:
-                if not self.gate.asks_for_tokens or live.is_stream(request):
-                    return self.trouble(request, 403, "You may not look at this", "Ask who runs it.")
+                if not self.access.asks_for_tokens or live_updates.is_stream(request):
+                    return self.error_page(request, 403, "You may not look at this", "Ask who runs it.")
                 return RedirectResponse(self.root(request) + "/sign-in", 303)
             if act and role != "admin":
-                return self.trouble(request, 403, "You may look, and not act", "Sign in with a token that may.")
+                return self.error_page(request, 403, "You may look, and not act", "Sign in with a token that may.")
             visit = Visit(self, self.root(request), request.query_params, role)
-            if self.spaces is not None and not live.is_stream(request):
-                visit.neighbours, visit.elsewhere = await self.spaces.seen_by(self, request)
+            if self.namespaces is not None and not live_updates.is_stream(request):
+                visit.neighbours, visit.elsewhere = await self.namespaces.visible_to(self, request)
             response: Response = await endpoint(request, visit)
             return response
 
         return guarded
 
-    async def _show(self, part: Section, request: Request, visit: Visit) -> Response:
-        if live.is_stream(request):
-            return live.stream(self, part, visit, request)
+    async def _show_page(self, part: Section, request: Request, visit: Visit) -> Response:
+        if live_updates.is_stream(request):
+            return live_updates.stream(self, part, visit, request)
         try:
-            data = await self.look(part, visit)
-        except Missing as fault:
-            return self.trouble(request, 404, "That is not there", str(fault), visit)
+            data = await self.cached_view(part, visit)
+        except NotFound as fault:
+            return self.error_page(request, 404, "That is not there", str(fault), visit)
         except BadInput as fault:
-            return self.trouble(request, 400, "That cannot be looked for", str(fault), visit)
-        except LOST as fault:
-            return self.trouble(request, 503, "The server does not answer", self.lost(fault), visit, part)
+            return self.error_page(request, 400, "That cannot be looked for", str(fault), visit)
+        except UNREACHABLE_ERRORS as fault:
+            return self.error_page(request, 503, "The server does not answer", self.lost_text(fault), visit, part)
         if isinstance(data.get("redirect"), str):
             return RedirectResponse(data["redirect"], 303)
         return self.page(visit, part.template, data, part)
 
-    async def look(self, part: Section, visit: Visit) -> dict[str, Any]:
+    async def cached_view(self, part: Section, visit: Visit) -> dict[str, Any]:
         """What a section shows now; readers of the same page share one look."""
-        return await self.looks.shared(part, visit, ANSWER_S)
+        return await self.view_cache.get_or_load(part, visit, ANSWER_S)
 
     # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +212,7 @@ class Dashboard:
             "namespace": self.client.namespace,
             "server": address,
             "said": self._notes.get(visit.asked.get("said", ""), "") if visit else "",
-            "signs_in": self.gate.asks_for_tokens,
+            "signs_in": self.access.asks_for_tokens,
             "here": part.path if part else "",
             "section": part.path if part and part.title else "/",
             "live": part.every_s if part else 0,
@@ -227,7 +229,7 @@ class Dashboard:
         context = found.new_context({**self.known(visit, visit.root), **data})
         return "".join(found.blocks["view"](context))
 
-    def trouble(
+    def error_page(
         self,
         request: Request,
         status: int,
@@ -243,20 +245,20 @@ class Dashboard:
         )
         return Response(text, status, media_type="text/html")
 
-    def part(self, kind: Callable[[Dashboard], P]) -> P:
+    def shared_part(self, kind: Callable[[Dashboard], P]) -> P:
         """What a section remembers from look to look: made when it is first asked for."""
         found: P = self._parts.setdefault(kind, kind(self)) if kind not in self._parts else self._parts[kind]
         return found
 
-    def lost(self, fault: BaseException) -> str:
+    def lost_text(self, fault: BaseException) -> str:
         """Why there is no answer, in words."""
         if isinstance(fault, TarryError) and str(fault):
             return str(fault)
         return f"The server at {self.client.engine.origin.address.redacted} did not answer within {ANSWER_S:g} s."
 
-    def note(self, text: str) -> str:
+    def add_note(self, text: str) -> str:
         """Keeps what happened for the page that comes next; the address carries only a number."""
-        while len(self._notes) >= NOTES:
+        while len(self._notes) >= MOST_NOTES:
             del self._notes[next(iter(self._notes))]
         name = secrets.token_urlsafe(9)
         self._notes[name] = text
@@ -286,5 +288,5 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-async def _nowhere(*_: object) -> None:
+async def _not_found(*_: object) -> None:
     raise HTTPException(404)

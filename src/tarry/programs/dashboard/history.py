@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tarry.verbs.jobs.stats import Lateness, Stats
 
-KEPT_S = 24 * 3600
+RETENTION_S = 24 * 3600
 COUNTERS = ("added", "popped", "finished", "released", "timed_out", "died")
 _FIXED = Struct(f"<df{len(COUNTERS)}I")
 _PAIR = Struct("<BI")
@@ -25,7 +25,7 @@ OVERHEAD = 60
 """Bytes that Python needs besides, for each."""
 
 
-class Step(NamedTuple):
+class HistoryStep(NamedTuple):
     """What moved in the ``seconds`` before ``end`` (seconds since 1970, by the server's clock)."""
 
     end: float
@@ -50,7 +50,7 @@ class History:
         self.first = 0.0
         self.bytes = 0
 
-    def take(self, now: Stats) -> None:
+    def record(self, now: Stats) -> None:
         """Notes what has moved since the last look."""
         last, self._last = self._last, now
         at = now.now.timestamp()
@@ -65,16 +65,16 @@ class History:
             )
             self._steps.append(step)
             self.bytes += len(step) + OVERHEAD
-        while self._steps and _end(self._steps[0]) < at - KEPT_S:
+        while self._steps and _end(self._steps[0]) < at - RETENTION_S:
             self.forget_one()
-        self.first = max(self.first, at - KEPT_S)
+        self.first = max(self.first, at - RETENTION_S)
 
     def forget_one(self) -> None:
         """The oldest goes; what is told begins after it."""
         self.first = max(self.first, _end(self._steps[0]))
         self.bytes -= len(self._steps.popleft()) + OVERHEAD
 
-    def since(self, moment: float) -> Iterator[Step]:
+    def since(self, moment: float) -> Iterator[HistoryStep]:
         """Steps that ended after a moment, the newest first."""
         for packed in reversed(self._steps):
             if _end(packed) <= moment:
@@ -133,9 +133,9 @@ def _end(packed: bytes) -> float:
     return end
 
 
-def _unpacked(packed: bytes) -> Step:
+def _unpacked(packed: bytes) -> HistoryStep:
     late = dict(_PAIR.iter_unpack(memoryview(packed)[_FIXED.size :]))
-    return Step._make((*_FIXED.unpack_from(packed), late))
+    return HistoryStep._make((*_FIXED.unpack_from(packed), late))
 
 
 def _merge(into: dict[int, int], more: Mapping[int, int]) -> None:

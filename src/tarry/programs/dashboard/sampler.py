@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tarry")
 EVERY_S = 10.0
-AT_ONCE = 100
+TOPICS_AT_ONCE = 100
 """Topics that are asked in one pipeline."""
 MOST_BYTES = 64 << 20
 FORGOTTEN_AT_ONCE = 1000
@@ -40,7 +40,7 @@ class Sampler:
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
 
-    def halt(self) -> None:
+    def stop_nowait(self) -> None:
         """Stops, without waiting for it."""
         if self._task is not None:
             self._task.cancel()
@@ -55,16 +55,16 @@ class Sampler:
     async def sample(self) -> None:
         """Looks once."""
         names = await self._client.topics()
-        for at in range(0, len(names), AT_ONCE):
-            asked = [self._client.topic(name).stats() for name in names[at : at + AT_ONCE]]
+        for at in range(0, len(names), TOPICS_AT_ONCE):
+            asked = [self._client.topic(name).stats() for name in names[at : at + TOPICS_AT_ONCE]]
             for found in await asyncio.gather(*asked, return_exceptions=True):
                 if isinstance(found, Stats):
-                    self._histories.setdefault(found.topic, History()).take(found)
+                    self._histories.setdefault(found.topic, History()).record(found)
         for name in self._histories.keys() - set(names):
             del self._histories[name]
-        self._bound()
+        self._forget_oldest()
 
-    def _bound(self) -> None:
+    def _forget_oldest(self) -> None:
         """The oldest go first, of the topics that have most."""
         total = sum(history.bytes for history in self._histories.values())
         while total > self._most_bytes:

@@ -15,16 +15,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tarry.programs.dashboard.acting import Form, Plan
-    from tarry.programs.dashboard.asking import Visit
+    from tarry.programs.dashboard.action_handler import ActionPlan, Form
+    from tarry.programs.dashboard.visit import Visit
 
 PARTS = (
     "overview",
     "topic",
     "jobs",
     "job",
-    "finding",
-    "doing",
+    "search",
+    "job_actions",
     "schedules",
     "workers",
     "queues",
@@ -55,7 +55,7 @@ class Action:
 
     name: str
     label: str
-    plan: Callable[[Visit, Form], Awaitable[Plan]]
+    plan: Callable[[Visit, Form], Awaitable[ActionPlan]]
     do: Callable[[Visit, Form], Awaitable[str]]
     destroys: bool = False
 
@@ -69,4 +69,4 @@ def actions() -> dict[str, Action]:
 
 
 def _parts() -> Iterable[Any]:
-    return [import_module(f"tarry.programs.dashboard.parts.{name}") for name in PARTS]
+    return [import_module(f"tarry.programs.dashboard.pages.{name}") for name in PARTS]

@@ -138,7 +138,7 @@ class ServiceApp:
             with suppress(Unavailable, TimeoutError):  # the page says so itself
                 async with asyncio.timeout(TOKEN_CHECK_TIMEOUT_S):
                     await self.authorizer.detect_first_token()
-        if self.dashboard is not None and (page := self.dashboard.by_namespace.find(scope)) is not None:
+        if self.dashboard is not None and (page := self.dashboard.by_namespace.route(scope)) is not None:
             show, inner = page
             return await show(inner, receive, send)
         try:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tarry.programs.dashboard import Dashboard
-from tarry.programs.dashboard.gate import Role
-from tarry.programs.dashboard.spaces import Spaces
+from tarry.programs.dashboard.access import Role
+from tarry.programs.dashboard.namespaces import NamespaceDashboards
 from tarry.programs.service.problems import NoToken
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class DashboardMount:
     def __init__(self, app: ServiceApp) -> None:
         self._authorizer = app.authorizer
         self._app = app
-        self.by_namespace = Spaces(lambda: app.clients.namespaces, self._make)
+        self.by_namespace = NamespaceDashboards(lambda: app.clients.namespaces, self._make)
 
     def start(self) -> None:
         for name in self._app.settings.namespaces:
@@ -35,14 +35,14 @@ class DashboardMount:
 
     def stop(self) -> None:
         """Streams end, nothing is sampled any more."""
-        for one in self.by_namespace.made:
+        for one in self.by_namespace.opened:
             one.closing.set()
-            one.sampler.halt()
+            one.sampler.stop_nowait()
 
     def ask_for_tokens(self) -> None:
         """From now on; streams that are open end."""
-        for one in self.by_namespace.made:
-            one.gate.ask_for_tokens(partial(self._role, one.client.namespace))
+        for one in self.by_namespace.opened:
+            one.access.ask_for_tokens(partial(self._role, one.client.namespace))
 
     def _make(self, namespace: str) -> Dashboard:
         client, settings = self._app.clients[namespace], self._app.settings

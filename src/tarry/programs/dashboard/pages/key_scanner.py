@@ -13,7 +13,7 @@ MOST = 500
 """So many are shown."""
 
 
-class Finder:
+class KeyScanner:
     """Of one kind of key. Names that are gone are forgotten after a whole walk."""
 
     prefix: ClassVar[str]
@@ -23,7 +23,7 @@ class Finder:
         self._cursor = b"0"
         self._found: set[str] = set()
         self.known: set[str] = set()
-        self.walked = False
+        self.scanned_once = False
         self._forbidden = False
 
     @property
@@ -36,13 +36,13 @@ class Finder:
             return (
                 "They are not looked for, as the server's user of this dashboard may not SCAN: ask for one by its name."
             )
-        return "" if self.walked else "The server's keys are still being looked through."
+        return "" if self.scanned_once else "The server's keys are still being looked through."
 
     @property
     def shown(self) -> list[str]:
         return sorted(self.known)[:MOST]
 
-    async def walk(self) -> None:
+    async def scan_some(self) -> None:
         """Some steps further."""
         if self._forbidden or self._engine.origin.address.kind == "cluster":
             return
@@ -56,7 +56,7 @@ class Finder:
             self._found.update(self._name_of(key) for key in keys)
             self.known |= self._found
             if self._cursor == b"0":
-                self.known, self._found, self.walked = self._found, set(), True
+                self.known, self._found, self.scanned_once = self._found, set(), True
                 return
 
     def _name_of(self, key: bytes) -> str:

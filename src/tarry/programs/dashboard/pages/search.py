@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from tarry.errors import BadInput
-from tarry.programs.dashboard.asking import Visit
 from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard.visit import Visit
 from tarry.values import names
 
 AT_ONCE = 200

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tarry.errors import BadInput, ServerUnfit, StaleReceipt, Unavailable
-from tarry.programs.dashboard.asking import Missing, TooLong, Visit, sent, way_back
+from tarry.programs.dashboard.visit import NotFound, TooLong, Visit, return_path, sent
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
@@ -28,7 +28,7 @@ MOST_CHOSEN = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ActionPlan:
     """What would happen: ``says`` in a sentence, ``button`` in two words; ``none`` when there is nothing to do."""
 
     says: str
@@ -66,34 +66,34 @@ class Form:
             raise BadInput(f"form: {fault}.") from None
 
 
-async def act(dashboard: Dashboard, request: Request, visit: Visit) -> Response:
+async def handle_action(dashboard: Dashboard, request: Request, visit: Visit) -> Response:
     """Asks, or does it."""
     try:
         form = await Form.of(request)
         action = dashboard.actions.get(form.word("action"))
         if action is None:
             raise BadInput(f"action: {form.word('action')[:40]!r} is unknown.")
-        back = way_back(visit.root, form.word("back"))
+        back = return_path(visit.root, form.word("back"))
         plan = await action.plan(visit, form)
         if plan.none:
-            return _lead(dashboard, back, plan.says)
+            return _redirect_back(dashboard, back, plan.says)
         if (action.destroys or plan.many) and not form.word("sure"):
             data = {"plan": plan, "action": action, "form": form, "back": back}
             return dashboard.page(visit, "sure.html", data)
         told = await action.do(visit, form)
-    except Missing as fault:
-        return dashboard.trouble(request, 404, "That is not there any more", str(fault), visit)
+    except NotFound as fault:
+        return dashboard.error_page(request, 404, "That is not there any more", str(fault), visit)
     except (BadInput, StaleReceipt) as fault:
-        return dashboard.trouble(request, 400, "That was not done", str(fault), visit)
+        return dashboard.error_page(request, 400, "That was not done", str(fault), visit)
     except TooLong as fault:
-        return dashboard.trouble(request, 400, "That was not done", fault.detail, visit)
+        return dashboard.error_page(request, 400, "That was not done", fault.detail, visit)
     except (Unavailable, ServerUnfit, TimeoutError) as fault:
-        why = f"{dashboard.lost(fault)} Some of it may have been done: look before you do it again."
-        return dashboard.trouble(request, 503, "The server did not answer", why, visit)
-    dashboard.looks.forget()
-    return _lead(dashboard, back, told)
+        why = f"{dashboard.lost_text(fault)} Some of it may have been done: look before you do it again."
+        return dashboard.error_page(request, 503, "The server did not answer", why, visit)
+    dashboard.view_cache.invalidate()
+    return _redirect_back(dashboard, back, told)
 
 
-def _lead(dashboard: Dashboard, back: str, told: str) -> Response:
+def _redirect_back(dashboard: Dashboard, back: str, told: str) -> Response:
     sign = "&" if "?" in back else "?"
-    return RedirectResponse(f"{back}{sign}said={dashboard.note(told)}", 303)
+    return RedirectResponse(f"{back}{sign}said={dashboard.add_note(told)}", 303)

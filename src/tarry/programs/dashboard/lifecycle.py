@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from tarry.verbs.jobs.models import State
 
-LIFE: dict[State, tuple[str, ...]] = {
+ACTIONS_BY_STATE: dict[State, tuple[str, ...]] = {
     "delayed": ("run-now", "reschedule", "delete"),
     "ready": ("reschedule", "delete"),
     "reserved": ("bury", "delete"),
@@ -18,10 +18,10 @@ LIFE: dict[State, tuple[str, ...]] = {
 }
 
 
-def allowed(state: State, action: str) -> bool:
-    return action in LIFE[state]
+def is_allowed(state: State, action: str) -> bool:
+    return action in ACTIONS_BY_STATE[state]
 
 
-def states_of(action: str) -> tuple[State, ...]:
+def states_for(action: str) -> tuple[State, ...]:
     """Where an action applies."""
-    return tuple(state for state in LIFE if action in LIFE[state])
+    return tuple(state for state in ACTIONS_BY_STATE if action in ACTIONS_BY_STATE[state])

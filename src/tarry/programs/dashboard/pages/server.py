@@ -10,12 +10,12 @@ from typing import Any
 from tarry.connections import fitness
 from tarry.connections.awaited import Server
 from tarry.programs import nodes
-from tarry.programs.dashboard.asking import Visit
 from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard.visit import Visit
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class NodeHealth:
     """A server, judged, and what it says of itself besides."""
 
     node: nodes.Node
@@ -29,10 +29,10 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class ServersHealth:
     """All servers behind a URL, by the places where they are: one, or the nodes of a Cluster."""
 
-    nodes: dict[str, Health]
+    nodes: dict[str, NodeHealth]
 
     @property
     def notes(self) -> list[str]:
@@ -76,18 +76,18 @@ def _each(words: Any) -> str:
     return ", ".join(dict.fromkeys(word for word in words if word))
 
 
-async def health(visit: Visit) -> Whole:
+async def health(visit: Visit) -> ServersHealth:
     """Asks every server, and judges."""
     engine = visit.client.engine
     cluster = engine.origin.address.kind == "cluster"
 
-    async def look(server: Server) -> Health:
-        return await _look(server, cluster=cluster)
+    async def look(server: Server) -> NodeHealth:
+        return await _read_node(server, cluster=cluster)
 
-    return Whole(dict(sorted((await engine.runner.ask_all(look)).items())))
+    return ServersHealth(dict(sorted((await engine.runner.ask_all(look)).items())))
 
 
-async def _look(server: Server, *, cluster: bool) -> Health:
+async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
     began = time.perf_counter()
     replies = await server.exchange(fitness.probe_commands())
     answer_ms = (time.perf_counter() - began) * 1000
@@ -102,7 +102,7 @@ async def _look(server: Server, *, cluster: bool) -> Health:
     skew = 0.0 if abs(ahead) < after - before else ahead  # it cannot be told closer than that
     node = nodes.assess_node(told, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
     saved = told.get("rdb_last_save_time", "")
-    return Health(
+    return NodeHealth(
         node=node,
         role=told.get("role", "?"),
         up=timedelta(seconds=int(told.get("uptime_in_seconds", 0))),

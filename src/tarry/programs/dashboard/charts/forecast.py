@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tarry.programs.dashboard.drawing.time_line import HEIGHT, bars_path
+from tarry.programs.dashboard.charts.timeline import HEIGHT, bars_path
 
 MINUTES = 60
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tarry.programs.dashboard.drawing import scales
+from tarry.programs.dashboard.charts import axes
 
 if TYPE_CHECKING:
     from tarry.values.durations import Duration
@@ -29,7 +29,7 @@ NARROWEST = timedelta(milliseconds=200)
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class AxisMark:
     """A word under the plot, ``at`` a share of its width."""
 
     at: float
@@ -49,7 +49,7 @@ class Plot:
     late: str
     due: str
     total: int
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[AxisMark, ...] = ()
     now: float | None = None
     style: str = ""
 
@@ -74,7 +74,7 @@ class TimeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """A stretch that can be looked at: seconds before now and after it."""
 
     look: str
@@ -86,16 +86,16 @@ class Window:
 WINDOWS = {
     window.look: window
     for window in (
-        Window("past", "the past hour", 3600, 60),
-        Window("minute", "next minute", 6, 60),
-        Window("hour", "next hour", 300, 3600),
-        Window("day", "next day", 3600, 86400),
-        Window("week", "next week", 43200, 7 * 86400),
-        Window("month", "next month", 2 * 86400, 31 * 86400),
-        Window("year", "next year", 14 * 86400, 366 * 86400),
+        TimeWindow("past", "the past hour", 3600, 60),
+        TimeWindow("minute", "next minute", 6, 60),
+        TimeWindow("hour", "next hour", 300, 3600),
+        TimeWindow("day", "next day", 3600, 86400),
+        TimeWindow("week", "next week", 43200, 7 * 86400),
+        TimeWindow("month", "next month", 2 * 86400, 31 * 86400),
+        TimeWindow("year", "next year", 14 * 86400, 366 * 86400),
     )
 }
-WHOLE = (
+WHOLE_PARTS = (
     ("past", "past hour", -3600.0, 3600.0, 24, ((0.0, "1 h ago"), (0.5, "30 m"))),
     ("minute", "next minute", 0.0, 60.0, 30, ((0.5, "30 s"),)),
     ("hour", "next hour", 60.0, 3540.0, 30, ((0.0, "1 m"), (0.492, "30 m"))),
@@ -105,7 +105,7 @@ WHOLE = (
 LATER = ("month", "later")
 
 
-class Countable(Protocol):
+class HasHistogram(Protocol):
     """Whatever counts what is due when: a topic, or a shared queue."""
 
     async def histogram(
@@ -113,10 +113,10 @@ class Countable(Protocol):
     ) -> Histogram: ...
 
 
-async def whole(topic: Countable, *, parts: int = 1) -> TimeLine:
+async def whole_timeline(topic: HasHistogram, *, parts: int = 1) -> TimeLine:
     """All of it, from what is late to what is due in a year. ``parts``: bars are so many times as wide."""
     asked = []
-    for _, _, start, seconds, bars, _ in WHOLE:
+    for _, _, start, seconds, bars, _ in WHOLE_PARTS:
         when = {"start": start} if start >= 0 else {"past": -start}
         asked.append(topic.histogram(**when, span=seconds, buckets=bars // parts))
     found = await asyncio.gather(*asked)
@@ -127,11 +127,11 @@ async def whole(topic: Countable, *, parts: int = 1) -> TimeLine:
         return _log(n, top)
 
     plots = []
-    for (look, name, _, seconds, _, words), part in zip(WHOLE, found, strict=True):
+    for (look, name, _, seconds, _, words), part in zip(WHOLE_PARTS, found, strict=True):
         counts = part.counts if look != "past" else (before, *part.counts)
         path = bars_path(counts, height)
         late = look == "past"
-        marks = tuple(Mark(at, text) for at, text in words)
+        marks = tuple(AxisMark(at, text) for at, text in words)
         begin = part.start if not late else part.start - part.width
         step_s = seconds / len(part.counts)
         plots.append(
@@ -140,29 +140,31 @@ async def whole(topic: Countable, *, parts: int = 1) -> TimeLine:
     now, last = found[0].now, found[-1]
     later = bars_path((after,), height)
     end = last.start + last.width * len(last.counts)
-    plots.append(Plot(LATER[1], LATER[0], end, 86400.0 * 30, (after,), "", later, after, (Mark(0.0, "1 d"),)))
+    plots.append(Plot(LATER[1], LATER[0], end, 86400.0 * 30, (after,), "", later, after, (AxisMark(0.0, "1 d"),)))
     return TimeLine(now, tuple(plots), 0, 0, top)
 
 
-async def zoomed(topic: Countable, start: datetime, end: datetime, *, name: str = "", look: str = "") -> TimeLine:
+async def zoomed_timeline(
+    topic: HasHistogram, start: datetime, end: datetime, *, name: str = "", look: str = ""
+) -> TimeLine:
     """One stretch, in whole steps."""
     span_s = max((end - start).total_seconds(), 0.01)
-    step_s = scales.step_of(span_s, BARS)
-    first = max(scales.floor(start, step_s), scales.EPOCH)
+    step_s = axes.step_of(span_s, BARS)
+    first = max(axes.floor_to_step(start, step_s), axes.EPOCH)
     bars = max(math.ceil(((end - first).total_seconds()) / step_s), 1)
     part = await topic.histogram(start=first, span=step_s * bars, buckets=bars)
-    begun = scales.floor(part.now, step_s)
+    first_step = axes.floor_to_step(part.now, step_s)
     late = 0
-    if first <= begun < part.now and begun < first + timedelta(seconds=step_s * bars):
-        late = (await topic.histogram(start=begun, span=part.now - begun, buckets=1)).counts[0]
+    if first <= first_step < part.now and first_step < first + timedelta(seconds=step_s * bars):
+        late = (await topic.histogram(start=first_step, span=part.now - first_step, buckets=1)).counts[0]
     return _linear(part, step_s, late, name, look)
 
 
-async def window(topic: Countable, look: str, now: datetime) -> TimeLine:
+async def window_timeline(topic: HasHistogram, look: str, now: datetime) -> TimeLine:
     """A stretch that goes with the time."""
     chosen = WINDOWS[look]
     start, end = now - timedelta(seconds=chosen.past_s), now + timedelta(seconds=chosen.ahead_s)
-    return await zoomed(topic, start, end, name=chosen.name, look=look)
+    return await zoomed_timeline(topic, start, end, name=chosen.name, look=look)
 
 
 def _linear(part: Histogram, step_s: float, late_now: int, name: str, look: str) -> TimeLine:
@@ -179,21 +181,21 @@ def _linear(part: Histogram, step_s: float, late_now: int, name: str, look: str)
     late = bars_path((*counts[:past], min(late_now, *counts[past : past + 1])) if late_now else counts[:past], height)
     due = bars_path(counts[past:], height, past)
     marks = tuple(
-        Mark((at - part.start).total_seconds() / span_s, scales.told(at, span_s), at)
-        for at in scales.marks(part.start, end, 7)
+        AxisMark((at - part.start).total_seconds() / span_s, axes.label_of(at, span_s), at)
+        for at in axes.marks(part.start, end, 7)
     )
     here = now if 0 <= now <= 1 else None
-    plot = Plot(name, look, part.start, step_s, counts, late, due, sum(counts), marks, here, scales.style(span_s))
+    plot = Plot(name, look, part.start, step_s, counts, late, due, sum(counts), marks, here, axes.label_style(span_s))
     return TimeLine(part.now, (plot,), part.before, part.after, top)
 
 
-def moved(plot: Plot, by: float) -> dict[str, str]:
+def shifted(plot: Plot, by: float) -> dict[str, str]:
     """The words of an address for the stretch beside this one; ``by`` is a share of it."""
     length = (plot.end - plot.start) * by
     return _stretch(plot.start + length, plot.end + length)
 
 
-def wider(plot: Plot, by: float) -> dict[str, str]:
+def widened(plot: Plot, by: float) -> dict[str, str]:
     """The same for a stretch with the same middle: so much of it on each side."""
     middle, half = plot.start + (plot.end - plot.start) / 2, max((plot.end - plot.start) * by, NARROWEST / 2)
     return _stretch(middle - half, middle + half)
@@ -201,11 +203,11 @@ def wider(plot: Plot, by: float) -> dict[str, str]:
 
 def _stretch(start: datetime, end: datetime) -> dict[str, str]:
     ms = timedelta(milliseconds=1)
-    first = max((start - scales.EPOCH) // ms, 100_000_000_000)
-    return {"from": str(first), "to": str((end - scales.EPOCH) // ms)}
+    first = max((start - axes.EPOCH) // ms, 100_000_000_000)
+    return {"from": str(first), "to": str((end - axes.EPOCH) // ms)}
 
 
-def rows(plot: Plot) -> list[tuple[datetime, int]]:
+def table_rows(plot: Plot) -> list[tuple[datetime, int]]:
     """What the bars say, those that are there."""
     step = timedelta(seconds=plot.step_s)
     return [(plot.start + i * step, n) for i, n in enumerate(plot.counts) if n]

@@ -9,21 +9,21 @@ from datetime import datetime
 from typing import Any
 
 from tarry.errors import BodyError
-from tarry.programs.dashboard import saying
+from tarry.programs.dashboard import filters
 from tarry.verbs.jobs.models import JobInfo
 from tarry.verbs.jobs.stats import Defaults, Stats
 from tarry.verbs.workers import WorkerInfo
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class JobFacts:
     """What is known at the moment of the look. ``ahead``: jobs due before it; ``pace``: handed out a second, lately."""
 
     job: JobInfo[Any]
     stats: Stats
     defaults: Defaults
     workers: Sequence[WorkerInfo]
-    ran_out: bool
+    timed_out: bool
     ahead: int
     pace: float | None
 
@@ -44,9 +44,9 @@ class Known:
         return f" of {self.limit}" if self.limit else ""
 
 
-def why(known: Known) -> list[str]:
+def explain(facts: JobFacts) -> list[str]:
     """The sentences."""
-    return list({"delayed": _delayed, "ready": _ready, "reserved": _reserved, "dead": _dead}[known.job.state](known))
+    return list({"delayed": _delayed, "ready": _ready, "reserved": _reserved, "dead": _dead}[facts.job.state](facts))
 
 
 def slots_of(workers: Sequence[WorkerInfo], topic: str) -> tuple[int, int, int]:
@@ -56,84 +56,84 @@ def slots_of(workers: Sequence[WorkerInfo], topic: str) -> tuple[int, int, int]:
     return len(serving), sum(one.slots for one in parts), sum(one.busy for one in parts)
 
 
-def _delayed(known: Known) -> Iterator[str]:
-    job = known.job
+def _delayed(facts: JobFacts) -> Iterator[str]:
+    job = facts.job
     assert job.due is not None
-    yield f"It is due in {saying.span(job.due - known.now)}."
+    yield f"It is due in {filters.span(job.due - facts.now)}."
     if job.attempts:
-        yield f"It was tried {_times(job.attempts)} and waits for attempt {job.attempts + 1}{known.of}: {job.reason or 'it was released'}."
-    if known.stats.paused_until is not None:
-        yield f"The topic is paused {_until(known)}; while it is, nothing is handed out."
+        yield f"It was tried {_times(job.attempts)} and waits for attempt {job.attempts + 1}{facts.of}: {job.reason or 'it was released'}."
+    if facts.stats.paused_until is not None:
+        yield f"The topic is paused {_until(facts)}; while it is, nothing is handed out."
 
 
-def _ready(known: Known) -> Iterator[str]:
-    job, stats = known.job, known.stats
-    since = job.due or known.now
-    if known.ran_out:
+def _ready(facts: JobFacts) -> Iterator[str]:
+    job, stats = facts.job, facts.stats
+    since = job.due or facts.now
+    if facts.timed_out:
         yield (
-            f"Its worker let the time to run pass {saying.span(known.now - since)} ago ({job.holder or 'unknown'}, attempt "
-            f"{job.attempts}{known.of}): it is handed out again at the next pop."
+            f"Its worker let the time to run pass {filters.span(facts.now - since)} ago ({job.holder or 'unknown'}, attempt "
+            f"{job.attempts}{facts.of}): it is handed out again at the next pop."
         )
     else:
-        yield f"It has been ready for {saying.span(known.now - since)}."
+        yield f"It has been ready for {filters.span(facts.now - since)}."
     if stats.paused_until is not None:
-        yield f"The topic is paused {_until(known)}: nothing is handed out."
+        yield f"The topic is paused {_until(facts)}: nothing is handed out."
         return
     if stats.limited is not None:
-        yield _held_back(known)
-    serving, slots, busy = slots_of(known.workers, job.topic)
-    if not serving and not stats.watching and not known.pace:
+        yield _limited(facts)
+    serving, slots, busy = slots_of(facts.workers, job.topic)
+    if not serving and not stats.watching and not facts.pace:
         yield "Nobody works on this topic: no live worker has a handler for it, and nobody waits for its jobs."
         return
     if slots and busy >= slots:
         yield f"All {slots} slots of {_workers(serving)} are busy."
     elif slots:
         yield f"{_workers(serving).capitalize()} with {slots - busy} free of {slots} slots may take it at any moment."
-    if known.ahead:
+    if facts.ahead:
         turn = (
-            f" At the pace of late, {saying.rate(known.pace)}, its turn comes in about {saying.span(known.ahead / known.pace)}."
-            if known.pace
+            f" At the pace of late, {filters.rate(facts.pace)}, its turn comes in about {filters.span(facts.ahead / facts.pace)}."
+            if facts.pace
             else ""
         )
-        yield f"{known.ahead:,} {'job is' if known.ahead == 1 else 'jobs are'} due before it.{turn}"
+        yield f"{facts.ahead:,} {'job is' if facts.ahead == 1 else 'jobs are'} due before it.{turn}"
 
 
-def _held_back(known: Known) -> str:
+def _limited(facts: JobFacts) -> str:
     """By a limit of the topic."""
-    limited, defaults = known.stats.limited, known.defaults
+    limited, defaults = facts.stats.limited, facts.defaults
     assert limited is not None
-    until = f", which lets the next go in {saying.span(limited.until - known.now)}" if limited.until else ""
+    until = f", which lets the next go in {filters.span(limited.until - facts.now)}" if limited.until else ""
     if limited.why == "concurrency":
         return (
-            f"The topic is capped at {defaults.concurrency} at a time, and {known.stats.reserved} are reserved{until}."
+            f"The topic is capped at {defaults.concurrency} at a time, and {facts.stats.reserved} are reserved{until}."
         )
     return f"The topic is capped at {defaults.rate}{until}."
 
 
-def _reserved(known: Known) -> Iterator[str]:
-    job = known.job
+def _reserved(facts: JobFacts) -> Iterator[str]:
+    job = facts.job
     assert job.reserved_until is not None
-    worker = next((one for one in known.workers if one.name == job.holder), None)
+    worker = next((one for one in facts.workers if one.name == job.holder), None)
     held = next((one for one in worker.jobs if (one.topic, one.id) == (job.topic, job.id)), None) if worker else None
     who = f"Process {worker.pid} on {worker.host}" if worker else job.holder or "Somebody"
-    spent = f", for {saying.span(known.now - held.taken)} now" if held else ""
-    yield f"{who} works on it{spent}: attempt {job.attempts}{known.of}."
-    left = saying.span(job.reserved_until - known.now)
+    spent = f", for {filters.span(facts.now - held.taken)} now" if held else ""
+    yield f"{who} works on it{spent}: attempt {job.attempts}{facts.of}."
+    left = filters.span(job.reserved_until - facts.now)
     yield f"Unless it is settled or touched within {left}, it is handed out again."
     if job.attempts > 1:
         yield f"It was handed out before: {job.reason or 'its worker died, or let the time to run pass'}."
-    if known.workers and worker is None:
+    if facts.workers and worker is None:
         yield f"{job.holder or 'Its holder'} is none of the live workers: a client that pops by itself, or a worker that died."
 
 
-def _dead(known: Known) -> Iterator[str]:
-    job = known.job
+def _dead(facts: JobFacts) -> Iterator[str]:
+    job = facts.job
     yield f"It was set aside after {_times(job.attempts)}: {job.reason or 'no reason was given'}."
     if last := last_line(job):
         yield f"Its last error: {last}"
     yield "It stays until it is kicked, which makes it ready with all its attempts before it, or deleted."
-    if known.defaults.keep is not None and job.died is not None:
-        yield f"After {saying.span(job.died + known.defaults.keep - known.now)} it is swept away."
+    if facts.defaults.keep is not None and job.died is not None:
+        yield f"After {filters.span(job.died + facts.defaults.keep - facts.now)} it is swept away."
 
 
 def last_line(job: JobInfo[Any]) -> str:
@@ -150,7 +150,7 @@ def _workers(n: int) -> str:
     return "1 worker" if n == 1 else f"{n} workers"
 
 
-def _until(known: Known) -> str:
-    until = known.stats.paused_until
+def _until(facts: JobFacts) -> str:
+    until = facts.stats.paused_until
     assert until is not None
-    return "until somebody resumes it" if until.year > 9000 else f"for {saying.span(until - known.now)}"
+    return "until somebody resumes it" if until.year > 9000 else f"for {filters.span(until - facts.now)}"

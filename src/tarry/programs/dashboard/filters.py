@@ -19,7 +19,7 @@ def count(n: float) -> str:
     return f"{n:,.0f}"
 
 
-def whole(n: int) -> str:
+def all_digits(n: int) -> str:
     """All of its digits."""
     return f"{n:,}"
 
@@ -54,7 +54,7 @@ def span(of: timedelta | float | None) -> str:
     return " ".join(parts)
 
 
-def exactly(of: timedelta) -> str:
+def exact_span(of: timedelta) -> str:
     """A span to its last digit: 1 d 2 h 0.5 s."""
     left, parts = of // timedelta(microseconds=1), []
     for size, unit in STEPS[1:-1]:
@@ -102,15 +102,15 @@ def clock(moment: datetime | None) -> Markup:
 
 def plain(text: object) -> str:
     """Text whose invisible and direction-turning characters are spelled out: nothing can pass for something else."""
-    return "".join(_spelled(sign) for sign in str(text))
+    return "".join(_escape(sign) for sign in str(text))
 
 
 def lines(text: str) -> str:
     """The same for text of several lines."""
-    return "".join(sign if sign in "\n\t" else _spelled(sign) for sign in text)
+    return "".join(sign if sign in "\n\t" else _escape(sign) for sign in text)
 
 
-def _spelled(sign: str) -> str:
+def _escape(sign: str) -> str:
     if sign.isprintable() or sign == " ":
         return sign
     return (
@@ -126,7 +126,7 @@ def share(part: float, whole: float) -> float:
 
 FILTERS = {
     "count": count,
-    "whole": whole,
+    "whole": all_digits,
     "jobs": jobs,
     "span": span,
     "rate": rate,

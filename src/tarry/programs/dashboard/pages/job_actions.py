@@ -12,11 +12,11 @@ from datetime import datetime
 from typing import Any
 
 from tarry.errors import BadInput, StaleReceipt
-from tarry.programs.dashboard import saying
-from tarry.programs.dashboard.acting import Form, Plan
-from tarry.programs.dashboard.asking import STATES, Missing, Visit, moment, state_of
-from tarry.programs.dashboard.life import allowed, states_of
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.lifecycle import is_allowed, states_for
 from tarry.programs.dashboard.sections import Action
+from tarry.programs.dashboard.visit import STATES, NotFound, Visit, parse_moment, parse_state
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo, Reservation, State
 from tarry.verbs.jobs.stats import Stats
@@ -43,9 +43,9 @@ class Filter:
     def __str__(self) -> str:
         parts = [self.state or "", "jobs"]
         if self.after is not None:
-            parts.append(f"due from {saying.iso(self.after)}")
+            parts.append(f"due from {filters.iso(self.after)}")
         if self.before is not None:
-            parts.append(f"due before {saying.iso(self.before)}")
+            parts.append(f"due before {filters.iso(self.before)}")
         return " ".join(part for part in parts if part)
 
 
@@ -56,13 +56,13 @@ def _topic(visit: Visit, form: Form) -> Any:
 async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     topic = _topic(visit, form)
     stats = await topic.engine.run(topic.verbs.stats())
-    possible = states_of(action)
-    state = state_of(form.word("state"))
+    possible = states_for(action)
+    state = parse_state(form.word("state"))
     if state is None and len(possible) == 1:
         state = possible[0]
     if state is not None and state not in possible:
         raise BadInput(f"{WORDS[action]}: {state} jobs are not for that; it takes {' and '.join(possible)} ones.")
-    after, before = (moment(form.word(name), stats.now, name) for name in ("after", "before"))
+    after, before = (parse_moment(form.word(name), stats.now, name) for name in ("after", "before"))
     return Filter(state, after, before, stats)
 
 
@@ -97,13 +97,13 @@ def _due(form: Form) -> dict[str, Any]:
     return {"at": when}
 
 
-def _plans(action: str) -> Callable[[Visit, Form], Awaitable[Plan]]:
+def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
     word = WORDS[action]
 
-    async def plan(visit: Visit, form: Form) -> Plan:
+    async def plan(visit: Visit, form: Form) -> ActionPlan:
         if action == "reschedule":
             _due(form)
-        name = saying.plain(form.word("topic"))
+        name = filters.plain(form.word("topic"))
         if form.word("all"):
             chosen = await _filter(visit, form, action)
             n = await _count(visit, form, chosen)
@@ -113,19 +113,19 @@ def _plans(action: str) -> Callable[[Visit, Form], Awaitable[Plan]]:
             if action == "reschedule" and n > ROUND:
                 raise BadInput(f"reschedule: {n:,} jobs; choose a window that holds at most {ROUND:,}.")
             says = f"{word.capitalize()} all {n:,} {chosen} of {name}?" if n else f"There are no {chosen} in {name}."
-            return Plan(says, f"{word.capitalize()} {saying.jobs(n)}", note, many=True, none=not n)
+            return ActionPlan(says, f"{word.capitalize()} {filters.jobs(n)}", note, many=True, none=not n)
         if not form.ids:
-            return Plan("No job was chosen.", "", none=True)
+            return ActionPlan("No job was chosen.", "", none=True)
         jobs = await _known(visit, form)
-        fit = [job for job in jobs if allowed(job.state, action)]
+        fit = [job for job in jobs if is_allowed(job.state, action)]
         if not fit:
             gone = len(form.ids) - len(jobs)
             why = "gone by now" if gone == len(form.ids) else f"{jobs[0].state}, and {word} is not for that"
-            return Plan(f"Nothing was done: {saying.jobs(len(form.ids))}, {why}.", "", none=True)
-        which = f"{saying.jobs(len(fit))} of {name}" if len(form.ids) > 1 else f"{saying.plain(fit[0].id)} of {name}"
-        return Plan(
+            return ActionPlan(f"Nothing was done: {filters.jobs(len(form.ids))}, {why}.", "", none=True)
+        which = f"{filters.jobs(len(fit))} of {name}" if len(form.ids) > 1 else f"{filters.plain(fit[0].id)} of {name}"
+        return ActionPlan(
             f"{word.capitalize()} {which}?",
-            f"{word.capitalize()} {saying.jobs(len(fit))}",
+            f"{word.capitalize()} {filters.jobs(len(fit))}",
             _rest(form, jobs, fit, action),
             len(form.ids) > 1,
         )
@@ -138,7 +138,7 @@ def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action:
     if len(jobs) < len(form.ids):
         notes.append(f"{len(form.ids) - len(jobs)} of those chosen are gone by now.")
     if len(fit) < len(jobs):
-        states = sorted({job.state for job in jobs if not allowed(job.state, action)})
+        states = sorted({job.state for job in jobs if not is_allowed(job.state, action)})
         notes.append(f"{len(jobs) - len(fit)} stay as they are: {' and '.join(states)}.")
     if action in ("delete", "bury") and any(job.state == "reserved" for job in fit):
         notes.append("Whoever works on a reserved one is told when it settles it.")
@@ -149,7 +149,7 @@ def _does(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
     async def do(visit: Visit, form: Form) -> str:
         topic = _topic(visit, form)
         if not form.word("all"):
-            jobs = [job for job in await _known(visit, form) if allowed(job.state, action)]
+            jobs = [job for job in await _known(visit, form) if is_allowed(job.state, action)]
             done = await _perform(topic, action, jobs, form)
             return _told(action, done)
         chosen = await _filter(visit, form, action)
@@ -170,7 +170,7 @@ async def _first(topic: Any, chosen: Filter, action: str) -> list[JobInfo[Any]]:
         page = await topic.list(
             chosen.state, due_after=chosen.after, due_before=chosen.before, limit=STEP, cursor=cursor
         )
-        found.update({job.id: job for job in page if allowed(job.state, action)})
+        found.update({job.id: job for job in page if is_allowed(job.state, action)})
         cursor = page.cursor
         if cursor is None:
             break
@@ -206,7 +206,7 @@ async def _bury(topic: Any, jobs: list[JobInfo[Any]], reason: str) -> int:
 
 
 def _told(action: str, done: int, left: int = 0) -> str:
-    text = f"{saying.jobs(done)} {DONE[action]}."
+    text = f"{filters.jobs(done)} {DONE[action]}."
     if not done:
         text = "Nothing was done: by then the jobs were elsewhere."
     return text + (f" {left:,} are left: do it again for the next {ROUND:,}." if left else "")
@@ -215,41 +215,43 @@ def _told(action: str, done: int, left: int = 0) -> str:
 # ── a topic as a whole ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def _plan_pause(_: Visit, form: Form) -> Plan:
-    return Plan(f"Pause {saying.plain(form.word('topic'))}?", "Pause")
+async def _plan_pause(_: Visit, form: Form) -> ActionPlan:
+    return ActionPlan(f"Pause {filters.plain(form.word('topic'))}?", "Pause")
 
 
 async def _pause(visit: Visit, form: Form) -> str:
     topic = _topic(visit, form)
     until = await topic.pause(form.word("for") or None)
-    return f"{saying.plain(topic.name)} is paused {'until ' + saying.iso(until) if until else 'until somebody resumes it'}."
+    return f"{filters.plain(topic.name)} is paused {'until ' + filters.iso(until) if until else 'until somebody resumes it'}."
 
 
-async def _plan_resume(_: Visit, form: Form) -> Plan:
-    return Plan(f"Resume {saying.plain(form.word('topic'))}?", "Resume")
+async def _plan_resume(_: Visit, form: Form) -> ActionPlan:
+    return ActionPlan(f"Resume {filters.plain(form.word('topic'))}?", "Resume")
 
 
 async def _resume(visit: Visit, form: Form) -> str:
     topic = _topic(visit, form)
     await topic.resume()
-    return f"{saying.plain(topic.name)} is handed out again."
+    return f"{filters.plain(topic.name)} is handed out again."
 
 
-async def _plan_purge(visit: Visit, form: Form) -> Plan:
+async def _plan_purge(visit: Visit, form: Form) -> ActionPlan:
     topic = _topic(visit, form)
     if topic.name not in await visit.client.topics():
-        raise Missing(f"There is no topic {saying.plain(topic.name)}.")
+        raise NotFound(f"There is no topic {filters.plain(topic.name)}.")
     stats = await topic.stats()
     n = sum(getattr(stats, state) for state in STATES)
     parts = ", ".join(f"{getattr(stats, state):,} {state}" for state in STATES if getattr(stats, state))
     says = (
-        f"Delete everything in {saying.plain(topic.name)}: {saying.jobs(n)} ({parts})?" if n else "It is empty already."
+        f"Delete everything in {filters.plain(topic.name)}: {filters.jobs(n)} ({parts})?"
+        if n
+        else "It is empty already."
     )
-    return Plan(says, f"Delete {saying.jobs(n)}", "This cannot be undone.", many=True, none=not n)
+    return ActionPlan(says, f"Delete {filters.jobs(n)}", "This cannot be undone.", many=True, none=not n)
 
 
 async def _purge(visit: Visit, form: Form) -> str:
-    return f"{saying.jobs(await _topic(visit, form).purge())} deleted."
+    return f"{filters.jobs(await _topic(visit, form).purge())} deleted."
 
 
 ACTIONS = (

@@ -8,10 +8,10 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from tarry.programs.dashboard import saying
-from tarry.programs.dashboard.drawing import time_line
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.charts import timeline
 
-KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
 @cache
@@ -25,8 +25,8 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers: dict[str, Any] = {"moved": time_line.moved, "wider": time_line.wider, "rows_of": time_line.rows}
-    found.filters.update(saying.FILTERS)
+    helpers: dict[str, Any] = {"moved": timeline.shifted, "wider": timeline.widened, "rows_of": timeline.table_rows}
+    found.filters.update(filters.FILTERS)
     found.globals.update(helpers)
     return found
 
@@ -37,7 +37,7 @@ def assets() -> dict[str, tuple[str, bytes]]:
     folder = files("tarry.programs.dashboard").joinpath("assets")
     found = {}
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
-        kind = KINDS.get(entry.name.rpartition(".")[2])
+        kind = MEDIA_TYPES.get(entry.name.rpartition(".")[2])
         if kind is not None:
             found[entry.name] = (kind, entry.read_bytes())
     return found

@@ -10,12 +10,12 @@ from typing import Any
 
 from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BadInput
-from tarry.programs.dashboard import saying
-from tarry.programs.dashboard.acting import Form, Plan
-from tarry.programs.dashboard.asking import Missing, Visit
-from tarry.programs.dashboard.parts.job import body, headers
-from tarry.programs.dashboard.parts.overview import LATE
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.pages.job import body, headers
+from tarry.programs.dashboard.pages.overview import LATE_AFTER
 from tarry.programs.dashboard.sections import Action, Section
+from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import moment_us
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules.occurrences import occurrence_stamp
@@ -27,7 +27,7 @@ DONE = {"pause": "is paused", "resume": "goes on", "delete": "is deleted; the jo
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScheduleRow:
     """One of them, and how its topic is."""
 
     schedule: Schedule
@@ -36,7 +36,7 @@ class Row:
     @property
     def rhythm(self) -> str:
         one = self.schedule
-        return f"every {saying.exactly(one.every)}" if one.every else one.cron or ""
+        return f"every {filters.exact_span(one.every)}" if one.every else one.cron or ""
 
     @property
     def held(self) -> bool:
@@ -46,7 +46,7 @@ class Row:
     @property
     def overdue(self) -> bool:
         """Whether somebody should have attended to it by now."""
-        return self.schedule.next is not None and self.stats.now - self.schedule.next > LATE
+        return self.schedule.next is not None and self.stats.now - self.schedule.next > LATE_AFTER
 
 
 async def view(visit: Visit) -> dict[str, Any]:
@@ -62,7 +62,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     stats = dict(zip(topics, told, strict=True))
     return {
         "topic": asked,
-        "rows": [Row(one, stats[one.topic]) for one in shown],
+        "rows": [ScheduleRow(one, stats[one.topic]) for one in shown],
         "count": len(found),
         "orphans": sum(one.orphaned for one in found),
         "paused": sum(one.paused for one in found),
@@ -84,7 +84,7 @@ async def one(visit: Visit) -> dict[str, Any]:
     """One of them: what comes of it, what came last, what its jobs hold."""
     topic = visit.topic()
     found, stats = await asyncio.gather(_get(visit, topic.name, visit.asked.get("name", "")), topic.stats())
-    row = Row(found, stats)
+    row = ScheduleRow(found, stats)
     last = None
     if found.last is not None:
         last = await topic.get(f"{found.id}@{occurrence_stamp(moment_us(found.last))}")
@@ -98,7 +98,7 @@ async def one(visit: Visit) -> dict[str, Any]:
         "schedule": found,
         "now": stats.now,
         "verdict": verdict(row),
-        "why": why(row),
+        "why": explain_source(row),
         "ahead": ahead,
         "unknown": unknown,
         "last": last,
@@ -111,11 +111,11 @@ async def one(visit: Visit) -> dict[str, Any]:
 async def _get(visit: Visit, topic: str, name: str) -> Schedule:
     found = await visit.client.schedules.get(topic, name)
     if found is None:
-        raise Missing(f"{saying.plain(topic)} has no schedule {saying.plain(name)}.")
+        raise NotFound(f"{filters.plain(topic)} has no schedule {filters.plain(name)}.")
     return found
 
 
-def verdict(row: Row) -> tuple[str, str]:
+def verdict(row: ScheduleRow) -> tuple[str, str]:
     """How it is with one."""
     one, now = row.schedule, row.stats.now
     if one.damaged:
@@ -129,21 +129,21 @@ def verdict(row: Row) -> tuple[str, str]:
     if row.overdue:
         return (
             "bad",
-            f"Due {saying.span(now - one.next)} ago, and nobody has attended to it: whoever pops its topic does.",
+            f"Due {filters.span(now - one.next)} ago, and nobody has attended to it: whoever pops its topic does.",
         )
     return "good", f"The next job comes {_until(one.next, now)}."
 
 
 def _until(at: datetime, now: datetime) -> str:
-    return f"in {saying.span(at - now)}" if at > now else "now"
+    return f"in {filters.span(at - now)}" if at > now else "now"
 
 
-def why(row: Row) -> str:
+def explain_source(row: ScheduleRow) -> str:
     """Where it comes from, and why it is orphaned if it is."""
     one, now = row.schedule, row.stats.now
     if not one.from_code or one.declared is None:
         return "Somebody put it by hand."
-    said = f"{saying.span(max(now - one.declared, timedelta()))} ago"
+    said = f"{filters.span(max(now - one.declared, timedelta()))} ago"
     if one.orphaned:
         return (
             f"Orphaned: workers of its topic have declared their schedules since, and it is no more among them. Code declared "
@@ -152,21 +152,21 @@ def why(row: Row) -> str:
     return f"A worker's code declares it, version {one.version}, last heard {said}."
 
 
-def _plans(action: str) -> Callable[[Visit, Form], Awaitable[Plan]]:
-    async def plan(visit: Visit, form: Form) -> Plan:
+def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
+    async def plan(visit: Visit, form: Form) -> ActionPlan:
         topic, name = form.words.get("topic", ""), form.word("name")
-        shown = f"{saying.plain(name)} of {saying.plain(topic)}"
+        shown = f"{filters.plain(name)} of {filters.plain(topic)}"
         note = "No more jobs come of it; those that are there stay."
         found = await _get(visit, topic, name)
         if found.damaged and action != "delete":
-            return Plan(f"{shown}: {DAMAGED}", "", none=True)
+            return ActionPlan(f"{shown}: {DAMAGED}", "", none=True)
         if found.paused == (action == "pause") and action != "delete":
-            return Plan(f"{shown} {'is paused already' if found.paused else 'is not paused'}.", "", none=True)
+            return ActionPlan(f"{shown} {'is paused already' if found.paused else 'is not paused'}.", "", none=True)
         if found.from_code and not found.orphaned:
             note += (
                 " A worker's code declares it, so it comes back within a minute while that runs: to stop it, pause it."
             )
-        return Plan(f"{action.capitalize()} {shown}?", f"{action.capitalize()} it", note)
+        return ActionPlan(f"{action.capitalize()} {shown}?", f"{action.capitalize()} it", note)
 
     return plan
 
@@ -177,7 +177,7 @@ def _does(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
         verbs = visit.client.schedules
         perform = {"pause": verbs.pause, "resume": verbs.resume, "delete": verbs.delete}[action]
         there = await perform(topic, name)
-        return f"{saying.plain(name)} {DONE[action] if there else 'was gone by then'}."
+        return f"{filters.plain(name)} {DONE[action] if there else 'was gone by then'}."
 
     return do
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tarry.programs.dashboard.asking import Visit
-from tarry.programs.dashboard.parts.finder import Finder
+from tarry.programs.dashboard.pages.key_scanner import KeyScanner
 from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.mapcache.models import MapStats
 
 
-class Maps(Finder):
+class MapScanner(KeyScanner):
     """Those that have an entry which expires; others can be asked for by name."""
 
     prefix = "redisson__timeout__set:"
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    finder = visit.dashboard.part(Maps)
-    await finder.walk()
+    finder = visit.dashboard.shared_part(MapScanner)
+    await finder.scan_some()
     asked = visit.word("name")
     names = sorted({*finder.shown, asked} - {""})
     maps = [visit.client.map_cache(name, codec="bytes", policy=None) for name in names]

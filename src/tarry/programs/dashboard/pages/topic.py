@@ -9,16 +9,16 @@ from typing import Any
 from tarry.clients import schedule_verbs
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.errors import BadInput
-from tarry.programs.dashboard import saying
+from tarry.programs.dashboard import filters
 from tarry.programs.dashboard.app import Dashboard
-from tarry.programs.dashboard.asking import Visit, moment
-from tarry.programs.dashboard.drawing import time_line
-from tarry.programs.dashboard.drawing.forecast import MINUTES, forecast
-from tarry.programs.dashboard.drawing.heat import heat
-from tarry.programs.dashboard.drawing.time_line import WINDOWS, TimeLine
-from tarry.programs.dashboard.parts.overview import LATELY_S, RATES_S, is_late, is_worked, overdue
+from tarry.programs.dashboard.charts import timeline
+from tarry.programs.dashboard.charts.forecast import MINUTES, forecast
+from tarry.programs.dashboard.charts.heatmap import heat
+from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
+from tarry.programs.dashboard.explanations import slots_of
+from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, is_late, is_worked, overdue
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.why import slots_of
+from tarry.programs.dashboard.visit import Visit, parse_moment
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.aggregates import Causes
 from tarry.verbs.jobs.stats import Stats
@@ -32,7 +32,7 @@ INQUEST_S, AGAIN_S = 10.0, 2.0
 SHORTEST, LONGEST = timedelta(milliseconds=100), timedelta(days=3660)
 
 
-class Inquest:
+class DeadCauses:
     """Why the dead are dead, asked anew when their number has changed, and every ten seconds: it reads their errors."""
 
     def __init__(self, dashboard: Dashboard) -> None:
@@ -61,7 +61,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         visit.client.engine.run(schedule_verbs.count_schedules(topic.verbs)),
         visit.client.engine.run(topic.verbs.partitions()),
     )
-    causes = await visit.dashboard.part(Inquest).of(topic, stats)
+    causes = await visit.dashboard.shared_part(DeadCauses).of(topic, stats)
     history = visit.dashboard.sampler.of(topic.name)
     heat_span = "day" if visit.word("heat") == "day" else "hour"
     full_s, columns = SPANS[heat_span]
@@ -96,14 +96,14 @@ async def view(visit: Visit) -> dict[str, Any]:
 async def _line(visit: Visit, now: datetime) -> TimeLine:
     """As the address asks: all of it, a stretch that goes with the time, or one that stands still."""
     topic, look = visit.topic(), visit.word("look")
-    start, end = moment(visit.word("from"), now, "from"), moment(visit.word("to"), now, "to")
+    start, end = parse_moment(visit.word("from"), now, "from"), parse_moment(visit.word("to"), now, "to")
     if start is not None and end is not None:
         if not SHORTEST <= end - start <= LONGEST:
             raise BadInput("from, to: the stretch is at least 100 ms and at most ten years long.")
-        return await time_line.zoomed(topic, start, end)
+        return await timeline.zoomed_timeline(topic, start, end)
     if look in WINDOWS:
-        return await time_line.window(topic, look, now)
-    return await time_line.whole(topic)
+        return await timeline.window_timeline(topic, look, now)
+    return await timeline.whole_timeline(topic)
 
 
 def verdict(stats: Stats, workers: list[WorkerInfo], worked: bool) -> tuple[str, str]:
@@ -113,14 +113,14 @@ def verdict(stats: Stats, workers: list[WorkerInfo], worked: bool) -> tuple[str,
         until = (
             "until somebody resumes it"
             if stats.paused_until.year > 9000
-            else f"for {saying.span(stats.paused_until - stats.now)}"
+            else f"for {filters.span(stats.paused_until - stats.now)}"
         )
         return "calm", f"Paused {until}."
     if stats.limited is not None:
-        until = f", the next in {saying.span(stats.limited.until - stats.now)}" if stats.limited.until else ""
-        return "calm", f"{saying.jobs(stats.ready)} held back by its {stats.limited.why}{until}."
+        until = f", the next in {filters.span(stats.limited.until - stats.now)}" if stats.limited.until else ""
+        return "calm", f"{filters.jobs(stats.ready)} held back by its {stats.limited.why}{until}."
     if is_late(stats):
-        by = saying.span(overdue(stats))
+        by = filters.span(overdue(stats))
         if not worked:
             return "bad", f"{by} late: nobody works on it."
         if slots and busy >= slots:

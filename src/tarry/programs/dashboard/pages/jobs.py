@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tarry.errors import BadInput, BodyError
-from tarry.programs.dashboard.asking import STATES, Visit, moment
-from tarry.programs.dashboard.life import LIFE
+from tarry.programs.dashboard.explanations import last_line
+from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.why import last_line
+from tarry.programs.dashboard.visit import STATES, Visit, parse_moment
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo
 
@@ -20,7 +20,10 @@ async def view(visit: Visit) -> dict[str, Any]:
     topic, state = visit.topic(), visit.state()
     states = (state,) if state else STATES
     stats = await topic.stats()
-    after, before = moment(visit.word("after"), stats.now, "after"), moment(visit.word("before"), stats.now, "before")
+    after, before = (
+        parse_moment(visit.word("after"), stats.now, "after"),
+        parse_moment(visit.word("before"), stats.now, "before"),
+    )
     windowed = after is not None or before is not None
     if windowed and state in ("reserved", "dead"):
         raise BadInput("after, before: reserved and dead jobs are not due; leave the window empty.")
@@ -29,7 +32,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         count = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, state, after, before))
     else:
         count = sum(getattr(stats, name) for name in states)
-    bulk = sorted({action for name in states for action in LIFE[name]})
+    bulk = sorted({action for name in states for action in ACTIONS_BY_STATE[name]})
     if windowed and state is None:
         bulk = ["delete", "reschedule"]
     return {

@@ -13,14 +13,14 @@ from typing import Any
 
 from tarry.core.requests import Command
 from tarry.errors import BadInput
-from tarry.programs.dashboard import saying
-from tarry.programs.dashboard.acting import Form, Plan
-from tarry.programs.dashboard.asking import Missing, Visit
-from tarry.programs.dashboard.drawing import time_line
-from tarry.programs.dashboard.drawing.time_line import TimeLine
-from tarry.programs.dashboard.parts.finder import Finder
-from tarry.programs.dashboard.parts.job import MOST_BYTES, dump
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.charts import timeline
+from tarry.programs.dashboard.charts.timeline import TimeLine
+from tarry.programs.dashboard.pages.job import MOST_BYTES, dump
+from tarry.programs.dashboard.pages.key_scanner import KeyScanner
 from tarry.programs.dashboard.sections import Action, Section
+from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.values.durations import MILLISECOND, Duration, as_datetime, duration_us, moment_us
 from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.transfer import SetAside
@@ -31,14 +31,14 @@ SHOWN, PREVIEW = 50, 160
 POISON_SHOWN = 1000
 
 
-class Queues(Finder):
+class QueueScanner(KeyScanner):
     """Those in which something waits."""
 
     prefix = "redisson_delay_queue_timeout:"
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueView:
     """One of them, now. ``late``: how long the first that is due has not been moved."""
 
     name: str
@@ -50,7 +50,7 @@ class Queue:
     late: timedelta | None
 
 
-class Due:
+class QueueHistogram:
     """A queue's due times, counted as a topic counts them."""
 
     def __init__(self, visit: Visit, keys: QueueKeys, now: datetime) -> None:
@@ -80,7 +80,7 @@ async def _now(visit: Visit) -> datetime:
     return as_datetime(int(at))
 
 
-async def _queue(visit: Visit, name: str, now: datetime) -> Queue:
+async def _queue(visit: Visit, name: str, now: datetime) -> QueueView:
     keys = visit.client.delayed_queue(name, codec="bytes").verbs.keys
     run = visit.client.engine.run
     delayed, ready, poison, movers, first = await asyncio.gather(
@@ -92,17 +92,17 @@ async def _queue(visit: Visit, name: str, now: datetime) -> Queue:
     )
     due = as_datetime(int(float(first[1])) * MILLISECOND) - now if first else None
     late = -due if due is not None and due < timedelta(0) else None
-    return Queue(name, delayed, ready, poison, movers, due if late is None else None, late)
+    return QueueView(name, delayed, ready, poison, movers, due if late is None else None, late)
 
 
 async def view(visit: Visit) -> dict[str, Any]:
     """All that are known."""
-    finder = visit.dashboard.part(Queues)
-    await finder.walk()
+    finder = visit.dashboard.shared_part(QueueScanner)
+    await finder.scan_some()
     now = await _now(visit)
     names = finder.shown
     found = await asyncio.gather(*[_queue(visit, name, now) for name in names], return_exceptions=True)
-    queues = [queue for queue in found if isinstance(queue, Queue)]
+    queues = [queue for queue in found if isinstance(queue, QueueView)]
     return {"queues": queues, "known": len(finder.known), "finder": finder}
 
 
@@ -114,16 +114,16 @@ async def one(visit: Visit) -> dict[str, Any]:
     keys = handle.verbs.keys
     queue = await _queue(visit, name, now)
     if not (queue.delayed or queue.ready or queue.poison):
-        raise Missing(f"There is nothing in a queue {saying.plain(name)}.")
+        raise NotFound(f"There is nothing in a queue {filters.plain(name)}.")
     line, rows, poison = await asyncio.gather(
-        _line(visit, Due(visit, keys, now), now),
+        _line(visit, QueueHistogram(visit, keys, now), now),
         visit.client.engine.run(Command((b"ZRANGE", keys.timeouts, b"0", b"%d" % (SHOWN - 1), b"WITHSCORES"), list)),
         handle.poison() if queue.poison <= POISON_SHOWN else _nothing(),
     )
     return {
         "queue": queue,
         "line": line,
-        "windows": time_line.WINDOWS.values(),
+        "windows": timeline.WINDOWS.values(),
         "now": now,
         "elements": [
             (as_datetime(int(float(at)) * MILLISECOND), _payload(raw))
@@ -137,9 +137,13 @@ async def _nothing() -> list[SetAside]:
     return []
 
 
-async def _line(visit: Visit, due: Due, now: datetime) -> TimeLine:
+async def _line(visit: Visit, due: QueueHistogram, now: datetime) -> TimeLine:
     look = visit.word("look")
-    return await time_line.window(due, look, now) if look in time_line.WINDOWS else await time_line.whole(due)
+    return (
+        await timeline.window_timeline(due, look, now)
+        if look in timeline.WINDOWS
+        else await timeline.whole_timeline(due)
+    )
 
 
 def _payload(raw: bytes) -> str:
@@ -156,14 +160,14 @@ def _text(raw: bytes) -> str:
     return text[:PREVIEW] + ("…" if len(text) > PREVIEW else "")
 
 
-async def _plan_clear(visit: Visit, form: Form) -> Plan:
+async def _plan_clear(visit: Visit, form: Form) -> ActionPlan:
     name = form.word("name")
     queue = await _queue(visit, name, await _now(visit))
-    says = f"Take everything out of {saying.plain(name)} that is not due yet: {queue.delayed:,} elements?"
+    says = f"Take everything out of {filters.plain(name)} that is not due yet: {queue.delayed:,} elements?"
     note = f"They will never be delivered. The {queue.ready:,} that may be taken already stay."
     if not queue.delayed:
-        return Plan("Nothing waits in it.", "", none=True)
-    return Plan(says, f"Clear {queue.delayed:,}", note, many=True)
+        return ActionPlan("Nothing waits in it.", "", none=True)
+    return ActionPlan(says, f"Clear {queue.delayed:,}", note, many=True)
 
 
 async def _clear(visit: Visit, form: Form) -> str:
@@ -171,7 +175,7 @@ async def _clear(visit: Visit, form: Form) -> str:
     if not name:
         raise BadInput("name: which queue?")
     await visit.client.delayed_queue(name, codec="bytes").clear()
-    return f"{saying.plain(name)} is clear."
+    return f"{filters.plain(name)} is clear."
 
 
 SECTIONS = (

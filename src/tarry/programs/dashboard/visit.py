@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     from tarry.clients.awaited.client import AsyncClient
     from tarry.clients.awaited.topic import AsyncTopic
+    from tarry.programs.dashboard.access import Role
     from tarry.programs.dashboard.app import Dashboard
-    from tarry.programs.dashboard.gate import Role
-    from tarry.programs.dashboard.spaces import Neighbour
+    from tarry.programs.dashboard.namespaces import NamespaceLink
 
 FORM_S = 30.0
 """In this time a form must come."""
 STATES: tuple[State, ...] = get_args(State)
 _STATES: dict[str, State] = {state: state for state in STATES}
-_RELATIVE = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
+_RELATIVE_TIME = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
 
 
-class Missing(Exception):
+class NotFound(Exception):
     """What was asked for is not there; the message says so."""
 
 
@@ -43,7 +43,7 @@ class Visit:
         self.root = root
         self.asked = asked
         self.role = role
-        self.neighbours: Sequence[Neighbour] = ()
+        self.neighbours: Sequence[NamespaceLink] = ()
         self.elsewhere = ""
         """Where to sign in to a namespace that this reader is not told of, if there may be one."""
 
@@ -64,7 +64,7 @@ class Visit:
         return self.client.topic(self.asked.get("topic", ""))
 
     def state(self) -> State | None:
-        return state_of(self.word("state"))
+        return parse_state(self.word("state"))
 
     def url(self, path: str, **query: object) -> str:
         """An address inside of the dashboard. What is ``None`` or empty is left out."""
@@ -97,7 +97,7 @@ async def sent(request: Request, longest: int) -> bytes:
     return bytes(raw)
 
 
-def state_of(word: str) -> State | None:
+def parse_state(word: str) -> State | None:
     """A state by its name; of nothing ``None``. Raises ``BadInput``."""
     found = _STATES.get(word)
     if word and found is None:
@@ -105,7 +105,7 @@ def state_of(word: str) -> State | None:
     return found
 
 
-def moment(text: str, now: datetime, what: str) -> datetime | None:
+def parse_moment(text: str, now: datetime, what: str) -> datetime | None:
     """A moment as people write it: ``now``, ``10m ago``, ``in 1h``, ``-10m``, ``+1h``, ISO 8601, milliseconds since 1970."""
     text = text.strip()
     if not text:
@@ -120,7 +120,7 @@ def moment(text: str, now: datetime, what: str) -> datetime | None:
         pass
     else:
         return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)
-    found = _RELATIVE.fullmatch(text)
+    found = _RELATIVE_TIME.fullmatch(text)
     assert found is not None
     us = duration_us(found["span"].strip(), what)
     try:
@@ -129,7 +129,7 @@ def moment(text: str, now: datetime, what: str) -> datetime | None:
         raise BadInput(f"{what}: {text[:40]!r} lies before the year 1 or beyond 9999.") from None
 
 
-def way_back(root: str, path: str) -> str:
+def return_path(root: str, path: str) -> str:
     """Where a form leads back to: a path inside of the dashboard, whatever it asks for."""
     inside = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return root + path if inside else root + "/"

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tarry.errors import BadInput, ServerUnfit, Unavailable
-from tarry.programs.dashboard.asking import Missing, Visit
+from tarry.programs.dashboard.visit import NotFound, Visit
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST_STREAMS = 200
 RETRY_MS = 1000
-FRESH = 0.8
+FRESH_SHARE = 0.8
 """A look is shared for this share of a page's pace."""
 
 
@@ -35,43 +35,43 @@ def is_stream(request: Request) -> bool:
     return "text/event-stream" in request.headers.get("accept", "")
 
 
-class Looks:
+class ViewCache:
     """Looks that readers of the same page share: a hundred of them cost the server what one does."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, ...], tuple[float, asyncio.Task[dict[str, Any]]]] = {}
+        self._views: dict[tuple[Any, ...], tuple[float, asyncio.Task[dict[str, Any]]]] = {}
         self.streams = 0
 
-    async def shared(self, part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
+    async def get_or_load(self, part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         now = loop.time()
         words = {name: word for name, word in visit.asked.items() if name != "said"}
         key = (loop, part.path, visit.root, visit.role, tuple(sorted(words.items())))
-        self._found = {name: one for name, one in self._found.items() if one[0] > now}
-        known = self._found.get(key)
+        self._views = {name: one for name, one in self._views.items() if one[0] > now}
+        known = self._views.get(key)
         if known is None:
-            task = asyncio.ensure_future(_bounded(part, visit, patience_s))
+            task = asyncio.ensure_future(_with_timeout(part, visit, patience_s))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            known = self._found[key] = (now + part.every_s * FRESH, task)
+            known = self._views[key] = (now + part.every_s * FRESH_SHARE, task)
         try:
             return await asyncio.shield(known[1])
         except Exception:
-            self._found.pop(key, None)
+            self._views.pop(key, None)
             raise
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Something was done: the next look is a new one."""
-        self._found = {}
+        self._views = {}
 
 
-async def _bounded(part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
+async def _with_timeout(part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
     async with asyncio.timeout(patience_s):
         return await part.view(visit)
 
 
 def stream(dashboard: Dashboard, part: Section, visit: Visit, request: Request) -> Response:
     """The page, again and again."""
-    if dashboard.looks.streams >= MOST_STREAMS:
+    if dashboard.view_cache.streams >= MOST_STREAMS:
         return Response("Too many are watching.", 503, headers={"retry-after": "10"})
     return StreamingResponse(
         _events(dashboard, part, visit, request), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
@@ -79,20 +79,20 @@ def stream(dashboard: Dashboard, part: Section, visit: Visit, request: Request) 
 
 
 async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Request) -> AsyncIterator[str]:
-    dashboard.looks.streams += 1
+    dashboard.view_cache.streams += 1
     try:
         yield f"retry: {RETRY_MS}\n{_event('hello', dashboard.version)}"
         last = ""
         while not dashboard.closing.is_set():
-            if await dashboard.gate.role(request.scope, request.cookies) != visit.role:
+            if await dashboard.access.role(request.scope, request.cookies) != visit.role:
                 return  # signed out, or the token was revoked
             try:
-                data = await dashboard.look(part, visit)
+                data = await dashboard.cached_view(part, visit)
                 text = dashboard.view(visit, part.template, data)
             except (Unavailable, ServerUnfit, TimeoutError) as fault:
                 last = ""
-                yield _event("lost", dashboard.lost(fault))
-            except (Missing, BadInput) as fault:
+                yield _event("lost", dashboard.lost_text(fault))
+            except (NotFound, BadInput) as fault:
                 last = ""
                 yield _event("gone", str(fault))
             else:
@@ -101,7 +101,7 @@ async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Re
             with suppress(TimeoutError):
                 await asyncio.wait_for(dashboard.closing.wait(), part.every_s)
     finally:
-        dashboard.looks.streams -= 1
+        dashboard.view_cache.streams -= 1
 
 
 def _event(kind: str, data: str) -> str:

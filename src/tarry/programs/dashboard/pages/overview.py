@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tarry.programs.dashboard import saying
-from tarry.programs.dashboard.asking import Visit
-from tarry.programs.dashboard.drawing import time_line
-from tarry.programs.dashboard.drawing.time_line import TimeLine
-from tarry.programs.dashboard.parts.server import health
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.charts import timeline
+from tarry.programs.dashboard.charts.timeline import TimeLine
+from tarry.programs.dashboard.explanations import slots_of
+from tarry.programs.dashboard.pages.server import health
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.why import slots_of
+from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.jobs.stats import Lateness, Stats
 from tarry.verbs.workers import WorkerInfo
 
 SHOWN = 50
-LATE = timedelta(seconds=5)
+LATE_AFTER = timedelta(seconds=5)
 """A job that has been ready for so long is late: somebody should have had it."""
 LATELY_S, RATES_S = 600.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TopicRow:
     """One topic."""
 
     stats: Stats
@@ -47,17 +47,17 @@ def overdue(stats: Stats) -> timedelta | None:
 def is_late(stats: Stats) -> bool:
     """Whether a job waits that somebody should have had: one that a pause or a limit holds back does not."""
     waits = overdue(stats)
-    return waits is not None and waits > LATE and stats.limited is None
+    return waits is not None and waits > LATE_AFTER and stats.limited is None
 
 
 async def view(visit: Visit) -> dict[str, Any]:
     client = visit.client
     names, workers, server = await asyncio.gather(client.topics(), client.workers(), health(visit))
     found = await asyncio.gather(*[client.topic(name).stats() for name in names])
-    ordered = sorted(found, key=_trouble)
+    ordered = sorted(found, key=_sort_key)
     first = max(min(_number(visit.word("from")), len(ordered) - 1), 0)
     shown = ordered[first : first + SHOWN]
-    lines = await asyncio.gather(*[time_line.whole(client.topic(stats.topic), parts=2) for stats in shown])
+    lines = await asyncio.gather(*[timeline.whole_timeline(client.topic(stats.topic), parts=2) for stats in shown])
     rows = [_row(visit, stats, line, workers) for stats, line in zip(shown, lines, strict=True)]
     return {
         "rows": rows,
@@ -80,7 +80,7 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 7 else 0
 
 
-def _trouble(stats: Stats) -> tuple[Any, ...]:
+def _sort_key(stats: Stats) -> tuple[Any, ...]:
     """What is late comes first, the latest of all on top; then what is paused; then by name."""
     late = is_late(stats)
     return (
@@ -91,13 +91,13 @@ def _trouble(stats: Stats) -> tuple[Any, ...]:
     )
 
 
-def _row(visit: Visit, stats: Stats, line: TimeLine, workers: Sequence[WorkerInfo]) -> Row:
+def _row(visit: Visit, stats: Stats, line: TimeLine, workers: Sequence[WorkerInfo]) -> TopicRow:
     history = visit.dashboard.sampler.of(stats.topic)
     lately = history.lateness(LATELY_S)
     coming, going = history.rate("added", RATES_S), history.rate("finished", RATES_S)
     waits = bool(stats.delayed or stats.ready or stats.reserved)
     worked = not waits or is_worked(visit, stats, workers)
-    return Row(stats, line, lately, coming, going, overdue(stats), is_late(stats), worked)
+    return TopicRow(stats, line, lately, coming, going, overdue(stats), is_late(stats), worked)
 
 
 def is_worked(visit: Visit, stats: Stats, workers: Sequence[WorkerInfo]) -> bool:
@@ -108,13 +108,13 @@ def is_worked(visit: Visit, stats: Stats, workers: Sequence[WorkerInfo]) -> bool
 
 def verdict(found: Sequence[Stats], worked: bool) -> tuple[str, str]:
     """How it is, in one sentence: ``good``, ``bad`` or ``calm``, and the sentence."""
-    late = sorted((stats for stats in found if is_late(stats)), key=_trouble)
+    late = sorted((stats for stats in found if is_late(stats)), key=_sort_key)
     if late:
         worst = late[0]
-        by = saying.span(overdue(worst))
+        by = filters.span(overdue(worst))
         if len(late) == 1:
-            return "bad", f"{saying.plain(worst.topic)} is {by} late."
-        return "bad", f"{len(late)} topics are late, {saying.plain(worst.topic)} by {by}."
+            return "bad", f"{filters.plain(worst.topic)} is {by} late."
+        return "bad", f"{len(late)} topics are late, {filters.plain(worst.topic)} by {by}."
     if not found:
         return "calm", "Nothing has been added yet."
     waiting = any(stats.delayed for stats in found)

@@ -19,18 +19,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Scope
 
-from tarry.programs.dashboard.gate import COOKIE
+from tarry.programs.dashboard.access import COOKIE
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
 
-BELOW = "/ns/"
-BASE = "tarry.base"
+NAMESPACE_PREFIX = "/ns/"
+BASE_KEY = "tarry.base"
 """In a scope: the path at which the first namespace is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class NamespaceLink:
     """A namespace that a reader may go to, and the path at which its dashboard is."""
 
     name: str
@@ -38,71 +38,71 @@ class Neighbour:
     here: bool
 
 
-class Spaces:
+class NamespaceDashboards:
     """The dashboards of some namespaces. ``names`` are those there are now, ``made`` makes the dashboard of one."""
 
-    def __init__(self, names: Callable[[], Sequence[str]], made: Callable[[str], Dashboard]) -> None:
+    def __init__(self, names: Callable[[], Sequence[str]], make: Callable[[str], Dashboard]) -> None:
         self._names = names
-        self._made = made
-        self._found: dict[str, Dashboard] = {}
+        self._make = make
+        self._dashboards: dict[str, Dashboard] = {}
 
     def of(self, name: str) -> Dashboard:
         """The dashboard of a namespace, made when it is first asked for."""
-        found = self._found.get(name)
+        found = self._dashboards.get(name)
         if found is None:
-            found = self._found[name] = self._made(name)
-            found.spaces = self
+            found = self._dashboards[name] = self._make(name)
+            found.namespaces = self
             if name != self._names()[0]:
-                found.gate.cookie = f"{COOKIE}-{sha256(name.encode()).hexdigest()[:16]}"
+                found.access.cookie = f"{COOKIE}-{sha256(name.encode()).hexdigest()[:16]}"
         return found
 
     @property
-    def made(self) -> list[Dashboard]:
-        return list(self._found.values())
+    def opened(self) -> list[Dashboard]:
+        return list(self._dashboards.values())
 
-    def find(self, scope: Scope) -> tuple[ASGIApp, Scope] | None:
+    def route(self, scope: Scope) -> tuple[ASGIApp, Scope] | None:
         """Who answers a request, and what it is to him; ``None`` where no page is."""
         if scope["type"] != "http":
             return None
         root = str(scope.get("root_path", ""))
         path = str(scope["path"]).removeprefix(root)
-        name, slash, _ = path.removeprefix(BELOW).partition("/")
-        if not path.startswith(BELOW):
+        name, slash, _ = path.removeprefix(NAMESPACE_PREFIX).partition("/")
+        if not path.startswith(NAMESPACE_PREFIX):
             name = self._names()[0]
         elif name not in self._names():
             return None
         elif not slash:
-            return RedirectResponse(_at(root, name) + "/", 308), scope
+            return RedirectResponse(_path_below(root, name) + "/", 308), scope
         else:
-            scope = {**scope, "root_path": root + BELOW + name, BASE: root}
+            scope = {**scope, "root_path": root + NAMESPACE_PREFIX + name, BASE_KEY: root}
         found = self.of(name)
         return (found, scope) if found.has(scope) else None
 
-    async def seen_by(self, dashboard: Dashboard, request: Request) -> tuple[list[Neighbour], str]:
+    async def visible_to(self, dashboard: Dashboard, request: Request) -> tuple[list[NamespaceLink], str]:
         """The namespaces that a reader may look at, and where to sign in to others, if there are."""
         base = base_of(request)
         seen = [
-            Neighbour(name, self._place(base, name), self.of(name) is dashboard)
+            NamespaceLink(name, self._path_of(base, name), self.of(name) is dashboard)
             for name in self._names()
-            if await self.of(name).gate.role(request.scope, request.cookies) is not None
+            if await self.of(name).access.role(request.scope, request.cookies) is not None
         ]
         return seen, base + "/sign-in" if len(seen) < len(self._names()) else ""
 
     async def opened_by(self, token: str, request: Request) -> tuple[Dashboard, str] | None:
         """The dashboard that a token opens, and where it is."""
         for name in self._names():
-            if await self.of(name).gate.of_token(token) is not None:
-                return self.of(name), self._place(base_of(request), name)
+            if await self.of(name).access.of_token(token) is not None:
+                return self.of(name), self._path_of(base_of(request), name)
         return None
 
-    def _place(self, base: str, name: str) -> str:
-        return base if name == self._names()[0] else _at(base, name)
+    def _path_of(self, base: str, name: str) -> str:
+        return base if name == self._names()[0] else _path_below(base, name)
 
 
 def base_of(request: Request) -> str:
     """The path that the cookies of all namespaces are for."""
-    return quote(str(request.scope.get(BASE, request.scope.get("root_path", ""))).rstrip("/"))
+    return quote(str(request.scope.get(BASE_KEY, request.scope.get("root_path", ""))).rstrip("/"))
 
 
-def _at(root: str, name: str) -> str:
-    return root + BELOW + quote(name, safe="")
+def _path_below(root: str, name: str) -> str:
+    return root + NAMESPACE_PREFIX + quote(name, safe="")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tarry.programs.dashboard.asking import Visit
 from tarry.programs.dashboard.sections import Section
+from tarry.programs.dashboard.visit import Visit
 
 
 async def view(visit: Visit) -> dict[str, Any]:

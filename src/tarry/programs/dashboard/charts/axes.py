@@ -21,7 +21,7 @@ def step_of(span_s: float, most: int) -> float:
     return next((step for step in STEPS_S if span_s / step <= most), span_s / most)
 
 
-def floor(moment: datetime, step_s: float) -> datetime:
+def floor_to_step(moment: datetime, step_s: float) -> datetime:
     """The last whole step before a moment: bars stand still while time goes by."""
     step = timedelta(seconds=step_s)
     return moment - (moment - EPOCH) % step
@@ -31,7 +31,7 @@ def marks(start: datetime, end: datetime, most: int) -> list[datetime]:
     """Whole steps between two moments."""
     step_s = step_of((end - start).total_seconds(), most)
     step = timedelta(seconds=step_s)
-    at = floor(start, step_s)
+    at = floor_to_step(start, step_s)
     found = []
     while at <= end:
         if at >= start:
@@ -40,7 +40,7 @@ def marks(start: datetime, end: datetime, most: int) -> list[datetime]:
     return found
 
 
-def told(at: datetime, span_s: float) -> str:
+def label_of(at: datetime, span_s: float) -> str:
     """A mark's text, in UTC; the page's script says it again in the reader's time zone."""
     if span_s < 10:
         return at.strftime("%H:%M:%S.") + f"{at.microsecond // 1000:03}"
@@ -55,7 +55,7 @@ def told(at: datetime, span_s: float) -> str:
     )
 
 
-def style(span_s: float) -> str:
+def label_style(span_s: float) -> str:
     """The same, as the script knows it."""
     if span_s < 10:
         return "ms"

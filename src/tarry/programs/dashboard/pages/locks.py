@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tarry.programs.dashboard import saying
-from tarry.programs.dashboard.acting import Form, Plan
-from tarry.programs.dashboard.asking import Visit
-from tarry.programs.dashboard.parts.finder import Finder
+from tarry.programs.dashboard import filters
+from tarry.programs.dashboard.action_handler import ActionPlan, Form
+from tarry.programs.dashboard.pages.key_scanner import KeyScanner
 from tarry.programs.dashboard.sections import Action, Section
+from tarry.programs.dashboard.visit import Visit
 from tarry.verbs.locks.models import LockState
 
 
-class Locks(Finder):
+class LockScanner(KeyScanner):
     """Those that ever gave a fencing token; others can be asked for by name."""
 
     prefix = "redisson_lock_token:"
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    finder = visit.dashboard.part(Locks)
-    await finder.walk()
+    finder = visit.dashboard.shared_part(LockScanner)
+    await finder.scan_some()
     asked = visit.word("name")
     names = sorted({*finder.shown, asked} - {""})
     found = await asyncio.gather(*[visit.client.lock(name).state() for name in names], return_exceptions=True)
@@ -30,18 +30,20 @@ async def view(visit: Visit) -> dict[str, Any]:
     return {"locks": ordered, "asked": asked, "known": len(finder.known), "finder": finder}
 
 
-async def _plan(visit: Visit, form: Form) -> Plan:
+async def _plan(visit: Visit, form: Form) -> ActionPlan:
     lock = await visit.client.lock(form.word("name")).state()
     if not lock.held:
-        return Plan(f"{saying.plain(lock.name)} is free.", "", none=True)
-    says = f"Take {saying.plain(lock.name)} from {saying.plain(lock.holder)}?"
+        return ActionPlan(f"{filters.plain(lock.name)} is free.", "", none=True)
+    says = f"Take {filters.plain(lock.name)} from {filters.plain(lock.holder)}?"
     note = "The holder is told at once, and may still be working. Whoever checks fencing tokens refuses it."
-    return Plan(says, "Release it", note)
+    return ActionPlan(says, "Release it", note)
 
 
 async def _release(visit: Visit, form: Form) -> str:
     name = form.word("name")
-    return f"{saying.plain(name)} {'is free' if await visit.client.lock(name).force_release() else 'was free by then'}."
+    return (
+        f"{filters.plain(name)} {'is free' if await visit.client.lock(name).force_release() else 'was free by then'}."
+    )
 
 
 SECTIONS = (Section("/locks", "locks.html", view, title="Locks"),)

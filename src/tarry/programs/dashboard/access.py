@@ -16,15 +16,15 @@ from urllib.parse import urlsplit
 Role = Literal["viewer", "admin"]
 ROLES: dict[object, Role] = {"viewer": "viewer", "admin": "admin"}
 Scope = MutableMapping[str, Any]
-Judge = Callable[[Scope], "Role | Awaitable[Role | None] | None"]
+AllowFunction = Callable[[Scope], "Role | Awaitable[Role | None] | None"]
 """Who is it that asks? Given the ASGI scope, as your application's own authentication left it."""
-TokenJudge = Callable[[str], "Role | Awaitable[Role | None] | None"]
+TokenFunction = Callable[[str], "Role | Awaitable[Role | None] | None"]
 """What may somebody do who has this token?"""
 
 COOKIE = "tarry-dashboard"
-SIGNED_IN_S = 12 * 3600
+COOKIE_LIFETIME_S = 12 * 3600
 LONGEST_TOKEN = 512
-POLICY = "; ".join(
+CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
@@ -39,7 +39,7 @@ POLICY = "; ".join(
     )
 )
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
@@ -49,10 +49,12 @@ HEADERS = {
 }
 
 
-class Gate:
+class AccessControl:
     """Decides for each request."""
 
-    def __init__(self, allow: Role | Judge, tokens: TokenJudge | None, hosts: Collection[str] | None) -> None:
+    def __init__(
+        self, allow: Role | AllowFunction, tokens: TokenFunction | None, hosts: Collection[str] | None
+    ) -> None:
         self._allow = allow
         self._tokens = tokens
         self.cookie = COOKIE
@@ -62,7 +64,7 @@ class Gate:
     def asks_for_tokens(self) -> bool:
         return self._tokens is not None
 
-    def ask_for_tokens(self, tokens: TokenJudge) -> None:
+    def ask_for_tokens(self, tokens: TokenFunction) -> None:
         """From now on, by whatever name it was reached."""
         self._tokens, self._hosts = tokens, None
 
@@ -70,12 +72,12 @@ class Gate:
         """What this request may do."""
         if self._tokens is not None:
             return await self.of_token(cookies.get(self.cookie, ""))
-        return await _answer(self._allow(scope)) if callable(self._allow) else ROLES.get(self._allow)
+        return await _awaited_role(self._allow(scope)) if callable(self._allow) else ROLES.get(self._allow)
 
     async def of_token(self, token: str) -> Role | None:
         if self._tokens is None or not token or len(token) > LONGEST_TOKEN:
             return None
-        return await _answer(self._tokens(token))
+        return await _awaited_role(self._tokens(token))
 
     def knows_host(self, headers: Mapping[str, str]) -> bool:
         """Whether the host is one of ours: another's name that leads here is an attack (DNS rebinding)."""
@@ -94,6 +96,6 @@ def same_origin(headers: Mapping[str, str]) -> bool:
     return origin is not None and urlsplit(origin).netloc == headers.get("host")
 
 
-async def _answer(found: Role | Awaitable[Role | None] | None) -> Role | None:
+async def _awaited_role(found: Role | Awaitable[Role | None] | None) -> Role | None:
     answer = await found if inspect.isawaitable(found) else found
     return ROLES.get(answer)

@@ -11,10 +11,10 @@ import msgspec
 
 from tarry.clients.schedule_verbs import Schedule
 from tarry.errors import BodyError
-from tarry.programs.dashboard.asking import Missing, Visit
-from tarry.programs.dashboard.life import LIFE
+from tarry.programs.dashboard.explanations import JobFacts, explain
+from tarry.programs.dashboard.lifecycle import ACTIONS_BY_STATE
 from tarry.programs.dashboard.sections import Section
-from tarry.programs.dashboard.why import Known, why
+from tarry.programs.dashboard.visit import NotFound, Visit
 from tarry.verbs.codecs import RAW
 from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo
@@ -24,7 +24,7 @@ LATELY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ShownBody:
     """A body as it is shown: ``kind`` is JSON, text, bytes or nothing."""
 
     kind: str
@@ -34,7 +34,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     """Something that happened, or will."""
 
     at: datetime | None
@@ -52,67 +52,67 @@ async def view(visit: Visit) -> dict[str, Any]:
         visit.client.engine.run(aggregates.is_held(topic.verbs, id)),
     )
     if job is None:
-        raise Missing(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
+        raise NotFound(f"{topic.name} has no job with this id: it was finished or deleted, or never added.")
     ahead = 0
     if job.state == "ready" and not held and job.due is not None:
         ahead = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, "ready", None, job.due))
     pace = visit.dashboard.sampler.of(topic.name).rate("popped", LATELY_S)
-    known = Known(job, stats, defaults, workers, held and job.state == "ready", ahead, pace)
+    known = JobFacts(job, stats, defaults, workers, held and job.state == "ready", ahead, pace)
     return {
         "topic": topic.name,
         "job": job,
         "stats": stats,
         "defaults": defaults,
-        "why": why(known),
+        "why": explain(known),
         "limit": known.limit,
-        "life": life(known),
+        "life": job_events(known),
         "body": body(job),
         "headers": headers(job),
         "created": _created(job),
-        "actions": LIFE[job.state],
+        "actions": ACTIONS_BY_STATE[job.state],
     }
 
 
-def life(known: Known) -> list[Event]:
+def job_events(known: JobFacts) -> list[JobEvent]:
     """What is known of its life, in order: what is not kept is not told."""
     job = known.job
-    found = [Event(_created(job), "added")]
+    found = [JobEvent(_created(job), "added")]
     if job.first_failure is not None:
-        found.append(Event(job.first_failure, "failed for the first time", "late"))
+        found.append(JobEvent(job.first_failure, "failed for the first time", "late"))
     if job.attempts:
         times = "once" if job.attempts == 1 else f"{job.attempts} times"
-        found.append(Event(None, f"handed out {times}, last to {job.holder or 'somebody'}"))
+        found.append(JobEvent(None, f"handed out {times}, last to {job.holder or 'somebody'}"))
     if job.state == "reserved":
-        found.append(Event(job.reserved_until, "its time to run ends", "reserved"))
+        found.append(JobEvent(job.reserved_until, "its time to run ends", "reserved"))
     elif job.state == "dead":
-        found.append(Event(job.died, f"set aside: {job.reason or 'no reason was given'}", "dead"))
-    elif known.ran_out:
-        found.append(Event(job.due, "its time to run was over", "late"))
+        found.append(JobEvent(job.died, f"set aside: {job.reason or 'no reason was given'}", "dead"))
+    elif known.timed_out:
+        found.append(JobEvent(job.due, "its time to run was over", "late"))
     else:
-        found.append(Event(job.due, "due" if job.state == "delayed" else "became ready", job.state))
+        found.append(JobEvent(job.due, "due" if job.state == "delayed" else "became ready", job.state))
     return found
 
 
-def body(job: JobInfo[Any] | Schedule) -> Body:
+def body(job: JobInfo[Any] | Schedule) -> ShownBody:
     """JSON set out in lines, other text as it is, bytes as hex."""
     try:
         raw, flags = job.raw, job.head.flags
     except BodyError as fault:
-        return Body("unreadable", str(fault), 0, cut=False)
+        return ShownBody("unreadable", str(fault), 0, cut=False)
     if flags != RAW:
         try:
             text = msgspec.json.format(raw, indent=2).decode()
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass
         else:
-            return Body("JSON", text[:MOST_TEXT], len(raw), len(text) > MOST_TEXT)
+            return ShownBody("JSON", text[:MOST_TEXT], len(raw), len(text) > MOST_TEXT)
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        return Body("bytes", dump(raw[:MOST_BYTES]), len(raw), len(raw) > MOST_BYTES)
+        return ShownBody("bytes", dump(raw[:MOST_BYTES]), len(raw), len(raw) > MOST_BYTES)
     if any(not sign.isprintable() and sign not in "\r\n\t" for sign in text[:MOST_BYTES]):
-        return Body("bytes", dump(raw[:MOST_BYTES]), len(raw), len(raw) > MOST_BYTES)
-    return Body("text", text[:MOST_TEXT], len(raw), len(text) > MOST_TEXT)
+        return ShownBody("bytes", dump(raw[:MOST_BYTES]), len(raw), len(raw) > MOST_BYTES)
+    return ShownBody("text", text[:MOST_TEXT], len(raw), len(text) > MOST_TEXT)
 
 
 def dump(raw: bytes) -> str:
