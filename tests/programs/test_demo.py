@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import tarry
-from tarry.programs.demo import orders, truth
-from tarry.programs.demo.diary import Line, Reader
+from tarry.programs.demo import orders, summary
+from tarry.programs.demo.work_log import LogLine, LogReader
 from until import until
 
 pytestmark = pytest.mark.slow
@@ -70,13 +70,13 @@ def test_the_file_looks_like_traffic() -> None:
     assert busiest > 3 * 1000 / 40, "there are bursts"
 
 
-def told(*lines: Line, paid: dict[str, Any] | None = None) -> truth.Summary:
+def told(*lines: LogLine, paid: dict[str, Any] | None = None) -> summary.Summary:
     dues = {"a": 1_000_000, "b": 2_000_000}
-    return truth.summary(dues, paid or {}, [lines], killed_holding=0, took_s=1, check=())
+    return summary.summary(dues, paid or {}, [lines], killed_holding=0, took_s=1, check=())
 
 
-def closing(order: str, due_us: int, handed_us: int, attempt: int = 1) -> list[Line]:
-    return [Line(what, order, attempt, due_us, handed_us) for what in ("taken", "closed")]
+def closing(order: str, due_us: int, handed_us: int, attempt: int = 1) -> list[LogLine]:
+    return [LogLine(what, order, attempt, due_us, handed_us) for what in ("taken", "closed")]
 
 
 def test_the_truth_sees_a_lost_order() -> None:
@@ -122,13 +122,13 @@ def test_a_demo_that_is_ended_ends_its_workers(valkey_url: str, tmp_path: Path, 
         until(lambda: all(map(left, diaries(tmp_path))), "their end")
 
 
-def diaries(folder: Path) -> list[Reader]:
-    return [Reader(path).look() for path in folder.glob("*/worker-*.jsonl")]
+def diaries(folder: Path) -> list[LogReader]:
+    return [LogReader(path).read_new() for path in folder.glob("*/worker-*.jsonl")]
 
 
-def ready(diary: Reader) -> bool:
+def ready(diary: LogReader) -> bool:
     return any(line.what == "ready" for line in diary.lines)
 
 
-def left(diary: Reader) -> bool:
+def left(diary: LogReader) -> bool:
     return diary.lines[-1].what == "left"

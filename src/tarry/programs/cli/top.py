@@ -90,9 +90,9 @@ def demo(
     else:
         from rich.console import Console
 
-        from tarry.programs.demo.screen import ending
+        from tarry.programs.demo.screen import summary_table
 
-        Console().print(ending(found))
+        Console().print(summary_table(found))
     if not found.ok:
         raise typer.Exit(1)
 
@@ -107,7 +107,7 @@ def _demo_worker(
     import asyncio
     import logging
 
-    from tarry.programs.demo.closer import close_orders
+    from tarry.programs.demo.order_closer import close_orders
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     asyncio.run(close_orders(session.url, session.namespace, log, ttr))

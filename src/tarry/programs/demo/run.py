@@ -11,7 +11,7 @@ from rich.live import Live
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.programs.demo import orders, screen, story
-from tarry.programs.demo.truth import Summary
+from tarry.programs.demo.summary import Summary
 
 
 def demo(url: str | None, count: int | None, seconds: float, *, quiet: bool) -> Summary:
@@ -22,7 +22,9 @@ def demo(url: str | None, count: int | None, seconds: float, *, quiet: bool) -> 
         console.print(f"{len(chosen)} unpaid orders: each is closed when it is due, unless it is paid before.")
     try:
         if not console.is_terminal:
-            return asyncio.run(_play(url, chosen, seconds, screen.nothing if quiet else screen.Lines(console).tell))
+            return asyncio.run(
+                _play(url, chosen, seconds, screen.show_nothing if quiet else screen.PlainOutput(console).show)
+            )
         with Live(console=console, auto_refresh=False, transient=quiet) as live:
             return asyncio.run(_play(url, chosen, seconds, lambda now: live.update(screen.frame(now), refresh=True)))
     except asyncio.CancelledError:

@@ -6,9 +6,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tarry.programs.demo.crew import Hand
 from tarry.programs.demo.story import Story
-from tarry.programs.demo.truth import Summary
+from tarry.programs.demo.summary import Summary
+from tarry.programs.demo.workers import DemoWorker
 
 WIDTH = 60
 STEP_S = 2.0
@@ -24,7 +24,7 @@ def frame(story: Story) -> RenderableType:
         ("closed ", "dim"), (f"{story.closed:<6}", "bold green"),
         ("paid in time ", "dim"), (f"{story.paid:<6}", "bold cyan"),
     )  # fmt: skip
-    return Group(Text(), _time_line(story), _axis(story), Text(), counts, *map(_hand, story.hands), Text())
+    return Group(Text(), _time_line(story), _axis(story), Text(), counts, *map(_worker_line, story.workers), Text())
 
 
 def _time_line(story: Story) -> Text:
@@ -50,39 +50,39 @@ def _column(second: float, story: Story) -> int:
     return min(int(second / story.seconds * WIDTH), WIDTH - 1)
 
 
-def _hand(hand: Hand) -> Text:
-    line = Text(f"worker {hand.number}  pid {hand.process.pid:<8}")
-    if hand.killed:
-        line.append(f"✗ kill -9 with {hand.held} orders in its hands", "red")
-    elif not hand.diary.is_ready:
+def _worker_line(worker: DemoWorker) -> Text:
+    line = Text(f"worker {worker.number}  pid {worker.process.pid:<8}")
+    if worker.killed:
+        line.append(f"✗ kill -9 with {worker.held} orders in its hands", "red")
+    elif not worker.work_log.is_ready:
         line.append("starting", "dim")
     else:
-        line.append(f"✓ {hand.diary.closed} closed", "green")
+        line.append(f"✓ {worker.work_log.closed} closed", "green")
     return line
 
 
-def nothing(story: Story) -> None:
+def show_nothing(story: Story) -> None:
     """Shows nothing."""
 
 
-class Lines:
+class PlainOutput:
     """Without a terminal: a line every other second."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._next_s = STEP_S
 
-    def tell(self, story: Story) -> None:
+    def show(self, story: Story) -> None:
         if story.now_s >= self._next_s:
             self._next_s += STEP_S
             waiting = len(story.orders) - story.closed - story.paid
-            killed = f"  worker 1 ✗ killed, it held {story.hands[0].held}" if story.hands[0].killed else ""
+            killed = f"  worker 1 ✗ killed, it held {story.workers[0].held}" if story.workers[0].killed else ""
             self._console.print(
                 f"{story.now_s:5.1f} s  waiting {waiting}  closed {story.closed}  paid in time {story.paid}{killed}"
             )
 
 
-def ending(found: Summary) -> RenderableType:
+def summary_table(found: Summary) -> RenderableType:
     """The summary as a table."""
     table = Table(box=None, show_header=False, padding=(0, 2))
     rows: list[tuple[str, str, bool]] = [

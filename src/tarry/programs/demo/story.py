@@ -18,10 +18,10 @@ from pathlib import Path
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.core.requests import Command
-from tarry.programs.demo.closer import TOPIC
-from tarry.programs.demo.crew import TTR_S, Hand
+from tarry.programs.demo.order_closer import TOPIC
 from tarry.programs.demo.orders import Order
-from tarry.programs.demo.truth import IN_TIME, Summary, summary
+from tarry.programs.demo.summary import IN_TIME, Summary, summary
+from tarry.programs.demo.workers import TTR_S, DemoWorker
 from tarry.values import keys
 from tarry.values.durations import moment_us
 from tarry.verbs.jobs.models import NewJob, State
@@ -39,8 +39,8 @@ class Story:
     def __init__(self, client: AsyncClient, orders: Sequence[Order], seconds: float) -> None:
         self.orders = orders
         self.seconds = seconds
-        self.hands: list[Hand] = []
-        self.began = 0.0
+        self.workers: list[DemoWorker] = []
+        self.started_at = 0.0
         self.payments: dict[str, State | None] = {}
         self._client = client
         self._topic: AsyncTopic[Order] = client.topic(TOPIC, type=Order)
@@ -48,7 +48,7 @@ class Story:
     @property
     def now_s(self) -> float:
         """Seconds since the orders went in."""
-        return time.monotonic() - self.began if self.began else 0.0
+        return time.monotonic() - self.started_at if self.started_at else 0.0
 
     @property
     def paid(self) -> int:
@@ -56,40 +56,40 @@ class Story:
 
     @property
     def closed(self) -> int:
-        return len({line.order for hand in self.hands for line in hand.diary.lines if line.what == "closed"})
+        return len({line.order for worker in self.workers for line in worker.work_log.lines if line.what == "closed"})
 
     async def play(self, url: str | None, show: Callable[[Story], None]) -> Summary:
         """From beginning to end; ``show`` is called ten times a second."""
         with tempfile.TemporaryDirectory(prefix="tarry-demo-") as folder:
             await self._topic.stats()  # the server runs before the workers look for it
-            self.hands = [Hand(n, Path(folder), url, self._client.namespace) for n in (1, 2)]
+            self.workers = [DemoWorker(n, Path(folder), url, self._client.namespace) for n in (1, 2)]
             showing = asyncio.create_task(self._show(show))
             try:
-                await asyncio.gather(*[hand.ready() for hand in self.hands])
-                return await self._evening()
+                await asyncio.gather(*[worker.ready() for worker in self.workers])
+                return await self._run()
             finally:
                 showing.cancel()
-                await asyncio.gather(*[hand.stop() for hand in self.hands])
+                await asyncio.gather(*[worker.stop() for worker in self.workers])
                 show(self)
 
-    async def _evening(self) -> Summary:
-        self.began = time.monotonic()
+    async def _run(self) -> Summary:
+        self.started_at = time.monotonic()
         added = await self._topic.add_many([NewJob(order, delay=order.due_s, id=order.id) for order in self.orders])
-        await asyncio.gather(self._pay(), self._strike())
+        await asyncio.gather(self._pay(), self._kill_one())
         await self._until_nothing_is_left()
         took_s = self.now_s
-        await asyncio.gather(*[hand.stop() for hand in self.hands])
+        await asyncio.gather(*[worker.stop() for worker in self.workers])
         check = await self._topic.check()
         found = summary(
             {job.id: moment_us(job.due) for job in added},
             self.payments,
-            [hand.diary.lines for hand in self.hands],
-            killed_holding=self.hands[0].held,
+            [worker.work_log.lines for worker in self.workers],
+            killed_holding=self.workers[0].held,
             took_s=took_s,
             check=check.faults,
         )
         if found.ok:
-            await self._sweep()
+            await self._clean_up()
         return found
 
     async def _pay(self) -> None:
@@ -99,9 +99,9 @@ class Story:
                 await asyncio.sleep(max(order.paid_s - self.now_s, 0))
                 self.payments[order.id] = await self._topic.delete(order.id)
 
-    async def _strike(self) -> None:
+    async def _kill_one(self) -> None:
         await asyncio.sleep(KILL_AT * self.seconds - self.now_s)
-        await self.hands[0].kill_while_busy(self.seconds * 0.5)
+        await self.workers[0].kill_while_busy(self.seconds * 0.5)
 
     async def _until_nothing_is_left(self) -> None:
         while self.now_s < self.seconds + PATIENCE_S:
@@ -112,12 +112,12 @@ class Story:
 
     async def _show(self, show: Callable[[Story], None]) -> None:
         while True:
-            for hand in self.hands:
-                hand.diary.look()
+            for worker in self.workers:
+                worker.work_log.read_new()
             show(self)
             await asyncio.sleep(FRAME_S)
 
-    async def _sweep(self) -> None:
+    async def _clean_up(self) -> None:
         """Leaves nothing behind. A run that failed leaves its topic, to be looked at."""
         namespace = self._client.namespace
         topic = keys.deleting_keys(keys.topic_keys(namespace, TOPIC))

@@ -10,7 +10,7 @@ from typing import Any
 
 from tarry.clients.awaited.client import AsyncClient
 from tarry.clients.awaited.job import AsyncJob
-from tarry.programs.demo.diary import Diary, Line
+from tarry.programs.demo.work_log import LogLine, WorkLog
 from tarry.programs.worker import Worker
 from tarry.values.durations import Duration
 
@@ -22,22 +22,22 @@ SLOTS = 20
 
 async def close_orders(url: str | None, namespace: str, log: Path, ttr: Duration) -> None:
     """Until SIGTERM, or until whoever holds the other end of stdin is gone."""
-    diary = Diary(log)
+    work_log = WorkLog(log)
     worker = Worker(AsyncClient(url, namespace=namespace), ttr=ttr)
 
     @worker.on(TOPIC, concurrency=SLOTS)
     async def close(job: AsyncJob[Any]) -> None:
-        diary.note("taken", job)
+        work_log.write_event("taken", job)
         await asyncio.sleep(WORK_S)
-        diary.note("closed", job)
+        work_log.write_event("closed", job)
 
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _alone, worker)
-    diary.write(Line("ready"))
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _stop_at_stdin_end, worker)
+    work_log.write(LogLine("ready"))
     await worker.run()
-    diary.write(Line("left"))
+    work_log.write(LogLine("left"))
 
 
-def _alone(worker: Worker) -> None:
+def _stop_at_stdin_end(worker: Worker) -> None:
     """stdin is read only to see its end."""
     if not os.read(sys.stdin.fileno(), 1):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())

@@ -14,45 +14,45 @@ import msgspec
 from tarry.clients.awaited.job import AsyncJob
 from tarry.values.durations import moment_us
 
-What = Literal["ready", "taken", "closed", "left"]
+LogEvent = Literal["ready", "taken", "closed", "left"]
 
 
-class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """``due_us`` and ``handed_us`` are the server's times of this hand-out."""
 
-    what: What
+    what: LogEvent
     order: str = ""
     attempt: int = 0
     due_us: int = 0
     handed_us: int = 0
 
 
-class Diary:
+class WorkLog:
     """The writing side."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def write(self, line: Line) -> None:
+    def write(self, line: LogLine) -> None:
         os.write(self._file, msgspec.json.encode(line) + b"\n")
 
-    def note(self, what: What, job: AsyncJob[Any]) -> None:
+    def write_event(self, what: LogEvent, job: AsyncJob[Any]) -> None:
         due = job.due
-        self.write(Line(what, job.id, job.attempt, moment_us(due), moment_us(due + job.lateness)))
+        self.write(LogLine(what, job.id, job.attempt, moment_us(due), moment_us(due + job.lateness)))
 
 
-class Reader:
+class LogReader:
     """The reading side; goes on where it stopped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._at = 0
-        self.lines: list[Line] = []
+        self.lines: list[LogLine] = []
         self.taken = self.closed = 0
         """How many lines of each there are."""
-        self._decode = msgspec.json.Decoder(Line).decode
+        self._decode = msgspec.json.Decoder(LogLine).decode
 
-    def look(self) -> Reader:
+    def read_new(self) -> LogReader:
         """Reads what is new."""
         if self._path.exists():
             with self._path.open("rb") as file:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tarry.programs.demo.diary import Line
+from tarry.programs.demo.work_log import LogLine
 from tarry.verbs.jobs.models import State
 
 IN_TIME: tuple[State, ...] = ("delayed", "ready")
@@ -44,14 +44,14 @@ class Summary(msgspec.Struct, frozen=True):
 def summary(
     dues_us: Mapping[str, int],
     payments: Mapping[str, State | None],
-    diaries: Sequence[Sequence[Line]],
+    work_logs: Sequence[Sequence[LogLine]],
     *,
     killed_holding: int,
     took_s: float,
     check: tuple[str, ...],
 ) -> Summary:
     """``dues_us``: when each order was to be closed, as ``add`` answered. ``payments``: what delete answered."""
-    lines = [line for diary in diaries for line in diary]
+    lines = [line for work_log in work_logs for line in work_log]
     taken = [line for line in lines if line.what == "taken"]
     closed = Counter(line.order for line in lines if line.what == "closed")
     paid = {id for id, state in payments.items() if state in IN_TIME}
