@@ -107,7 +107,7 @@ def test_one_that_was_refused_stays_refused_until_it_has_gone_back(two: Any) -> 
     old.add("old", id="tea", delay="1h")
     new.add("other", id="tea", delay="1h")
     first, second = journey_of(old, new), journey_of(old, new)
-    stand = {journey: until(journey, (old, new), "leaving/arrive") for journey in (first, second)}
+    stand = {journey: until(journey, (old, new), "migration/arrive") for journey in (first, second)}
     assert two[1].engine.run(stand[first]) == [False]
     new.delete("tea")
     assert two[1].engine.run(stand[second]) == [False]
@@ -132,12 +132,12 @@ def test_who_is_late_brings_nothing_back_and_takes_nothing_away(two: Any) -> Non
     old, new = (client.topic("orders") for client in two)
     old.add("old", id="tea")
     sleeper = journey_of(old, new)
-    arrival = until(sleeper, (old, new), "leaving/arrive")
+    arrival = until(sleeper, (old, new), "migration/arrive")
     assert two[0].migrate(old, new).moved == 1
     assert new.pop().finish() is None
     old.add("again", id="tea")
     mover = journey_of(old, new)
-    second = until(mover, (old, new), "leaving/arrive")
+    second = until(mover, (old, new), "migration/arrive")
     assert two[1].engine.run(arrival) == [True], "told the same again"
     assert new.get("tea") is None
     ending = sleeper.send([True])[1]
@@ -148,9 +148,9 @@ def test_who_is_late_brings_nothing_back_and_takes_nothing_away(two: Any) -> Non
     late = two[1].engine.run(arrival)
     assert isinstance(late, migration.LateDeparture)
     told = journey_of(old, new)
-    until(told, (old, new), "leaving/arrive")
+    until(told, (old, new), "migration/arrive")
     side, look = told.send(late)
-    assert (side, until(told, (old, new), "leaving/arrive", old.engine.run(look)).items) == (
+    assert (side, until(told, (old, new), "migration/arrive", old.engine.run(look)).items) == (
         migration.HERE,
         second.items,
     )
@@ -163,7 +163,7 @@ def test_a_schedule_that_was_refused_stays_refused_until_it_has_gone_back(two: A
     two[0].schedules.put("orders", "tea", 1, every="1h")
     two[1].schedules.put("orders", "tea", 2, every="1h")
     first, second = journey_of(old, new), journey_of(old, new)
-    arrivals = [until(journey, (old, new), "leaving/plan_arrive") for journey in (first, second)]
+    arrivals = [until(journey, (old, new), "migration/schedule_arrive") for journey in (first, second)]
     assert two[1].engine.run(arrivals[0]) == [False]
     two[1].schedules.delete("orders", "tea")
     assert two[1].engine.run(arrivals[1]) == [False]
@@ -176,10 +176,10 @@ def test_who_is_late_with_a_schedule_brings_nothing_back_and_takes_nothing_away(
     old, new = (client.topic("orders") for client in two)
     two[0].schedules.put("orders", "tea", every="1h")
     sleeper = journey_of(old, new)
-    arrival = until(sleeper, (old, new), "leaving/plan_arrive")
+    arrival = until(sleeper, (old, new), "migration/schedule_arrive")
     assert two[0].migrate(old, new).schedules == 1
     assert two[1].migrate(new, old).schedules == 1
-    second = until(journey_of(old, new), (old, new), "leaving/plan_arrive")
+    second = until(journey_of(old, new), (old, new), "migration/schedule_arrive")
     assert two[0].engine.run(sleeper.send([True])[1]) == 0, "it has left again, and not arrived"
     assert two[1].engine.run(second) == [True]
     two[1].schedules.delete("orders", "tea")
@@ -206,7 +206,7 @@ def test_a_server_that_has_forgotten_its_departures_loses_nothing(two: Any, cloc
 def test_what_an_older_version_left_on_its_way_arrives(two: Any) -> None:
     old, new = (client.topic("orders") for client in two)
     old.add_many(range(3), delay="1h")
-    until(journey_of(old, new), (old, new), "leaving/arrive")
+    until(journey_of(old, new), (old, new), "migration/arrive")
     two[0].engine.run(Command((b"HDEL", departing_key(old.verbs.keys), b""), int))
     assert two[0].migrate(old, new).moved == 3
 

@@ -89,7 +89,7 @@ def until(journey: migration.MigrationSteps, topics: Any, script: str, answer: A
 def test_a_topic_is_known_by_what_is_stored_in_it_and_not_by_its_url(three: Any, tmp_path: Path) -> None:
     old, first = (client.topic("orders") for client in three[:2])
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
-    until(journey_of(old, first), (old, first), "leaving/arrive")
+    until(journey_of(old, first), (old, first), "migration/arrive")
     other_name = tmp_path / "s"
     other_name.symlink_to(first.engine.origin.address.url.removeprefix("unix://"))
     with tarry.Client(f"unix://{other_name}") as same:
@@ -102,7 +102,7 @@ def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is
     old, first, second = (client.topic("orders") for client in three)
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
     three[0].schedules.put("orders", "beat", every="1h")
-    until(journey_of(old, first), (old, first), "leaving/plan_arrive")
+    until(journey_of(old, first), (old, first), "migration/schedule_arrive")
     assert old.check().schedules_leaving == 1
     with pytest.raises(tarry.BadInput, match="anew"):
         three[0].migrate(old, second)
@@ -111,10 +111,10 @@ def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is
     old.add("late", id="late")
     assert three[0].migrate(old, first).moved == 1, "all has arrived, so any topic will do"
     old.add("later", id="later")
-    until(journey_of(old, first), (old, first), "leaving/arrive")
+    until(journey_of(old, first), (old, first), "migration/arrive")
     assert old.check().leaving == 1
     mover = journey_of(old, second, anew=True)
-    until(mover, (old, second), "leaving/arrive")
+    until(mover, (old, second), "migration/arrive")
     with pytest.raises(tarry.BadInput, match="another topic"):
         three[0].migrate(old, first)
     assert three[0].migrate(old, second).moved == 1, "that is where they go now"
@@ -126,12 +126,12 @@ def test_two_who_move_to_different_topics_at_once_double_nothing(three: Any) -> 
     old, first, second = (client.topic("orders") for client in three)
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
     one, other = journey_of(old, first), journey_of(old, second)
-    departs = until(one, (old, first), "leaving/depart"), until(other, (old, second), "leaving/depart")
+    departs = until(one, (old, first), "migration/depart"), until(other, (old, second), "migration/depart")
     taken, found = map(old.engine.run, departs)
     assert taken == found
     with pytest.raises(tarry.BadInput, match="on their way to another topic"):
         other.send(found)
-    until(one, (old, first), "leaving/depart_end", taken)
+    until(one, (old, first), "migration/end_departure", taken)
     assert (first.stats().ready, second.stats().ready) == (len(IDS), 0)
 
 
@@ -139,7 +139,7 @@ def test_what_0_1_0_left_on_its_way_goes_anywhere(three: Any) -> None:
     """It does not say where it was going."""
     old, first, second = (client.topic("orders") for client in three)
     old.add_many([tarry.NewJob(id, id=id) for id in IDS])
-    departs = until(journey_of(old, first), (old, first), "leaving/depart")
+    departs = until(journey_of(old, first), (old, first), "migration/depart")
     plain = migration.depart(old.verbs.keys, departs.args[1].partition(b"@")[0])
     assert len(old.engine.run(plain)[1]) == len(IDS)
     assert three[0].migrate(old, second).moved == len(IDS)

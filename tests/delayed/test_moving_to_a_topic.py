@@ -128,9 +128,9 @@ def test_who_is_late_brings_nothing_back(client: Any, clock: Clock, name: str) -
     queue, topic = client.delayed_queue(name, codec="string"), client.topic("t")
     queue.offer_many(["a", "b"], 60)
     flow, request, answer = move_to_topic(queue.verbs.context, topic.verbs), None, None
-    while getattr(getattr(request, "script", None), "name", "") != "leaving/arrive":
+    while getattr(getattr(request, "script", None), "name", "") != "migration/arrive":
         request = flow.send(answer)
-        if getattr(getattr(request, "script", None), "name", "") != "leaving/arrive":
+        if getattr(getattr(request, "script", None), "name", "") != "migration/arrive":
             answer = client.engine.runner.perform(request)
     client.move_to_topic(queue, topic)
     clock.advance(61)

@@ -47,10 +47,10 @@ WAITING = tuple(
 NOT_LONG = "not at_large and not many_more_orders and not one_for_longer and not in_new_games"
 """What had no mark of its own once."""
 BESIDE = {
-    "lua/leaving": "beyond/test_migrating.py beyond/test_migrating_again.py beyond/test_migrating_killed.py",
+    "lua/migration": "beyond/test_migrating.py beyond/test_migrating_again.py beyond/test_migrating_killed.py",
     "lua/delayed": "delayed", "verbs/delayed": "delayed", "clients/awaited/mover": "delayed", "clients/blocking/mover": "delayed",
     "lua/mapcache": "mapcache", "verbs/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
-    "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/parts": "beyond/test_partitions.py",
+    "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/partitions": "beyond/test_partitions.py",
     "verbs/redisson": "redisson", "words": "words",
     "links/embedded": "embedded programs/test_cli_endings.py", "links": "links faults beyond",
     "clients/http": "clients service", "clients": "faults locks beyond", "idea": "faults watch",

@@ -27,9 +27,9 @@ def test_every_script_has_its_verb() -> None:
     ("name", "args", "item", "what"),
     [
         ("topic/touch", (), ("id", "receipt"), "arguments"),
-        ("topic/touch", ("again", "more"), ("id", "receipt"), "arguments"),
-        ("topic/touch", ("again",), ("receipt", "id"), "items"),
-        ("topic/touch", ("again",), (), "items"),
+        ("topic/touch", ("replay", "more"), ("id", "receipt"), "arguments"),
+        ("topic/touch", ("replay",), ("receipt", "id"), "items"),
+        ("topic/touch", ("replay",), (), "items"),
         ("topic/get", (), (), "items"),
         ("topic/list", ("place", "side", "to", "from", "past", "limit"), (), "arguments"),
     ],

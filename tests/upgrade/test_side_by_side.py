@@ -22,7 +22,7 @@ def test_their_scripts_differ_and_so_live_side_by_side(older_place: Path) -> Non
     def script(place: object, name: str) -> str:
         return (place / "lua" / name).read_text()  # type: ignore[operator]
 
-    changed = ["topic/pop.lua", "lib/watch.lua", "lib/receipt.lua", "lib/plan.lua"]
+    changed = ["topic/pop.lua", "lib/watch.lua", "lib/receipt.lua", "lib/schedule.lua"]
     assert all(script(older_place / "tarry", name) != script(files("tarry"), name) for name in changed)
 
 

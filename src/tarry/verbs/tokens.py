@@ -28,7 +28,7 @@ from tarry.values.keys import tokens_key
 
 Scope = Literal["view", "produce", "consume", "admin"]
 SCOPES: tuple[Scope, ...] = ("view", "produce", "consume", "admin")
-STORE = Script("tokens/keep", args=("id", "record"), keys=("tokens",))
+STORE = Script("tokens/store", args=("id", "record"), keys=("tokens",))
 VERSION = b"version"
 PREFIX = "tarry_"
 LONGEST_NOTE = 200

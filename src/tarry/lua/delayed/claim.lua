@@ -1,15 +1,15 @@
 local ready, order, timeouts, channel, poison, movers, format, leaving, departed = unpack(KEYS)
-local clock, limit, word, overtaken, above = unpack(ARGV)
+local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` elements out, those due first, and keeps them in `leaving` with their due times until somebody says
 -- that they have arrived where they go. What was left there is first. They are a departure, as those of a topic are, and keep
--- its word however often they are claimed; `word` is a new one. One that was `overtaken` where it goes, by number `above`,
+-- its word however often they are claimed; `nonce` is a new one. One that was `overtaken` where it goes, by number `above`,
 -- gets another number.
 -- Answers the departure and now, then all of it: element, due ms, …
--- include clock element unlist departure
+-- include clock element remove_element departure
 
 local WORK, MOST_BYTES, MONTH = 400000, 1000000, 2592000
-local length = see_types()
+local length = check_types()
 local departure = redis.call('GET', departed)
 local fresh = redis.call('ZCARD', leaving) == 0
 if fresh then
@@ -19,7 +19,7 @@ if fresh then
     if work >= WORK or bytes >= MOST_BYTES then break end
     local element, due = elements[i], elements[i + 1]
     redis.call('ZREM', timeouts, element)
-    work, bytes = work + unlist(element, length), bytes + #element
+    work, bytes = work + remove_element(element, length), bytes + #element
     local payload, reason = read_element(element)
     if payload then
       redis.call('ZADD', leaving, due, element)
@@ -31,7 +31,7 @@ end
 learn()
 local claimed = redis.call('ZRANGE', leaving, 0, -1, 'WITHSCORES')
 if #claimed > 0 and (fresh or not departure or departure == overtaken) then  -- or left by 0.1.0, which knows no departures
-  departure = next_departure(departure, word, tonumber(above))
+  departure = next_departure(departure, nonce, tonumber(above))
   redis.call('SET', departed, departure, 'EX', MONTH)
 end
 return {departure or '', text(now), unpack(claimed)}

@@ -9,7 +9,7 @@ local clock, from, limit, inverse = unpack(ARGV)
 local FIRST, STRIDE = 5, 1
 local wanted = {}
 for i = FIRST, #ARGV, STRIDE do wanted[ARGV[i]] = true end
-local answers = {see_types()}
+local answers = {check_types()}
 local last = -1 - from
 for _, element in ipairs(redis.call('LRANGE', order, last - limit + 1, last)) do
   local payload = read_element(element)

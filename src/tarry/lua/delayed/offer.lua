@@ -10,7 +10,7 @@ local clock, said = unpack(ARGV)
 -- include clock element
 
 local FIRST, STRIDE = 3, 4
-see_types()
+check_types()
 local stored = redis.call('GET', format)
 
 local function format_at(place)

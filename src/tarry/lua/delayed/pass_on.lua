@@ -4,7 +4,7 @@ local clock = unpack(ARGV)
 -- The last element of the order of offers goes to the head of another list, as a payload. Answers it, or nothing.
 -- include clock element
 
-see_types()
+check_types()
 redis.call('LLEN', target)
 while true do
   local element = redis.call('RPOP', order)

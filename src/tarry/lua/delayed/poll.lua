@@ -6,7 +6,7 @@ local clock, want = unpack(ARGV)
 -- include clock element
 
 local MOST_BYTES = 4000000
-see_types()
+check_types()
 local answers, bytes = {}, 0
 while #answers < 2 * want and bytes < MOST_BYTES do
   local element = redis.call('LPOP', order)

@@ -7,7 +7,7 @@ local clock = unpack(ARGV)
 -- include clock element
 
 local FIRST, STRIDE = 2, 2
-see_types()
+check_types()
 local answers = {}
 for i = FIRST, #ARGV, STRIDE do
   local element, due = unpack(ARGV, i, i + 1)

@@ -1,24 +1,24 @@
 local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
-local clock, most, want, me, stays, ahead, final, first, last = unpack(ARGV)
+local clock, most, want, waiter, stays, ahead, final, first, last = unpack(ARGV)
 -- each: place = unpack(ARGV, i, i)
 --
 -- Moves what is due, by due time, as far as the work of one script goes, and takes up to `want` payloads for the caller.
--- `me` keeps the queue moving when it `stays`.
+-- `waiter` keeps the queue moving when it `stays`.
 -- `place` says where in `order` the next due element is; all those are taken out of it in one pass. It is believed while the
 -- list begins with `first` and has `last` at the place `final`: offers come after it, whatever else happens moves one of
 -- them. An offer that is overdue already moves the last of those that are due.
 -- Answers: now, µs until the next look, the seat (1 mover, 2 deputy, 0 none), how many are left that are due, were moved, were
 -- set aside; whether the places were believed; the next `ahead` of those left; with them final, first and last; payloads.
--- include clock element unlist movers
+-- include clock element remove_element movers
 
 local FIRST, STRIDE = 10, 1
 local WORK, MOST_BYTES = 400000, 4000000
 local GONE = '\0tarry: moved'  -- never seen outside of this script
-local length = see_types()
+local length = check_types()
 redis.call('ZCARD', movers)
 
-local today = text(math.floor(now / 1000))
-local due = redis.call('ZRANGE', timeouts, '-inf', today, 'BYSCORE', 'LIMIT', 0, most)
+local now_ms = text(math.floor(now / 1000))
+local due = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, most)
 
 local function at(place) return redis.call('LINDEX', order, place) end
 
@@ -60,7 +60,7 @@ local function take_one_by_one()
     done = done + 1
     take(due[done])
     redis.call('ZREM', timeouts, due[done])
-    work = work + unlist(due[done], length)
+    work = work + remove_element(due[done], length)
   end
   return done
 end
@@ -70,12 +70,12 @@ local taken = believed and take_by_places() or take_one_by_one()
 if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
 learn()
 
-local left = redis.call('ZCOUNT', timeouts, '-inf', today)
-local alarm, seat = promise(me, stays == '1')
+local left = redis.call('ZCOUNT', timeouts, '-inf', now_ms)
+local alarm, seat = promise(waiter, stays == '1')
 local answers = {now, alarm - now, seat, left, #payloads, aside, believed and 1 or 0, {}, {}}
 if left > 0 and tonumber(ahead) > 0 then
   local remains = believed and final - taken or redis.call('LLEN', order) - 1
-  answers[8] = redis.call('ZRANGE', timeouts, '-inf', today, 'BYSCORE', 'LIMIT', 0, ahead)
+  answers[8] = redis.call('ZRANGE', timeouts, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, ahead)
   if remains >= 0 then answers[9] = {text(remains), at(0), at(text(remains))} end
 end
 for _ = 1, want do

@@ -1,5 +1,5 @@
 local items, fence, polled, channel = unpack(KEYS)
-local clock, unit, want, bound, who, nonce, again = unpack(ARGV)
+local clock, unit, want, bound, who, nonce, replay = unpack(ARGV)
 --
 -- Takes out up to `want` items that are due, the first first; what one caller was given last is kept for a minute, for
 -- an answer that is lost. `bound`, if not empty: when the first is later than so many µs, nothing is taken.
@@ -9,7 +9,7 @@ local clock, unit, want, bound, who, nonce, again = unpack(ARGV)
 
 local MOST_BYTES, KEPT_S = 4000000, 60
 unit = tonumber(unit)
-if again == '1' then
+if replay == '1' then
   local kept = redis.call('HGET', polled, who)
   if kept and string.sub(kept, 1, #nonce) == nonce then return cmsgpack.unpack(string.sub(kept, #nonce + 1)) end
 end

@@ -2,8 +2,8 @@
 --
 --   meta   departed   the last one
 
-local function depart_as(word, above)
-  local departure = next_departure(redis.call('HGET', meta, 'departed'), word, above)
+local function new_departure(nonce, above)
+  local departure = next_departure(redis.call('HGET', meta, 'departed'), nonce, above)
   redis.call('HSET', meta, 'departed', departure)
   return departure
 end

@@ -9,7 +9,7 @@ local function departure_of(departure)
 end
 
 -- A new one. A clock that has gone back makes no number twice, and `above` is one that is known where it goes.
-local function next_departure(before, word, above)
-  local place, last = departure_of(before or string.match(word, '^[^@]*'))
-  return place .. '.' .. text(math.max(now, last + 1, above + 1)) .. '.' .. word
+local function next_departure(before, nonce, above)
+  local place, last = departure_of(before or string.match(nonce, '^[^@]*'))
+  return place .. '.' .. text(math.max(now, last + 1, above + 1)) .. '.' .. nonce
 end

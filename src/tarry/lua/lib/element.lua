@@ -36,7 +36,7 @@ local function set_aside(element, due, reason)
 end
 
 -- What is of another type than it should be is told before the first write.
-local function see_types()
+local function check_types()
   redis.call('LLEN', ready)
   redis.call('ZCARD', timeouts)
   return redis.call('LLEN', order)

@@ -4,7 +4,7 @@
 local PACKED = '<dI8c0'
 local NEVER = 92233720368547758
 local TAG = 'redisson__expiretag'  -- a member that Redisson puts into the sorted sets of a map that expires as a whole
-local today = now / 1000
+local now_ms = now / 1000
 
 -- The idle time (0: none) and the value. What is not packed is a value as it is.
 local function read_entry(packed)
@@ -18,23 +18,23 @@ local function read_entry(packed)
   return 0, packed
 end
 
-local function ends_at(key, idle)
+local function expires_at(key, idle)
   local ends = tonumber(redis.call('ZSCORE', timeouts, key) or NEVER)
   if idle > 0 then ends = math.min(ends, tonumber(redis.call('ZSCORE', idles, key) or NEVER)) end
   return ends
 end
 
 -- The idle time and the value of an entry that lives; nothing else is seen by anybody.
-local function living(key)
+local function live_entry(key)
   local packed = redis.call('HGET', entries, key)
   if not packed then return end
   local idle, value = read_entry(packed)
-  if ends_at(key, idle) <= today then return end
+  if expires_at(key, idle) <= now_ms then return end
   return idle, value
 end
 
 local max_size, lfu, listened
-local function see_options()
+local function read_options()
   if max_size then return end
   local found = redis.call('HMGET', options, 'max-size', 'mode', 'has-listeners')
   max_size, lfu, listened = tonumber(found[1] or 0) or 0, found[2] == 'LFU', found[3]
@@ -43,13 +43,13 @@ end
 -- An access: the idle time begins anew, and who is seldom asked for is known. Refused or not, where memory is full: who
 -- only reads must not fail.
 local function touch(key, idle)
-  if idle > 0 then redis.pcall('ZADD', idles, text(math.ceil(today + idle)), key) end
-  see_options()
+  if idle > 0 then redis.pcall('ZADD', idles, text(math.ceil(now_ms + idle)), key) end
+  read_options()
   if max_size > 0 then
     if lfu then
       redis.pcall('ZINCRBY', accesses, 1, key)
     else
-      redis.pcall('ZADD', accesses, string.format('%.3f', today), key)
+      redis.pcall('ZADD', accesses, string.format('%.3f', now_ms), key)
     end
   end
 end

@@ -12,6 +12,6 @@ local function event(key, value, old)
 end
 
 local function tell(channel, key, value, old)
-  see_options()
+  read_options()
   if listened then publish(channel, event(key, value, old)) end
 end

@@ -11,12 +11,12 @@ local TERM, GRACE, LEAST, REST, ROUND = 700000, 100000, 150000, 5000000, 1000000
 local MOVER, DEPUTY = 1, 2
 
 -- Answers the caller's alarm and its seat.
-local function promise(me, stays)
+local function promise(waiter, stays)
   local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')[2]
   local due = math.max(head and head * 1000 or now + ROUND, now)
-  if me == '' then return due, 0 end
+  if waiter == '' then return due, 0 end
   local alarm = math.min(due, now + TERM)
-  local had = redis.call('ZREM', movers, me, '~' .. me)
+  local had = redis.call('ZREM', movers, waiter, '~' .. waiter)
   redis.call('ZREMRANGEBYSCORE', movers, '-inf', '(' .. text(now - GRACE))
   redis.call('ZREMRANGEBYSCORE', movers, '(' .. text(now + REST), '+inf')  -- nobody promises that: the clock was set back
   local function call_others() redis.pcall('PUBLISH', movers, 'a seat is free') end
@@ -35,12 +35,12 @@ local function promise(me, stays)
     end
   end
   if not promised then
-    redis.call('ZADD', movers, text(alarm), me)
+    redis.call('ZADD', movers, text(alarm), waiter)
     if deputies == 0 then call_others() end
     return alarm, MOVER
   elseif deputies == 0 then
     alarm = math.max(promised + GRACE, now + LEAST) + 1000
-    redis.call('ZADD', movers, text(alarm), '~' .. me)
+    redis.call('ZADD', movers, text(alarm), '~' .. waiter)
     return alarm, DEPUTY
   end
   return now + REST, 0

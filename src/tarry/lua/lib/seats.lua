@@ -8,10 +8,10 @@
 local FIRST_SEAT, DEPUTY_SEAT = 1, 2
 
 -- Answers the caller's alarm and its seat; `due` is when something is to be done.
-local function sit(seats, due, me, stays, term, grace, round)
-  if me == '' then return due, 0 end
+local function take_seat(seats, due, waiter, stays, term, grace, round)
+  if waiter == '' then return due, 0 end
   local alarm = math.min(due, now + term)
-  redis.call('ZREM', seats, me, '~' .. me)
+  redis.call('ZREM', seats, waiter, '~' .. waiter)
   redis.call('ZREMRANGEBYSCORE', seats, '-inf', '(' .. text(now - grace))
   redis.call('ZREMRANGEBYSCORE', seats, '(' .. text(now + 2 * (term + grace)), '+inf')  -- nobody promises that: the clock was set back
   if not stays then return alarm, 0 end
@@ -26,11 +26,11 @@ local function sit(seats, due, me, stays, term, grace, round)
     end
   end
   if not promised then
-    redis.call('ZADD', seats, text(alarm), me)
+    redis.call('ZADD', seats, text(alarm), waiter)
     return alarm, FIRST_SEAT
   elseif deputies == 0 then
     alarm = math.max(promised + grace, now + term) + 1000
-    redis.call('ZADD', seats, text(alarm), '~' .. me)
+    redis.call('ZADD', seats, text(alarm), '~' .. waiter)
     return alarm, DEPUTY_SEAT
   end
   return now + round, 0

@@ -33,8 +33,8 @@ local function set_token(list, wanted)
 end
 
 -- Answers the caller's alarm and its seat (1, 2 or 0: none). What holds the topic back is given as `gates` answers it.
-local function settle(me, stays, ...)
-  if me ~= '' then redis.call('ZREM', watch, me) end
+local function settle(waiter, stays, ...)
+  if waiter ~= '' then redis.call('ZREM', watch, waiter) end
   local next = earliest(...)
   if not next or next > now + HORIZON then
     redis.call('DEL', watch, wake, relay)
@@ -55,7 +55,7 @@ local function settle(me, stays, ...)
     alarm, seat = now + GRACE, 2
   end
   if seat > 0 then
-    redis.call('ZADD', watch, alarm, me)
+    redis.call('ZADD', watch, alarm, waiter)
     taken = taken + 1
   end
   if watched or taken > 1 or redis.call('EXISTS', wake, relay) < 2 then  -- with both tokens there, nothing is to do

@@ -2,4 +2,4 @@
 
 local TERM = 30000000
 
-local function lives(at) return at and tonumber(at) > now - TERM end
+local function is_alive(at) return at and tonumber(at) > now - TERM end

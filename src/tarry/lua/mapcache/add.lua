@@ -1,13 +1,13 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo, lease = unpack(KEYS)
-local clock, sharded, key, delta, again = unpack(ARGV)
+local clock, sharded, key, delta, replay = unpack(ARGV)
 --
 -- Adds to a number that is kept as text; an entry that is not there, or not any more, is created as the delta. Answers the
 -- sum. Whole numbers stay whole, of 64 bits.
--- include clock entry event memo expire room hasten write
+-- include clock entry event stored_reply expire_entries max_size evictor_hint write_entry
 
 local SCRATCH = 'temp_val__redisson'  -- the field that Redisson uses, too; never seen outside of this script
 local WHOLE = '^-?%d+$'
-local was_idle, was = living(key)
+local was_idle, was = live_entry(key)
 local number = was or '0'
 redis.call('HSET', entries, SCRATCH, number)
 local whole = string.find(number, WHOLE) and string.find(delta, WHOLE)

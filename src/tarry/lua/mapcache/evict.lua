@@ -1,10 +1,10 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints = unpack(KEYS)
-local clock, sharded, most, me, stays = unpack(ARGV)
+local clock, sharded, most, waiter, stays = unpack(ARGV)
 --
--- Takes out what has expired, as far as the work of one script goes. `me` keeps the map when it `stays`. Answers: now, µs
+-- Takes out what has expired, as far as the work of one script goes. `waiter` keeps the map when it `stays`. Answers: now, µs
 -- until the next look, the seat (1 evictor, 2 deputy, 0 none), how many were evicted, whether there are more, whether the
 -- maximum size asks for a trim.
--- include clock entry event expire seats
+-- include clock entry event expire_entries seats
 
 local TERM, GRACE, ROUND = 5000000, 1000000, 5000000
 local LEFT = 60000  -- ms: what dead ones leave behind is gone after that
@@ -18,13 +18,13 @@ local function head(set)
 end
 local first = math.min(head(timeouts), head(idles))
 local due = first == NEVER and now + ROUND or math.max(first * 1000, now)
-local alarm, seat = sit(evictors, due, me, stays == '1', TERM, GRACE, ROUND)
+local alarm, seat = take_seat(evictors, due, waiter, stays == '1', TERM, GRACE, ROUND)
 if seat > 0 then redis.call('PEXPIRE', evictors, LEFT) end
 
-see_options()
+read_options()
 local uneven = 0
 if max_size > 0 then
   local size = redis.call('HLEN', entries)
   if size > max_size or size > redis.call('ZCARD', accesses) then uneven = 1 end
 end
-return {now, alarm - now, seat, evicted, first <= today and 1 or 0, uneven}
+return {now, alarm - now, seat, evicted, first <= now_ms and 1 or 0, uneven}

@@ -8,7 +8,7 @@ local clock, after, if_not_set = unpack(ARGV)
 local SETS = {timeouts, idles, accesses}
 local left = redis.call('PTTL', entries)
 if left == -2 or left == -1 and after == '' or left >= 0 and if_not_set == '1' then return 0 end
-see_options()
+read_options()
 for i, set in ipairs(SETS) do
   if after == '' then
     redis.call('ZREM', set, TAG)

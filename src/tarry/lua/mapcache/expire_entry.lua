@@ -1,10 +1,10 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo = unpack(KEYS)
-local clock, sharded, ttl, idle, if_not_set, again = unpack(ARGV)
+local clock, sharded, ttl, idle, if_not_set, replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- Gives living entries new deadlines: `ttl` µs and `idle` ms from now, 0 for none; or only those that have none. Answers
 -- for each 1 or 0; fewer answers than keys, where values are large: give the rest again.
--- include clock entry event memo hasten
+-- include clock entry event stored_reply evictor_hint
 
 local FIRST, MOST_BYTES = 7, 4000000
 local bytes = 0
@@ -14,8 +14,8 @@ local answers = {}
 for i = FIRST, #ARGV do
   if bytes > MOST_BYTES then break end
   local key = ARGV[i]
-  local was_idle, value = living(key)
-  local does = value and not (if_not_set == '1' and ends_at(key, was_idle) < NEVER)
+  local was_idle, value = live_entry(key)
+  local does = value and not (if_not_set == '1' and expires_at(key, was_idle) < NEVER)
   if does then
     redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))
     if ttl > 0 then
@@ -25,7 +25,7 @@ for i = FIRST, #ARGV do
     end
     if idle <= 0 then redis.call('ZREM', idles, key) end
     touch(key, idle)
-    hasten(math.min(ends, idle > 0 and math.ceil(today + idle) or NEVER))
+    hint_evictor(math.min(ends, idle > 0 and math.ceil(now_ms + idle) or NEVER))
   end
   bytes = bytes + (value and #value or 0)
   answers[#answers + 1] = does and 1 or 0

@@ -14,9 +14,9 @@ for i = FIRST, #ARGV do
   local key, idle, value = ARGV[i], nil, nil
   if how == 'ttl' then
     local packed = redis.call('HGET', entries, key)
-    if packed and ends_at(key, 0) > today then idle, value = read_entry(packed) end
+    if packed and expires_at(key, 0) > now_ms then idle, value = read_entry(packed) end
   else
-    idle, value = living(key)
+    idle, value = live_entry(key)
     if value then touch(key, idle) end
   end
   bytes = bytes + (value and #value or 0)

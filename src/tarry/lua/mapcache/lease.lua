@@ -6,7 +6,7 @@ local clock, sharded, token, lasts, key = unpack(ARGV)
 -- include clock entry
 
 local OURS = 'tarry:'
-local idle, value = living(key)
+local idle, value = live_entry(key)
 if value then
   touch(key, idle)
   return {0, value}

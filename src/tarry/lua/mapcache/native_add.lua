@@ -1,8 +1,8 @@
 local entries, hints, memo, lease = unpack(KEYS)
-local clock, sharded, key, delta, again = unpack(ARGV)
+local clock, sharded, key, delta, replay = unpack(ARGV)
 --
 -- The same as add.lua for a map whose fields expire by themselves: a field keeps its end.
--- include clock event memo
+-- include clock event stored_reply
 
 local WHOLE = '^-?%d+$'
 local whole = string.find(redis.call('HGET', entries, key) or '0', WHOLE) and string.find(delta, WHOLE)

@@ -1,9 +1,9 @@
 local entries, memo = unpack(KEYS)
-local clock, ttl, if_not_set, again = unpack(ARGV)
+local clock, ttl, if_not_set, replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- Gives fields a new end, `ttl` ms from now, 0 for none; or only those that have none. Answers for each 1 or 0.
--- include clock memo fields
+-- include clock stored_reply fields
 
 local FIRST = 5
 local answers = {}

@@ -1,11 +1,11 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo = unpack(KEYS)
-local clock, sharded, ttl, idle, keep, when, proof, want, again = unpack(ARGV)
+local clock, sharded, ttl, idle, keep, when, proof, want, replay = unpack(ARGV)
 -- each: key, value = unpack(ARGV, i, i + 1)
 --
 -- Writes entries: `always`, or only where the key is `absent`, `present`, `equal` to the proof, or `leased` by it. After
 -- the keys follow those of the leases, one for each entry. Answers for each: 0 (not written), 1 (updated) or 2 (created),
 -- then the value that was there, if it is wanted or stands in the way.
--- include clock entry event memo expire room hasten write
+-- include clock entry event stored_reply expire_entries max_size evictor_hint write_entry
 
 local FIRST, STRIDE, LEASES = 10, 2, #KEYS - (#ARGV - 9) / 2
 ttl, idle = tonumber(ttl), tonumber(idle)
@@ -13,7 +13,7 @@ local answers = {}
 for i = FIRST, #ARGV, STRIDE do
   local key, value = unpack(ARGV, i, i + 1)
   local lease = KEYS[LEASES + (i - FIRST) / STRIDE + 1]
-  local was_idle, was = living(key)
+  local was_idle, was = live_entry(key)
   local does = when == 'always' or when == 'absent' and not was or when == 'present' and was
     or when == 'equal' and was == proof or when == 'leased' and redis.call('GET', lease) == proof
   if does then

@@ -1,11 +1,11 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo = unpack(KEYS)
-local clock, sharded, when, proof, want, again = unpack(ARGV)
+local clock, sharded, when, proof, want, replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
 -- Takes living entries out: `any`, or only those `equal` to the proof. The leases' keys follow, one for each. What has
 -- expired is left to the evictor, which tells of it. Answers for each: 1 or 0, then the value if it is wanted;
 -- fewer answers than keys, where values are large: give the rest again.
--- include clock entry event memo
+-- include clock entry event stored_reply
 
 local FIRST, LEASES = 7, #KEYS - (#ARGV - 6)
 local MOST_BYTES = 4000000
@@ -13,7 +13,7 @@ local answers, bytes = {}, 0
 for i = FIRST, #ARGV do
   if bytes > MOST_BYTES then break end
   local key, lease = ARGV[i], KEYS[LEASES + i - FIRST + 1]
-  local _, was = living(key)
+  local _, was = live_entry(key)
   local does = was and (when == 'any' or was == proof)
   if does then
     forget(key)

@@ -8,7 +8,7 @@ local page = redis.call('HSCAN', entries, cursor, 'COUNT', limit)
 local answers = {page[1]}
 for i = 1, #page[2], 2 do
   local idle, value = read_entry(page[2][i + 1])
-  if ends_at(page[2][i], idle) > today then
+  if expires_at(page[2][i], idle) > now_ms then
     answers[#answers + 1] = page[2][i]
     answers[#answers + 1] = value
   end

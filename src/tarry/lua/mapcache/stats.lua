@@ -9,11 +9,11 @@ local clock, limit = unpack(ARGV)
 local MOST_BYTES, LATE = 4000000, 1000000
 
 local function over(set)
-  return redis.call('ZRANGE', set, '-inf', text(math.floor(today)), 'BYSCORE', 'LIMIT', 0, limit + 1)
+  return redis.call('ZRANGE', set, '-inf', text(math.floor(now_ms)), 'BYSCORE', 'LIMIT', 0, limit + 1)
 end
 
 local function next_of(set)
-  local found = redis.call('ZRANGE', set, '(' .. text(math.floor(today)), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
+  local found = redis.call('ZRANGE', set, '(' .. text(math.floor(now_ms)), '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
   return found[1] and found[1] ~= TAG and tonumber(found[2]) or NEVER
 end
 
@@ -24,7 +24,7 @@ else
   for _, key in ipairs(ended) do expired = expired + redis.call('HEXISTS', entries, key) end
   local bytes = 0
   for _, key in ipairs(tired) do
-    local packed = ends_at(key, 0) > today and redis.call('HGET', entries, key)
+    local packed = expires_at(key, 0) > now_ms and redis.call('HGET', entries, key)
     if packed and read_entry(packed) > 0 then expired = expired + 1 end
     bytes = bytes + (packed and #packed or 0)
     if bytes > MOST_BYTES then
@@ -33,7 +33,7 @@ else
     end
   end
 end
-see_options()
+read_options()
 local next = math.min(next_of(timeouts), next_of(idles))
 return {now, redis.call('HLEN', entries), expired, next < NEVER and next or 0, max_size, lfu and 1 or 0,
   listened and 1 or 0, redis.call('ZCOUNT', evictors, text(now - LATE), '+inf')}

@@ -3,7 +3,7 @@ local clock, sharded, amount, held = unpack(ARGV)
 --
 -- Redisson's eviction task: whoever has the latch for `held` seconds takes out up to `amount` entries of each kind. Answers
 -- how many, or -1 without the latch; then the size.
--- include clock entry event expire
+-- include clock entry event expire_entries
 
 if redis.call('SETNX', latch, '1') == 0 then return {-1, redis.call('HLEN', entries)} end
 redis.call('EXPIRE', latch, held)

@@ -8,8 +8,8 @@ local clock = unpack(ARGV)
 local FIRST = 2
 local answers = {}
 for i = FIRST, #ARGV do
-  local idle = living(ARGV[i])
-  local ends = idle and ends_at(ARGV[i], idle)
+  local idle = live_entry(ARGV[i])
+  local ends = idle and expires_at(ARGV[i], idle)
   answers[#answers + 1] = not ends and -2 or ends == NEVER and -1 or math.max(ends * 1000 - now, 0)
 end
 return answers

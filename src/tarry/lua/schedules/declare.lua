@@ -9,7 +9,7 @@ local clock = unpack(ARGV)
 --
 -- Answers now, how many schedules code has here, then for each: 0 as it is, 1 it has to change (say it again with `next`),
 -- 2 a newer version is about, 3 somebody else has put a schedule of this name.
--- include clock plain job limits gates watch plan
+-- include clock refuse_partitioned job limits settle_args watch schedule
 
 local FIRST, STRIDE, LEASE, MOST = 2, 7, 150000000, 8
 local answers, changed = {now, 0}, false
@@ -18,7 +18,7 @@ local function judge(id, version)
   local said, there = redis.call('HGET', declared, id), redis.call('HEXISTS', plans, id) == 1
   if not said then return there and 3 or 1, {} end
   local words = {}
-  for word in string.gmatch(said, '%S+') do words[#words + 1] = word end
+  for nonce in string.gmatch(said, '%S+') do words[#words + 1] = nonce end
   local affirmed, present = tonumber(words[1]), words[2]
   if present == version and there then return 0, words end
   for k = 3, #words do
@@ -47,6 +47,6 @@ for i = FIRST, #ARGV, STRIDE do
   answers[#answers + 1] = verdict
 end
 if #ARGV >= FIRST or redis.call('HLEN', declared) > 0 then redis.call('HSET', declared, '', text(now)) end
-if changed then tell_of_schedules() end
+if changed then note_next_schedule() end
 answers[2] = math.max(redis.call('HLEN', declared) - 1, 0)
 return answers

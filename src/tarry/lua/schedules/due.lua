@@ -4,7 +4,7 @@ local clock, limit = unpack(ARGV)
 -- The schedules that are due, at most so many, those that are due for longest first. Changes nothing but what is damaged,
 -- and what a newer version wrote: that is left to newer ones, and looked at again in a minute.
 -- Answers now, then for each: id, its occurrence, plan.
--- include clock job limits gates watch plan
+-- include clock job limits settle_args watch schedule
 
 local found = redis.call('ZRANGE', schedules, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 local AGAIN = 60000000
@@ -15,11 +15,11 @@ for i = 1, #found, 2 do
     redis.call('ZREM', schedules, found[i])  -- the first write is a removal: works with a full memory too
     redis.call('ZADD', schedules, text(now + AGAIN), found[i])
     lost = true
-  elseif plan and #plan >= PLAN_SIZE then
+  elseif plan and #plan >= SCHEDULE_SIZE then
     answers[#answers + 1] = {found[i], tonumber(found[i + 1]), plan}
   else
     lost = redis.call('ZREM', schedules, found[i]) == 1
   end
 end
-if lost or #found == 0 then tell_of_schedules() end
+if lost or #found == 0 then note_next_schedule() end
 return answers

@@ -6,14 +6,14 @@ local clock = unpack(ARGV)
 -- still is where it was found, and what it was: so whoever comes second, or again, adds nothing. No next: it is over.
 -- The job of an occurrence is named after both: with a job of that name there, none is added.
 -- Answers for each how many were added, or -1 where somebody else was first.
--- include clock job limits gates watch plan
+-- include clock job limits settle_args watch schedule
 
 local FIRST, STRIDE = 2, 7
 local stamp, answers = struct.pack('<Bd', FORMAT, now), {}
 for i = FIRST, #ARGV, STRIDE do
   local id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
   local plan, score, added = redis.call('HGET', plans, id), redis.call('ZSCORE', schedules, id), -1
-  plan = plan and is_readable(plan) and unpack_plan(plan)
+  plan = plan and is_readable(plan) and unpack_schedule(plan)
   if plan and score and tonumber(score) == tonumber(at) and plan.changed == tonumber(changed) then
     redis.call('ZREM', schedules, id)  -- the first write is a removal: works with a full memory too
     if next ~= '' then redis.call('ZADD', schedules, next, id) end
@@ -26,9 +26,9 @@ for i = FIRST, #ARGV, STRIDE do
       end
     end
     plan.after, plan.fired, plan.skipped = tonumber(after), plan.fired + added, plan.skipped + tonumber(skipped)
-    write_plan(id, plan)
+    write_schedule(id, plan)
   end
   answers[#answers + 1] = added
 end
-tell_of_schedules()
+note_next_schedule()
 return answers

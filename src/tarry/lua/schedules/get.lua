@@ -4,7 +4,7 @@ local clock = unpack(ARGV)
 --
 -- Looks at schedules and changes nothing. Answers now, when code last declared anything here, then for each: id, plan, next
 -- occurrence or nothing, and what code said of it or nothing; or nothing.
--- include clock plain
+-- include clock refuse_partitioned
 
 local answers = {now, redis.call('HGET', declared, '')}
 for i = 2, #ARGV do

@@ -3,7 +3,7 @@ local clock, cursor, limit = unpack(ARGV)
 --
 -- One step through all schedules of a topic. Changes nothing.
 -- Answers now, when code last declared anything here, the next cursor, then what get.lua answers.
--- include clock plain
+-- include clock refuse_partitioned
 
 local step = redis.call('HSCAN', plans, cursor, 'COUNT', limit)
 local answers = {now, redis.call('HGET', declared, ''), step[1]}

@@ -4,15 +4,15 @@ local clock = unpack(ARGV)
 --
 -- Defines schedules, or defines them anew. One whose rhythm stays goes on where it is; another begins at `next`.
 -- Answers for each 1, or 0 where code declares it.
--- include clock plain job limits gates watch plan
+-- include clock refuse_partitioned job limits settle_args watch schedule
 
 local FIRST, STRIDE = 2, 6
 local answers = {}
 for i = FIRST, #ARGV, STRIDE do
   local id, rhythm, about, value, next, after = unpack(ARGV, i, i + 5)
-  local free = redis.call('HEXISTS', declared, id) == 0
-  if free then define(id, rhythm, about, value, next, after) end
-  answers[#answers + 1] = free and 1 or 0
+  local unlock = redis.call('HEXISTS', declared, id) == 0
+  if unlock then define(id, rhythm, about, value, next, after) end
+  answers[#answers + 1] = unlock and 1 or 0
 end
-tell_of_schedules()
+note_next_schedule()
 return answers

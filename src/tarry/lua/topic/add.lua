@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
-local clock, mode, again = unpack(ARGV)
+local clock, mode, replay = unpack(ARGV)
 -- each: id, when, value = unpack(ARGV, i, i + 2)
 --
 -- Puts jobs in. `when` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
@@ -10,7 +10,7 @@ local clock, mode, again = unpack(ARGV)
 --
 -- Answers now, then for each item: its due time, or the state that refused it ("!dead 1700000000000000"; "=" where it
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state".
--- include clock job leaving limits gates watch
+-- include clock job migrated_job limits settle_args watch
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -35,7 +35,7 @@ if mode == 'all' then
     if string.sub(when, 1, 1) == 'e' then
       local old = redis.call('HGET', jobs, id)
       if old and nonce_of(old) ~= nonce_sent(value) then
-        return 'EXISTS ' .. (i - FIRST) / STRIDE .. ' ' .. (place_of(id) or place_left(id) or 'lost')
+        return 'EXISTS ' .. (i - FIRST) / STRIDE .. ' ' .. (place_of(id) or leaving_state(id) or 'lost')
       end
     end
   end
@@ -71,7 +71,7 @@ local function meet(id, when, value, index)
     return put(id, due_of(index, when, now))
   end
   local state, since = place_of(id)
-  if not state then state, since = place_left(id) end
+  if not state then state, since = leaving_state(id) end
   if not state then  -- put in by this very script, and not in its place yet
     for k = 2, #scores, 2 do
       if scores[k] == id then since = scores[k - 1] end
@@ -87,7 +87,7 @@ for index = 0, n - 1 do
   local at, answer = due_of(index, when, now)
   if at > LAST_MOMENT then
     answer = '9999'
-  elseif again == '0' and string.byte(when) == NEW then  -- certainly not there: written with the others, below
+  elseif replay == '0' and string.byte(when) == NEW then  -- certainly not there: written with the others, below
     values[#values + 1] = id
     values[#values + 1] = stamp .. value
     answer = put(id, at)
@@ -103,6 +103,6 @@ if added > 0 then redis.call('ZADD', due, unpack(scores)) end
 count('replaced', replaced)  -- how many were added is what there is and what has gone: see stats.lua
 count('repeated', repeated)
 if replaced > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
-  settle('', false, read_gates())  -- else: a job that is not the earliest, or far away, changes nothing for those who watch
+  settle('', false, settle_args())  -- else: a job that is not the earliest, or far away, changes nothing for those who watch
 end
 return answers

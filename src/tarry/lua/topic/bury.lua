@@ -1,9 +1,9 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, again = unpack(ARGV)
+local clock, replay = unpack(ARGV)
 -- each: id, receipt, fault = unpack(ARGV, i, i + 2)
 --
 -- Sets a reserved job aside. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
--- include clock job grave receipt
+-- include clock job bury receipt
 
 local FIRST, STRIDE = 3, 3
 local answers, buried, stale = {}, 0, 0
@@ -26,7 +26,7 @@ end
 count('died', buried)
 count('stale', stale)
 if buried > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
--- include limits gates watch places
-  if note_places(buried) then settle('', false, read_gates()) end
+-- include limits settle_args watch capacity
+  if note_capacity(buried) then settle('', false, settle_args()) end
 end
 return answers

@@ -4,7 +4,7 @@ local clock, from, limit = unpack(ARGV)
 -- Why jobs are dead: one bounded step, those from a rank on that died last, grouped by their reason and the last line of
 -- their error. Answers the dead, how many of them were looked at, then of each group: reason, error, jobs, the last to
 -- die, when it did, when the first of them did; in the order of the last.
--- include clock plain job
+-- include clock refuse_partitioned job
 
 local LONGEST, TAIL, NEWLINE, BLANK = 200, 400, 10, 32
 

@@ -12,7 +12,7 @@ local clock, place, parts, ruling = unpack(ARGV)
 -- The first partition counts what it is told (`ruling`: above that number). The others are given all that it has, with its
 -- number, and keep what they have if theirs is not smaller: so whoever comes later spreads what somebody left half-way.
 -- Answers the number, too.
--- include clock limits gates watch
+-- include clock limits settle_args watch
 
 local FIRST, BURST = 5, 100000  -- µs: without one of its own, a rate may be ahead by what comes in so long
 local FIELDS = {'ttr', 'max_attempts', 'keep', 'rate', 'burst', 'concurrency', 'max_lateness'}
@@ -76,5 +76,5 @@ if rate or cap or latest then
 else
   redis.call('HDEL', meta, 'limited', 'spent', 'opened', 'paced')
 end
-settle('', false, read_gates())
+settle('', false, settle_args())
 return answer(set)

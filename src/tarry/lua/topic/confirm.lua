@@ -3,7 +3,7 @@ local clock = unpack(ARGV)
 -- each: id, receipt = unpack(ARGV, i, i + 1)
 --
 -- A consumer has heard that it has these jobs for their last attempt: from now on that attempt counts. What happened to those
--- that nobody ever heard of is told where they are put back (lib/back.lua). Answers 1 for each that it still has, or 0.
+-- that nobody ever heard of is told where they are put back (lib/expired_reservations.lua). Answers 1 for each that it still has, or 0.
 -- include clock job
 
 local FIRST, STRIDE = 2, 2

@@ -6,14 +6,14 @@ local clock = unpack(ARGV)
 -- was added with it: another one of this id stays, and nothing is answered for it.
 -- One that `migrate` has on its way is gone here, too.
 -- Answers for each the state it was in, or nothing.
--- include clock job leaving stale
+-- include clock job migrated_job stale
 
 local FIRST, STRIDE = 2, 2
 local answers, deleted, ended = {}, 0, 0
 for i = FIRST, #ARGV, STRIDE do
   local id, nonce = ARGV[i], ARGV[i + 1]
   local meant = nonce == '' or nonce_of(redis.call('HGET', jobs, id) or '') == nonce
-  local state = meant and (place_of(id) or place_left(id))
+  local state = meant and (place_of(id) or leaving_state(id))
   if state then
     redis.call('ZREM', due, id)
     ended = ended + redis.call('ZREM', reserved, id)
@@ -32,7 +32,7 @@ end
 keep_stale()
 count('deleted', deleted)
 if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
--- include limits gates watch places
-  if note_places(ended) then settle('', false, read_gates()) end
+-- include limits settle_args watch capacity
+  if note_capacity(ended) then settle('', false, settle_args()) end
 end
 return answers

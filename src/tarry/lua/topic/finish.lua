@@ -1,5 +1,5 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, stale = unpack(KEYS)
-local clock, again = unpack(ARGV)
+local clock, replay = unpack(ARGV)
 -- each: id, receipt = unpack(ARGV, i, i + 1)
 --
 -- The work is done: the job is gone. Answers 1 for each, or why the receipt does not hold.
@@ -38,7 +38,7 @@ end
 count('finished', #gone)
 count('stale', late)
 if #gone > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
--- include limits gates watch places
-  if note_places(#gone) then settle('', false, read_gates()) end
+-- include limits settle_args watch capacity
+  if note_capacity(#gone) then settle('', false, settle_args()) end
 end
 return answers

@@ -4,14 +4,14 @@ local clock = unpack(ARGV)
 --
 -- Looks at jobs and changes nothing. Answers now, then for each: id, state, the moment its place knows,
 -- head and body, run; or nothing. One that `migrate` has on its way is told as it was.
--- include clock plain job leaving
+-- include clock refuse_partitioned job migrated_job
 
 local FIRST, STRIDE = 2, 1
 local answers = {now}
 for i = FIRST, #ARGV, STRIDE do
   local id = ARGV[i]
   local state, since = place_of(id)
-  if not state then state, since = place_left(id) end
+  if not state then state, since = leaving_state(id) end
   local value = state and redis.call('HGET', jobs, id)
   answers[#answers + 1] = value and {id, state, since, value, redis.call('HGET', runs, id)} or false
 end

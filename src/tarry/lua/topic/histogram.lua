@@ -4,7 +4,7 @@ local clock, from, width, buckets = unpack(ARGV)
 -- How many jobs are due when: `buckets` counts of `width` µs each, the first beginning `from` µs after now, or at a
 -- moment if it is "@" and one.
 -- Costs the same for three jobs and for a million. Answers now, jobs before, the counts, jobs after.
--- include clock plain
+-- include clock refuse_partitioned
 
 local absolute = string.match(from, '^@(.+)')
 local start, answers = tonumber(absolute) or now + tonumber(from), {now}

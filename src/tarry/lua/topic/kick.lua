@@ -3,7 +3,7 @@ local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Dead jobs are ready again, with all their attempts before them. Answers for each the state it was in, or nothing.
--- include clock job limits gates watch
+-- include clock job limits settle_args watch
 
 local FIRST, STRIDE = 2, 1
 local answers, kicked = {}, 0
@@ -19,5 +19,5 @@ for i = FIRST, #ARGV, STRIDE do
   answers[#answers + 1] = state or false
 end
 count('kicked', kicked)
-settle('', false, read_gates())
+settle('', false, settle_args())
 return answers

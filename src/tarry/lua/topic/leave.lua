@@ -1,8 +1,8 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, me = unpack(ARGV)
+local clock, waiter = unpack(ARGV)
 --
 -- Hands back a seat, and a token that was taken but cannot be answered by a pop.
--- include clock limits gates watch
+-- include clock limits settle_args watch
 
-settle(me, false, read_gates())
+settle(waiter, false, settle_args())
 return 1

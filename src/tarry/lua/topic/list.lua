@@ -5,7 +5,7 @@ local clock, place, side, from, to, past, limit = unpack(ARGV)
 -- of the first moment. At most 1 MB of bodies, at least one job. A page costs the same wherever it lies, and however
 -- many jobs share a moment: it is found by rank.
 -- Answers now, 1 if there is more, then id, state, moment, head and body, run of each.
--- include clock plain job window
+-- include clock refuse_partitioned job window
 
 local ENOUGH = 1000000
 local set, low, high = SETS[place], window(side, from, to)

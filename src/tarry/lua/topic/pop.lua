@@ -1,17 +1,17 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, need, ttr, holder, me = unpack(ARGV)
+local clock, need, ttr, holder, waiter = unpack(ARGV)
 -- each: want = unpack(ARGV, i, i)
 --
 -- Hands out up to `want` jobs that are due to each who asks, in order, at most 4 MB in all, each job reserved for its TTR
 -- under one receipt.
 -- First puts back reservations whose TTR is over, and sweeps away a few dead jobs that are too old.
--- `me` stays to wait when it was named and fewer than `need` jobs came: then it takes a seat of the watch.
+-- `waiter` stays to wait when it was named and fewer than `need` jobs came: then it takes a seat of the watch.
 --
 -- Only so many as the topic's limits let go, and none that is due after a schedule which nobody has attended to yet.
 --
 -- Answers now, receipt, µs until the alarm, seat, what those should do at once who got nothing (1: ask again, 2: attend to the
 -- schedules that are due, then ask again), and to each the jobs that are his: id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs.
--- include clock job limits watch grave back lateness portions
+-- include clock job limits watch bury expired_reservations lateness shares
 
 local ENOUGH, SWEEP, DAY = 4000000, 16, 86400000000
 local ASK_AGAIN, FIRE, FIRST, WIDE = 1, 2, 6, 5  -- the wants begin at argument 6; 5 values of a job are told
@@ -21,8 +21,8 @@ local set = redis.call('HMGET', meta, 'last', 'ruled')
 local rules = set[2] and redis.call(
   'HMGET', meta, 'paused', 'ttr', 'max_attempts', 'keep', 'fires', 'limited', 'spent', 'opened') or {}
 if rules[6] and not string.find(rules[6], LIMITED) then return redis.error_reply('NEWER limits of the topic') end
-if me ~= '' then redis.call('ZREM', watch, me) end  -- the first write is a removal: works with a full memory too
-local returned = put_back()
+if waiter ~= '' then redis.call('ZREM', watch, waiter) end  -- the first write is a removal: works with a full memory too
+local returned = put_back_expired()
 local keep = tonumber(rules[4] or DEFAULT_KEEP)
 if keep > 0 then
   local old = redis.call('ZRANGE', dead, '-inf', text(now - keep), 'BYSCORE', 'LIMIT', 0, SWEEP)
@@ -113,7 +113,7 @@ local function take(limit)
   return #gone == limit
 end
 
-local asked = wanted_from(FIRST)
+local asked = sum_wanted(FIRST)
 local want = limits and math.min(asked, limits.room()) or asked
 if paused <= now then
   local step = 4
@@ -132,9 +132,9 @@ local todo = 0
 if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
 if handed == 0 and (returned > 0 or aside > 0) then todo = ASK_AGAIN end
 if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- there may be more than one script hands out
-if me == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
-local stays = me ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
+if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
+local stays = waiter ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
 local opens_at, full = 0, false
 if limits then opens_at, full = limits.gates() end
-local alarm, seat = settle(me, stays, paused, fires, opens_at, full)
-return portion({now, receipt, todo == FIRE and 0 or alarm - now, seat, todo}, FIRST, out, WIDE)
+local alarm, seat = settle(waiter, stays, paused, fires, opens_at, full)
+return share_out({now, receipt, todo == FIRE and 0 or alarm - now, seat, todo}, FIRST, out, WIDE)

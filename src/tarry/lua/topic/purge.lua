@@ -4,7 +4,7 @@ local clock, place, side, limit = unpack(ARGV)
 -- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). What the topic has learned stays:
 -- its receipts go on rising. Whoever waits is called for what is left. Where nothing is left, no seat and no token stays: those
 -- who had taken them may be dead. Answers how many went.
--- include clock plain job window limits gates watch places
+-- include clock refuse_partitioned job window limits settle_args watch capacity
 
 local gone, ended = 0, 0
 if place == 'all' then
@@ -22,6 +22,6 @@ else
   end
 end
 count('deleted', gone)
-note_places(ended)
-settle('', false, read_gates())
+note_capacity(ended)
+settle('', false, settle_args())
 return gone

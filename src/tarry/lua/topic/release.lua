@@ -1,11 +1,11 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
-local clock, again = unpack(ARGV)
+local clock, replay = unpack(ARGV)
 -- each: id, receipt, when, counted, fault = unpack(ARGV, i, i + 4)
 --
 -- Back with a job, due `when` µs from now, or at "@" and a moment; or to `dead`, if this attempt counted and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt is taken back, or 2: nobody saw it either, so its share of the rate is, too.
--- include clock job limits gates watch places grave receipt refund
+-- include clock job limits settle_args watch capacity bury receipt refund
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 5, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -49,7 +49,7 @@ end
 count('released', released)
 count('died', died)
 count('stale', stale)
-note_places(released + died)
+note_capacity(released + died)
 if unseen > 0 then refund(unseen, given) end
-settle('', false, read_gates())
+settle('', false, settle_args())
 return answers

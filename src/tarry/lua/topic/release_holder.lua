@@ -4,7 +4,7 @@ local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 -- One bounded step through the reservations: those of one holder, which is certainly gone, are ready again, their attempt
 -- taken back; where it counts they are dead after the last one. At most `most` of them, if it is not empty.
 -- Answers the next cursor and how many it had.
--- include clock plain job limits gates watch places grave
+-- include clock refuse_partitioned job limits settle_args watch capacity bury
 
 local DIED = 'its worker died'
 local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit)
@@ -40,6 +40,6 @@ for i, pair in ipairs(found) do
 end
 count('released', gone - died)
 count('died', died)
-note_places(gone)
-if gone > 0 then settle('', false, read_gates()) end
+note_capacity(gone)
+if gone > 0 then settle('', false, settle_args()) end
 return {step[1], gone}

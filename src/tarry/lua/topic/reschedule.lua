@@ -4,7 +4,7 @@ local clock = unpack(ARGV)
 --
 -- Another due time for a job that waits: a delay in µs from now, or "@" and a moment. Reserved and dead jobs stay.
 -- Answers for each the state it was in, or nothing.
--- include clock job limits gates watch
+-- include clock job limits settle_args watch
 
 local FIRST, STRIDE, LAST_MOMENT = 2, 2, 253402300799999999
 local function due_of(when)
@@ -25,5 +25,5 @@ for i = FIRST, #ARGV, STRIDE do
   end
   answers[#answers + 1] = state or false
 end
-settle('', false, read_gates())
+settle('', false, settle_args())
 return answers

@@ -3,7 +3,7 @@ local clock, holder, ttr, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through the reservations: those of one holder that would end sooner last `ttr` µs from now. What ran
 -- out already stays so. Answers the next cursor and how many it renewed.
--- include clock plain job
+-- include clock refuse_partitioned job
 
 local step, renewed = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit), {}
 local ids = {}

@@ -10,6 +10,6 @@ local answers = {now, step[1]}
 for i = 1, #step[2], 2 do
   local worker, told = step[2][i], step[2][i + 1]
   local at = redis.call('ZSCORE', heard, worker)
-  if lives(at) then answers[#answers + 1] = {worker, tonumber(at), told} end
+  if is_alive(at) then answers[#answers + 1] = {worker, tonumber(at), told} end
 end
 return answers

@@ -22,7 +22,7 @@ from tarry.verbs.redisson.elements import Element, unpack
 from tarry.verbs.redisson.values import Opaque, plain
 
 CLAIM = Script(
-    "delayed/claim", args=("limit", "word", "overtaken", "above"), keys=(*QUEUE_PARTS, "leaving", "departed")
+    "delayed/claim", args=("limit", "nonce", "overtaken", "above"), keys=(*QUEUE_PARTS, "leaving", "departed")
 )
 LOOK = Script("delayed/look", args=("from", "limit"), keys=(*QUEUE_PARTS, "elements"))
 CLAIM_PAGE = 500

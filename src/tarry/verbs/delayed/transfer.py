@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 TRANSFER = Script(
     "delayed/transfer",
-    args=("most", "want", "me", "stays", "ahead", "final", "first", "last"),
+    args=("most", "want", "waiter", "stays", "ahead", "final", "first", "last"),
     item=("place",),
     keys=QUEUE_PARTS,
 )
-ASIDE = Script("delayed/aside", item=("payload", "reason"), keys=QUEUE_PARTS)
+ASIDE = Script("delayed/set_aside", item=("payload", "reason"), keys=QUEUE_PARTS)
 MOST = 1000
 """One script moves no more."""
 NOBODY = b""

@@ -28,7 +28,7 @@ from tarry.verbs.jobs.options import (
 
 T = TypeVar("T")
 
-ADD = Script("topic/add", args=("mode", "again"), item=("id", "when", "value"), keys=DEPARTING_PARTS)
+ADD = Script("topic/add", args=("mode", "replay"), item=("id", "when", "value"), keys=DEPARTING_PARTS)
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 MOST_JOBS, MOST_BYTES = 1000, 1_000_000
 """One script takes no more: it must not hold the server up."""

@@ -27,9 +27,9 @@ from tarry.verbs.jobs.partitions import group_by_partition, partition_of_name
 from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules import migration as planning
 
-DEPART = Script("leaving/depart", args=("limit", "word", "overtaken", "above"), keys=DEPARTING_PARTS)
-DEPART_END = Script("leaving/depart_end", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)
-ARRIVE = Script("leaving/arrive", args=("departure",), item=("id", "place", "value", "run"), keys=ARRIVING_PARTS)
+DEPART = Script("migration/depart", args=("limit", "nonce", "overtaken", "above"), keys=DEPARTING_PARTS)
+DEPART_END = Script("migration/end_departure", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)
+ARRIVE = Script("migration/arrive", args=("departure",), item=("id", "place", "value", "run"), keys=ARRIVING_PARTS)
 STEP = 200
 Row = tuple[bytes, bytes, bytes, bytes | None]
 HERE, THERE = 0, 1

@@ -31,7 +31,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 X = TypeVar("X")
 Operation = ScriptCall[R] | Flow[R]
-FIND_COUNT = Script("parts/find", args=("wanted", "stale"), keys=("meta", "jobs", "wake"))
+FIND_COUNT = Script("partitions/find", args=("wanted", "stale"), keys=("meta", "jobs", "wake"))
 MOST_PARTITIONS = 1024
 _OCCURRENCE = re.compile(rb"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.S)
 """How lua/schedules/fire.lua names a job: the schedule, and verbs/schedules/occurrences.py's ``stamp``."""

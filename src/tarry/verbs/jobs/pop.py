@@ -22,9 +22,9 @@ from tarry.verbs.schedules import occurrences
 
 T = TypeVar("T")
 
-POP = Script("topic/pop", args=("need", "ttr", "holder", "me"), item=("want",))
+POP = Script("topic/pop", args=("need", "ttr", "holder", "waiter"), item=("want",))
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
-LEAVE = Script("topic/leave", args=("me",))
+LEAVE = Script("topic/leave", args=("waiter",))
 MOST_JOBS = 1000
 """One script hands out no more; a larger ``pop_many`` is refused, for it would hold the server up."""
 NOBODY = b""

@@ -17,10 +17,10 @@ from tarry.values.durations import HOUR, MILLISECOND, SECOND, Duration, duration
 from tarry.values.keys import FINISHING_PARTS, TopicKeys, finishing_keys
 from tarry.verbs.jobs.models import HandedOut, Holding
 
-FINISH = Script("topic/finish", args=("again",), item=("id", "receipt"), keys=FINISHING_PARTS)
-TOUCH = Script("topic/touch", args=("again",), item=("id", "receipt", "ttr"))
-RELEASE = Script("topic/release", args=("again",), item=("id", "receipt", "when", "counted", "fault"))
-BURY = Script("topic/bury", args=("again",), item=("id", "receipt", "fault"))
+FINISH = Script("topic/finish", args=("replay",), item=("id", "receipt"), keys=FINISHING_PARTS)
+TOUCH = Script("topic/touch", args=("replay",), item=("id", "receipt", "ttr"))
+RELEASE = Script("topic/release", args=("replay",), item=("id", "receipt", "when", "counted", "fault"))
+BURY = Script("topic/bury", args=("replay",), item=("id", "receipt", "fault"))
 _REASONS = {
     "again": "was handed out again (attempt {})",
     "timed out": "ran out of its time to run",

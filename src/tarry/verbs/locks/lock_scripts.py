@@ -19,11 +19,11 @@ from tarry.values.keys import LOCK_PARTS, LockKeys, holders_channel, lock_keys
 from tarry.verbs.locks.models import LockState
 from tarry.verbs.redisson import names
 
-ACQUIRE = Script("locks/take", args=("holder", "depth", "lease", "again"), keys=LOCK_PARTS)
-RELEASE = Script("locks/give", args=("holder", "depth", "sharded", "again"), keys=LOCK_PARTS)
+ACQUIRE = Script("locks/acquire", args=("holder", "depth", "lease", "replay"), keys=LOCK_PARTS)
+RELEASE = Script("locks/release", args=("holder", "depth", "sharded", "replay"), keys=LOCK_PARTS)
 RENEW = Script("locks/renew", args=("holder", "lease"), keys=LOCK_PARTS)
-READ = Script("locks/look", keys=LOCK_PARTS)
-FORCE_RELEASE = Script("locks/force", args=("sharded",), keys=LOCK_PARTS)
+READ = Script("locks/read", keys=LOCK_PARTS)
+FORCE_RELEASE = Script("locks/force_release", args=("sharded",), keys=LOCK_PARTS)
 NOT_HIS, BUSY = -1, 0
 UNKNOWN_MS = -1
 SCAN_COUNT = b"1000"

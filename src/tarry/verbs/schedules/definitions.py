@@ -24,7 +24,7 @@ from tarry.verbs.schedules.recurrences import Recurrence
 GET = Script("schedules/get", item=("id",), keys=SCHEDULE_PARTS)
 LIST = Script("schedules/list", args=("cursor", "limit"), keys=SCHEDULE_PARTS)
 PUT = Script("schedules/put", item=("id", "rhythm", "about", "value", "next", "after"), keys=SCHEDULE_PARTS)
-SET_STATE = Script("schedules/switch", args=("what",), item=("id", "next", "after"), keys=SCHEDULE_PARTS)
+SET_STATE = Script("schedules/set_state", args=("what",), item=("id", "next", "after"), keys=SCHEDULE_PARTS)
 DECLARE = Script(
     "schedules/declare", item=("id", "version", "rhythm", "about", "value", "next", "after"), keys=SCHEDULE_PARTS
 )

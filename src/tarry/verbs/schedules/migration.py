@@ -14,9 +14,9 @@ from tarry.core.requests import Command, Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.values.keys import MOVING_PARTS, TopicKeys, moving_key, moving_keys
 
-DEPART = Script("leaving/plan_depart", args=("cursor", "limit", "word"), keys=MOVING_PARTS)
-ARRIVE = Script("leaving/plan_arrive", item=("id", "kept"), keys=MOVING_PARTS)
-DEPART_END = Script("leaving/plan_depart_end", item=("id", "departure", "arrived"), keys=MOVING_PARTS)
+DEPART = Script("migration/schedule_depart", args=("cursor", "limit", "nonce"), keys=MOVING_PARTS)
+ARRIVE = Script("migration/schedule_arrive", item=("id", "kept"), keys=MOVING_PARTS)
+DEPART_END = Script("migration/schedule_end_departure", item=("id", "departure", "arrived"), keys=MOVING_PARTS)
 _STEP = b"20"
 Row = tuple[bytes, bytes]
 Departure = tuple[bytes, bool, list[bytes], list[Row]]

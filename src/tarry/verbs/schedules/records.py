@@ -1,4 +1,4 @@
-"""The stored form of a schedule; lua/lib/plan.lua reads and writes the same.
+"""The stored form of a schedule; lua/lib/schedule.lua reads and writes the same.
 
 ┌ format 1 ┬ paused 1 ┬ after d ┬ changed d ┬ fired I ┬ skipped I ┬ length H ┬ length I ┬ rhythm ┬ about ┬ head, body ┐
 """

@@ -7,7 +7,7 @@ local clock, departure = unpack(ARGV)
 -- asks again is told the same, whatever has become of the jobs here.
 -- Answers for each 1, or 0 where another job has the id, or this one is about to leave: then this topic is the one it
 -- comes from, by another URL. Answers a number alone where that departure of the place, a later one, has arrived here.
--- include clock plain job departure limits gates watch
+-- include clock refuse_partitioned job departure limits settle_args watch
 
 local FIRST, STRIDE, MONTH = 3, 4, 2592000
 local SETS, answers, told, news = {due = due, dead = dead}, {}, {}, {}
@@ -50,5 +50,5 @@ if #news > 0 then
   redis.call('HSET', arrived, source, known .. table.concat(news))
   redis.call('EXPIRE', arrived, MONTH)
 end
-settle('', false, read_gates())
+settle('', false, settle_args())
 return answers

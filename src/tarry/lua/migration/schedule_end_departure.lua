@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- What became of schedules that left: arrived ("1"), they are gone here; else they go on here, unless somebody has put another
 -- one of the name meanwhile. Only if that departure has not ended yet: one of the name that has left since is another matter.
 -- Answers how many are gone.
--- include clock plain job limits gates watch plan
+-- include clock refuse_partitioned job limits settle_args watch schedule
 
 local FIRST, STRIDE = 2, 3
 local gone = 0
@@ -25,5 +25,5 @@ for i = FIRST, #ARGV, STRIDE do
     end
   end
 end
-tell_of_schedules()
+note_next_schedule()
 return gone

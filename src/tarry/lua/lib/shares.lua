@@ -1,13 +1,13 @@
 -- Several ask in one script: how much they want together, and to each what is his, in their order.
 -- The last arguments, from `first` on, say how many each wants; each is `wide` values of what there is.
 
-local function wanted_from(first)
+local function sum_wanted(first)
   local sum = 0
   for i = first, #ARGV do sum = sum + ARGV[i] end
   return sum
 end
 
-local function portion(answers, first, found, wide)
+local function share_out(answers, first, found, wide)
   if #ARGV == first then
     answers[#answers + 1] = found
     return answers

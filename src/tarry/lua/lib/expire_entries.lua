@@ -4,7 +4,7 @@ local MOST_BYTES = 4000000
 
 local function expire_from(set, limit)
   local evicted, bytes = 0, 0
-  local last = text(math.floor(today))
+  local last = text(math.floor(now_ms))
   for _, key in ipairs(redis.call('ZRANGE', set, '-inf', last, 'BYSCORE', 'LIMIT', 0, limit)) do
     if bytes > MOST_BYTES then break end
     local packed, idle, value = redis.call('HGET', entries, key), 0, ''

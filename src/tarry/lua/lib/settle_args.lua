@@ -1,5 +1,5 @@
 -- All that `settle` is told: the end of the pause, the next schedule, when the rate lets a job go, whether the cap is reached.
-local function read_gates()
+local function settle_args()
   if not redis.call('HGET', meta, 'ruled') then return 0, nil, 0, false end
   local set = redis.call('HMGET', meta, 'paused', 'fires', 'limited', 'spent', 'opened')
   local paused, fires = tonumber(set[1] or 0), tonumber(set[2])

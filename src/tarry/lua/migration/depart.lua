@@ -1,12 +1,12 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
-local clock, limit, word, overtaken, above = unpack(ARGV)
+local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
 -- Takes up to `limit` jobs that wait, those due first, then dead ones, out of their places, and keeps the places in
 -- `leaving` until somebody says that the jobs have arrived where they go; its field '' is the departure. What was left there
--- is first. At most 1 MB. `word` is one that no other has. A departure that was `overtaken` where it goes, by number `above`
+-- is first. At most 1 MB. `nonce` is one that no other has. A departure that was `overtaken` where it goes, by number `above`
 -- (this server has forgotten what it had done, and its clock is behind), gets another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run.
--- include clock plain job departure depart
+-- include clock refuse_partitioned job departure depart
 
 local ENOUGH = 1000000
 limit = tonumber(limit)
@@ -33,7 +33,7 @@ if redis.call('HLEN', leaving) == (departure and 1 or 0) then
 end
 if not departure or departure == overtaken then  -- a new one, or left there by an older version, which knows no departures
   redis.call('HDEL', leaving, '')  -- first a removal: works with a full memory too
-  departure = depart_as(word, tonumber(above))
+  departure = new_departure(nonce, tonumber(above))
   redis.call('HSET', leaving, '', departure)
 end
 local kept, answers = redis.call('HGETALL', leaving), {departure}

@@ -4,7 +4,7 @@ local clock, departure = unpack(ARGV)
 --
 -- What became of jobs that left: arrived ("1"), they are gone here; else they are back in their places. Only those of that
 -- departure: if it has ended, nothing is to be done, and what has left since is another matter. Answers how many are gone.
--- include clock job limits gates watch
+-- include clock job limits settle_args watch
 
 local FIRST, STRIDE = 3, 2
 local SETS, gone, back = {due = due, dead = dead}, 0, false
@@ -27,5 +27,5 @@ for i = FIRST, #ARGV, STRIDE do
 end
 if redis.call('HLEN', leaving) == 1 then redis.call('DEL', leaving) end
 count('deleted', gone)
-if back then settle('', false, read_gates()) end
+if back then settle('', false, settle_args()) end
 return gone

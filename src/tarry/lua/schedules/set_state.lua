@@ -4,7 +4,7 @@ local clock, what = unpack(ARGV)
 --
 -- "pause", "resume" (from `next` on; what fell into the pause is not made up for) or "delete".
 -- Answers for each 1, or 0 where there is no such schedule.
--- include clock plain job limits gates watch plan
+-- include clock refuse_partitioned job limits settle_args watch schedule
 
 local FIRST, STRIDE = 3, 3
 for i = FIRST, #ARGV, STRIDE do
@@ -19,8 +19,8 @@ for i = FIRST, #ARGV, STRIDE do
     redis.call('ZREM', schedules, id)
     redis.call('HDEL', plans, id)
     redis.call('HDEL', declared, id)
-  elseif stored and #stored >= PLAN_SIZE then
-    local plan = unpack_plan(stored)
+  elseif stored and #stored >= SCHEDULE_SIZE then
+    local plan = unpack_schedule(stored)
     if what == 'pause' then
       redis.call('ZREM', schedules, id)
       plan.paused = 1
@@ -28,9 +28,9 @@ for i = FIRST, #ARGV, STRIDE do
       if next ~= '' then redis.call('ZADD', schedules, next, id) end
       plan.paused, plan.after = 0, tonumber(after)
     end
-    write_plan(id, plan)
+    write_schedule(id, plan)
   end
   answers[#answers + 1] = stored and 1 or 0
 end
-tell_of_schedules()
+note_next_schedule()
 return answers

@@ -3,9 +3,9 @@ local clock, sharded = unpack(ARGV)
 --
 -- Takes the lock from whoever has it. Answers how many locks that were: 1 or 0; -1 where something else has
 -- its name, which stays as it is.
--- include free lock
+-- include unlock lock
 
 if is_no_lock() then return -1 end
 local there = redis.call('EXISTS', lock)
-if there == 1 then free() end
+if there == 1 then unlock() end
 return there

@@ -1,11 +1,11 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, moving, moved = unpack(KEYS)
-local clock, cursor, limit, word = unpack(ARGV)
+local clock, cursor, limit, nonce = unpack(ARGV)
 --
 -- One step through a topic's schedules: they are taken out and kept in `moving` ("departure, next occurrence, what code said of
 -- it, plan") until somebody says that they have arrived where they go. Nobody fires them meanwhile. What was left there is
--- first. A damaged one stays. `word` is one that no other has.
+-- first. A damaged one stays. `nonce` is one that no other has.
 -- Answers the next cursor, 1 if there is more, the ids of those that stay, then for each: id, what is kept.
--- include clock plain job departure depart limits gates watch plan
+-- include clock refuse_partitioned job departure depart limits settle_args watch schedule
 
 local answers, departure = {cursor, 1, {}}, nil
 if redis.call('HLEN', moving) == 0 then
@@ -13,19 +13,19 @@ if redis.call('HLEN', moving) == 0 then
   answers[1], answers[2] = step[1], step[1] ~= '0' and 1 or 0
   for i = 1, #step[2], 2 do
     local id, stored = step[2][i], step[2][i + 1]
-    if #stored < PLAN_SIZE then
+    if #stored < SCHEDULE_SIZE then
       table.insert(answers[3], id)
     else
       local next = redis.call('ZSCORE', schedules, id) or ''
       redis.call('ZREM', schedules, id)  -- first a removal: works with a full memory too
-      departure = departure or depart_as(word, 0)
+      departure = departure or new_departure(nonce, 0)
       local kept = {departure, next, redis.call('HGET', declared, id) or '', stored}
       redis.call('HSET', moving, id, table.concat(kept, '\n'))
       redis.call('HDEL', plans, id)
       redis.call('HDEL', declared, id)
     end
   end
-  tell_of_schedules()
+  note_next_schedule()
 end
 local kept = redis.call('HGETALL', moving)
 for i = 1, #kept, 2 do answers[#answers + 1] = {kept[i], kept[i + 1]} end

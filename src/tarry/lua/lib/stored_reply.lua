@@ -8,7 +8,7 @@ local function remember(answers)
   return answers
 end
 
-if again == '1' then
+if replay == '1' then
   local said = redis.call('GET', memo)
   if said then return cmsgpack.unpack(said) end
 end

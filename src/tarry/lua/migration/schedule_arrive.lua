@@ -7,7 +7,7 @@ local clock = unpack(ARGV)
 -- schedule here.
 -- Answers for each 1, or 0 where another one has the name, where this very topic is the one it comes from, by another URL, or
 -- where a later departure of that place has arrived. One that is defined alike goes on as it is.
--- include clock plain job departure limits gates watch plan
+-- include clock refuse_partitioned job departure limits settle_args watch schedule
 
 local FIRST, STRIDE, MONTH = 2, 2, 2592000
 local answers = {}
@@ -19,7 +19,7 @@ end
 local function take_in(id, next, said, stored)
   local old = redis.call('HGET', plans, id)
   if redis.call('HEXISTS', moving, id) == 1 then return 0 end
-  if old then return #old >= PLAN_SIZE and is_alike(unpack_plan(old), unpack_plan(stored)) and 1 or 0 end
+  if old then return #old >= SCHEDULE_SIZE and is_alike(unpack_schedule(old), unpack_schedule(stored)) and 1 or 0 end
   redis.call('HSET', plans, id, stored)
   if next ~= '' then redis.call('ZADD', schedules, next, id) end
   if said ~= '' then
@@ -51,5 +51,5 @@ for i = FIRST, #ARGV, STRIDE do
   end
   answers[#answers + 1] = told
 end
-tell_of_schedules()
+note_next_schedule()
 return answers

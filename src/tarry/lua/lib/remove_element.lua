@@ -7,7 +7,7 @@ local PASS = 300  -- what handling an element costs beside, in elements passed: 
 local ENDS = {{1, 0}, {-1, -1}}
 local nearer = 1
 
-local function unlist(element, length)
+local function remove_element(element, length)
   for turn = 1, 2 do
     local rank, at = unpack(ENDS[turn == 1 and nearer or 3 - nearer])
     if redis.call('LINDEX', order, at) == element then

@@ -1,5 +1,5 @@
 local lock, token, channel = unpack(KEYS)
-local clock, holder, depth, lease, again = unpack(ARGV)
+local clock, holder, depth, lease, replay = unpack(ARGV)
 --
 -- Takes the lock, as RLock.lock does: the hash `lock` has one field, its holder, and in it how many times he holds it.
 -- The number is said, not added to: a repeated call changes nothing. `depth` 1 takes it when it is free; more takes it
@@ -8,11 +8,11 @@ local clock, holder, depth, lease, again = unpack(ARGV)
 -- include clock
 
 local WEEK = 7 * 24 * 3600 * 1000
-local free = redis.call('EXISTS', lock) == 0
-local held = not free and redis.call('HGET', lock, holder)
+local unlock = redis.call('EXISTS', lock) == 0
+local held = not unlock and redis.call('HGET', lock, holder)
 if not held then
   if depth ~= '1' then return {-1} end
-  if not free then return {0, redis.call('PTTL', lock)} end
+  if not unlock then return {0, redis.call('PTTL', lock)} end
 end
 
 local last = redis.call('GET', token)
@@ -26,5 +26,5 @@ if not mine then  -- rises from holder to holder, also when the key was lost: ne
   end
 end
 redis.call('HSET', lock, holder, depth)
-if free or redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
+if unlock or redis.call('PTTL', lock) < tonumber(lease) then redis.call('PEXPIRE', lock, lease) end
 return {mine}

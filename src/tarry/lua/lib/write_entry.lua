@@ -1,4 +1,4 @@
--- The one way to write an entry. `was` and `was_idle` are what `living` answered. With `keep` a living entry keeps its
+-- The one way to write an entry. `was` and `was_idle` are what `live_entry` answered. With `keep` a living entry keeps its
 -- deadlines; else they are `ttl` µs and `idle` ms from now, 0 for none. A lease on the key is over, and room is made.
 
 local function write(key, value, was_idle, was, lease, ttl, idle, keep)
@@ -21,6 +21,6 @@ local function write(key, value, was_idle, was, lease, ttl, idle, keep)
     tell(created, key, value)
   end
   if redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
-  make_room(key)
-  hasten(math.min(ends, idle > 0 and math.ceil(today + idle) or NEVER))
+  keep_max_size(key)
+  hint_evictor(math.min(ends, idle > 0 and math.ceil(now_ms + idle) or NEVER))
 end

@@ -2,10 +2,10 @@
 -- A last attempt of which nobody ever heard, for the answer was lost, did not happen.
 -- Bounded; the caller asks again when as many as BACK came.
 
-local BACK = 200
+local MOST_BACK = 200
 
-local function put_back()
-  local over = redis.call('ZRANGE', reserved, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, BACK, 'WITHSCORES')
+local function put_back_expired()
+  local over = redis.call('ZRANGE', reserved, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, MOST_BACK, 'WITHSCORES')
   if #over == 0 then return 0 end
   local ids, ready, notes, died = {}, {}, {}, 0
   for i = 1, #over, 2 do ids[#ids + 1] = over[i] end

@@ -2,8 +2,8 @@
 
 local FAR = 6000  -- ms: the evictor looks before that anyway
 
-local function hasten(ends)
-  if ends > today + FAR then return end
+local function hint_evictor(ends)
+  if ends > now_ms + FAR then return end
   local seat = redis.call('ZRANGE', evictors, 0, 0, 'WITHSCORES')
   if seat[2] and ends * 1000 < tonumber(seat[2]) then
     redis.call('ZADD', evictors, text(ends * 1000), seat[1])

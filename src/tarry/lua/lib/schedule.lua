@@ -5,17 +5,17 @@
 -- `after`: occurrences up to there have been attended to. `changed`: when it was last defined, by which a definition is known.
 -- Head and body are a job's as they are sent (tarry/verbs/schedules/records.py reads the same).
 
-local PLAN_FORMAT, PLAN = 1, '<BBddIIHI'
+local SCHEDULE_FORMAT, SCHEDULE = 1, '<BBddIIHI'
 
-local PLAN_SIZE = struct.size(PLAN)
+local SCHEDULE_SIZE = struct.size(SCHEDULE)
 
 -- A plan of another format is a newer version's, which is left as it is.
-local function is_newer(stored) return #stored >= PLAN_SIZE and string.byte(stored) ~= PLAN_FORMAT end
+local function is_newer(stored) return #stored >= SCHEDULE_SIZE and string.byte(stored) ~= SCHEDULE_FORMAT end
 
-local function is_readable(stored) return #stored >= PLAN_SIZE and string.byte(stored) == PLAN_FORMAT end
+local function is_readable(stored) return #stored >= SCHEDULE_SIZE and string.byte(stored) == SCHEDULE_FORMAT end
 
-local function unpack_plan(stored)
-  local format, paused, after, changed, fired, skipped, r, a, at = struct.unpack(PLAN, stored)
+local function unpack_schedule(stored)
+  local format, paused, after, changed, fired, skipped, r, a, at = struct.unpack(SCHEDULE, stored)
   return {
     paused = paused, after = after, changed = changed, fired = fired, skipped = skipped,
     rhythm = string.sub(stored, at, at + r - 1),
@@ -24,16 +24,16 @@ local function unpack_plan(stored)
   }
 end
 
-local function write_plan(id, plan)
+local function write_schedule(id, plan)
   local head = struct.pack(
-    PLAN, PLAN_FORMAT, plan.paused, plan.after, plan.changed, plan.fired, plan.skipped, #plan.rhythm, #plan.about)
+    SCHEDULE, SCHEDULE_FORMAT, plan.paused, plan.after, plan.changed, plan.fired, plan.skipped, #plan.rhythm, #plan.about)
   redis.call('HSET', plans, id, head .. plan.rhythm .. plan.about .. plan.value)
 end
 
 -- Defines a schedule. What is kept of an older one: whether it is paused, its counts, and where it is if the rhythm is the same.
 local function define(id, rhythm, about, value, next, after)
   local old = redis.call('HGET', plans, id)
-  old = old and is_readable(old) and unpack_plan(old)
+  old = old and is_readable(old) and unpack_schedule(old)
   local plan = {
     paused = old and old.paused or 0, fired = old and old.fired or 0, skipped = old and old.skipped or 0,
     changed = math.max(old and old.changed + 1 or 0, now),
@@ -44,11 +44,11 @@ local function define(id, rhythm, about, value, next, after)
   elseif plan.paused == 0 then
     redis.call('ZADD', schedules, next, id)
   end
-  write_plan(id, plan)
+  write_schedule(id, plan)
 end
 
 -- The topic's `meta` knows when the next schedule is due: so pop need not look, and whoever waits, waits for it too.
-local function tell_of_schedules()
+local function note_next_schedule()
   redis.call('HDEL', meta, '')  -- if this is the first write, it is a removal: works with a full memory too
   local head = redis.call('ZRANGE', schedules, 0, 0, 'WITHSCORES')[2]
   if head then
@@ -56,5 +56,5 @@ local function tell_of_schedules()
   else
     redis.call('HDEL', meta, 'fires')
   end
-  settle('', false, read_gates())
+  settle('', false, settle_args())
 end

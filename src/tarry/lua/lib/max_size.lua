@@ -1,19 +1,19 @@
 -- Over the maximum size entries go: expired ones first, then those that were used the longest ago or the least, never
--- `but`. Bounded: what is still over goes with the next write, or by the evictor.
+-- `except`. Bounded: what is still over goes with the next write, or by the evictor.
 
-local ROOM = 200
+local MOST_REMOVED = 200
 
-local function make_room(but)
-  see_options()
+local function keep_max_size(except)
+  read_options()
   if max_size <= 0 then return 0 end
   local over = redis.call('HLEN', entries) - max_size
   if over <= 0 then return 0 end
-  local left = math.min(over, ROOM)
+  local left = math.min(over, MOST_REMOVED)
   left = left - expire_from(timeouts, left)
   if left > 0 then left = left - expire_from(idles, left) end
   if left > 0 then
     for _, key in ipairs(redis.call('ZRANGE', accesses, 0, left + 1)) do
-      if left > 0 and key ~= but and key ~= TAG then
+      if left > 0 and key ~= except and key ~= TAG then
         local packed = redis.call('HGET', entries, key)
         forget(key)
         if packed then
