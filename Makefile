@@ -10,7 +10,7 @@ SIDE_BY_SIDE = --numprocesses $$((2 * $(CORES))) --dist loadfile --no-loadscope-
 # Started beside the tests; what it says stands at the end.
 BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
 # What runs on the embedded server, in a moment: of the programs a few files only. basedpyright, which remembers nothing, takes half a minute.
-PROGRAMS := bench dashboard everywhere frameworks plugins programs service testing
+PROGRAMS := bench dashboard conformance frameworks plugins programs service testing
 INNER := $(sort $(filter-out $(PROGRAMS:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) \
 	tests/programs/test_worker.py tests/service/test_api.py
 QUICK := not slow and not otherserver and not model and not long and not twin

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench import table
 from bench.harness import Bench, Effort, private_server
-from bench.reading import Result
+from bench.results import Result
 from bench.rows import ROWS
 
 

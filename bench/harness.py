@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from bench.reading import Turn
+from bench.results import Turn
 from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess, launch
 from tarry.connections.embedded.shared_server import DURABLE_OPTIONS

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.harness import Effort
-from bench.reading import Reading, Result
+from bench.results import Reading, Result
 
 HEADINGS = ("row", "measure", "tarry", "yardstick", "ratio", "reach", "met")
 WIDE = 160

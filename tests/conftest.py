@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import HealthCheck, settings
 
-import constellations
+import server_groups
 import servers
 import zookeepers
 from tarry.connections.embedded.process import ServerProcess
@@ -110,21 +110,21 @@ def own_zookeeper() -> Iterator[zookeepers.ZooKeeper]:
 @pytest.fixture(scope="session")
 def sentinel_url() -> Iterator[str]:
     """A master, a replica and three Sentinels, by the Sentinels."""
-    with constellations.sentinels() as made:
+    with server_groups.sentinels() as made:
         yield made.url
 
 
 @pytest.fixture(scope="session")
-def constellation() -> Iterator[Callable[[str], constellations.Sentinels | constellations.BigCluster]]:
+def constellation() -> Iterator[Callable[[str], server_groups.Sentinels | server_groups.BigCluster]]:
     """``constellation("cluster of valkey")``, or ``"sentinels of redis8"``: started once, when it is first asked for."""
     with ExitStack() as stack:
-        made: dict[str, constellations.Sentinels | constellations.BigCluster] = {}
+        made: dict[str, server_groups.Sentinels | server_groups.BigCluster] = {}
 
-        def start(name: str) -> constellations.Sentinels | constellations.BigCluster:
+        def start(name: str) -> server_groups.Sentinels | server_groups.BigCluster:
             if name not in made:
                 kind, _, server = name.partition(" of ")
                 folder = stack.enter_context(servers.short_folder())
-                start = constellations.big_cluster if kind == "cluster" else constellations.sentinels
+                start = server_groups.big_cluster if kind == "cluster" else server_groups.sentinels
                 made[name] = stack.enter_context(start(servers.binary_of(server, folder)))
             return made[name]
 

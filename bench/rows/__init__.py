@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 from bench.harness import Bench
-from bench.reading import Result
+from bench.results import Result
 from bench.rows.add import add
 from bench.rows.add_many import add_many
 from bench.rows.add_tasks import add_tasks
 from bench.rows.burst import burst
 from bench.rows.cluster import cluster
 from bench.rows.dashboard import dashboard
-from bench.rows.hearing import hearing
 from bench.rows.idle import idle
 from bench.rows.lateness import lateness
 from bench.rows.limited import limited
@@ -23,6 +22,7 @@ from bench.rows.queue_drain import queue_drain
 from bench.rows.queue_movers import queue_movers
 from bench.rows.scheduled import scheduled
 from bench.rows.service import service
+from bench.rows.tracking import hearing
 from bench.rows.worker import worker
 
 Row = Callable[[Bench], list[Result]]

@@ -10,7 +10,7 @@ from redis import Redis
 
 import tarry
 from bench.harness import BARE_ADD, BODY, RAW_BODY, Bench
-from bench.reading import Reach, Result, Turn, costs, rates
+from bench.results import Reach, Result, Turn, costs, rates
 
 
 def add(bench: Bench) -> list[Result]:

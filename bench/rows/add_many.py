@@ -10,7 +10,7 @@ from redis import Redis
 
 import tarry
 from bench.harness import BODY, RAW_BODY, Bench
-from bench.reading import Reach, Result, Turn, costs, rates, traffic
+from bench.results import Reach, Result, Turn, costs, rates, traffic
 
 CHUNK = 1000
 

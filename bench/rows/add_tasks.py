@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 import tarry
 from bench.harness import BARE_ADD, BODY, RAW_BODY, Bench
-from bench.reading import Reach, Result, Turn, costs, rates
+from bench.results import Reach, Result, Turn, costs, rates
 
 TASKS = 64
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 
 import tarry
 from bench.harness import BODY, Bench
-from bench.reading import Reach, Result, Turn, costs, rates, traffic
+from bench.results import Reach, Result, Turn, costs, rates, traffic
 from tarry.programs.worker.registry import CONCURRENCY
 
 AHEAD_S = 1.5

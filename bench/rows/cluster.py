@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tarry
-from bench import masters
+from bench import clusters
 from bench.harness import BODY, Bench
-from bench.reading import Reach, Reading, Result, Turn
+from bench.results import Reach, Reading, Result, Turn
 from tarry.connections.embedded.process import ServerProcess
 
 MASTERS, TASKS, PARTITIONS, BATCH = 3, 64, 12, 200
@@ -28,7 +28,7 @@ LIFE = f"lives in batches, {PARTITIONS} partitions"
 
 
 def cluster(bench: Bench) -> list[Result]:
-    with masters.servers(1) as one, masters.cluster(1) as only, masters.cluster(MASTERS) as three:
+    with clusters.servers(1) as one, clusters.cluster(1) as only, clusters.cluster(MASTERS) as three:
         single, alone, many = (
             _Side(bench, it, scheme) for it, scheme in ((one, ""), (only, "+cluster"), (three, "+cluster"))
         )
@@ -99,13 +99,13 @@ class _Side:
     def __init__(self, bench: Bench, servers: list[ServerProcess], kind: str) -> None:
         self._bench = bench
         self._servers = servers
-        self.url = f"redis{kind}://" + ",".join(f"127.0.0.1:{masters.port_of(one)}" for one in servers)
+        self.url = f"redis{kind}://" + ",".join(f"127.0.0.1:{clusters.port_of(one)}" for one in servers)
 
     def _turn(self, jobs: int, act: Callable[[], Any]) -> Spent:
-        before = [masters.cpu_s(one) for one in self._servers]
+        before = [clusters.cpu_s(one) for one in self._servers]
         with self._bench.turn(jobs) as taken:
             act()
-        spent = [masters.cpu_s(one) - at for one, at in zip(self._servers, before, strict=True)]
+        spent = [clusters.cpu_s(one) - at for one, at in zip(self._servers, before, strict=True)]
         turn = taken()
         for server in self._servers:
             server.ask("FLUSHALL", "SYNC")

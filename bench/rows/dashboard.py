@@ -18,7 +18,7 @@ import httpx
 
 import tarry
 from bench.harness import BODY, Bench
-from bench.reading import Reach, Reading, Result
+from bench.results import Reach, Reading, Result
 from bench.rows.idle import inside_scripts
 from tarry.programs.dashboard import Dashboard
 from tarry.programs.service.http_server import open_listener

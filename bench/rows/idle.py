@@ -13,7 +13,7 @@ from importlib.resources import files
 
 import tarry
 from bench.harness import BODY, DAY_S, Bench
-from bench.reading import Reach, Reading, Result
+from bench.results import Reach, Reading, Result
 
 CONSUMERS = 5
 OURS = {"info", "flushall", "ping"}

@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 
 import tarry
 from bench.harness import BODY, Bench
-from bench.reading import Reach, Reading, Result
+from bench.results import Reach, Reading, Result
 
 RATE = 50
 FEWEST_MS, MOST_MS = 200, 1500

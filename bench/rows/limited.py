@@ -10,7 +10,7 @@ from typing import Any
 
 import tarry
 from bench.harness import BODY, DAY_S, Bench
-from bench.reading import Reach, Reading, Result
+from bench.results import Reach, Reading, Result
 
 LIMITS: dict[str, dict[str, Any]] = {
     "no limit": {},

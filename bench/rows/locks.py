@@ -20,7 +20,7 @@ import redis
 
 import tarry
 from bench.harness import Bench
-from bench.reading import Reach, Reading, Result, Turn, rates
+from bench.results import Reach, Reading, Result, Turn, rates
 from bench.zookeeper import ZooKeeper, free_port, missing
 
 CLIENTS, EACH = 10, 5

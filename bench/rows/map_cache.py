@@ -16,7 +16,7 @@ from redis import Redis
 
 import tarry
 from bench.harness import RAW_BODY, Bench
-from bench.reading import Reach, Reading, Result, Turn, costs, rates
+from bench.results import Reach, Reading, Result, Turn, costs, rates
 from bench.rows.memory import used
 from tarry.clients.replies import command_of
 

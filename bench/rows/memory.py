@@ -10,7 +10,7 @@ from redis import Redis
 
 import tarry
 from bench.harness import BODY, DAY_S, RAW_BODY, Bench
-from bench.reading import Reach, Reading, Result
+from bench.results import Reach, Reading, Result
 
 
 def used(bench: Bench) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from redis import Redis
 
 from bench.harness import Bench
-from bench.reading import Result, Turn, rates
+from bench.results import Result, Turn, rates
 
 
 def noise(bench: Bench) -> list[Result]:

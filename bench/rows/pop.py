@@ -12,7 +12,7 @@ from statistics import median
 
 import tarry
 from bench.harness import BODY, DAY_S, Bench
-from bench.reading import Reach, Reading, Result
+from bench.results import Reach, Reading, Result
 
 MOST = 1000
 

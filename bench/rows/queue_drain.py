@@ -18,8 +18,8 @@ from redis import Redis
 
 import tarry
 from bench.harness import Bench
-from bench.reading import Reach, Reading, Result
 from bench.redisson import BATCH, KEYS, NAME, fill, transfer
+from bench.results import Reach, Reading, Result
 from tarry.verbs.delayed.bulk_transfer import transfer_all
 
 PAYLOAD = b"x" * 64

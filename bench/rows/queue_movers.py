@@ -19,8 +19,8 @@ from redis import Redis
 
 import tarry
 from bench.harness import Bench
-from bench.reading import Reach, Reading, Result
 from bench.redisson import KEYS, NAME
+from bench.results import Reach, Reading, Result
 from tarry.verbs.redisson.elements import pack
 
 RATE = 50

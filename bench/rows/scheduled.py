@@ -9,7 +9,7 @@ import asyncio
 
 import tarry
 from bench.harness import DAY_S, Bench
-from bench.reading import Reach, Reading, Result
+from bench.results import Reach, Reading, Result
 from bench.rows.idle import CONSUMERS, waiting_calls
 from tarry.core.requests import ScriptCall
 from tarry.values.keys import schedule_keys

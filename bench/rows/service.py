@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 import tarry
-from bench import loading
+from bench import load
 from bench.harness import BODY, Bench
-from bench.loading import Line, post
-from bench.reading import Reach, Reading, Result, Turn, rates
+from bench.load import Line, post
+from bench.results import Reach, Reading, Result, Turn, rates
 
 CONNECTIONS = 64
 TOPIC = "/v1/topics/orders"
@@ -33,7 +33,7 @@ BATCH = 1000
 
 def service(bench: Bench) -> list[Result]:
     turns = range(bench.repeat)
-    with loading.service(bench.url) as running:
+    with load.service(bench.url) as running:
         adds = [_turn(bench, running, "added", _adds) for _ in turns]
         batches = [_turn(bench, running, "added", _batches) for _ in turns]
         pairs = [_turn(bench, running, "finished", _pairs) for _ in turns]
@@ -65,7 +65,7 @@ def _rate(what: str, turns: list[Turn], least: float, **details: str) -> Result:
 Load = Callable[[Bench, int], None]
 
 
-def _turn(bench: Bench, running: loading.Service, counter: str, load: Load) -> Turn:
+def _turn(bench: Bench, running: load.Service, counter: str, load: Load) -> Turn:
     """A load, and what it took of the service and of the server. The topic itself has counted its jobs."""
     bench.flush()
     if load is _pairs:
@@ -79,30 +79,30 @@ def _turn(bench: Bench, running: loading.Service, counter: str, load: Load) -> T
 
 
 def _by_wrk(bench: Bench) -> bool:
-    return bench.effort != "tiny" and loading.has_wrk()
+    return bench.effort != "tiny" and load.has_wrk()
 
 
 def _adds(bench: Bench, port: int) -> None:
     if _by_wrk(bench):
-        loading.by_wrk(port, CONNECTIONS, bench.size(5, 3, 1), "same.lua", JOBS, ADD.decode())
+        load.by_wrk(port, CONNECTIONS, bench.size(5, 3, 1), "same.lua", JOBS, ADD.decode())
     else:
-        asyncio.run(loading.by_sockets(port, CONNECTIONS, bench.size(40_000, 10_000, 100), _one(post(JOBS, ADD))))
+        asyncio.run(load.by_sockets(port, CONNECTIONS, bench.size(40_000, 10_000, 100), _one(post(JOBS, ADD))))
 
 
 def _batches(bench: Bench, port: int) -> None:
     batch = msgspec.json.encode({"jobs": [{"body": BODY}] * BATCH, "delay": 3600})
-    asyncio.run(loading.by_sockets(port, 4, bench.size(200, 60, 4), _one(post(MANY, batch))))
+    asyncio.run(load.by_sockets(port, 4, bench.size(200, 60, 4), _one(post(MANY, batch))))
 
 
 def _fill(bench: Bench, port: int) -> None:
     """More than can be taken out in the time."""
     batch = post(MANY, msgspec.json.encode({"jobs": [{"body": BODY}] * BATCH}))
-    asyncio.run(loading.by_sockets(port, 1, bench.size(100, 60, 1), _one(batch)))
+    asyncio.run(load.by_sockets(port, 1, bench.size(100, 60, 1), _one(batch)))
 
 
 def _pairs(bench: Bench, port: int) -> None:
     if _by_wrk(bench):
-        loading.by_wrk(port, CONNECTIONS, bench.size(5, 3, 1), "pairs.lua", TOPIC)
+        load.by_wrk(port, CONNECTIONS, bench.size(5, 3, 1), "pairs.lua", TOPIC)
         return
     pop = post(f"{TOPIC}/pop", b"{}")
 
@@ -110,7 +110,7 @@ def _pairs(bench: Bench, port: int) -> None:
         job = json.loads(await line.ask(pop))
         await line.ask(post(f"{JOBS}/{job['id']}/finish", b'{"receipt":%d}' % job["receipt"]))
 
-    asyncio.run(loading.by_sockets(port, CONNECTIONS, bench.size(16_000, 4000, 100), turn))
+    asyncio.run(load.by_sockets(port, CONNECTIONS, bench.size(16_000, 4000, 100), turn))
 
 
 def _one(request: bytes) -> Any:
@@ -120,7 +120,7 @@ def _one(request: bytes) -> Any:
     return turn
 
 
-async def _waiting(bench: Bench, running: loading.Service) -> tuple[float, list[float]]:
+async def _waiting(bench: Bench, running: load.Service) -> tuple[float, list[float]]:
     bench.flush()
     count, jobs = bench.size(1000, 1000, 20), bench.size(300, 100, 5)
     lines = [await Line.to(running.port) for _ in range(count)]

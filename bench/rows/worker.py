@@ -17,7 +17,7 @@ from typing import Any
 
 import tarry
 from bench.harness import BODY, DAY_S, Bench
-from bench.reading import Reach, Reading, Result, Turn, costs, rates
+from bench.results import Reach, Reading, Result, Turn, costs, rates
 from bench.rows.burst import AHEAD_S
 from bench.rows.idle import OURS, inside_scripts
 from bench.rows.lateness import FEWEST_MS, MOST_MS, RATE

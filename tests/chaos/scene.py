@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-import constellations
+import server_groups
 import servers
 from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
@@ -63,8 +63,8 @@ class Scene:
     url: str
     nodes: list[ServerProcess]
     proxy: Proxy | None = None
-    sentinels: constellations.Sentinels | None = None
-    cluster: constellations.BigCluster | None = None
+    sentinels: server_groups.Sentinels | None = None
+    cluster: server_groups.BigCluster | None = None
     zookeeper: Any = None
     clock_file: Path | None = None
     disk: Path | None = None
@@ -134,7 +134,7 @@ def one_server(kind: str = "valkey", *more: str) -> Iterator[Scene]:
 @contextmanager
 def proxied() -> Iterator[Scene]:
     with one_server() as scene:
-        proxy = Proxy(constellations.port_of(scene.nodes[0]))
+        proxy = Proxy(server_groups.port_of(scene.nodes[0]))
         try:
             scene.proxy, scene.url = proxy, f"redis://127.0.0.1:{proxy.port}/0"
             yield scene
@@ -145,13 +145,13 @@ def proxied() -> Iterator[Scene]:
 @contextmanager
 def under_sentinels(min_replicas: int) -> Iterator[Scene]:
     more = ("--min-replicas-to-write", str(min_replicas), "--min-replicas-max-lag", "2") if min_replicas else ()
-    with constellations.sentinels(options=(*AOF, *more)) as made:
+    with server_groups.sentinels(options=(*AOF, *more)) as made:
         yield Scene(made.url, [*made.data, *made.watchers], sentinels=made)
 
 
 @contextmanager
 def a_cluster() -> Iterator[Scene]:
-    with constellations.big_cluster(options=AOF) as made:
+    with server_groups.big_cluster(options=AOF) as made:
         yield Scene(made.url, made.nodes, cluster=made)
 
 
@@ -457,7 +457,7 @@ def masters_port(run: Run) -> int:
     made = run.scene.sentinels
     assert made is not None
     with suppress(Exception):
-        return constellations.port_of(made.master())
+        return server_groups.port_of(made.master())
     return 0
 
 
@@ -519,7 +519,7 @@ def sentinel_planned(run: Run, dice: random.Random) -> None:
     since = clock()
     for _ in range(40):
         try:
-            made.watchers[0].ask("SENTINEL", "FAILOVER", constellations.MASTER)
+            made.watchers[0].ask("SENTINEL", "FAILOVER", server_groups.MASTER)
             break
         except resp.ErrorReply:
             run.rest(0.5)
@@ -534,7 +534,7 @@ def sentinel_planned(run: Run, dice: random.Random) -> None:
 # ── Cluster ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _cluster(run: Run) -> constellations.BigCluster:
+def _cluster(run: Run) -> server_groups.BigCluster:
     assert run.scene.cluster is not None
     return run.scene.cluster
 
@@ -544,9 +544,9 @@ def _whole(run: Run, since: int) -> None:
         _cluster(run).until_whole()
         for node in run.scene.nodes:
             if _cluster(run).role(node) == "slave":
-                constellations.until(
+                server_groups.until(
                     "a linked replica",
-                    lambda node=node: constellations.told(node, "INFO", "replication")["master_link_status"] == "up",  # type: ignore[misc]
+                    lambda node=node: server_groups.told(node, "INFO", "replication")["master_link_status"] == "up",  # type: ignore[misc]
                 )
     run.journal.note("whole", at=clock(), since=since)
 
@@ -557,7 +557,7 @@ def _served(run: Run, slots: set[int], but: ServerProcess, most_s: float = 20) -
         for node in run.scene.nodes:
             with suppress(Exception):
                 served = node is not but and node.alive and _cluster(run).slots_of(node) & slots
-                if served and constellations.told(node, "CLUSTER", "INFO")["cluster_state"] == "ok":
+                if served and server_groups.told(node, "CLUSTER", "INFO")["cluster_state"] == "ok":
                     return clock()
     return clock()
 
@@ -607,7 +607,7 @@ def cluster_slot_moved(run: Run, dice: random.Random) -> None:
     while keys := source.ask("CLUSTER", "GETKEYSINSLOT", str(slot), "10"):
         assert isinstance(keys, list)
         words = [bytes(key).decode() for key in keys]  # type: ignore[arg-type]
-        source.ask("MIGRATE", "127.0.0.1", str(constellations.port_of(target)), "", "0", "5000", "KEYS", *words)
+        source.ask("MIGRATE", "127.0.0.1", str(server_groups.port_of(target)), "", "0", "5000", "KEYS", *words)
     for node in (target, source, *masters):
         node.ask("CLUSTER", "SETSLOT", str(slot), "NODE", there)
     healed(run, "Cluster: slot moved", since)
@@ -618,7 +618,7 @@ def cluster_slot_moved(run: Run, dice: random.Random) -> None:
 
 def memory_full(run: Run, dice: random.Random) -> None:
     node = run.scene.nodes[0]
-    used = int(constellations.told(node, "INFO", "memory")["used_memory"])
+    used = int(server_groups.told(node, "INFO", "memory")["used_memory"])
     since = clock()
     node.ask("CONFIG", "SET", "maxmemory", str(max(used - dice.randrange(0, 400_000), 1_000_000)))
     run.rest(dice.uniform(0.5, 4))
@@ -647,7 +647,7 @@ def disk_full(run: Run, dice: random.Random) -> None:
     run.rest(dice.uniform(1, 4))
     ballast.unlink()
     for _ in resp.backoff_delays(10):
-        if constellations.told(node, "INFO", "persistence").get("aof_last_write_status") == "ok":
+        if server_groups.told(node, "INFO", "persistence").get("aof_last_write_status") == "ok":
             break
     healed(run, "disk full", since)
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import tarry
+from conformance.environment import Environment, perform
+from conformance.test_stories import TABLE
 from connections.roles import PAGE, rules, written
-from constellations import BigCluster
-from everywhere.test_everywhere import TABLE
-from everywhere.world import World, perform
+from server_groups import BigCluster
 from tarry.clients.blocking.wait_connections import WaitConnections
 from tarry.connections import connection_limit
 from tarry.connections.embedded import resp
@@ -87,7 +87,7 @@ def test_every_story_of_the_user_who_may_all_that_tarry_does(
         [f"+{command}" for command in sorted(acl.NATIVE)] if feature == "native maps" and place != "redis7" else []
     )
     with user(place, request, name, *rules("all", name), *besides) as url:
-        perform(World("sync", url, name).tell(TABLE[feature][0]))
+        perform(Environment("sync", url, name).tell(TABLE[feature][0]))
 
 
 @pytest.mark.parametrize("feature", OF_CONSUMERS)
@@ -95,7 +95,7 @@ def test_every_story_of_the_user_who_may_all_that_tarry_does(
 def test_every_story_of_a_consumer(place: str, feature: str, request: pytest.FixtureRequest) -> None:
     name = f"consumer-{next(_numbers)}"
     with user(place, request, name, *rules("consumer", name, version=version_of(place))) as url:
-        perform(World("async", url, name).tell(TABLE[feature][0]))
+        perform(Environment("async", url, name).tell(TABLE[feature][0]))
 
 
 @pytest.mark.otherserver
@@ -118,7 +118,7 @@ def test_a_consumer_waits_in_more_slots_than_may_block(
         assert all(lookout._state._cluster for lookout in lookouts)
 
 
-async def waiting_for_very_many(world: World) -> None:
+async def waiting_for_very_many(world: Environment) -> None:
     """On a Cluster most of them are waited for by a lookout a node."""
     names = [f"topic {number}" for number in range(24)]
     waiting = world.begin(lambda: world.client.pop(*names, wait=30))
@@ -134,10 +134,10 @@ async def waiting_for_very_many(world: World) -> None:
 def test_a_consumer_waits_for_very_many_topics(request: pytest.FixtureRequest, face: str) -> None:
     name = f"consumer-{next(_numbers)}"
     with user("cluster of valkey", request, name, *rules("consumer", name), *HEARS) as url:
-        perform(World(face, url, name).tell(waiting_for_very_many))
+        perform(Environment(face, url, name).tell(waiting_for_very_many))
 
 
-async def producing(world: World) -> None:
+async def producing(world: Environment) -> None:
     for partitions in (None, 3):
         topic = world.topic(f"made {partitions}", partitions=partitions)
         await topic.add({"order": 7}, id="7", delay="1h")
@@ -158,7 +158,7 @@ async def producing(world: World) -> None:
 def test_what_a_producer_does(place: str, request: pytest.FixtureRequest) -> None:
     name = f"producer-{next(_numbers)}"
     with user(place, request, name, *rules("producer", name, version=version_of(place))) as url:
-        perform(World("sync", url, name).tell(producing))
+        perform(Environment("sync", url, name).tell(producing))
 
 
 @pytest.mark.parametrize("face", ["sync", "async"])
@@ -170,11 +170,11 @@ def test_a_command_that_is_missing_is_named_before_anything_is_written(
     name = f"lacks-{next(_numbers)}"
     with user(place, request, name, *rules("producer", name), f"-{missing}") as url:
 
-        async def adds(world: World) -> None:
+        async def adds(world: Environment) -> None:
             with pytest.raises(tarry.ServerUnfit, match=f"(?i){missing}"):
                 await world.topic("orders").add(1)
 
-        perform(World(face, url, name).tell(adds))
+        perform(Environment(face, url, name).tell(adds))
     with user(place, request, name, *rules("all", name)) as url, tarry.Client(url, namespace=name) as client:
         assert not client.topic("orders").list().jobs
         assert client.topic("orders").check().ok
@@ -187,12 +187,12 @@ def test_a_key_that_is_not_his_is_told_of(face: str, request: pytest.FixtureRequ
     line = [word for word in rules("producer", name) if not word.startswith("~")]
     with user("valkey", request, name, *line, *narrow) as url:
 
-        async def adds(world: World) -> None:
+        async def adds(world: Environment) -> None:
             await world.topic("mine").add(1)
             with pytest.raises(tarry.ServerUnfit, match=rf"permissions to access .*tarry:{{{name}/theirs}}:\w+$"):
                 await world.topic("theirs").add(1)
 
-        perform(World(face, url, name).tell(adds))
+        perform(Environment(face, url, name).tell(adds))
 
 
 def test_who_is_not_restricted_by_keys_is_asked_as_well(own_server: Callable[..., ServerProcess]) -> None:

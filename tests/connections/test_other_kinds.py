@@ -15,7 +15,7 @@ import redis
 
 import servers
 import tarry
-from constellations import MASTER, port_of
+from server_groups import MASTER, port_of
 from tarry.clients.replies import unavailable_error
 from tarry.connections.embedded.process import ServerProcess
 from tarry.connections.faults import Fault, fault_of

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from constellations import MASTER, Sentinels, sentinels
-from faults.ways import KINDS, Way
+from faults.both_clients import KINDS, AnyClient
+from server_groups import MASTER, Sentinels, sentinels
 from tarry.connections.sentinels import MasterReport, choose_report
 
 OLD, NEW = MasterReport("redis://old", 3), MasterReport("redis://new", 4)
@@ -58,15 +58,15 @@ def trio() -> Iterator[Sentinels]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_of_three_is_enough_if_the_others_are_dead_or_frozen(trio: Sentinels, kind: str) -> None:
-    before = Way(kind, trio.url, None)
-    before.do(before.topic("orders"), "add", "tea")
+    before = AnyClient(kind, trio.url, None)
+    before.call(before.topic("orders"), "add", "tea")
     dead, frozen, _ = trio.watchers
     dead.kill()
     frozen.freeze()
-    after = Way(kind, trio.url, None)
+    after = AnyClient(kind, trio.url, None)
     try:
         for way in (before, after):
-            assert way.do(way.topic("orders"), "add", "tea").created
+            assert way.call(way.topic("orders"), "add", "tea").created
     finally:
         frozen.resume()
         before.close()
@@ -80,13 +80,13 @@ def test_a_master_that_was_named_anew_with_an_older_number_is_found(trio: Sentin
     """As after an operator has taken it away from the Sentinels, and given it to them again."""
     with trio.switching():
         pass
-    way = Way(kind, trio.url, None, patience=30)
-    way.do(way.topic("orders"), "add", "tea")
+    way = AnyClient(kind, trio.url, None, patience=30)
+    way.call(way.topic("orders"), "add", "tea")
     port = trio.ways.port_of(trio.master())
     for one in trio.watchers:
         one.ask("SENTINEL", "REMOVE", MASTER)
     for one in trio.watchers:
         one.ask("SENTINEL", "MONITOR", MASTER, "127.0.0.1", str(port), "2")
     trio.master().ask("CLIENT", "KILL", "TYPE", "normal")
-    way.do(way.topic("orders"), "add", "tea")
+    way.call(way.topic("orders"), "add", "tea")
     way.close()

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import constellations
+import server_groups
 import servers
 import tarry
+from conformance.environment import Environment, perform
+from conformance.test_stories import TABLE
 from connections.roles import rules
-from constellations import BigCluster, Sentinels, Tls
-from everywhere.test_everywhere import TABLE
-from everywhere.world import World, perform
+from server_groups import BigCluster, Sentinels, Tls
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
 _numbers = itertools.count()
@@ -25,7 +25,7 @@ Made = BigCluster | Sentinels
 @pytest.fixture(scope="module", params=["cluster", "sentinels"])
 def secure(request: pytest.FixtureRequest) -> Iterator[Made]:
     with servers.short_folder() as folder:
-        start: Any = constellations.big_cluster if request.param == "cluster" else constellations.sentinels
+        start: Any = server_groups.big_cluster if request.param == "cluster" else server_groups.sentinels
         with start(servers.redis7_binary(folder), ways=Tls(folder)) as made:
             yield made
 
@@ -48,7 +48,7 @@ def spoken(made: Made, scheme: str) -> str:
 )
 def test_stories_go_over_tls(secure: Made, feature: str, face: str) -> None:
     url = spoken(secure, "valkeys") if face == "async" else secure.url
-    perform(World(face, url, f"tls-{next(_numbers)}").tell(TABLE[feature][0]))
+    perform(Environment(face, url, f"tls-{next(_numbers)}").tell(TABLE[feature][0]))
 
 
 def test_a_user_speaks_tls(secure: Made) -> None:
@@ -56,7 +56,7 @@ def test_a_user_speaks_tls(secure: Made) -> None:
     for server in data:
         assert server.ask("ACL", "SETUSER", "shop-tls", "reset", *rules("all", "shop-tls")) == b"OK"
     url = secure.url.replace("://", "://shop-tls:secret@")
-    perform(World("sync", url, "shop-tls").tell(TABLE["locks"][0]))
+    perform(Environment("sync", url, "shop-tls").tell(TABLE["locks"][0]))
     with (
         tarry.Client(url.replace("secret", "wrong")) as client,
         pytest.raises(tarry.ServerUnfit, match="user or password"),
@@ -68,11 +68,11 @@ def test_a_user_speaks_tls(secure: Made) -> None:
 def test_a_certificate_of_nobody_known_is_refused_in_words_at_once(secure: Made, face: str) -> None:
     url = secure.url.partition("?")[0]
 
-    async def story(world: World) -> None:
+    async def story(world: Environment) -> None:
         with pytest.raises(tarry.ServerUnfit, match="ssl_ca_certs"):
             await world.client.topics()
 
-    asyncio.run(World(face, url, "tls-unknown", patience="60s").tell(story))
+    asyncio.run(Environment(face, url, "tls-unknown", patience="60s").tell(story))
 
 
 def test_who_speaks_no_tls_is_told(secure: Made) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import tarry
-from delayed.world import World
+from delayed.simulation import QueueSimulation
 from tarry.clients.testing import Clock
 from tarry.verbs.delayed.context import keys_of
 from tarry.verbs.delayed.mover_state import MoverState
@@ -22,13 +22,13 @@ BOUND_S, WORST_S = 1.0, 6.0
 
 
 @pytest.fixture
-def world(valkey_url: str, clock: Clock, name: str) -> Iterator[World]:
-    made = World(valkey_url, clock, name)
+def world(valkey_url: str, clock: Clock, name: str) -> Iterator[QueueSimulation]:
+    made = QueueSimulation(valkey_url, clock, name)
     yield made
     made.close()
 
 
-def test_a_dead_mover_is_followed_within_a_second_again_and_again(world: World) -> None:
+def test_a_dead_mover_is_followed_within_a_second_again_and_again(world: QueueSimulation) -> None:
     far = pack(b"far", b"12345678")  # so that nobody looks because of it
     world.raw.zadd(world.queues[0].timeouts, {far: world.clock.us // 1000 + 10**6})
     world.raw.rpush(world.queues[0].order, far)
@@ -44,7 +44,7 @@ def test_a_dead_mover_is_followed_within_a_second_again_and_again(world: World) 
         assert world.latest() <= BOUND_S
 
 
-def test_a_dead_deputy_has_a_successor(world: World) -> None:
+def test_a_dead_deputy_has_a_successor(world: QueueSimulation) -> None:
     for _ in range(3):
         world.come()
     world.pass_time(2)
@@ -53,7 +53,7 @@ def test_a_dead_deputy_has_a_successor(world: World) -> None:
     world.with_seat(DEPUTY)
 
 
-def test_both_dead_at_once_are_followed_within_six_seconds(world: World) -> None:
+def test_both_dead_at_once_are_followed_within_six_seconds(world: QueueSimulation) -> None:
     for _ in range(5):
         world.come()
     world.pass_time(3)
@@ -64,7 +64,7 @@ def test_both_dead_at_once_are_followed_within_six_seconds(world: World) -> None
     assert world.latest() <= WORST_S
 
 
-def test_who_leaves_calls_others_at_once(world: World) -> None:
+def test_who_leaves_calls_others_at_once(world: QueueSimulation) -> None:
     for _ in range(5):
         world.come()
     world.pass_time(3)
@@ -77,7 +77,7 @@ def test_who_leaves_calls_others_at_once(world: World) -> None:
     world.with_seat(DEPUTY)
 
 
-def test_an_offer_whose_message_was_lost_is_moved_within_a_second(world: World) -> None:
+def test_an_offer_whose_message_was_lost_is_moved_within_a_second(world: QueueSimulation) -> None:
     for _ in range(3):
         world.come()
     world.pass_time(3)
@@ -88,7 +88,7 @@ def test_an_offer_whose_message_was_lost_is_moved_within_a_second(world: World) 
     assert world.latest() <= BOUND_S
 
 
-def test_who_has_no_seat_costs_next_to_nothing(world: World) -> None:
+def test_who_has_no_seat_costs_next_to_nothing(world: QueueSimulation) -> None:
     crew = [world.come() for _ in range(20)]
     world.pass_time(3)
     before = {process: process.scripts for process in crew}
@@ -100,7 +100,7 @@ def test_who_has_no_seat_costs_next_to_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("consumers", [1, 5, 20])
-def test_a_message_costs_a_transfer_and_little_more(world: World, consumers: int) -> None:
+def test_a_message_costs_a_transfer_and_little_more(world: QueueSimulation, consumers: int) -> None:
     crew = [world.come() for _ in range(consumers)]
     world.pass_time(3)
     before = sum(process.scripts for process in crew)
@@ -112,7 +112,7 @@ def test_a_message_costs_a_transfer_and_little_more(world: World, consumers: int
     assert sum(process.scripts for process in crew) - before <= 1.5 * 500
 
 
-def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: World) -> None:
+def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: QueueSimulation) -> None:
     world.queues = [keys_of(f"{world.name}-{number}") for number in range(50)]
     process = world.come()
     process.keeper._queues.clear()
@@ -132,7 +132,7 @@ def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: World) -> 
 def test_whatever_happens_all_is_moved_in_time_by_one_mover(
     valkey_url: str, clock: Clock, name: str, seed: int
 ) -> None:
-    world = World(valkey_url, clock, name, seed)
+    world = QueueSimulation(valkey_url, clock, name, seed)
     rng, troubled = world.rng, 0.0
     for _ in range(4):
         world.come()
@@ -188,7 +188,7 @@ def test_what_is_said_elsewhere_changes_nothing(name: str, message: bytes) -> No
     assert keeper.next_due() == before
 
 
-def test_a_head_that_is_no_number_is_looked_at(world: World) -> None:
+def test_a_head_that_is_no_number_is_looked_at(world: QueueSimulation) -> None:
     process = world.come()
     world.pass_time(2)
     process.keeper.on_message(world.queues[0].channel, b"soon")

@@ -12,8 +12,8 @@ import pytest
 
 import servers
 import tarry
+from faults.both_clients import KINDS, AnyClient
 from faults.proxy import Proxy
-from faults.ways import KINDS, Way
 from tarry.clients.awaited import wait_connections as awaiting
 from tarry.clients.blocking import wait_connections as blocking
 from tarry.clients.testing import Clock, TestClient
@@ -64,12 +64,12 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def ways(clock: Clock) -> Iterator[Callable[..., Way]]:
+def ways(clock: Clock) -> Iterator[Callable[..., AnyClient]]:
     """Make clients of either kind; they are closed when the test is over."""
     with ExitStack() as stack:
 
-        def make(kind: str, url: str, *, imaginary: bool = True, **options: Any) -> Way:
-            way = Way(kind, url, clock if imaginary else None, **options)
+        def make(kind: str, url: str, *, imaginary: bool = True, **options: Any) -> AnyClient:
+            way = AnyClient(kind, url, clock if imaginary else None, **options)
             stack.callback(way.close)
             return way
 

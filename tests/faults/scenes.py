@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from faults.both_clients import AnyClient
 from faults.proxy import DONE
-from faults.ways import Way
 from tarry.clients.testing import Clock
 
 PATIENT, QUIET_S = 30, 0.25
@@ -18,14 +18,14 @@ TTR = "60s"
 class Scene:
     """One verb on a line that breaks. ``say`` performs it there; ``at`` looks from the side."""
 
-    way: Way
+    way: AnyClient
     topic: Any
     at: Any
     clock: Clock
     cut: str
 
     def say(self, verb: str, *given: Any, **named: Any) -> Any:
-        return self.way.do(self.topic, verb, *given, **named)
+        return self.way.call(self.topic, verb, *given, **named)
 
     @property
     def done(self) -> bool:

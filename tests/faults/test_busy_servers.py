@@ -12,8 +12,8 @@ import pytest
 
 import servers
 import tarry
+from faults.both_clients import KINDS, AnyClient
 from faults.patience import HANG_S, until
-from faults.ways import KINDS, Way
 from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
 
@@ -87,18 +87,18 @@ def test_a_server_that_stays_busy_is_told_of(busy: Callable[[], ServerProcess], 
 
 
 def replica_story(url: Callable[[], str], ask: Callable[..., Any], kind: str, threads: ThreadPoolExecutor) -> None:
-    way = Way(kind, url(), None, patience=20)
+    way = AnyClient(kind, url(), None, patience=20)
     try:
         topic = way.topic("a")
-        way.do(topic, "add", "tea")
+        way.call(topic, "add", "tea")
         ask("REPLICAOF", "127.0.0.1", "1")
-        add = threads.submit(way.do, topic, "add", "milk")
+        add = threads.submit(way.call, topic, "add", "milk")
         threading.Event().wait(0.1)
         assert not add.done()
         ask("REPLICAOF", "NO", "ONE")
         assert add.result(HANG_S).created
-        assert way.do(topic, "stats").ready == 2
-        assert [way.do(topic, "pop").body for _ in range(2)] == ["tea", "milk"]
+        assert way.call(topic, "stats").ready == 2
+        assert [way.call(topic, "pop").body for _ in range(2)] == ["tea", "milk"]
     finally:
         way.close()
 

@@ -9,8 +9,8 @@ import pytest
 
 import tarry
 from faults.blocked import until_blocked
-from faults.cancelling import MOMENTS, cancelled_at
-from faults.turns import real
+from faults.cancellation import MOMENTS, cancelled_at
+from faults.loop_turns import real
 from tarry.connections.embedded.process import ServerProcess
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import tarry
 from faults.blocked import until_blocked
-from faults.turns import real
+from faults.loop_turns import real
 from tarry.connections.embedded.process import ServerProcess
 
 

@@ -14,9 +14,9 @@ import pytest
 
 import servers
 import tarry
-from constellations import MASTER, Sentinels, sentinels
+from faults.both_clients import KINDS, AnyClient
 from faults.patience import HANG_S
-from faults.ways import KINDS, Way
+from server_groups import MASTER, Sentinels, sentinels
 from tarry.connections.embedded.process import ServerProcess
 
 pytestmark = [pytest.mark.otherserver, pytest.mark.slow]
@@ -44,10 +44,10 @@ def trio() -> Iterator[Sentinels]:
         yield made
 
 
-def is_told(threads: ThreadPoolExecutor, way: Way, *, wait: float) -> None:
+def is_told(threads: ThreadPoolExecutor, way: AnyClient, *, wait: float) -> None:
     """Within the guard, which is for a machine that is busy: a second or two is what was asked for."""
     with pytest.raises(tarry.Unavailable, match="did not answer"):
-        threads.submit(way.do, way.topic("orders"), "pop", wait=wait).result(HANG_S)
+        threads.submit(way.call, way.topic("orders"), "pop", wait=wait).result(HANG_S)
 
 
 @pytest.mark.parametrize("made_of", URLS)
@@ -55,7 +55,7 @@ def is_told(threads: ThreadPoolExecutor, way: Way, *, wait: float) -> None:
 def test_who_waits_is_told_though_nobody_says_where_the_servers_are(
     threads: ThreadPoolExecutor, silent: list[str], kind: str, made_of: str
 ) -> None:
-    way = Way(kind, URLS[made_of].format(hosts=",".join(silent)), None, patience=1)
+    way = AnyClient(kind, URLS[made_of].format(hosts=",".join(silent)), None, patience=1)
     try:
         is_told(threads, way, wait=0.5)
     finally:
@@ -67,8 +67,8 @@ def test_who_knows_the_sentinels_is_told_when_they_and_their_master_freeze(
     threads: ThreadPoolExecutor, trio: Sentinels, silent: list[str], kind: str
 ) -> None:
     url = f"redis+sentinel://{trio.hosts},{','.join(silent)}/{MASTER}?socket_timeout=0.9"
-    way = Way(kind, url, None, patience=2)
-    way.do(way.topic("orders"), "stats")
+    way = AnyClient(kind, url, None, patience=2)
+    way.call(way.topic("orders"), "stats")
     frozen = [*trio.watchers, *trio.data]
     try:
         for one in frozen:
@@ -86,12 +86,12 @@ def test_who_knows_the_cluster_and_who_does_not_is_told_when_it_freezes(
     real = [f"{host}:{port}" for host, port in servers.cluster_addresses(nodes)]
     known, unknown = ",".join(real), ",".join([*real, *silent])
     ways = [
-        Way(kind, f"redis+cluster://{hosts}?socket_timeout=0.3", None, patience=2)
+        AnyClient(kind, f"redis+cluster://{hosts}?socket_timeout=0.3", None, patience=2)
         for kind in KINDS
         for hosts in (known, unknown)
     ]
     for way in ways[::2]:
-        way.do(way.topic("orders"), "stats")
+        way.call(way.topic("orders"), "stats")
     try:
         for one in nodes:
             one.freeze()
@@ -109,8 +109,8 @@ def test_the_last_who_is_asked_has_time_left_to_say_it_and_so_has_the_master(
     trio: Sentinels, silent: list[str], kind: str
 ) -> None:
     hosts = ",".join([*silent[:3], *trio.hosts.split(",")])
-    way = Way(kind, f"redis+sentinel://{hosts}/{MASTER}", None, patience=4)
+    way = AnyClient(kind, f"redis+sentinel://{hosts}/{MASTER}", None, patience=4)
     try:
-        assert way.do(way.topic("found"), "add", "tea").created
+        assert way.call(way.topic("found"), "add", "tea").created
     finally:
         way.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from faults.cancelling import MOMENTS, cancelled_at
+from faults.cancellation import MOMENTS, cancelled_at
 from faults.proxy import CUTS, TORN, UNSENT, Proxy
 from faults.scenes import PATIENT, QUIET_S
 from tarry import JobExists, NewJob, StaleReceipt, Unavailable

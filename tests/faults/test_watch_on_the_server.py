@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from faults.watched import EXACT, G, Play, R, World
+from faults.simulation import EXACT, G, Play, R, WatchSimulation
 from tarry.clients.testing import Clock, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command
@@ -44,7 +44,7 @@ def examples(quick: int) -> Any:
 
 def without_faults(client: TestClient, data: Any) -> None:
     consumers = data.draw(st.integers(1, 4), "consumers")
-    world = World(client, consumers, want=data.draw(st.integers(1, 2), "want"))
+    world = WatchSimulation(client, consumers, want=data.draw(st.integers(1, 2), "want"))
     play = Play(world, data)
     began = world.now
     turns = st.tuples(DELAYS, PAUSES, st.integers(0, 6), st.sampled_from(["", "", "stop", "wish"]))
@@ -68,7 +68,7 @@ def without_faults(client: TestClient, data: Any) -> None:
 
 
 def with_one_killed(client: TestClient, data: Any) -> None:
-    world = World(client, data.draw(st.integers(2, 4), "consumers"))
+    world = WatchSimulation(client, data.draw(st.integers(2, 4), "consumers"))
     play = Play(world, data)
     play.rest()
     for delay, pause in data.draw(st.lists(st.tuples(DELAYS, PAUSES), max_size=3), "before"):
@@ -89,7 +89,7 @@ def with_one_killed(client: TestClient, data: Any) -> None:
 
 
 def with_anything(client: TestClient, data: Any) -> None:
-    world = World(client, data.draw(st.integers(2, 4), "consumers"))
+    world = WatchSimulation(client, data.draw(st.integers(2, 4), "consumers"))
     play = Play(world, data)
     play.rest()
     for what in data.draw(

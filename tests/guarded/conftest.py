@@ -11,7 +11,7 @@ import redis
 
 import tarry
 from locks.conftest import redis_client, zookeeper_client
-from locks.party import Party
+from locks.lock_users import LockUsers
 
 _numbers = itertools.count()
 GUARDS = ("none", "redis", pytest.param("zookeeper", marks=pytest.mark.slow), "everyone")
@@ -63,7 +63,7 @@ def _over_http(item: Any) -> bool:
 
 
 @pytest.fixture(params=["sync", "async", *HTTP])
-def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[Party]:
+def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers]:
     face, _, over = request.param.partition(" over ")
     if over:
         url = request.getfixturevalue("served").url
@@ -71,19 +71,19 @@ def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[Party]:
         def make(face: str, **options: Any) -> Any:
             return (tarry.HTTPClient if face == "sync" else tarry.AsyncHTTPClient)(url, **options)
 
-        made = Party(face, make)
+        made = LockUsers(face, make)
     else:
-        made = Party(face, redis_client(valkey_url))
+        made = LockUsers(face, redis_client(valkey_url))
     yield made
     made.close()
 
 
 @pytest.fixture(params=GUARDS)
-def guard_of(request: pytest.FixtureRequest, party: Party) -> Iterator[Callable[..., Any]]:
+def guard_of(request: pytest.FixtureRequest, party: LockUsers) -> Iterator[Callable[..., Any]]:
     """Makes the guard of a queue, for a client."""
-    kept: list[Party] = []
+    kept: list[LockUsers] = []
     if request.param == "zookeeper":
-        kept.append(Party(party.face, zookeeper_client(request.getfixturevalue("zookeeper").hosts)))
+        kept.append(LockUsers(party.face, zookeeper_client(request.getfixturevalue("zookeeper").hosts)))
 
     def make(client: Any, name: str) -> Any:
         if request.param == "redis":

@@ -12,7 +12,7 @@ import servers
 from faults.proxy import CUTS, DONE, Proxy
 from guarded.conftest import Everyone, EveryoneAwaited
 from locks.conftest import redis_client, zookeeper_client
-from locks.party import Party
+from locks.lock_users import LockUsers
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import ServerUnfit
 from until import until
@@ -28,14 +28,14 @@ def line(valkey_url: str) -> Iterator[Proxy]:
 
 
 @pytest.fixture(params=["script", "plain"])
-def guard(request: pytest.FixtureRequest, party: Party) -> Any:
+def guard(request: pytest.FixtureRequest, party: LockUsers) -> Any:
     if request.param == "script":
         return None
     return Everyone() if party.face == "sync" else EveryoneAwaited()
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_push_whose_line_is_cut_is_there_once(line: Proxy, party: Party, name: str, guard: Any, cut: str) -> None:
+def test_a_push_whose_line_is_cut_is_there_once(line: Proxy, party: LockUsers, name: str, guard: Any, cut: str) -> None:
     hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
     hand.do(queue.size)
     line.arm(cut, at=b"body of tea")
@@ -45,7 +45,7 @@ def test_a_push_whose_line_is_cut_is_there_once(line: Proxy, party: Party, name:
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_poll_whose_line_is_cut_loses_nothing(line: Proxy, party: Party, name: str, guard: Any, cut: str) -> None:
+def test_a_poll_whose_line_is_cut_loses_nothing(line: Proxy, party: LockUsers, name: str, guard: Any, cut: str) -> None:
     hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
     hand.do(queue.push, [(f"tea {i}", 0) for i in range(5)])
     assert [item.value for item in hand.do(queue.poll)] == ["tea 0"]
@@ -55,7 +55,7 @@ def test_a_poll_whose_line_is_cut_loses_nothing(line: Proxy, party: Party, name:
     assert [item.value for item in hand.do(queue.poll, count=3)] == ["tea 4"]
 
 
-def test_polls_that_are_cut_again_and_again_lose_nothing(line: Proxy, party: Party, name: str, guard: Any) -> None:
+def test_polls_that_are_cut_again_and_again_lose_nothing(line: Proxy, party: LockUsers, name: str, guard: Any) -> None:
     hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
     hand.do(queue.push, [(i, 0) for i in range(40)])
     got: list[int] = []
@@ -71,8 +71,8 @@ def test_a_server_without_scripts(
     own_server: Callable[..., ServerProcess], zookeeper: ZooKeeper, name: str, face: str
 ) -> None:
     words = [word for command in ("EVAL", "EVALSHA", "SCRIPT") for word in ("--rename-command", command, "")]
-    party = Party(face, redis_client(own_server(*words).url))
-    keepers = Party(face, zookeeper_client(zookeeper.hosts))
+    party = LockUsers(face, redis_client(own_server(*words).url))
+    keepers = LockUsers(face, zookeeper_client(zookeeper.hosts))
     try:
         hand, client = party.hand(), party.client()
         queue = client.guarded_queue(name, guard=keepers.client().lock(name))
@@ -157,7 +157,7 @@ def test_on_a_cluster_and_on_redis(
 ) -> None:
     everywhere = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
     for url in (everywhere, redis6_url, redis7_url, redis8_url):
-        party = Party(face, redis_client(url))
+        party = LockUsers(face, redis_client(url))
         try:
             hand, client = party.hand(), party.client()
             for keeper in (None, client.lock("guard of " + name)):

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from locks.party import Party
+from locks.lock_users import LockUsers
 from tarry.errors import BadInput, FallenBehind, LockLost
 
 
 @pytest.fixture
-def hand(party: Party) -> Any:
+def hand(party: LockUsers) -> Any:
     return party.hand()
 
 
 @pytest.fixture
-def queues(party: Party, guard_of: Callable[..., Any], name: str, layout: str) -> Callable[..., Any]:
+def queues(party: LockUsers, guard_of: Callable[..., Any], name: str, layout: str) -> Callable[..., Any]:
     """Makes a client's handle of the queue; a client each time, as of many processes."""
 
     def make(**options: Any) -> Any:
@@ -86,7 +86,7 @@ def test_who_waits_gets_it_when_it_is_due(hand: Any, queues: Callable[..., Any])
     assert hand.do(queue.poll, wait=0.05) == []
 
 
-def test_who_waits_gets_what_another_puts_in(party: Party, queues: Callable[..., Any]) -> None:
+def test_who_waits_gets_what_another_puts_in(party: LockUsers, queues: Callable[..., Any]) -> None:
     waiting = party.hand()
     done = waiting.begin(queues().poll, wait=20)
     time.sleep(0.05)
@@ -95,7 +95,7 @@ def test_who_waits_gets_what_another_puts_in(party: Party, queues: Callable[...,
 
 
 @pytest.mark.slow
-def test_each_item_comes_out_once(party: Party, queues: Callable[..., Any]) -> None:
+def test_each_item_comes_out_once(party: LockUsers, queues: Callable[..., Any]) -> None:
     """Under a guard that keeps nobody away, too: what was really removed is all that is handed out."""
     party.hand().do(queues().push, [(i, 0) for i in range(300)])
     time.sleep(0.02)
@@ -177,7 +177,7 @@ def test_how_it_is(hand: Any, queues: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("guarded", [False, True])
-def test_equal_payloads_are_different_items_but_for_the_article(party: Party, name: str, guarded: bool) -> None:
+def test_equal_payloads_are_different_items_but_for_the_article(party: LockUsers, name: str, guarded: bool) -> None:
     hand, client = party.hand(), party.client()
     for layout, expected in (("tarry", 3), ("article", 1)):
         guard = client.lock("guard of " + name) if guarded else None
@@ -188,7 +188,7 @@ def test_equal_payloads_are_different_items_but_for_the_article(party: Party, na
 
 @pytest.mark.parametrize("guarded", [False, True])
 def test_the_articles_bytes_are_read_and_written_as_its_java_does(
-    party: Party, raw: Any, name: str, guarded: bool
+    party: LockUsers, raw: Any, name: str, guarded: bool
 ) -> None:
     """``ZADD d_q_p:NAME currentTimeMillis+delay toJson(data)``."""
     hand, client = party.hand(), party.client()
@@ -209,13 +209,13 @@ def test_the_articles_bytes_are_read_and_written_as_its_java_does(
         hand.do(queue.push, [(b"raw", 0)])
 
 
-def test_what_cannot_be_read_is_handed_out_as_bytes(party: Party, raw: Any, name: str) -> None:
+def test_what_cannot_be_read_is_handed_out_as_bytes(party: LockUsers, raw: Any, name: str) -> None:
     raw.zadd(f"d_q_p:{name}", {b"{broken": 1})
     hand, client = party.hand(), party.client()
     assert hand.do(client.guarded_queue(name, layout="article").poll)[0].value == b"{broken"
 
 
-def test_a_late_holder_is_refused_and_removes_nothing(party: Party, name: str) -> None:
+def test_a_late_holder_is_refused_and_removes_nothing(party: LockUsers, name: str) -> None:
     class Late:
         """A guard whose holder has been overtaken, and does not know it."""
 
@@ -247,7 +247,7 @@ def test_a_late_holder_is_refused_and_removes_nothing(party: Party, name: str) -
     assert [item.value for item in hand.do(new.poll)] == ["b"]
 
 
-def test_who_waits_for_the_guard_waits_no_longer_than_it_said(party: Party, name: str) -> None:
+def test_who_waits_for_the_guard_waits_no_longer_than_it_said(party: LockUsers, name: str) -> None:
     first, second = party.hand(), party.hand()
     client = party.client()
     lock = client.lock("guard of " + name)
@@ -261,7 +261,7 @@ def test_who_waits_for_the_guard_waits_no_longer_than_it_said(party: Party, name
     assert [item.value for item in second.do(queue.poll, wait=1)] == ["a"]
 
 
-def test_waiting_asks_no_oftener_than_it_must(party: Party, raw: Any, name: str) -> None:
+def test_waiting_asks_no_oftener_than_it_must(party: LockUsers, raw: Any, name: str) -> None:
     hand = party.hand()
     queue = party.client().guarded_queue(name)
     hand.do(queue.push, [("far", 60)])
@@ -271,6 +271,6 @@ def test_waiting_asks_no_oftener_than_it_must(party: Party, raw: Any, name: str)
 
 
 @pytest.mark.parametrize("options", [{"layout": "java"}, {"max_lateness": -1}, {"on_late": print}])
-def test_options_that_cannot_be_are_refused(party: Party, name: str, options: Any) -> None:
+def test_options_that_cannot_be_are_refused(party: LockUsers, name: str, options: Any) -> None:
     with pytest.raises(BadInput):
         party.client().guarded_queue(name, **options)

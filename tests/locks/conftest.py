@@ -10,8 +10,8 @@ import pytest
 import redis
 
 import tarry
-from locks.held import Held
-from locks.party import Party
+from locks.holder_process import HolderProcess
+from locks.lock_users import LockUsers
 from zookeepers import ZooKeeper
 
 _numbers = itertools.count()
@@ -38,9 +38,9 @@ def redis_client(url: str) -> Callable[..., Any]:
 
 
 @pytest.fixture(params=["sync", "async"])
-def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[Party]:
+def party(request: pytest.FixtureRequest, valkey_url: str) -> Iterator[LockUsers]:
     """Those who lock on Redis."""
-    made = Party(request.param, redis_client(valkey_url))
+    made = LockUsers(request.param, redis_client(valkey_url))
     yield made
     made.close()
 
@@ -56,31 +56,31 @@ def zookeeper_client(hosts: str) -> Callable[..., Any]:
 
 
 @pytest.fixture(params=["sync on redis", "async on redis", "sync on zookeeper", "async on zookeeper"])
-def keepers(request: pytest.FixtureRequest) -> Iterator[Party]:
+def keepers(request: pytest.FixtureRequest) -> Iterator[LockUsers]:
     """Those who lock, wherever locks are kept."""
     face, _, place = str(request.param).partition(" on ")
     if place == "redis":
-        made = Party(face, redis_client(request.getfixturevalue("valkey_url")))
+        made = LockUsers(face, redis_client(request.getfixturevalue("valkey_url")))
     else:
-        made = Party(face, zookeeper_client(request.getfixturevalue("zookeeper").hosts))
+        made = LockUsers(face, zookeeper_client(request.getfixturevalue("zookeeper").hosts))
     yield made
     made.close()
 
 
 @pytest.fixture(params=["sync", "async"])
-def ensemble(request: pytest.FixtureRequest, zookeeper: Any) -> Iterator[Party]:
+def ensemble(request: pytest.FixtureRequest, zookeeper: Any) -> Iterator[LockUsers]:
     """Those who lock on ZooKeeper."""
-    made = Party(request.param, zookeeper_client(zookeeper.hosts))
+    made = LockUsers(request.param, zookeeper_client(zookeeper.hosts))
     yield made
     made.close()
 
 
 @pytest.fixture
-def hold() -> Iterator[Callable[..., Held]]:
-    made: list[Held] = []
+def hold() -> Iterator[Callable[..., HolderProcess]]:
+    made: list[HolderProcess] = []
 
-    def start(*words: str) -> Held:
-        made.append(Held(*words))
+    def start(*words: str) -> HolderProcess:
+        made.append(HolderProcess(*words))
         return made[-1]
 
     yield start

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from locks.party import Party
+from locks.lock_users import LockUsers
 from redisson.recorded import rows
 from until import until
 
@@ -64,7 +64,7 @@ def perform(hand: Any, client: Any, row: dict[str, Any]) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("version", ["3.16.8", "3.52.0"])
-def test_the_same_deeds_leave_the_same_keys(party: Party, raw: Any, channel: Any, version: str, name: str) -> None:
+def test_the_same_deeds_leave_the_same_keys(party: LockUsers, raw: Any, channel: Any, version: str, name: str) -> None:
     told = story(version, name)
     assert len(told) > 8
     hand, client = party.hand(), party.client()
@@ -89,7 +89,7 @@ HELD = [row for row in rows("locks") if any(kept["type"] == "hash" for kept in r
 
 
 @pytest.mark.parametrize("row", HELD[::3], ids=lambda row: f"{row['version']}-{row['do'].split()[0]}")
-def test_what_java_holds_is_held(party: Party, raw: Any, row: dict[str, Any]) -> None:
+def test_what_java_holds_is_held(party: LockUsers, raw: Any, row: dict[str, Any]) -> None:
     """Its read and write locks too; its words wake who waits."""
     name, kept = next((key, kept) for key, kept in row["keys_changed"].items() if kept["type"] == "hash")
     fields = {bytes.fromhex(f["field"]["hex"]): bytes.fromhex(f["value"]["hex"]) for f in kept["fields"]}
@@ -110,14 +110,14 @@ def test_what_java_holds_is_held(party: Party, raw: Any, row: dict[str, Any]) ->
     assert waiting.result(5) is not None
 
 
-def test_what_java_holds_may_end_without_a_word(party: Party, raw: Any, name: str) -> None:
+def test_what_java_holds_may_end_without_a_word(party: LockUsers, raw: Any, name: str) -> None:
     raw.hset(name, "d773656b-5faa-4063-8a0f-dd027429ee7c:1", 1)
     raw.pexpire(name, 200)
     hand, client = party.hand(), party.client()
     assert hand.do(client.lock(name).acquire, wait=20) is not None
 
 
-def test_java_that_waits_is_told(party: Party, raw: Any, channel: Any) -> None:
+def test_java_that_waits_is_told(party: LockUsers, raw: Any, channel: Any) -> None:
     row = next(row for row in rows("locks") if row["note"] and row["note"].startswith("thread t2"))
     heard = next(words[1] for words in row["other"] if words[0] == "UNSUBSCRIBE")
     hand, client = party.hand(), party.client()
@@ -128,7 +128,7 @@ def test_java_that_waits_is_told(party: Party, raw: Any, channel: Any) -> None:
     assert said(channel) == [(heard.encode(), bytes.fromhex(row["published"][0]["payload"]["hex"]))]
 
 
-def test_tokens_go_on_where_javas_fenced_lock_is(party: Party, raw: Any) -> None:
+def test_tokens_go_on_where_javas_fenced_lock_is(party: LockUsers, raw: Any) -> None:
     hand, client = party.hand(), party.client()
     raw.set("redisson_lock_token:{vec:fencedlock}", 3)
     first = hand.do(client.lock("vec:fencedlock").acquire)
@@ -139,7 +139,7 @@ def test_tokens_go_on_where_javas_fenced_lock_is(party: Party, raw: Any) -> None
     assert hand.do(client.lock("vec:fencedlock").acquire).token > first.token + 1
 
 
-def test_a_token_is_kept_for_a_week(party: Party, raw: Any, name: str) -> None:
+def test_a_token_is_kept_for_a_week(party: LockUsers, raw: Any, name: str) -> None:
     hand, client = party.hand(), party.client()
     grant = hand.do(client.lock(name).acquire)
     key = f"redisson_lock_token:{{{name}}}"
@@ -156,7 +156,7 @@ def test_a_name_that_fits_no_cluster_is_refused_there() -> None:
         keys_of("a{b", cluster=True)
 
 
-def test_a_name_mapper_names_locks_as_in_java(party: Party, raw: Any, name: str) -> None:
+def test_a_name_mapper_names_locks_as_in_java(party: LockUsers, raw: Any, name: str) -> None:
     hand, client = party.hand(), party.client(name_mapper="shop:")
     hand.do(client.lock(name).acquire)
     assert raw.exists(f"shop:{name}", f"redisson_lock_token:{{shop:{name}}}") == 2

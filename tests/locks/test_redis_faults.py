@@ -14,8 +14,8 @@ import pytest
 import servers
 from faults.proxy import CUTS, DONE, UNSENT, Proxy
 from locks.conftest import redis_client
-from locks.held import Held
-from locks.party import Party
+from locks.holder_process import HolderProcess
+from locks.lock_users import LockUsers
 from tarry.connections.embedded.process import ServerProcess
 from tarry.errors import LockLost, Unavailable
 from until import until
@@ -31,7 +31,7 @@ def line(valkey_url: str) -> Iterator[Proxy]:
 
 @pytest.mark.slow
 def test_a_killed_holder_is_followed_when_its_lease_ends(
-    hold: Callable[..., Held], party: Party, valkey_url: str, name: str
+    hold: Callable[..., HolderProcess], party: LockUsers, valkey_url: str, name: str
 ) -> None:
     holder = hold("redis", valkey_url, name, "0.5")
     holder.signal(signal.SIGKILL)
@@ -40,7 +40,7 @@ def test_a_killed_holder_is_followed_when_its_lease_ends(
 
 
 def test_a_frozen_holder_is_refused_when_it_thaws(
-    hold: Callable[..., Held], party: Party, valkey_url: str, name: str
+    hold: Callable[..., HolderProcess], party: LockUsers, valkey_url: str, name: str
 ) -> None:
     holder = hold("redis", valkey_url, name, "0.4")
     holder.signal(signal.SIGSTOP)
@@ -56,7 +56,9 @@ def test_a_frozen_holder_is_refused_when_it_thaws(
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_an_acquire_whose_line_is_cut_is_made_up_for(party: Party, raw: Any, line: Proxy, name: str, cut: str) -> None:
+def test_an_acquire_whose_line_is_cut_is_made_up_for(
+    party: LockUsers, raw: Any, line: Proxy, name: str, cut: str
+) -> None:
     hand, client = party.hand(), party.client(line.url())
     hand.do(client.lock("before " + name).state)
     line.arm(cut, at=b"30000")
@@ -69,7 +71,9 @@ def test_an_acquire_whose_line_is_cut_is_made_up_for(party: Party, raw: Any, lin
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_a_release_whose_line_is_cut_is_made_up_for(party: Party, raw: Any, line: Proxy, name: str, cut: str) -> None:
+def test_a_release_whose_line_is_cut_is_made_up_for(
+    party: LockUsers, raw: Any, line: Proxy, name: str, cut: str
+) -> None:
     hand, client = party.hand(), party.client(line.url())
     grant = hand.do(client.lock(name).acquire)
     hand.do(client.lock(name).acquire)
@@ -82,7 +86,7 @@ def test_a_release_whose_line_is_cut_is_made_up_for(party: Party, raw: Any, line
 
 
 @pytest.mark.parametrize("cut", DONE)
-def test_a_lost_answer_leaves_no_phantom(party: Party, raw: Any, line: Proxy, name: str, cut: str) -> None:
+def test_a_lost_answer_leaves_no_phantom(party: LockUsers, raw: Any, line: Proxy, name: str, cut: str) -> None:
     """The acquire is given up; what it left on the server is removed, though its own lease is 30 s."""
     hand, client = party.hand(), party.client(line.url(socket_timeout=0.3), patience=0.01)
     hand.do(client.lock("before " + name).acquire)
@@ -93,7 +97,7 @@ def test_a_lost_answer_leaves_no_phantom(party: Party, raw: Any, line: Proxy, na
 
 
 @pytest.mark.slow
-def test_a_release_that_fails_is_made_up_for_later(party: Party, raw: Any, line: Proxy, name: str) -> None:
+def test_a_release_that_fails_is_made_up_for_later(party: LockUsers, raw: Any, line: Proxy, name: str) -> None:
     hand, client = party.hand(), party.client(line.url(socket_timeout=0.3), patience=0.01)
     grant = hand.do(client.lock(name).acquire)
     line.refusing = True
@@ -105,7 +109,7 @@ def test_a_release_that_fails_is_made_up_for_later(party: Party, raw: Any, line:
     assert party.hand().do(party.client().lock(name).acquire, wait=10) is not None
 
 
-def test_a_line_cut_while_waiting_is_made_anew(line: Proxy, party: Party, name: str) -> None:
+def test_a_line_cut_while_waiting_is_made_anew(line: Proxy, party: LockUsers, name: str) -> None:
     first, second = party.hand(), party.hand()
     grant = first.do(party.client().lock(name).acquire)
     waiting = second.begin(party.client(line.url()).lock(name).acquire)
@@ -116,7 +120,9 @@ def test_a_line_cut_while_waiting_is_made_anew(line: Proxy, party: Party, name: 
     assert waiting.result(9).token > grant.token  # not by a look around, which comes after ten seconds
 
 
-def test_a_holder_that_is_cut_off_keeps_the_lock_while_its_lease_lasts(party: Party, line: Proxy, name: str) -> None:
+def test_a_holder_that_is_cut_off_keeps_the_lock_while_its_lease_lasts(
+    party: LockUsers, line: Proxy, name: str
+) -> None:
     hand = party.hand()
     client = party.client(line.url(), patience=1)
     grant = hand.do(client.lock(name).acquire)
@@ -132,7 +138,7 @@ def test_a_holder_that_is_cut_off_keeps_the_lock_while_its_lease_lasts(party: Pa
 
 
 def test_the_watchdog_renews_all_in_one_pipeline(
-    party: Party, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
+    party: LockUsers, raw: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for face in ("blocking", "awaited"):
         monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.RENEWED_EVERY_S", 0.1)
@@ -148,7 +154,7 @@ def test_the_watchdog_renews_all_in_one_pipeline(
 
 
 def test_a_watchdog_that_gets_no_answer_loses_the_lock_in_time(
-    party: Party, line: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
+    party: LockUsers, line: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tarry.verbs.locks.redis_backend.WATCHDOG_MS", 400)
     hand, client = party.hand(), party.client(line.url(socket_timeout=0.2), patience=0.01)
@@ -166,7 +172,7 @@ def test_a_restarted_server_that_forgot_the_lock_is_noticed(
     own_server: Callable[..., ServerProcess], name: str, face: str
 ) -> None:
     server = own_server()
-    party = Party(face, redis_client(server.url))
+    party = LockUsers(face, redis_client(server.url))
     try:
         hand, other, client = party.hand(), party.hand(), party.client()
         grant = hand.do(client.lock(name).acquire)
@@ -183,7 +189,7 @@ def test_a_restarted_server_that_forgot_the_lock_is_noticed(
         party.close()
 
 
-def test_two_hundred_wait_and_each_is_served_once(party: Party, raw: Any, name: str) -> None:
+def test_two_hundred_wait_and_each_is_served_once(party: LockUsers, raw: Any, name: str) -> None:
     clients = [party.client() for _ in range(4)]
     first = party.hand()
     grant = first.do(clients[0].lock(name).acquire)
@@ -248,7 +254,7 @@ print("released", flush=True)
 @pytest.mark.parametrize("face", ["sync", "async"])
 def test_locks_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str, face: str) -> None:
     url = "redis+cluster://" + ",".join(f"{host}:{port}" for host, port in cluster_nodes)
-    party = Party(face, redis_client(url))
+    party = LockUsers(face, redis_client(url))
     try:
         first, second = party.hand(), party.hand()
         one, other = party.client(), party.client()

@@ -11,9 +11,9 @@ import pytest
 
 from faults.proxy import CUTS, Proxy
 from locks.conftest import zookeeper_client
-from locks.held import Held
+from locks.holder_process import HolderProcess
+from locks.lock_users import LockUsers
 from locks.nodes_below import nodes
-from locks.party import Party
 from tarry.errors import LockLost, Unavailable
 from until import until
 from zookeepers import ZooKeeper
@@ -30,7 +30,7 @@ def line(zookeeper: ZooKeeper) -> Iterator[Proxy]:
 
 
 def test_a_killed_holder_is_followed_when_its_session_ends(
-    hold: Callable[..., Held], ensemble: Party, zookeeper: ZooKeeper, name: str
+    hold: Callable[..., HolderProcess], ensemble: LockUsers, zookeeper: ZooKeeper, name: str
 ) -> None:
     holder = hold("zookeeper", zookeeper.hosts, name, "none", SESSION)
     holder.signal(signal.SIGKILL)
@@ -38,7 +38,7 @@ def test_a_killed_holder_is_followed_when_its_session_ends(
 
 
 def test_a_frozen_holder_is_refused_when_it_thaws(
-    hold: Callable[..., Held], ensemble: Party, zookeeper: ZooKeeper, name: str
+    hold: Callable[..., HolderProcess], ensemble: LockUsers, zookeeper: ZooKeeper, name: str
 ) -> None:
     holder = hold("zookeeper", zookeeper.hosts, name, "none", SESSION)
     holder.signal(signal.SIGSTOP)
@@ -52,7 +52,7 @@ def test_a_frozen_holder_is_refused_when_it_thaws(
     hand.do(grant.check)
 
 
-def test_an_overdue_lock_is_freed_by_the_first_who_waits(ensemble: Party, kazoo: Any, name: str) -> None:
+def test_an_overdue_lock_is_freed_by_the_first_who_waits(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     """Its owner is stuck, but its heartbeats go on: nobody else would ever get it."""
     stuck = kazoo.create(
         f"/tests/{name}/_c_stuck-lock-", b'{"who":"stuck","lease_ms":200}', ephemeral=True, sequence=True, makepath=True
@@ -69,7 +69,7 @@ def test_an_overdue_lock_is_freed_by_the_first_who_waits(ensemble: Party, kazoo:
     assert behind.result(20).token > grant.token
 
 
-def test_an_overdue_lock_is_freed_by_its_owners_timer(ensemble: Party, kazoo: Any, name: str) -> None:
+def test_an_overdue_lock_is_freed_by_its_owners_timer(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     hand = ensemble.hand()
     grant = hand.do(ensemble.client().lock(name).acquire, lease=0.2)
     told = threading.Event()
@@ -80,7 +80,7 @@ def test_an_overdue_lock_is_freed_by_its_owners_timer(ensemble: Party, kazoo: An
         hand.do(grant.release)
 
 
-def test_a_lock_without_a_lease_is_never_overdue(ensemble: Party, kazoo: Any, name: str) -> None:
+def test_a_lock_without_a_lease_is_never_overdue(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     """Another library's nodes stand in the same line, and have none."""
     kazoo.create(f"/tests/{name}/_c_curator-lock-", b"10.0.0.1", ephemeral=True, sequence=True, makepath=True)
     hand, client = ensemble.hand(), ensemble.client()
@@ -91,7 +91,7 @@ def test_a_lock_without_a_lease_is_never_overdue(ensemble: Party, kazoo: Any, na
     assert state.holder == f"session {kazoo.client_id[0]:#x}"
 
 
-def test_an_expired_session_loses_the_lock(ensemble: Party, zookeeper: ZooKeeper, name: str) -> None:
+def test_an_expired_session_loses_the_lock(ensemble: LockUsers, zookeeper: ZooKeeper, name: str) -> None:
     from kazoo.client import KazooClient
 
     hand, other = ensemble.hand(), ensemble.hand()
@@ -111,7 +111,7 @@ def test_an_expired_session_loses_the_lock(ensemble: Party, zookeeper: ZooKeeper
     assert hand.do(client.lock(name).acquire, wait=20).token > waiting.result().token
 
 
-def test_an_operator_deletes_the_node(ensemble: Party, kazoo: Any, name: str) -> None:
+def test_an_operator_deletes_the_node(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     hand, client = ensemble.hand(), ensemble.client()
     grant = hand.do(client.lock(name).acquire)
     kazoo.delete(f"/tests/{name}/{nodes(kazoo, name)[0]}")
@@ -121,7 +121,7 @@ def test_an_operator_deletes_the_node(ensemble: Party, kazoo: Any, name: str) ->
     assert hand.do(client.lock(name).acquire, wait=5).token > grant.token
 
 
-def test_an_operator_deletes_the_node_of_one_who_waits(ensemble: Party, kazoo: Any, name: str) -> None:
+def test_an_operator_deletes_the_node_of_one_who_waits(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     first, second = ensemble.hand(), ensemble.hand()
     grant = first.do(ensemble.client().lock(name).acquire)
     waiting = second.begin(ensemble.client().lock(name).acquire, wait=20)
@@ -133,7 +133,7 @@ def test_an_operator_deletes_the_node_of_one_who_waits(ensemble: Party, kazoo: A
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_an_acquire_whose_line_is_cut_is_made_up_for(
-    ensemble: Party, kazoo: Any, line: Proxy, name: str, cut: str
+    ensemble: LockUsers, kazoo: Any, line: Proxy, name: str, cut: str
 ) -> None:
     hand, client = ensemble.hand(), ensemble.client(line.address)
     hand.do(client.lock("before " + name).state)
@@ -148,7 +148,7 @@ def test_an_acquire_whose_line_is_cut_is_made_up_for(
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_release_whose_line_is_cut_is_made_up_for(
-    ensemble: Party, kazoo: Any, line: Proxy, name: str, cut: str
+    ensemble: LockUsers, kazoo: Any, line: Proxy, name: str, cut: str
 ) -> None:
     hand, client = ensemble.hand(), ensemble.client(line.address)
     grant = hand.do(client.lock(name).acquire, wait=20)
@@ -158,7 +158,7 @@ def test_a_release_whose_line_is_cut_is_made_up_for(
     until(lambda: nodes(kazoo, name) == [])
 
 
-def test_a_line_that_breaks_while_it_is_held_is_no_loss(ensemble: Party, line: Proxy, name: str) -> None:
+def test_a_line_that_breaks_while_it_is_held_is_no_loss(ensemble: LockUsers, line: Proxy, name: str) -> None:
     hand, client = ensemble.hand(), ensemble.client(line.address)
     grant = hand.do(client.lock(name).acquire, wait=20)
     line.cut_all()
@@ -175,7 +175,9 @@ def checked(hand: Any, grant: Any) -> bool:
     return True
 
 
-def test_who_is_cut_off_for_longer_than_its_session_has_lost_the_lock(ensemble: Party, line: Proxy, name: str) -> None:
+def test_who_is_cut_off_for_longer_than_its_session_has_lost_the_lock(
+    ensemble: LockUsers, line: Proxy, name: str
+) -> None:
     """It learns it by its own clock, though no server can tell it."""
     hand, client = ensemble.hand(), ensemble.client(line.address, session_timeout=1.5, patience=0.1)
     grant = hand.do(client.lock(name).acquire, wait=20)
@@ -190,7 +192,7 @@ def test_who_is_cut_off_for_longer_than_its_session_has_lost_the_lock(ensemble: 
     assert ensemble.hand().do(ensemble.client().lock(name).acquire, wait=20).token > grant.token
 
 
-def test_without_a_server_acquire_says_so(ensemble: Party, name: str) -> None:
+def test_without_a_server_acquire_says_so(ensemble: LockUsers, name: str) -> None:
     hand, client = ensemble.hand(), ensemble.client("127.0.0.1:1", patience=0.1)
     with pytest.raises(Unavailable, match="ZooKeeper did not answer"):
         hand.do(client.lock(name).acquire, wait=0.1)
@@ -200,7 +202,7 @@ def test_without_a_server_acquire_says_so(ensemble: Party, name: str) -> None:
 @pytest.mark.parametrize("face", ["sync", "async"])
 def test_zookeeper_is_restarted(own_zookeeper: ZooKeeper, name: str, face: str) -> None:
     """Its sessions outlive it: they are as long as a start takes on the slowest machine."""
-    party = Party(face, zookeeper_client(own_zookeeper.hosts))
+    party = LockUsers(face, zookeeper_client(own_zookeeper.hosts))
     try:
         first, second = party.hand(), party.hand()
         lock, same = [party.client(session_timeout=60, patience=60).lock(name) for _ in range(2)]

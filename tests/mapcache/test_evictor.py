@@ -15,7 +15,7 @@ import pytest
 
 import tarry
 from mapcache.conftest import Maps
-from mapcache.seat import step
+from mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.mapcache.eviction import AdaptivePolicy
 from tarry.verbs.mapcache.models import MapEvent

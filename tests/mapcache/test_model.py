@@ -32,7 +32,7 @@ NUMBER = itertools.count()
 
 
 @dataclass
-class Believed:
+class EntryModel:
     value: str
     ttl_end: float = math.inf
     idle: float = math.inf
@@ -44,13 +44,13 @@ class Dictionary:
     """A dictionary with expiry."""
 
     def __init__(self) -> None:
-        self.now, self.all, self.most, self.lfu = 0, dict[str, Believed](), 0, False  # in ms
+        self.now, self.all, self.most, self.lfu = 0, dict[str, EntryModel](), 0, False  # in ms
 
-    def living(self, key: str) -> Believed | None:
+    def living(self, key: str) -> EntryModel | None:
         found = self.all.get(key)
         return found if found and min(found.ttl_end, found.idle_end) > self.now else None
 
-    def use(self, key: str) -> Believed | None:
+    def use(self, key: str) -> EntryModel | None:
         found = self.living(key)
         if found:
             found.idle_end = self.now + found.idle
@@ -63,7 +63,7 @@ class Dictionary:
             was.value = value
         else:
             used = self.all[key].used if key in self.all and self.most else (0, 0)
-            self.all[key] = Believed(value, self.now + (ttl or math.inf) * 1000, (idle or math.inf) * 1000, used=used)
+            self.all[key] = EntryModel(value, self.now + (ttl or math.inf) * 1000, (idle or math.inf) * 1000, used=used)
         self.use(key)
 
     @property

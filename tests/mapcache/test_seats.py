@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mapcache.seat import step
+from mapcache.evictor_step import step
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.mapcache.eviction import DEPUTY, EVICTOR, AdaptivePolicy
 from tarry.verbs.mapcache.evictor_state import EvictorState

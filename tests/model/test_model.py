@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from model.believed import KEEP, Job, Topic
+from model.topic_model import KEEP, Job, Topic
 from tarry import BadInput, JobExists, NewJob, Reservation
 from tarry.clients.testing import Clock, TestClient
 from tarry.verbs.jobs import add, settle

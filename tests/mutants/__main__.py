@@ -41,20 +41,21 @@ ROUNDS = ((0, FILES * EACH), (FILES * EACH, 600))
 """Of the tests that reach a fault: those from here to there run together."""
 LONGEST_S = 900
 WAITING = tuple(
-    f"tests/{folder}/" for folder in ("faults", "beyond", "programs", "locks", "dashboard", "everywhere", "links")
+    f"tests/{folder}/"
+    for folder in ("faults", "distributed", "programs", "locks", "dashboard", "conformance", "connections")
 )
 """Here a test that fails is asked once more, alone."""
 NOT_LONG = "not at_large and not many_more_orders and not one_for_longer and not in_new_games"
 """What had no mark of its own once."""
 BESIDE = {
-    "lua/migration": "beyond/test_migrating.py beyond/test_migrating_again.py beyond/test_migrating_killed.py",
+    "lua/migration": "distributed/test_migration.py distributed/test_migration_resumed.py distributed/test_migration_killed.py",
     "lua/delayed": "delayed", "verbs/delayed": "delayed", "clients/awaited/mover": "delayed", "clients/blocking/mover": "delayed",
     "lua/mapcache": "mapcache", "verbs/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
-    "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/partitions": "beyond/test_partitions.py",
-    "verbs/redisson": "redisson", "words": "words",
-    "links/embedded": "embedded programs/test_cli_endings.py", "links": "links faults beyond",
-    "clients/http": "clients service", "clients": "faults locks beyond", "idea": "faults watch",
-    "programs/worker": "programs", "programs/cli": "programs everywhere/test_command_line.py", "programs/service": "service clients",
+    "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/partitions": "distributed/test_partitions.py",
+    "verbs/redisson": "redisson", "values": "values",
+    "links/embedded": "embedded programs/test_cli_endings.py", "connections": "connections faults distributed",
+    "clients/http": "clients service", "clients": "faults locks distributed", "core": "faults watch",
+    "programs/worker": "programs", "programs/cli": "programs conformance/test_command_line.py", "programs/service": "service clients",
     "programs/dashboard": "dashboard", "programs/demo": "programs/test_demo.py", "programs": "programs", "django": "frameworks",
     "otel": "programs/test_otel.py",
 }  # fmt: skip

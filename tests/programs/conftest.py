@@ -54,7 +54,7 @@ def answers(cli: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..
     return call
 
 
-class Hired:
+class WorkerProcess:
     """A worker process and what it wrote down."""
 
     def __init__(self, path: Path, process: subprocess.Popen[bytes]) -> None:
@@ -73,14 +73,14 @@ class Hired:
 
 
 @pytest.fixture
-def hire(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Hired]]:
+def hire(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
     """Starts a worker process: ``hire("slow", ttr="300ms", grace="5s")``."""
-    hired: list[Hired] = []
+    hired: list[WorkerProcess] = []
 
-    def start(mode: str, *, ttr: str = "15s", grace: str = "10s", url: str = valkey_url) -> Hired:
+    def start(mode: str, *, ttr: str = "15s", grace: str = "10s", url: str = valkey_url) -> WorkerProcess:
         path = tmp_path / f"diary-{len(hired)}"
         words = [sys.executable, str(HIRED), url, namespace, str(path), ttr, grace, mode]
-        hired.append(Hired(path, subprocess.Popen(words)))
+        hired.append(WorkerProcess(path, subprocess.Popen(words)))
         return hired[-1]
 
     yield start

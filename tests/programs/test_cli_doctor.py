@@ -11,7 +11,7 @@ import pytest
 import redis
 
 import tarry
-from constellations import sentinels
+from server_groups import sentinels
 from servers import free_ports
 from tarry.connections.embedded.process import ServerProcess
 from tarry.core.requests import Command

@@ -152,10 +152,10 @@ def test_what_newer_code_declared_may_say_more(client: TestClient, topic: Any, s
     keys = schedule_keys(topic.verbs.keys)
     stored = server.hget(keys[10], "report")
     head, rest = HEAD.unpack_from(stored), stored[HEAD.size :]
-    rhythm, about = rest[: head[6]], rest[head[6] : head[6] + head[7]]
+    recurrence, about = rest[: head[6]], rest[head[6] : head[6] + head[7]]
     assert about == b"{}"
-    about, job = b'{"missed":"all","colour":"red"}', rest[len(rhythm) + len(about) :]
-    server.hset(keys[10], "report", HEAD.pack(*head[:7], len(about)) + rhythm + about + job)
+    about, job = b'{"missed":"all","colour":"red"}', rest[len(recurrence) + len(about) :]
+    server.hset(keys[10], "report", HEAD.pack(*head[:7], len(about)) + recurrence + about + job)
     found = client.schedules.get(topic.name, "report")
     assert (found.id, found.missed) == ("report", "all")
 

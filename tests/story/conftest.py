@@ -48,7 +48,7 @@ OVER_HTTP = (
 )
 """What crosses a service and comes back as something else: bodies, moments, receipts, refusals, rulings, repeated requests. The
 rest of the story is told by scripts and verbs, which are the same behind a service; that it has every verb is in
-tests/everywhere/test_programs.py and tests/clients/test_http.py."""
+tests/conformance/test_programs.py and tests/clients/test_http.py."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import servers
 import tarry
-from constellations import CLUSTER, BigCluster, big_cluster, port_of, replicated, sentinels, told, until
+from server_groups import CLUSTER, BigCluster, big_cluster, port_of, replicated, sentinels, told, until
 from tarry.connections.embedded.process import ServerProcess
 from tarry.values.keys import topic_keys
 

@@ -1,0 +1,149 @@
+"""Stories of jobs: a topic, one with partitions, one that must not go too fast, jobs that come again, and the client."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+import tarry
+from conformance.environment import Environment
+from story.test_faces import (
+    a_job_goes_in,
+    it_is_handed_out_and_settled,
+    it_is_minded_by_its_id,
+    several_topics_are_one,
+    the_topic_is_ruled,
+)
+
+WAIT_S = 30
+
+
+async def topics(world: Environment) -> None:
+    topic = world.topic("测试")
+    await a_job_goes_in(topic)
+    await it_is_handed_out_and_settled(world, topic)  # type: ignore[arg-type]  # it has what a face has
+    await it_is_minded_by_its_id(topic)
+    await the_topic_is_ruled(topic)
+    await several_topics_are_one(world, topic)  # type: ignore[arg-type]
+    await holders(world)
+    await jobs_settle_themselves(world)
+
+
+async def holders(world: Environment) -> None:
+    topic = world.topic("held")
+    await topic.add_many(range(5))
+    assert len(await topic.pop_many(5, wait=WAIT_S)) == 5
+    holder = (await topic.list("reserved")).jobs[0].holder
+    assert await topic.touch_holder(holder, "10m") == 5
+    assert await topic.release_holder(holder) == 5
+    assert await topic.purge() == 5
+    assert (await topic.check()).ok
+
+
+async def jobs_settle_themselves(world: Environment) -> None:
+    topic = world.topic("settled")
+    await topic.add_many([tarry.NewJob(verb) for verb in ("finish", "release", "bury")])
+    for _ in range(3):
+        job = await topic.pop(wait=WAIT_S)
+        await world.of(job, job.body)
+    stats = await topic.stats()
+    assert (stats.delayed, stats.ready, stats.reserved, stats.dead) == (1, 0, 0, 1)
+    assert (await topic.check()).ok
+
+
+async def partitions(world: Environment) -> None:
+    """As on a plain topic; discovered by those who do not say how many there are."""
+    topic = world.topic("parted", partitions=5)
+    await topic.add_many([tarry.NewJob(number, id=f"{number}") for number in range(40)], delay="20ms")
+    found = world.another().topic("parted")
+    with pytest.raises(tarry.BadInput, match="partitions"):
+        await world.another().topic("parted", partitions=4).stats()
+    stats = await found.stats()
+    assert stats.delayed + stats.ready == 40
+    taken: Counter[int] = Counter()
+    while sum(taken.values()) < 20:
+        for job in await found.pop_many(7, wait=WAIT_S):
+            taken[job.body] += 1
+            await found.finish(job)
+    job = await world.client.pop("parted", wait=WAIT_S)
+    taken[job.body] += 1
+    await topic.touch_many([job], "1m")
+    await topic.bury(job, "no use")
+    left = {f"{number}" for number in range(40)} - {f"{number}" for number in taken}
+    assert {info.id for info in await topic.list(limit=100)} == left | {job.id}
+    assert (await topic.get(job.id)).reason == "no use"
+    assert await topic.kick(job.id) == "dead"
+    assert await topic.reschedule(job.id, delay="1h") == "ready"
+    shown = await topic.histogram(span="2h", buckets=2)
+    assert sum(shown.counts) + shown.before == len(left) + 1
+    assert await topic.delete(job.id) == "delayed"
+    await topic.configure(ttr="2m")
+    await topic.pause("1h")
+    assert await found.pop() is None
+    await topic.resume()
+    held = await found.pop_many(3, wait=WAIT_S)
+    assert {job.ttr for job in held} == {timedelta(minutes=2)}
+    await found.release_many(held, delay=0)
+    assert (await topic.check()).ok
+    assert await topic.purge() == len(left)
+    assert max(taken.values()) == 1
+
+
+async def limits(world: Environment) -> None:
+    topic = world.topic("limited")
+    await topic.configure(rate="2/s", concurrency=2)
+    await topic.add_many(range(5))
+    assert len(await topic.pop_many(5, wait=WAIT_S)) == 1
+    assert await topic.pop() is None
+    assert (await topic.stats()).limited is not None
+    await topic.configure(rate=None)
+    held = await topic.pop_many(5, wait=WAIT_S)
+    assert len(held) == 1
+    assert await topic.pop(wait="10ms") is None
+    await topic.finish_many(held)
+    assert await topic.pop(wait=WAIT_S) is not None
+
+
+async def schedules(world: Environment) -> None:
+    made = world.client.schedules
+    put = await made.put("reports", "daily", {"kind": "daily"}, cron="0 7 * * *", tz="Europe/Berlin")
+    assert put.next is not None
+    await made.put("reports", "often", {"kind": "often"}, every="100ms")
+    job = await world.topic("reports").pop(wait=WAIT_S)
+    assert (job.body, job.id.partition("@")[0]) == ({"kind": "often"}, "often")
+    await world.topic("reports").finish(job)
+    assert await made.pause("reports", "often")
+    assert (await made.get("reports", "often")).paused
+    assert await made.resume("reports", "often")
+    assert {one.id for one in await made.list()} == {one.id for one in await made.list("reports")} == {"daily", "often"}
+    assert await made.delete("reports", "often")
+    assert await made.get("reports", "often") is None
+
+
+async def clients(world: Environment) -> None:
+    client = world.client
+    assert await client.topics() == []
+    assert await client.workers() == []
+    await client.topic("a").add("tea")
+    assert await client.topics() == ["a"]
+    job = await client.pop("b", "a", wait=WAIT_S)
+    assert (job.topic, job.body) == ("a", "tea")
+    await client.topic("a").finish(job)
+    await client.topic("old").add_many([tarry.NewJob(number, id=f"{number}") for number in range(20)], delay="1h")
+    goal = world.another().topic("new", partitions=3)
+    assert (await client.migrate("old", goal, dry_run=True)).moved == 20
+    assert (await client.migrate("old", goal)).moved == 20
+    assert ((await goal.stats()).delayed, (await client.topic("old").stats()).delayed) == (20, 0)
+    assert await client.schedules.list() == []
+    await client.keep_moving(world.name)
+    queue = client.delayed_queue(world.name, codec="string")
+    await queue.offer("tea", "1h")
+    assert (await client.move_to_topic(queue, "a")).moved == 1
+    assert await client.blocking_queue(world.name, codec="string").size() == 0
+    assert await client.guarded_queue("g").size() == 0
+    assert await client.map_cache(f"{world.name} map", codec="json").size() == 0
+    assert not (await client.lock(f"{world.name} lock").state()).held
+    await client.close()
+    assert await client.topics() == ["a", "new", "old"]  # the next verb opens it again

@@ -1,0 +1,91 @@
+"""Every verb of the command line on each kind of server."""
+
+from __future__ import annotations
+
+import tarry
+from conformance.cli import VERBS, Cli
+from conformance.conftest import ALONE
+
+PROCESSES = {"worker", "serve", "demo", "demo-worker"}
+"""They run until they are told to stop: test_programs.py."""
+
+
+def test_every_verb_of_the_command_line(place: str, url: str, namespace: str) -> None:
+    cli = Cli(url, namespace)
+    jobs_by_hand(cli)
+    topics_by_hand(cli)
+    shared_by_hand(cli)
+    if place == ALONE:
+        assert cli.said == VERBS - PROCESSES, "verbs that the story does not say"
+
+
+def jobs_by_hand(cli: Cli) -> None:
+    cli("add", "orders", '{"order": 7}', "--id", "7", "--delay", "1h")
+    cli("add", "orders", "--file", "-", stdin='{"body": 1, "id": "a"}\n{"body": 2, "id": "b"}\n')
+    [first, second] = cli("pop", "orders", "-n", "2", "--wait", "10s")
+    cli("touch", "orders", "a", str(first["receipt"]))
+    cli("finish", "orders", "a", str(first["receipt"]))
+    cli("release", "orders", "b", str(second["receipt"]))
+    [again] = cli("pop", "orders", "--wait", "10s")
+    [shown] = cli("get", "orders", "b")
+    cli("release-holder", "orders", shown["holder"])
+    [again] = cli("pop", "orders", "--wait", "10s")
+    cli("bury", "orders", "b", str(again["receipt"]), "--reason", "no use")
+    assert [row["state"] for row in cli("list", "orders")] == ["delayed", "dead"]
+    cli("kick", "orders", "b")
+    cli("reschedule", "orders", "b", "--delay", "2h")
+    cli("delete", "orders", "b")
+    [stats] = cli("stats", "orders")
+    assert stats["delayed"] == 1
+    [found] = cli("histogram", "orders", "--span", "1d", "--buckets", "1")
+    assert found["counts"] == [1]
+
+
+def topics_by_hand(cli: Cli) -> None:
+    cli("limit", "orders", "--rate", "100/1m")
+    cli("pause", "orders")
+    cli("resume", "orders")
+    cli("schedule", "put", "orders", "tidy", "--every", "1h")
+    for verb in ("list", "show", "pause", "resume", "delete"):
+        cli("schedule", verb, *(["orders", "tidy"] if verb != "list" else []))
+    assert cli("migrate", "orders", "--to", "moved", "--partitions", "3")[-1]["moved"] == 1
+    assert [row["topic"] for row in cli("top", "moved")] == ["moved"]
+    assert all(len(line) <= 80 for line in cli.shown("top", "--once").splitlines())
+    assert cli("workers") == []
+    server, *topics = cli("doctor")
+    assert {row["topic"]: row["ok"] for row in topics} == {"orders": True, "moved": True}
+    assert all(node["version"].startswith(("Valkey 9", "Redis 7")) for node in server["nodes"])
+    cli("check", "moved")
+    cli("purge", "moved")
+    [made] = cli("token", "create", "--scope", "admin")
+    assert [row["id"] for row in cli("token", "list")] == [made["id"]]
+    cli("token", "revoke", made["id"])
+
+
+def shared_by_hand(cli: Cli) -> None:
+    name = cli.namespace
+    java = ("--codec", "string")
+    cli("delayed-queue", "offer", name, '"tea"', *java)
+    cli("delayed-queue", "offer", name, '"jam"', "--delay", "1h", *java)
+    assert cli("delayed-queue", "format", name)[0]["format"] == "Bc0Lc0"
+    assert cli("delayed-queue", "move", name)[0]["moved"] == 1
+    assert [row["value"] for row in cli("delayed-queue", "list", name, *java)] == ["jam"]
+    assert cli("delayed-queue", "size", name)[0]["ready"] == 1
+    assert cli("move-to-topic", name, "taken over", *java)[0]["moved"] == 1
+    cli("map-cache", "put", name + " map", "tea", '"green"', "--ttl", "1h", *java)
+    assert cli("map-cache", "get", name + " map", "tea", *java)[0]["value"] == "green"
+    for verb in ("list", "size", "evict"):
+        assert len(cli("map-cache", verb, name + " map")) == 1
+    cli("map-cache", "remove", name + " map", "tea", *java)
+    cli("map-cache", "clear", name + " map")
+    for layout in ("tarry", "article"):
+        cli("guarded-queue", "push", name, '"egg"', "--layout", layout)
+        assert cli("guarded-queue", "poll", name, "--layout", layout, "--wait", "10s")[0]["value"] == "egg"
+        assert cli("guarded-queue", "stats", name, "--layout", layout)[0]["size"] == 0
+        cli("guarded-queue", "clear", name, "--layout", layout)
+    with tarry.Client(cli.url, namespace=name) as client:
+        grant = client.lock(name + " lock", lease=60).acquire()
+        assert grant is not None
+        assert name + " lock" in {row["lock"] for row in cli("lock", "list")}
+        assert cli("lock", "show", name + " lock")[0]["token"] == grant.token
+        assert cli("lock", "force-release", name + " lock")[0]["released"]

@@ -1,0 +1,76 @@
+"""Names with braces break hash tags. Ours are refused anywhere; those that Java chooses are kept as Redisson keeps them,
+and refused on a Cluster where their keys would lie in several slots."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import tarry
+from conformance.environment import Environment, perform
+
+pytestmark = pytest.mark.otherserver
+PLACES = ["cluster of valkey", "sentinels of valkey"]
+FACES = ["sync", "async"]
+BROKEN = ["a{b", "a}b", "{", "{}", "a{}b", "{a}{b}"]
+APART = ["a{b", "{", "a{}b", "a}b"]
+"""Redisson leaves a name with a ``{`` as it is, so each key of these is its own hash tag; braces around the last end early."""
+TOGETHER = ["a{b}", "{a}b", "{a}{b}", "{a}{"]
+_numbers = itertools.count()
+
+OURS: dict[str, Callable[[Environment, str], Any]] = {
+    "topics": lambda world, name: world.client.topic(name).add(1),
+    "schedules": lambda world, name: world.client.schedules.put(name, "often", every="1h"),
+    "guarded queues": lambda world, name: world.client.guarded_queue(name).push({"a": 0}),
+    "the article's queues": lambda world, name: world.client.guarded_queue(name, layout="article").push({"a": 0}),
+}
+SHARED: dict[str, Callable[[Environment, str], Any]] = {
+    "delayed queues": lambda world, name: world.client.delayed_queue(name, codec="string").offer("tea", "1h"),
+    "blocking queues": lambda world, name: world.client.blocking_queue(name, codec="string").put("tea"),
+    "movers": lambda world, name: world.client.keep_moving(name),
+    "map caches": lambda world, name: world.client.map_cache(name, codec="string").put(
+        "tea", "green", ttl=9, max_idle=9
+    ),
+    "locks": lambda world, name: world.client.lock(name).acquire(wait=0),
+}
+
+
+def told(face: str, url: str, story: Any) -> None:
+    perform(Environment(face, url, f"braces-{next(_numbers)}").tell(story))
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("feature", OURS)
+@pytest.mark.parametrize("place", PLACES)
+def test_names_of_ours_have_none(constellation: Any, place: str, feature: str, face: str) -> None:
+    async def story(world: Environment) -> None:
+        for name in BROKEN:
+            with pytest.raises(tarry.BadInput, match=r"separate hash tags"):
+                await OURS[feature](world, name)
+
+    told(face, constellation(place).url, story)
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("feature", SHARED)
+def test_names_whose_keys_lie_apart_are_refused_on_a_cluster(constellation: Any, feature: str, face: str) -> None:
+    async def story(world: Environment) -> None:
+        for name in APART:
+            with pytest.raises(tarry.BadInput, match="several slots"):
+                await SHARED[feature](world, name)
+
+    told(face, constellation(PLACES[0]).url, story)
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("feature", SHARED)
+@pytest.mark.parametrize("place", PLACES)
+def test_names_whose_keys_lie_together_are_redissons(constellation: Any, place: str, feature: str, face: str) -> None:
+    async def story(world: Environment) -> None:
+        for name in TOGETHER + (APART if place == PLACES[1] else []):
+            await SHARED[feature](world, f"{feature} {face} {world.name} {name}")
+
+    told(face, constellation(place).url, story)

@@ -1,0 +1,157 @@
+"""The programs on each kind of server: workers and services as processes, users' tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import tarry
+from conformance import jobs
+from conformance.cli import Cli
+from conformance.environment import Environment, perform
+from tarry.programs.testing.clocks import TestClock
+from until import until
+
+WAIT_S = 30
+
+
+@contextmanager
+def process(folder: Path, *words: str, **environment: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    log = folder / "log"
+    with log.open("wb") as out:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "tarry", *words],
+            cwd=folder, env={**os.environ, "PYTHONUNBUFFERED": "1", **environment}, stdout=out, stderr=out,
+        )  # fmt: skip
+    try:
+        yield running, log
+    finally:
+        running.kill()
+        running.wait()
+
+
+APP = """
+import tarry
+worker = tarry.Worker(concurrency=5)
+
+@worker.on("orders")
+def close(job):
+    print(f"closed {job.body}\\n", end="", flush=True)  # one write: two processes share the file
+
+@worker.task
+def hello(name):
+    print(f"hello {name}\\n", end="", flush=True)
+
+@worker.every("1s", topic="beats")
+def beat():
+    print("beat\\n", end="", flush=True)
+"""
+
+
+def test_a_worker_from_the_url(url: str, namespace: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    words = ("worker", "app:worker", "--processes", "2", "--namespace", namespace)
+    with (
+        tarry.Client(url, namespace=namespace) as client,
+        process(tmp_path, *words, TARRY_URL=url) as (running, log),
+    ):
+        client.topic("orders").add_many(range(20), delay="10ms")
+        until(lambda: log.read_text().count("closed ") == 20)
+        until(lambda: "beat" in log.read_text())
+        assert len(until(lambda: len(client.workers()) == 2 and client.workers())) == 2
+        [schedule] = client.schedules.list()
+        assert (schedule.topic, schedule.from_code) == ("beats", True)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(WAIT_S) == 0, log.read_text()
+        assert client.workers() == []
+        assert client.topic("orders").check().ok
+
+
+def test_a_service_from_the_url(url: str, namespace: str, tmp_path: Path) -> None:
+    """Its API, its dashboard, its metrics; by a token."""
+    cli = Cli(url, namespace)
+    [token] = cli("token", "create", "--scope", "admin", "--scope", "produce", "--scope", "consume")
+    words = ("serve", "--url", url, "--port", "0", "--namespace", namespace, "--queue", f"{namespace} queue")
+    with process(tmp_path, *words) as (running, log):
+        base = until(lambda: _address(log.read_text()))
+        with (
+            tarry.HTTPClient(base, namespace=namespace, token=token["token"]) as client,
+            httpx.Client(base_url=base, headers={"authorization": f"Bearer {token['token']}"}, timeout=20) as http,
+            tarry.Client(url, namespace=namespace) as inside,
+        ):
+            orders = client.topic("orders")
+            orders.add({"order": 7}, id="7")
+            job = orders.pop(wait=WAIT_S)
+            assert job is not None
+            with job:
+                assert job.body == {"order": 7}
+            assert http.get("/readyz").json() == {"status": "ok"}
+            assert 'tarry_jobs{namespace="' in http.get("/metrics").text
+            inside.delayed_queue(f"{namespace} queue", codec="string").offer("tea", "20ms")
+            until(lambda: inside.blocking_queue(f"{namespace} queue", codec="string").size() == 1)
+            inside.lock(f"{namespace} lock", lease="1m").acquire()
+            assert f"{namespace} lock" in http.get("/v1/locks").text
+            inside.schedules.put("orders", "often", every="1h")
+            assert "often" in http.get("/v1/schedules").text
+            http.post("/sign-in", data={"token": token["token"]}, headers={"sec-fetch-site": "same-origin"})
+            for page in ("/", "/topic?topic=orders", "/schedules", "/workers", "/queues", "/locks", "/maps", "/server"):
+                answer = http.get(page)
+                assert answer.status_code == 200, (page, answer.text)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(WAIT_S) == 0, log.read_text()
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_every_verb_of_a_topic_over_http(served: Any, url: str, namespace: str, face: str) -> None:
+    served.call(served.app.clients.put, namespace, tarry.AsyncClient(url, namespace=namespace))
+    try:
+        world = Environment(face, url, namespace)
+        kind: Any = tarry.HTTPClient if face == "sync" else tarry.AsyncHTTPClient
+        world.through(kind(served.url, namespace=namespace))
+        perform(world.tell(jobs.topics))
+    finally:
+        served.run(served.app.clients.drop(namespace))
+
+
+@pytest.mark.otherserver
+@pytest.mark.slow
+def test_the_demo_on_a_cluster(constellation: Callable[[str], Any], tmp_path: Path) -> None:
+    words = ("demo", "--jobs", "60", "--seconds", "2", "--json", "--url", constellation("cluster of valkey").url)
+    with process(tmp_path, *words) as (running, log):
+        assert running.wait(60) == 0, log.read_text()
+        assert '"ok":true' in log.read_text()
+
+
+def _address(said: str) -> str:
+    words = said.partition("service at ")[2].split()
+    return words[0] if words else ""
+
+
+def test_users_tests_live_through_time(url: str, namespace: str) -> None:
+    """``tarry.testing`` on a server that was started for tests, whatever its kind."""
+    clock = TestClock(url, namespace)
+    worker = tarry.Worker(namespace=namespace)
+    closed: list[Any] = []
+
+    @worker.on("orders")
+    def close(job: Any) -> None:
+        closed.append(job.body)
+
+    clock.attach(worker)
+    try:
+        clock.client.topic("orders").add("tea", delay="30m")
+        clock.advance("29m")
+        assert closed == []
+        clock.advance("2m")
+        assert closed == ["tea"]
+    finally:
+        clock.close()

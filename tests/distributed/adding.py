@@ -1,0 +1,26 @@
+"""Adds a job, and one more for each line of standard input, and says their ids; or a child of it says all but the first.
+
+Run by test_switches.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+
+from faults.both_clients import AnyClient
+
+logging.disable()
+way = AnyClient(sys.argv[1], sys.argv[2], None)
+topic = way.topic("orders")
+print(way.call(topic, "add", "tea").id, flush=True)
+if "fork" in sys.argv and (child := os.fork()):
+    os.waitpid(child, 0)
+    sys.exit()
+if "fork" in sys.argv and way.loop is not None:
+    way.loop = asyncio.Runner()  # the other one is the parent's
+for _ in sys.stdin:
+    print(way.call(topic, "add", "tea").id, flush=True)
+way.close()

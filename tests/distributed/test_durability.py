@@ -1,0 +1,235 @@
+"""An add that is answered only when a replica, or the disk, has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import servers
+import tarry
+from server_groups import port_of, told, until
+from tarry.connections.embedded.process import ServerProcess
+from tarry.core.requests import Batch, CannotConfirm
+from tarry.verbs.jobs import add, durability
+from tarry.verbs.jobs.durability import confirmation_for, with_durability
+from tarry.verbs.jobs.options import DEFAULT_OPTIONS
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """A master and its replica."""
+    binary, ports = servers.valkey_binary(), servers.free_ports(2)
+    with servers.server(binary, port=ports[0], options=("--repl-diskless-sync-delay", "0")) as master:
+        follow = ("--replicaof", f"127.0.0.1 {ports[0]}")
+        with servers.server(binary, port=ports[1], options=follow) as replica:
+            until("a replica", lambda: "state=online" in told(master, "INFO", "replication").get("slave0", ""))
+            yield master, replica
+
+
+def url_of(running: ServerProcess) -> str:
+    return f"redis://127.0.0.1:{port_of(running)}/0"
+
+
+def test_a_replicated_add_is_on_the_replica_when_it_is_answered(pair: Any) -> None:
+    master, replica = pair
+    with tarry.Client(url_of(master), namespace="one") as client:
+        topic = client.topic("orders")
+        for n in range(20):
+            topic.add(n, delay="1h", durability="replicated")
+            assert replica.ask("HLEN", topic.verbs.keys.jobs.decode()) == n + 1
+        topic.add_many(range(2500), delay="1h", durability=1)
+        assert replica.ask("HLEN", topic.verbs.keys.jobs.decode()) == 2520
+
+
+def test_many_awaited_adds_are_confirmed_together(pair: Any) -> None:
+    master, replica = pair
+
+    async def story() -> tarry.Stats:
+        async with tarry.AsyncClient(url_of(master), namespace="many") as client:
+            topic = client.topic("orders")
+            adds = [topic.add(n, delay="1h", durability="replicated") for n in range(500)]
+            await asyncio.gather(
+                *adds, topic.add("plain", delay="1h"), topic.add_many(["a", "b", "c"], delay="1h", durability=1)
+            )
+            assert replica.ask("HLEN", topic.verbs.keys.jobs.decode()) in (503, 504)
+            return await topic.stats()
+
+    before = waits(master)
+    assert asyncio.run(story()).delayed == 504
+    assert waits(master) - before < 20, "those that leave together are confirmed together"
+
+
+def test_partitions_of_one_server_are_confirmed_together(pair: Any, kind: str, ways: Any) -> None:
+    master, replica = pair
+    way = ways(kind, url_of(master), imaginary=False, namespace=f"parts-{kind}")
+    topic = way.client.topic("orders", partitions=8)
+    way.do(topic, "add_many", ["warm"], durability=1)
+    before = waits(master)
+    way.do(topic, "add_many", range(200), delay="1h", durability=1)
+    assert waits(master) == before + 1
+    parts = way.do(way.client.engine, "run", topic.verbs.partitions())
+    assert sum(replica.ask("HLEN", part.keys.jobs.decode()) for part in parts) == 201
+
+
+def waits(server: ServerProcess) -> int:
+    row = told(server, "INFO", "commandstats").get("cmdstat_wait", "calls=0,")
+    return int(row.partition(",")[0].removeprefix("calls="))
+
+
+@pytest.mark.parametrize("durability", ["replicated", "fsynced"])
+def test_a_replica_that_was_a_master_a_moment_ago_is_not_unfit(
+    pair: Any, durability: Any, kind: str, ways: Any
+) -> None:
+    """It is asked for nothing that only a master confirms, but where the master is."""
+    _, replica = pair
+    way = ways(kind, url_of(replica), imaginary=False, patience=0.05)
+    call = with_durability(add.add_job(way.topic("orders").verbs.context, "tea"), durability)
+    with pytest.raises(tarry.Unavailable, match="it is a replica, which takes no writes"):
+        way.do(way.client.engine.runner, "perform", call)
+
+
+@pytest.mark.slow
+def test_too_few_replicas_are_told_and_the_job_is_there(pair: Any) -> None:
+    master, _ = pair
+
+    async def awaited(client: tarry.AsyncClient) -> None:
+        async with client:
+            await client.topic("orders").add("jam", durability=2)
+
+    with tarry.Client(url_of(master), namespace="few") as client:
+        with pytest.raises(tarry.Unconfirmed, match="1 of 2 replicas"):
+            client.topic("orders").add("tea", durability=2)
+        with pytest.raises(tarry.Unconfirmed, match="1 of 2 replicas"):
+            asyncio.run(awaited(tarry.AsyncClient(url_of(master), namespace="few")))
+        assert client.topic("orders").stats().ready == 2
+
+
+@servers.ON_BOTH
+def test_an_add_is_on_disk_when_it_is_answered(own_server: Callable[..., ServerProcess]) -> None:
+    running = own_server(appendonly="yes", appendfsync="everysec")
+    with tarry.Client(running.url) as client:
+        client.topic("orders").add("tea", delay="1h", durability="fsynced")
+        running.kill()
+        running.restart()
+        assert client.topic("orders").stats().delayed == 1
+
+
+@servers.ON_BOTH
+def test_a_server_without_a_file_is_given_nothing_that_it_could_not_confirm(
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any
+) -> None:
+    running = own_server()
+    way = ways(kind, running.url, imaginary=False)
+    topic = way.topic("orders")
+    for verb, given in (("add", "tea"), ("add_many", ["milk", "jam"])):
+        with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*`appendonly yes`.*WAITAOF"):
+            way.do(topic, verb, given, durability="fsynced")
+    assert way.do(topic, "stats").added == 0
+    running.ask("CONFIG", "SET", "appendonly", "yes")
+    way.do(topic, "add", "tea", durability="fsynced")  # as soon as it can
+
+
+def test_what_only_turns_out_after_the_add_is_told_as_unconfirmed(
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any
+) -> None:
+    running = own_server(appendonly="yes")
+    way = ways(kind, running.url, imaginary=False)
+    topic = way.topic("orders")
+    way.do(topic, "add", "tea", durability="fsynced")
+    running.ask("CONFIG", "SET", "appendonly", "no")
+    with pytest.raises(tarry.Unconfirmed, match=r"Added, but this server cannot confirm it: .*WAITAOF"):
+        way.do(topic, "add", "milk", durability="fsynced")
+    with pytest.raises(tarry.ServerUnfit, match="Nothing was added"):
+        way.do(topic, "add", "jam", durability="fsynced")
+    assert way.do(topic, "stats").added == 2
+
+
+@pytest.mark.parametrize(("durability", "lacks"), [("fsynced", "waitaof"), (1, "wait")])
+def test_a_user_who_may_not_ask_for_a_confirmation_adds_nothing(
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any, durability: Any, lacks: str
+) -> None:
+    running = own_server(appendonly="yes")
+    rules = ["on", ">secret", "~*", "&*", "+@all", f"-{lacks}"]
+    running.ask("ACL", "SETUSER", "shop", *rules)
+    way = ways(kind, running.url.replace("unix://", "unix://shop:secret@"), imaginary=False)
+    topic = way.topic("orders")
+    with pytest.raises(tarry.ServerUnfit, match=rf"^Nothing was added: .*`\+{lacks}`.*'{lacks}'"):
+        way.do(topic, "add", "tea", durability=durability)
+    assert way.do(topic, "stats").added == 0
+
+
+@pytest.mark.otherserver
+@pytest.mark.parametrize("place", ["redis6_url", "redis7_url"])
+def test_a_server_that_is_older_than_the_confirmation_is_given_nothing(
+    request: pytest.FixtureRequest, place: str, kind: str, ways: Any
+) -> None:
+    way = ways(kind, request.getfixturevalue(place), imaginary=False, namespace=f"older-{kind}")
+    topic = way.topic("orders")
+    with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*needs Valkey or Redis from 7\.2"):
+        way.do(topic, "add", "tea", durability="fsynced")
+    assert way.do(topic, "stats").added == 0
+
+
+def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(
+    own_server: Callable[..., ServerProcess],
+) -> None:
+    running = own_server(appendonly="yes")
+    with tarry.Client(running.url) as client:
+        topic = client.topic("orders", partitions=8)
+        topic.stats()
+
+        def first_then_never(step: Any) -> Any:
+            if not isinstance(step, Batch):
+                return client.engine.runner.perform_step(step)
+            first, *rest = step.requests
+            return [client.engine.runner.perform(first), *[CannotConfirm("it cannot.") for _ in rest]]  # another node's
+
+        flow: Any = topic.verbs.with_durability(
+            topic.verbs.add_many_with(range(50), DEFAULT_OPTIONS, atomic=False), "fsynced"
+        )
+        with pytest.raises(tarry.Unconfirmed, match="Added in part: it cannot") as told:
+            client.engine.runner.run(flow, first_then_never)
+        assert topic.stats().added == told.value.done > 0
+
+
+@pytest.mark.parametrize("patience", [0, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_added_twice(
+    own_server: Callable[..., ServerProcess], kind: str, ways: Any, patience: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server does to all who wait when it becomes a replica."""
+    if patience:
+        monkeypatch.setattr(durability, "WITHIN_MS", 700)
+    confirmation_for.cache_clear()
+    running = own_server()
+    way = ways(kind, running.url, imaginary=False, patience=patience)
+    topic = way.topic("orders")
+
+    way.do(topic, "add", "milk")  # and the server knows the script
+
+    def waits() -> bytes:
+        found = running.ask("CLIENT", "LIST")
+        assert isinstance(found, bytes)
+        return next((line.split()[0][3:] for line in found.splitlines() if b" cmd=wait " in line), b"")
+
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(way.do, topic, "add", "tea", id="tea", durability=7)
+        until("who waits", lambda: waits() != b"")
+        assert running.ask("CLIENT", "UNBLOCK", waits().decode(), "ERROR") == 1
+        with pytest.raises(
+            tarry.Unconfirmed, match="Added, but 0 of 7" if patience else "Added, but it was not confirmed"
+        ):
+            answer.result()
+    assert way.do(topic, "stats").added == 2
+    confirmation_for.cache_clear()
+
+
+@pytest.mark.parametrize("wrong", ["sure", 0, -1, True, 1.5, 101, "2"])
+def test_what_is_no_durability_is_refused(valkey_url: str, wrong: Any) -> None:
+    with tarry.Client(valkey_url, namespace="refused") as client, pytest.raises(tarry.BadInput, match="durability"):
+        client.topic("orders").add("tea", durability=wrong)
+    with pytest.raises(tarry.BadInput):
+        confirmation_for(wrong)

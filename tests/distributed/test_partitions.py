@@ -1,0 +1,269 @@
+"""A topic of many places is used like any other: on one server and on a Cluster, blocking and awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from redis.crc import key_slot
+
+import tarry
+from distributed.conftest import PARTS
+from tarry.clients.testing import Clock, TestAsyncClient
+from tarry.errors import BadInput
+from tarry.values.keys import SLOTS, partition_keys, partition_of
+from tarry.verbs.jobs.partitions import partition_of_id
+
+
+def told(face: Any, story: Any) -> Any:
+    return face.perform(story)
+
+
+def test_jobs_lie_in_the_partition_of_their_id(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        added = await topic.add_many([tarry.NewJob(n, id=f"job-{n}") for n in range(50)], delay="1h")
+        assert [one.id for one in added] == [f"job-{n}" for n in range(50)]
+        made = await topic.add_many(range(50), delay="2h")
+        one = await topic.add("one", delay="3h")
+        ids = [*(job.id for job in added), *(job.id for job in made), one.id]
+        counts = Counter(partition_of_id(id, PARTS) for id in ids)
+        parts = await face.run(topic.verbs.partitions())
+        sizes = [(await face.run(part.stats())).delayed for part in parts]
+        assert sizes == [counts[n] for n in range(PARTS)]
+        assert min(sizes) > 0
+
+    told(face, story())
+
+
+def test_a_partition_has_a_slot_and_all_its_keys_are_there() -> None:
+    slots = [{key_slot(key) for key in partition_keys("default", "orders", n, 8)} for n in range(8)]
+    assert [len(each) for each in slots] == [1] * 8
+    assert len(set[int]().union(*slots)) == 8
+
+
+@pytest.mark.parametrize("masters", [2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize("partitions", [2, 3, 8, 12, 30, 100])
+def test_the_partitions_lie_evenly_over_the_masters(partitions: int, masters: int) -> None:
+    """However many there are of both: no master has two more than its share."""
+    for topic in ("orders", "t", "测试/7"):
+        slots = [key_slot(partition_keys("default", topic, n, partitions).due) for n in range(partitions)]
+        assert len(set(slots)) == partitions
+        shares = Counter(slot * masters // SLOTS for slot in slots)
+        assert max(shares.values()) < partitions / masters + 2
+        assert min(shares[n] for n in range(masters)) > partitions / masters - 2
+
+
+def test_a_tag_tells_of_what_it_is() -> None:
+    due = partition_keys("default", "a.b/c", 3, 8).due
+    assert partition_of(due.removeprefix(b"tarry:{default/").removesuffix(b"}:due")) == (b"a.b/c", 3)
+    assert partition_of(b"a.b/c") == (b"a.b/c", -1)
+
+
+def test_every_verb_works_as_on_a_plain_topic(face: Any, topic: Any, clock: Clock) -> None:
+    async def story() -> None:
+        await topic.add_many([tarry.NewJob(n, id=f"{n}", delay=n) for n in range(40)])
+        assert [job.id for job in await topic.list("delayed", limit=1000)] == [str(n) for n in range(1, 40)]
+        found, page = [], await topic.list(limit=7)
+        while True:
+            found += [job.id for job in page]
+            if page.cursor is None:
+                break
+            page = await topic.list(limit=7, cursor=page.cursor)
+        assert found == [str(n) for n in range(40)]
+        assert [job and job.body for job in await topic.get_many(["3", "nobody", "4"])] == [3, None, 4]
+        assert await topic.delete_many(["39", "nobody", "38"]) == ["delayed", None, "delayed"]
+        assert await topic.reschedule("37", delay="1h") == "delayed"
+        assert (await topic.histogram(span=40, buckets=4)).counts == (9, 10, 10, 7)
+        clock.advance(60)
+        jobs = []
+        while some := await topic.pop_many(10, ttr=30):
+            jobs += some
+        assert sorted(job.body for job in jobs) == list(range(37))
+        await topic.touch_many(jobs[:4])
+        await topic.release_many(jobs[:2], "10m")
+        await topic.bury_many(jobs[2:4], "cold")
+        await topic.finish_many(jobs[4:])
+        stats = await topic.stats()
+        assert (stats.delayed, stats.dead, stats.finished, stats.added, stats.popped) == (3, 2, 33, 40, 37)
+        assert stats.next_due == stats.now + timedelta(minutes=10)
+        assert await topic.kick_many([job.id for job in jobs[2:4]]) == ["dead", "dead"]
+        assert (await topic.pause("1h")) is not None
+        assert await topic.pop() is None
+        await topic.resume()
+        held = await topic.pop()
+        with pytest.raises(tarry.StaleReceipt) as refused:
+            await topic.finish_many([held, *jobs[:2], jobs[10]])
+        assert set(refused.value.ids) == {job.id for job in (*jobs[:2], jobs[10])}
+        assert (await topic.configure(max_attempts=3)).max_attempts == 3
+        assert (await topic.check()).ok
+        assert await topic.purge() == 4
+
+    told(face, story())
+
+
+def test_who_waits_is_served_from_whatever_partition(face: Any, topic: Any, clock: Clock) -> None:
+    async def story() -> None:
+        for n in range(12):
+            await topic.add(n, delay="5s", id=f"wait-{n}")
+        assert {partition_of_id(f"wait-{n}", PARTS) for n in range(12)} == set(range(PARTS))
+        jobs = [await topic.pop(wait="10s") for _ in range(12)]
+        assert sorted(job.body for job in jobs) == list(range(12))
+        assert {job.attempt for job in jobs} == {1}
+        await topic.finish_many(jobs)
+        assert await topic.pop(wait="10s") is None
+
+    if face.client.engine.origin.address.kind == "server":  # over several slots a wait is a race, in real time
+        told(face, story())
+
+
+def test_who_would_wait_for_many_is_given_what_is_ready_in_all_partitions(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add_many(range(40))
+        assert len(await topic.pop_many(100, wait="1s")) == 40
+
+    told(face, story())
+
+
+def test_of_what_a_holder_has_no_more_than_so_many_are_given_back(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add_many(range(40))
+        while await topic.pop_many(10):
+            pass
+        mine = topic.verbs.holder.decode()
+        assert await topic.release_holder(mine, limit=3) == 3
+        assert (await topic.stats()).ready == 3
+        assert await topic.release_holder(mine, limit=100) == 37
+
+    told(face, story())
+
+
+def test_partitions_are_drained_alike(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(1000)])
+        jobs = [job for _ in range(20) for job in await topic.pop_many(10)]
+        counts = Counter(partition_of_id(job.id, PARTS) for job in jobs)
+        assert counts == dict.fromkeys(range(PARTS), 40)
+        await topic.finish_many(jobs)
+
+    told(face, story())
+
+
+def test_their_number_is_found_and_stays(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add("tea", id="tea", delay="1h")
+        again = face.topic("orders")
+        assert (await again.get("tea")).body == "tea"
+        other = type(face.client)(face.client.engine.origin.address.url, namespace=face.client.namespace)
+        if face.client.engine.origin.address.kind == "server":
+            found = other.topic("orders").stats()
+            assert (found if not asyncio.iscoroutine(found) else await found).delayed == 1
+            closing = other.close()
+            if closing is not None:
+                await closing
+        with pytest.raises(BadInput, match="has 5, and not 4"):
+            await wrong(face, "orders", 4).stats()
+        await face.topic("plain").add("tea", delay="1h")
+        with pytest.raises(BadInput, match="has been used"):
+            await wrong(face, "plain", 2).stats()
+        with pytest.raises(BadInput, match="reach them all"):
+            await topic.add_many([1, 2], atomic=True)
+
+    told(face, story())
+
+
+def test_whoever_is_first_makes_them(face: Any) -> None:
+    """The number has been said, and no verb of that handle was called yet."""
+
+    async def story() -> None:
+        face.topic("orders", partitions=PARTS)
+        other = face.topic("orders")
+        await other.add("tea")
+        assert len(await face.run(other.verbs.partitions())) == PARTS
+        schedules = face.client.schedules
+        face.topic("letters", partitions=2)
+        made = schedules.put("letters", "s", every="1h")
+        assert (await made if asyncio.iscoroutine(made) else made).next is not None
+        assert len(await face.run(face.topic("letters").verbs.partitions())) == 2
+
+    told(face, story())
+
+
+def test_a_number_that_was_said_of_a_plain_topic_disturbs_nobody_else(face: Any) -> None:
+    async def story() -> None:
+        await face.topic("plain").add("tea", id="tea", delay="1h")
+        with pytest.raises(BadInput, match="has been used"):
+            await wrong(face, "plain", 2).stats()
+        again = face.topic("plain")
+        face.client.engine.origin._known.numbers.clear()
+        assert (await again.get("tea")).body == "tea"
+
+    told(face, story())
+
+
+def wrong(face: Any, name: str, partitions: int) -> Any:
+    """A handle that nobody checks at the end."""
+    made = face.topic(name, partitions=partitions)
+    face.topics_made.remove(made)
+    return made
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1025, True, "8", 2.0])
+def test_what_is_no_number_of_partitions_is_refused(face: Any, wrong: Any) -> None:
+    with pytest.raises(BadInput, match="partitions"):
+        face.topic("orders", partitions=wrong)
+
+
+def test_a_plain_topic_moves_into_one_with_partitions(face: Any, clock: Clock) -> None:
+    async def story() -> None:
+        old, new = face.topic("old"), face.topic("new", partitions=3)
+        await old.add_many([tarry.NewJob(n, id=f"{n}", delay=60 + n) for n in range(300)])
+        target = getattr(new, "plain", new)
+        done = face.client.migrate("old", target)
+        assert (done if isinstance(done, tarry.Migrated) else await done) == tarry.Migrated(300, 0, 0)
+        assert [job.id for job in await new.list(limit=1000)] == [str(n) for n in range(300)]
+        sizes = [(await face.run(part.stats())).delayed for part in await face.run(new.verbs.partitions())]
+        assert sum(sizes) == 300
+        assert min(sizes) > 50
+
+    told(face, story())
+
+
+def test_a_worker_finds_the_partitions(url: str, clock: Clock, namespace: str) -> None:
+    done: list[Any] = []
+
+    async def story() -> None:
+        async with TestAsyncClient(url, clock, namespace=namespace) as client:
+            topic = client.topic("orders", partitions=PARTS)
+            await topic.add_many([tarry.NewJob(n, id=f"{n}") for n in range(60)])
+            worker = tarry.Worker(client)
+
+            @worker.on("orders", max_attempts=2, retry={ValueError: "1s"})
+            async def close(order: int) -> None:
+                if order % 10 == 3:
+                    raise ValueError(order)
+                done.append(order)
+
+            await worker.run_until_idle()
+            clock.advance("1m")
+            await worker.run_until_idle()
+            stats = await topic.stats()
+            assert (stats.finished, stats.dead, stats.reserved, stats.ready) == (54, 6, 0, 0)
+
+    asyncio.run(story())
+    assert sorted(done) == [n for n in range(60) if n % 10 != 3]
+
+
+def test_within_a_partition_jobs_come_by_due_time(face: Any, topic: Any, clock: Clock) -> None:
+    async def story() -> None:
+        await topic.add_many([tarry.NewJob(n, id=f"{n}", delay=(n * 37) % 100) for n in range(100)])
+        clock.advance("2m")
+        jobs = [job for _ in range(40) for job in await topic.pop_many(3)]
+        assert len(jobs) == 100
+        for index in range(PARTS):
+            dues = [job.due for job in jobs if partition_of_id(job.id, PARTS) == index]
+            assert dues == sorted(dues)
+
+    told(face, story())

@@ -1,0 +1,200 @@
+"""A process that knows a topic as a plain one finds out by itself that it has been given partitions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import tarry
+from distributed.conftest import PARTS, SERVERS, either
+from tarry.clients.testing import Clock, TestClient
+from tarry.core.requests import Command
+from tarry.errors import BadInput, ServerUnfit
+from tarry.values.keys import schedule_keys
+
+
+@pytest.fixture
+def url(valkey_url: str) -> str:
+    """The rules are the same on a Cluster; there the last story is told too."""
+    return valkey_url
+
+
+@pytest.fixture(params=SERVERS)
+def some_url(request: pytest.FixtureRequest) -> str:
+    return either(request)
+
+
+VERBS: dict[str, tuple[Any, ...]] = {
+    "get": ("1",),
+    "list": (),
+    "stats": (),
+    "histogram": (),
+    "pop": (),
+    "pop_many": (9,),
+    "add": ("three",),
+    "add_many": (range(50),),
+    "kick": ("1",),
+    "delete": ("1",),
+    "reschedule": ("1",),
+    "pause": ("1h",),
+    "resume": (),
+    "configure": (),
+    "purge": (),
+    "purge delayed": ("delayed",),
+    "check": (),
+    "release_holder": ("nobody",),
+    "touch_holder": ("nobody", 9),
+    "schedules.put": ("s",),
+    "schedules.list": (),
+    "schedules.get": ("s",),
+    "schedules.pause": ("s",),
+}
+NAMED = {"reschedule": {"delay": 5}, "schedules.put": {"every": "1h"}, "configure": {"concurrency": PARTS}}
+
+
+async def told(verb: str, topic: Any, face: Any) -> Any:
+    """What a verb answers, without what differs from topic to topic."""
+    given, named = VERBS[verb], NAMED.get(verb, {})
+    name = verb.removeprefix("schedules.").split()[0]
+    if verb.startswith("schedules."):
+        answer = getattr(face.client.schedules, name)(getattr(topic, "plain", topic), *given, **named)
+    else:
+        answer = getattr(topic, name)(*given, **named)
+    answer = await answer if hasattr(answer, "__await__") else answer
+    if verb in ("add", "add_many"):
+        return len(answer) if verb == "add_many" else (answer.created, answer.state)
+    if isinstance(answer, tarry.Page) or name == "pop_many":
+        return [job.id for job in answer]
+    return answer.id if hasattr(answer, "id") else str(answer).replace("twin", "orders")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_finds_them(face: Any, url: str, clock: Clock, verb: str) -> None:
+    async def story() -> None:
+        stale, fresh = face.topic("orders"), face.topic("twin", partitions=PARTS)
+        assert (await stale.stats()).added == 0
+        assert stale.verbs.only is not None
+        with TestClient(url, clock, namespace=face.client.namespace) as other:
+            topic = other.topic("orders", partitions=PARTS)
+            for one in (topic, other.topic("twin", partitions=PARTS)):
+                one.add("zero", id="0")
+                one.add("one", id="1", delay="1h")
+            plain = other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes))
+            answers = [await told(verb, one, face) for one in (stale, fresh)]
+            assert answers[0] == answers[1]
+            assert stale.verbs.only is None
+            assert other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes)) == plain == b"%d spread" % PARTS
+            left = (*stale.verbs.keys[:3], *schedule_keys(stale.verbs.keys)[-3:])
+            assert not any(other.engine.run(Command((b"EXISTS", key), int)) for key in left), (
+                "nothing was written there"
+            )
+
+    face.perform(story())
+
+
+def test_a_name_that_is_somebody_elses_stays_refused(face: Any) -> None:
+    async def story() -> None:
+        topic = wrong(face, "foreign")
+        await topic.stats()
+        await face.run(Command((b"RPUSH", topic.verbs.keys.meta, b"theirs"), int))
+        for _ in range(2):
+            with pytest.raises(ServerUnfit, match="WRONGTYPE"):
+                await topic.add("tea")
+            with pytest.raises(ServerUnfit, match="WRONGTYPE"):
+                await topic.pop(wait="1s")
+
+    face.perform(story())
+
+
+def wrong(face: Any, name: str, **options: Any) -> Any:
+    """A handle that nobody checks at the end."""
+    made = face.topic(name, **options)
+    face.topics_made.remove(made)
+    return made
+
+
+def test_who_waits_for_a_plain_topic_is_called_and_waits_for_its_partitions(face: Any, url: str, clock: Clock) -> None:
+    """By the imaginary clock, a wait that finds partitions goes on for what is left of it."""
+
+    async def story() -> None:
+        stale = face.topic("orders")
+        assert await stale.pop(wait="1s") is None
+        with TestClient(url, clock, namespace=face.client.namespace) as other:
+            other.topic("orders", partitions=PARTS).add("tea", delay="20s")
+        began = clock.us
+        job = await stale.pop(wait="1m")
+        assert (job.body, clock.us - began) == ("tea", 20_000_000)
+        await stale.finish(job)
+        assert await stale.pop(wait="10s") is None
+
+    face.perform(story())
+
+
+@pytest.mark.parametrize("waiting", [1, 3])
+def test_all_who_wait_are_called_at_once(some_url: str, namespace: str, waiting: int) -> None:
+    """Real time: clients that are blocked on the plain topic hear of its partitions, one after the other."""
+    found: list[Any] = []
+
+    def wait() -> None:
+        with tarry.Client(some_url, namespace=namespace) as client:
+            job = client.pop("orders", wait=30)
+            assert job is not None
+            with job:
+                found.append((job.body, job.attempt))
+
+    threads = [threading.Thread(target=wait) for _ in range(waiting)]
+    for thread in threads:
+        thread.start()
+    with tarry.Client(some_url, namespace=namespace) as client:
+        blocked = 0
+        while blocked < waiting:
+            listed = [
+                server.exchange(((b"CLIENT", b"LIST"),))[0]
+                for server in client.engine.runner.ask_all(lambda server: server).values()
+            ]
+            blocked = sum(line.count(b"cmd=blpop") for line in listed)
+        client.topic("orders", partitions=PARTS).add_many(range(waiting), delay="100ms")
+        for thread in threads:
+            thread.join(8)  # a look-around takes ten
+        assert sorted(found) == [(n, 1) for n in range(waiting)]
+
+
+def test_a_worker_goes_on(url: str, clock: Clock, namespace: str) -> None:
+    from tarry.clients.testing import TestAsyncClient
+
+    done: list[Any] = []
+
+    async def story() -> None:
+        async with TestAsyncClient(url, clock, namespace=namespace) as client:
+            worker = tarry.Worker(client)
+
+            @worker.on("orders")
+            async def close(order: int) -> None:
+                done.append(order)
+
+            await worker.run_until_idle()
+            with TestClient(url, clock, namespace=namespace) as other:
+                other.topic("orders", partitions=PARTS).add_many(range(30))
+            await worker.run_until_idle()
+
+    asyncio.run(story())
+    assert sorted(done) == list(range(30))
+
+
+def test_a_topic_that_has_been_purged_keeps_its_partitions(face: Any, topic: Any) -> None:
+    async def story() -> None:
+        await topic.add_many(range(20))
+        assert await topic.purge() == 20
+        again = face.topic("orders")
+        await again.add("tea", id="tea")
+        assert len(await face.run(again.verbs.partitions())) == PARTS
+        plain = face.topic("plain")
+        await plain.add("tea")
+        await plain.purge()
+        with pytest.raises(BadInput, match="has been used"):
+            await wrong(face, "plain", partitions=2).stats()
+
+    face.perform(story())

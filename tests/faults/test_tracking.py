@@ -1,0 +1,151 @@
+"""Who waits without a blocked connection of his own: tokens are heard, on one connection, whatever befalls it."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import tarry
+from faults.blocked import async_story, blocked, waiting
+from faults.proxy import CUTS, SILENT, Proxy
+from faults.tracking import hears, told, until_it_hears
+from tarry.connections.embedded.process import ServerProcess
+from tarry.errors import ServerUnfit
+from tarry.values.keys import topic_keys
+from until import until
+
+pytestmark = pytest.mark.usefixtures("woken")
+HANG_S = 10
+OTHERS = [pytest.param(f"{kind}_url", marks=pytest.mark.otherserver) for kind in ("redis8", "redis7", "redis6")]
+
+
+@pytest.mark.parametrize("server", ["valkey_url", *OTHERS])
+def test_a_token_is_heard_on_every_server(
+    server: str, request: pytest.FixtureRequest, name: str, woken: list[bytes | None]
+) -> None:
+    url = request.getfixturevalue(server)
+    keys = topic_keys("default", name)
+    with tarry.Client(url) as client, tarry.Client(url) as other, ThreadPoolExecutor(1) as pool:
+        for n in range(3):
+            pop = pool.submit(client.topic(name).pop, wait=HANG_S)
+            until(lambda: hears(client))
+            other.topic(name).add(n)
+            job = pop.result(HANG_S)
+            assert job is not None
+            assert job.body == n
+            client.topic(name).finish(job)
+            assert {keys.wake, keys.relay} & set(woken)
+            woken.clear()
+
+    async def story(client: Any) -> None:
+        topic = client.topic(name)
+        pop = asyncio.ensure_future(topic.pop(wait=HANG_S))
+        await until_it_hears(client)
+        await topic.add("tea")
+        assert (await pop).body == "tea"
+
+    async_story(url, story)
+    assert {keys.wake, keys.relay} & set(woken)
+
+
+def test_a_thousand_waiting_pops_are_one_connection_that_hears(running: ServerProcess, at: Any) -> None:
+    async def story(client: Any) -> None:
+        topic = client.topic(at.name)
+        tasks = [asyncio.ensure_future(topic.pop(wait=None)) for _ in range(1000)]
+        await until_it_hears(client)
+        assert (len(told(running)), blocked(running)) == (1, [])
+        for n in range(10):
+            await topic.add_many(range(100 * n, 100 * n + 100))
+        assert [job.body for job in await asyncio.gather(*tasks)] == list(range(1000))
+
+    async_story(running.url, story)
+    assert at.stats().watching == 0
+
+
+def test_threads_that_hear_are_served_in_the_order_in_which_they_came(running: ServerProcess, at: Any) -> None:
+    with tarry.Client(running.url) as client, ThreadPoolExecutor(8) as pool:
+        pops = []
+        for n in range(8):
+            pops.append(pool.submit(client.topic(at.name).pop, wait=None))
+            until(lambda n=n: waiting(client) == n + 1)  # type: ignore[misc]
+        assert client.topic(at.name).pop(wait=0.02) is None  # who came last does not wait as long as the first
+        for n in range(8):
+            at.add(n)
+            job = pops[n].result(HANG_S)
+            assert job is not None
+            assert job.body == n
+    until(lambda: not told(running))
+    assert at.stats().watching == 0
+
+
+@pytest.mark.parametrize("fault", [*CUTS, *SILENT])
+@pytest.mark.parametrize("command", [b"LLEN", b"LPOP", b"TRACKING"])
+def test_no_fault_makes_who_hears_deaf(command: bytes, fault: str, kind: str, ways: Any, line: Proxy, at: Any) -> None:
+    way = ways(kind, line.url(socket_timeout=0.2), imaginary=False)
+    line.arm(fault, at=command)
+    with ThreadPoolExecutor(1) as pool:
+        pop = pool.submit(way.do, way.topic(at.name), "pop", wait=None)
+        if command != b"LPOP":
+            until(lambda: line.struck)
+        else:
+            until(lambda: hears(way.client))
+        at.add("tea", delay=0.01)
+        assert pop.result(HANG_S).body == "tea"
+    assert line.struck
+    assert at.stats().watching == 0
+
+
+def test_a_killed_hearing_connection_is_replaced(
+    running: ServerProcess, at: Any, kind: str, ways: Any, woken: list[bytes | None]
+) -> None:
+    way = ways(kind, running.url, imaginary=False)
+    with ThreadPoolExecutor(1) as pool:
+        pop = pool.submit(way.do, way.topic(at.name), "pop", wait=None)
+        for _ in range(5):
+            until(lambda: told(running) and hears(way.client))
+            for id in told(running):
+                running.ask("CLIENT", "KILL", "ID", id)
+        until(lambda: told(running) and hears(way.client))
+        at.add("tea")
+        assert pop.result(HANG_S).body == "tea"
+    keys = topic_keys("default", at.name)
+    assert {keys.wake, keys.relay} & set(woken)
+
+
+def test_a_flushed_server_is_looked_into(running: ServerProcess, at: Any, woken: list[bytes | None]) -> None:
+    with tarry.Client(running.url) as client, ThreadPoolExecutor(1) as pool:
+        pop = pool.submit(client.topic(at.name).pop, wait=HANG_S)
+        until(lambda: hears(client))
+        running.ask("FLUSHALL")
+        until(lambda: hears(client))
+        at.add("tea")
+        job = pop.result(HANG_S)
+        assert job is not None
+        assert job.body == "tea"
+    keys = topic_keys("default", at.name)
+    assert {keys.wake, keys.relay} & set(woken)
+
+
+def test_something_else_where_the_token_lies_is_told_to_who_waits(running: ServerProcess, at: Any) -> None:
+    with tarry.Client(running.url) as client, ThreadPoolExecutor(1) as pool:
+        pop = pool.submit(client.topic(at.name).pop, wait=HANG_S)
+        until(lambda: hears(client))
+        wake = topic_keys("default", at.name).wake.decode()
+        running.ask("SET", wake, "no list")
+        until(pop.done)
+        running.ask("DEL", wake)
+        with pytest.raises(ServerUnfit, match="another kind"):
+            pop.result()
+
+
+def test_where_the_server_may_not_tell_of_changes_who_waits_learns_why(
+    running: ServerProcess, at: Any, kind: str, ways: Any
+) -> None:
+    running.ask("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-client|tracking")
+    way = ways(kind, running.url.replace("unix://", "unix://deaf:x@"), imaginary=False)
+    with pytest.raises(ServerUnfit, match=r"ACL.*tracking"):
+        way.do(way.topic(at.name), "pop", wait=HANG_S)
+    assert at.stats().watching == 0

@@ -1,0 +1,101 @@
+"""The line for a lock on ZooKeeper: in order, each watching the one before, one deadline for all of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from locks.lock_users import LockUsers
+from locks.nodes_below import nodes
+from until import until
+from zookeepers import ZooKeeper
+
+
+def test_those_who_wait_are_served_in_order_and_watch_only_the_one_before(
+    ensemble: LockUsers, zookeeper: ZooKeeper, kazoo: Any, name: str
+) -> None:
+    first = ensemble.hand()
+    grant = first.do(ensemble.client().lock(name).acquire)
+    hands, waiting = [], []
+    served: list[int] = []
+    for i in range(6):
+        hands.append(ensemble.hand())
+        waiting.append(hands[i].begin(ensemble.client().lock(name).acquire, wait=30))
+        until(lambda want=i + 2: len(nodes(kazoo, name)) == want)
+    paths = [f"/tests/{name}/{node}" for node in nodes(kazoo, name)]
+
+    def watchers() -> list[int]:
+        told = zookeeper.ask("wchp").decode().splitlines()
+        return [
+            sum(1 for row in _below(told, told.index(path)) if row.startswith("\t")) if path in told else 0
+            for path in paths
+        ]
+
+    until(lambda: watchers()[1:] == [1, 1, 1, 1, 1, 0])
+    first.do(grant.release)
+    for i, done in enumerate(waiting):
+        served.append(done.result(30).token)
+        assert not any(later.done() for later in waiting[i + 1 :])
+        hands[i].do(done.result().release)
+    assert served == sorted(served)
+
+
+def _below(lines: list[str], at: int) -> list[str]:
+    rest = lines[at + 1 :]
+    end = next((i for i, row in enumerate(rest) if not row.startswith("\t")), len(rest))
+    return rest[:end]
+
+
+@pytest.mark.slow
+def test_two_hundred_wait_and_each_is_served_once(ensemble: LockUsers, kazoo: Any, name: str) -> None:
+    clients = [ensemble.client() for _ in range(10)]
+    served: list[int] = []
+
+    def work(lock: Any) -> None:
+        with lock as held:
+            served.append(held.token)
+
+    async def work_async(lock: Any) -> None:
+        async with lock as held:
+            served.append(held.token)
+
+    chosen = work if ensemble.face == "sync" else work_async
+    hands = [ensemble.hand() for _ in range(200)]
+    for done in [hand.begin(chosen, clients[i % 10].lock(name)) for i, hand in enumerate(hands)]:
+        done.result(60)
+    assert len(served) == 200
+    assert served == sorted(set(served))
+    assert nodes(kazoo, name) == []
+
+
+def test_one_deadline_holds_for_the_whole_acquire(ensemble: LockUsers, kazoo: Any, name: str) -> None:
+    """kazoo's own Lock begins it anew with each one before it."""
+    first, second, third = ensemble.hand(), ensemble.hand(), ensemble.hand()
+    grant = first.do(ensemble.client().lock(name).acquire)
+    short = second.begin(ensemble.client().lock(name).acquire, wait=0.4)
+    until(lambda: len(nodes(kazoo, name)) == 2)
+    began = time.monotonic()
+    assert third.do(ensemble.client().lock(name).acquire, wait=0.6) is None
+    assert time.monotonic() - began < 20 * 0.6
+    assert short.result() is None
+    assert len(nodes(kazoo, name)) == 1
+    first.do(grant.check)
+
+
+def test_closing_the_client_gives_every_lock_back(ensemble: LockUsers, kazoo: Any, name: str) -> None:
+    hand, client = ensemble.hand(), ensemble.client()
+    grants = [hand.do(client.lock(f"{name}/{i}").acquire) for i in range(3)]
+    hand.do(client.close)
+    assert all(grant.lost.is_set() for grant in grants)
+    assert [nodes(kazoo, f"{name}/{i}") for i in range(3)] == [[], [], []]
+    assert hand.do(client.lock(name).acquire, wait=5)  # another session
+
+
+@pytest.mark.parametrize("bad", ["", "a//b", "/a", "a/", "a/../b", "a/x-lock-0000000001"])
+def test_names_that_are_no_path_are_refused(ensemble: LockUsers, bad: str) -> None:
+    from tarry.errors import BadInput
+
+    with pytest.raises(BadInput, match="lock"):
+        ensemble.hand().do(ensemble.client().lock(bad).acquire)

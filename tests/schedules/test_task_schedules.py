@@ -1,0 +1,277 @@
+"""What code declares: versions side by side, rollbacks, what was removed, what somebody put by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import tarry
+from tarry import BadInput
+from tarry.clients.testing import Clock, TestClient
+
+Deploy = Callable[..., list[str]]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest, valkey_url: str, clock: Clock) -> Iterator[TestClient]:
+    namespace = hashlib.sha1(request.node.nodeid.encode(), usedforsecurity=False).hexdigest()[:12]
+    with TestClient(valkey_url, clock, namespace=namespace) as made:
+        yield made
+
+
+def runs(client: TestClient, *say: Callable[[tarry.Worker, list[str]], None]) -> list[str]:
+    """A worker with this code runs until there is nothing more to do; answers what its tasks wrote."""
+    worker, seen = tarry.Worker(client), list[str]()
+    for part in say:
+        part(worker, seen)
+    asyncio.run(worker.run_until_idle())
+    return seen
+
+
+def tidy(period: Any, **named: Any) -> Callable[[tarry.Worker, list[str]], None]:
+    def say(worker: tarry.Worker, seen: list[str]) -> None:
+        @worker.every(period, **named)
+        async def tidy() -> None:
+            seen.append(tarry.current_job().id)
+
+    return say
+
+
+def other(worker: tarry.Worker, seen: list[str]) -> None:
+    @worker.cron("0 9 * * 1-5", tz="Europe/Berlin", args={"kind": "short", "pages": 3})
+    async def report(kind: str, pages: int = 1) -> None:
+        seen.append(f"{kind} {pages}")
+
+
+def plain(worker: tarry.Worker, _: list[str]) -> None:
+    @worker.task
+    async def nothing() -> None: ...
+
+
+def test_a_task_runs_every_so_long(client: TestClient, clock: Clock) -> None:
+    assert runs(client, tidy("5m")) == []
+    clock.advance("5m")
+    [id] = runs(client, tidy("5m"))
+    assert id == f"tidy@{client.schedules.get('tasks', 'tidy').changed + timedelta(minutes=5):%Y-%m-%dT%H:%M:%SZ}"
+    assert runs(client, tidy("5m")) == []
+    clock.advance("5m")
+    assert len(runs(client, tidy("5m"))) == 1
+
+
+def test_a_task_runs_by_calendar_with_its_arguments(client: TestClient, clock: Clock) -> None:
+    runs(client, other)
+    clock.advance("3d")  # from a Friday at 8
+    assert runs(client, other) == ["short 3"]
+    made = client.schedules.get("tasks", "report")
+    assert (made.cron, made.tz, made.from_code, made.orphaned) == ("0 9 * * 1-5", "Europe/Berlin", True, False)
+
+
+@pytest.mark.parametrize("recurrence", [{"every": "1h"}, {"cron": "0 * * * *", "tz": "Europe/Berlin"}])
+def test_the_last_occurrence_is_told_when_it_is_known(
+    client: TestClient, clock: Clock, recurrence: dict[str, Any]
+) -> None:
+    first = client.schedules.put("letters", "news", **recurrence)
+    assert (first.last, first.version, first.declared) == (None, None, None), "none yet, and no code has said anything"
+    clock.advance("150m")
+    assert client.topic("letters").pop() is not None
+    then = client.schedules.get("letters", "news")
+    assert then.last == first.next + timedelta(hours=1)
+    assert then.following(2, then.next) == [then.next + timedelta(hours=n) for n in (1, 2)]
+    client.schedules.pause("letters", "news")
+    clock.advance("2h")
+    client.schedules.resume("letters", "news")
+    assert client.schedules.get("letters", "news").last == then.last + timedelta(hours=2), (
+        "those of the pause are left out"
+    )
+    assert client.schedules.put("letters", "news", every="7h").last is None, "it is another one now"
+
+
+def test_a_task_has_several_schedules(client: TestClient, clock: Clock) -> None:
+    def say(worker: tarry.Worker, seen: list[str]) -> None:
+        @worker.every("1h", id="small", args={"size": 1})
+        @worker.every("1d", id="large", args={"size": 10}, missed="all")
+        @worker.task(topic="chores")
+        async def clean(size: int) -> None:
+            seen.append(str(size))
+
+    runs(client, say)
+    assert [one.id for one in client.schedules.list("chores")] == ["small", "large"]
+    clock.advance("2d")
+    assert sorted(runs(client, say)) == ["1", "10", "10"]
+
+
+def test_a_deploy_changes_what_is_stored(client: TestClient, clock: Clock) -> None:
+    runs(client, tidy("5m"))
+    clock.advance(60)
+    before = client.schedules.get("tasks", "tidy")
+    runs(client, tidy("5m"))
+    assert client.schedules.get("tasks", "tidy") == before, "the same code changes nothing"
+    runs(client, tidy("10m"))
+    after = client.schedules.get("tasks", "tidy")
+    assert (after.every, after.next) == (timedelta(minutes=10), after.changed + timedelta(minutes=10))
+    runs(client, tidy("10m", missed="all"))
+    assert client.schedules.get("tasks", "tidy").next == after.next, "the rhythm is the same"
+
+
+def test_an_old_worker_that_restarts_beside_a_new_one_changes_nothing(client: TestClient, clock: Clock) -> None:
+    runs(client, tidy("5m"))
+    runs(client, tidy("10m"))
+    for _ in range(5):
+        clock.advance(60)
+        runs(client, tidy("5m"))
+        runs(client, tidy("10m"))
+        assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=10)
+
+
+def test_a_rollback_counts_when_the_newer_version_has_gone(client: TestClient, clock: Clock) -> None:
+    runs(client, tidy("5m"))
+    clock.advance(60)
+    runs(client, tidy("10m"))
+    clock.advance(149)
+    runs(client, tidy("5m"))
+    assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=10)
+    clock.advance(2)
+    runs(client, tidy("5m"))
+    assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=5)
+    runs(client, tidy("10m"))
+    assert client.schedules.get("tasks", "tidy").every == timedelta(minutes=5), "now that is the older one"
+
+
+def test_what_was_removed_from_code_is_orphaned_and_goes_on(client: TestClient, clock: Clock) -> None:
+    runs(client, tidy("5m"), other)
+    clock.advance(100)
+    runs(client, other)
+    assert not client.schedules.get("tasks", "tidy").orphaned, "an older version may be about"
+    clock.advance(100)
+    assert not client.schedules.get("tasks", "tidy").orphaned, "nobody has said anything since"
+    runs(client, other)
+    assert {one.id: one.orphaned for one in client.schedules.list()} == {"tidy": True, "report": False}
+    clock.advance("5m")
+    runs(client, plain)
+    assert client.schedules.get("tasks", "tidy").fired == 1
+    runs(client, tidy("5m"), other)
+    assert not client.schedules.get("tasks", "tidy").orphaned
+    client.schedules.delete("tasks", "tidy")
+    runs(client, other)
+    assert client.schedules.get("tasks", "tidy") is None
+
+
+def test_code_that_has_no_schedules_at_all_orphans_too(client: TestClient, clock: Clock) -> None:
+    runs(client, tidy("5m"))
+    clock.advance(200)
+    runs(client, plain)
+    assert client.schedules.get("tasks", "tidy").orphaned
+
+
+def test_a_pause_by_hand_survives_a_deploy(client: TestClient, clock: Clock) -> None:
+    runs(client, tidy("5m"))
+    client.schedules.pause("tasks", "tidy")
+    runs(client, tidy("10m"))
+    clock.advance("1h")
+    assert runs(client, tidy("10m")) == []
+    assert client.schedules.resume("tasks", "tidy")
+    clock.advance("10m")
+    assert len(runs(client, tidy("10m"))) == 1
+
+
+def test_by_hand_and_by_code_do_not_touch_each_other(
+    client: TestClient, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.schedules.put("tasks", "tidy", {"task": "nothing"}, every="1h")
+    with caplog.at_level(logging.WARNING, "tarry.worker"):
+        runs(client, tidy("5m"))
+    assert "somebody has put one of this name" in caplog.text
+    assert client.schedules.get("tasks", "tidy").every == timedelta(hours=1)
+    runs(client, other)
+    with pytest.raises(BadInput, match="code declares it"):
+        client.schedules.put("tasks", "report", every="1h")
+
+
+def test_what_makes_no_sense_is_refused_where_it_is_written() -> None:
+    worker = tarry.Worker("redis://nowhere")
+
+    async def task(n: int) -> None: ...
+
+    for decorate, said in (
+        (worker.every("5m"), "missing"),
+        (worker.every("5m", args={"n": "many"}), "int"),
+        (worker.every("5m", args={"m": 1}), "unexpected"),
+        (worker.every(0, args={"n": 1}, id="zero"), "too short"),
+        (worker.cron("never", args={"n": 1}, id="never"), "minute hour day"),
+        (worker.cron("0 9 * * *", tz="Mars", args={"n": 1}, id="mars"), "no time zone"),
+        (worker.cron("0 9 * * *", args={"n": 1}, id="a b"), "blank"),
+    ):
+        made = worker.task(name=f"task{said}".replace(" ", "-"))(task)
+        with pytest.raises(BadInput, match=said):
+            decorate(made)
+    with pytest.raises(BadInput, match="missed"):
+        worker.every("5m", missed="never")(worker.task(name="m")(lambda: None))  # type: ignore[arg-type]
+    made = worker.task(name="twice")(task)
+    worker.every("5m", args={"n": 1})(made)
+    with pytest.raises(BadInput, match="give id="):
+        worker.every("6m", args={"n": 1})(made)
+    with pytest.raises(BadInput, match="say it there"):
+        worker.every("6m", args={"n": 1}, id="b", topic="elsewhere")(made)
+
+
+def test_registries_bring_their_schedules_along(client: TestClient, clock: Clock) -> None:
+    part = tarry.Registry()
+
+    @part.every("5m")
+    async def tick() -> None: ...
+
+    worker = tarry.Worker(client)
+    worker.include(part)
+    asyncio.run(worker.run_until_idle())
+    assert [one.id for one in client.schedules.list()] == ["tick"]
+    with pytest.raises(BadInput, match="already"):
+        worker.every("1h")(tick)
+
+
+@pytest.mark.parametrize("hooked", [True, False])
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_job_that_is_too_late_for_its_handler(client: TestClient, clock: Clock, hooked: bool, is_async: bool) -> None:
+    seen: list[str] = []
+
+    def note(kind: str) -> Any:
+        def plain(job: tarry.Job[str]) -> None:
+            seen.append(f"{kind} {job.body}")
+
+        async def awaited(job: tarry.AsyncJob[str]) -> None:
+            seen.append(f"{kind} {job.body}")
+
+        return awaited if is_async else plain
+
+    worker = tarry.Worker(client)
+    worker.on("codes", max_lateness="1m", on_stale=note("late") if hooked else None)(note("sent"))
+    topic = client.topic("codes")
+    topic.add("old", id="old")
+    clock.advance("50s")
+    topic.add("new")
+    clock.advance("10.001s")
+    asyncio.run(worker.run_until_idle())
+    assert sorted(seen) == (["late old", "sent new"] if hooked else ["sent new"])
+    old = topic.get("old")
+    assert old is None if hooked else (old.state, old.reason) == ("dead", "stale")
+
+
+def test_a_hook_is_like_its_handler_and_needs_a_lateness() -> None:
+    worker = tarry.Worker("redis://nowhere")
+
+    async def handler(job: tarry.AsyncJob[str]) -> None: ...
+
+    with pytest.raises(BadInput, match="beside max_lateness"):
+        worker.on("a", on_stale=handler)
+    with pytest.raises(BadInput, match="async def"):
+        worker.on("a", max_lateness=1, on_stale=print)(handler)
