@@ -1,0 +1,117 @@
+"""The inside speaks the field's language: counted, so that it stays so."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SRC = ROOT / "src" / "tarry"
+MODULES = sorted(SRC.rglob("*.py"))
+
+# A name that somebody else prescribes may stand twice.
+PRESCRIBED = {
+    "Bury": "a handler raises tarry.Bury; the other is a schema of /openapi.json",
+    "Client": "tarry.Client, and tarry.zookeeper.Client",
+    "AsyncClient": "tarry.AsyncClient, and tarry.zookeeper.AsyncClient",
+    "Command": "Django wants its commands to be called so",
+    "Schedules": "client.schedules() is a tarry.Schedules; the other is a schema of /openapi.json",
+}
+# Nouns of the field that end like a gerund.
+NOUNS = {
+    "testing": "tarry.testing, as unittest, numpy and sqlalchemy call it",
+    "tracking": "CLIENT TRACKING, a command of Redis",
+    "blocking": "an adjective, of calls and of Redisson's RBlockingQueue",
+}
+# Words of a private language that was spoken here once. A noun of the field says each of them.
+RETIRED = set(
+    "Way House Errand Errands Parcel Ear Ears Roll Wish Wishes Lookout Lookouts Begun Hearing Announcer Keeper Kept Said "
+    "Crew Lane Lanes Inquest Neighbour Diary Rhythm Desk "
+    "begun hurry anew luck minding ruling saying parting pictures errand errands parcel parcels ear ears wish wishes lookout "
+    "house grave hasten desk desks rhythm lane lanes hearing viewing dictface timekeeper twins neighbour diary diaries".split()
+)
+
+
+def world(module: Path) -> str:
+    """The same class may be told twice: for threads, and for tasks."""
+    if not {"clients", "connections"} & set(module.parts):
+        return ""
+    worlds = [part.split("_")[0] for part in (*module.parent.parts, module.stem)]
+    return next((one for one in worlds if one in ("awaited", "blocking")), "")
+
+
+def trees() -> list[tuple[Path, ast.Module]]:
+    return [(module, ast.parse(module.read_text(encoding="utf-8"))) for module in MODULES]
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    homes: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for module, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name][world(module)].append(str(module.relative_to(SRC)))
+    doubled = {
+        name: dict(places)
+        for name, places in homes.items()
+        if name not in PRESCRIBED
+        and (any(len(some) > 1 for some in places.values()) or ("" in places and len(places) > 1))
+    }
+    assert doubled == {}
+
+
+def test_what_may_stand_twice_still_does() -> None:
+    count: dict[str, int] = defaultdict(int)
+    for _, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                count[node.name] += 1
+    assert [name for name in PRESCRIBED if count[name] < 2] == []
+
+
+def test_no_module_is_named_by_a_gerund() -> None:
+    names = [module.stem if module.stem != "__init__" else module.parent.name for module in MODULES]
+    names += [script.stem for script in SRC.rglob("*.lua")] + [script.parent.name for script in SRC.rglob("*.lua")]
+    gerunds = {
+        name for name in names for word in name.split("_") if re.fullmatch(r"\w{2,}ing", word) and word not in NOUNS
+    }
+    assert sorted(gerunds) == []
+
+
+def test_no_word_of_the_old_private_language_is_left() -> None:
+    found = defaultdict(set)
+    for module, tree in trees():
+        place = str(module.relative_to(SRC))
+        for part in module.relative_to(SRC).with_suffix("").parts:
+            if part in RETIRED:
+                found[part].add(place)
+        for node in ast.walk(tree):
+            name = getattr(node, "name", None) or getattr(node, "arg", None) or getattr(node, "attr", None)
+            name = name or getattr(node, "id", None)
+            if isinstance(name, str) and name.lstrip("_") in RETIRED:
+                found[name].add(place)
+    for script in SRC.rglob("*.lua"):
+        if script.stem in RETIRED:
+            found[script.stem].add(str(script.relative_to(SRC)))
+    assert {name: sorted(places) for name, places in found.items()} == {}
+
+
+def inside() -> list[tuple[str, str, str]]:
+    """The inner terms of the glossary: the word, where it is defined, what it means."""
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    section = page.partition("## Inside\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| \*\*(.+?)\*\* \| `(.+?)` \| (.+?) \|$", section, re.M)
+
+
+def test_inner_terms_are_few() -> None:
+    assert 1 <= len(inside()) <= 15
+
+
+def test_an_inner_term_is_defined_where_the_glossary_says() -> None:
+    for word, place, _ in inside():
+        module = SRC / place
+        assert module.exists(), place
+        text = module.read_text(encoding="utf-8")
+        opening = ast.get_docstring(ast.parse(text)) or "" if module.suffix == ".py" else text.partition("\n\nlocal")[0]
+        assert word in opening.lower(), (word, place)
