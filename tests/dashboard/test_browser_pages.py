@@ -16,7 +16,7 @@ from dashboard.conftest import Service, Site, expect
 from tarry import NewJob
 
 pytestmark = pytest.mark.slow
-HIRED = Path(__file__).parent.parent / "programs" / "hired.py"
+HIRED = Path(__file__).parent.parent / "programs" / "worker_process.py"
 
 
 @pytest.fixture

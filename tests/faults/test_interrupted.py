@@ -168,7 +168,7 @@ def test_closing_the_client_tells_the_threads_that_wait(
 @pytest.mark.parametrize("most", [connection_limit.MOST_BLOCKED, 0])
 def test_a_forked_process_waits_for_itself(most: int, running: ServerProcess, at: Any) -> None:
     """A thread of the parent waits while it forks; parent and child get a job each, on connections of their own."""
-    script = Path(__file__).with_name("forking.py")
+    script = Path(__file__).with_name("forks.py")
     told = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", str(script), running.url, at.name, str(most)],
         capture_output=True,

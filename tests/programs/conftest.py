@@ -17,7 +17,7 @@ import tarry
 from programs import forked
 
 numbers = count()
-HIRED = Path(__file__).parent / "hired.py"
+HIRED = Path(__file__).parent / "worker_process.py"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A worker process for the tests: ``python hired.py URL NAMESPACE DIARY TTR GRACE MODE``.
+"""A worker process for the tests: ``python worker_process.py URL NAMESPACE DIARY TTR GRACE MODE``.
 
 What it does goes into the diary, a line each: ``ready``, ``taken ID ATTEMPT``, ``closed ID``, ``left``.
 Mode ``quick`` closes at once; ``slow`` takes a tenth of a second; ``stuck`` never ends.
