@@ -4,6 +4,7 @@ undone    what was acknowledged in this span may be forgotten by the server (NAM
 broken    connections broke or nobody answered: calls in this span may have been sent twice
 ended     a process was killed, or told to stop: what it had in hand may be given back at once
 healed    the fault is over: how long until the next job is handed out?
+stepped   the server's clock was ahead by so many seconds (BY), or behind
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any
 LONG_CALL_US = 4_000_000
 """A call that took so long may have been sent twice: a client gives a silent connection up after five seconds."""
 
+STEP_US = 20_000
+"""So long after a clock was set, it may still show the time before."""
+
 
 class Faults:
     """The journal, for looking up."""
@@ -27,6 +31,7 @@ class Faults:
         self._starts = [since for since, _ in self._broken]
         self._ended: dict[int, tuple[int, str]] = {e["who"]: (e["at"], e["how"]) for e in self._of("ended")}
         self.healed = sorted((e["at"], e["name"]) for e in self._of("healed"))
+        self._stepped = [(e["at"], e["until"], int(e["by"] * 1_000_000)) for e in self._of("stepped")]
 
     def _of(self, what: str) -> list[dict[str, Any]]:
         return [entry for entry in self.entries if entry["what"] == what]
@@ -58,6 +63,13 @@ class Faults:
     def disturbed(self, since: int, until: int) -> bool:
         """Whether an answer may have been lost between these moments."""
         return self.broken(since, until) or any(since <= at <= until for at, _ in self._ended.values())
+
+    def moments(self, shown: int) -> list[int]:
+        """The moments of this machine's clock at which the server's clock may have shown this."""
+        found = [shown - by for at, until, by in self._stepped if at - STEP_US <= shown - by <= until + STEP_US]
+        if not any(at + STEP_US < shown < until - STEP_US for at, until, _ in self._stepped):
+            found.append(shown)
+        return found
 
     def around(self, since: int, until: int, zero: int) -> list[str]:
         """What was done between these moments, in lines; told in seconds after ``zero``."""

@@ -278,7 +278,7 @@ class Case:
 
     def judge_after(self, handed: Event) -> None:
         """Not after it was finished or deleted."""
-        at = handed[D] if self.rules.server_clock else handed[BEGAN]
+        at = handed[D] if self.rules.server_clock else min([handed[BEGAN], *self.faults.moments(handed[D])])
         for kind, name in ((FINISH, "after finish"), (DELETE, "after delete")):
             for event in self.by[kind]:
                 if event[STATUS] == OK and at > event[ENDED] + SLACK_US:
@@ -360,12 +360,21 @@ class Case:
         ends = max([one[D] + one[F], *(touched if self.rules.server_clock else ())])
         if other[D] >= ends - SLACK_US:
             return "time to run over"
+        if not self.rules.server_clock and any(self.set_due(t, other[C]) for t in self.by[TOUCH] if t[A] == one[A]):
+            return "time to run over, by a clock that was set"
         if self.faults.ended(one[WHO], other[ENDED]):
             return "its process ended"
         acked = [e[ENDED] for e in self.settles if e[A] == one[A] and e[STATUS] == OK]
         if why := self.faults.undone(one[D], one[ENDED], *acked):
             return f"undone, {why}"
         return ""
+
+    def set_due(self, touch: Event, due: int) -> bool:
+        """Whether a touch gave the job this time to run, by the server's clock as it was then."""
+        moments = self.faults.moments(due - touch[B])
+        return touch[STATUS] != REFUSED and any(
+            touch[BEGAN] - SLACK_US <= at <= touch[ENDED] + SLACK_US for at in moments
+        )
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -659,7 +659,7 @@ def clock_stepped(run: Run, dice: random.Random) -> None:
     run.scene.clock_file.write_text(f"{step:+}\n")
     run.rest(dice.uniform(1, 5))
     run.scene.clock_file.write_text("+0\n")
-    run.journal.note("stepped", at=since, by=step)
+    run.journal.note("stepped", at=since, until=clock(), by=step)
     healed(run, "clock stepped", since)
 
 

@@ -570,3 +570,47 @@ def test_memory_does_not_grow_with_the_run(world: World) -> None:
     small = peak(1 << 20)
     a_long_history(world, 80_000)
     assert peak(1 << 20) < 1.5 * small
+
+
+def a_server_whose_clock_was_behind(world: World, by: int, takes: int) -> tuple[int, int]:
+    """Its clock was set back between two moments: answers when it was added, and its first receipt."""
+    created = world.add(50)
+    receipt = world.hand(50, created)
+    since = world.now
+    world.call(TOUCH, 50, receipt, TTR, by=1)
+    world.sleep(takes)
+    world.fault("stepped", at=since, until=world.now, by=-by / SECOND)
+    return created, since
+
+
+def test_a_touch_under_a_clock_that_was_set_back_ends_when_it_is_set_right(world: World) -> None:
+    created, since = a_server_whose_clock_was_behind(world, 600 * SECOND, SECOND)
+    world.call(FINISH, 50, world.hand(50, created, 2, due=since + 500 - 600 * SECOND + TTR, by=0))
+    assert counted(world, server_clock=False) == {"again: time to run over, by a clock that was set": 1}
+
+
+def test_a_clock_that_was_set_excuses_no_other_deadline(world: World) -> None:
+    created, since = a_server_whose_clock_was_behind(world, 600 * SECOND, SECOND)
+    world.call(FINISH, 50, world.hand(50, created, 2, due=since - 500 * SECOND, by=0))
+    assert "doubled" in world.verdict(server_clock=False).tally.breaches
+
+
+def test_a_handler_that_begins_after_a_delete_may_have_been_handed_its_job_before(world: World) -> None:
+    created, shown = world.add(50), world.now - 2 * SECOND
+    since = world.now
+    world.call(DELETE, 50)
+    world.sleep(SECOND)
+    world.fault("stepped", at=since - SECOND, until=world.now, by=-2)
+    world.books[1].saw(HANDED, 0, world.now, (50, world.receipts, 1, shown, shown, created - 2 * SECOND, TTR))
+    assert "after delete" not in world.verdict(server_clock=False).tally.breaches
+
+
+def test_a_job_handed_out_after_its_delete_is_told_whatever_the_clock_shows(world: World) -> None:
+    created = world.add(50)
+    since = world.now
+    world.call(DELETE, 50)
+    world.sleep(SECOND)
+    world.fault("stepped", at=since - SECOND, until=world.now, by=-2)
+    shown = world.now - 2 * SECOND
+    world.books[1].saw(HANDED, 0, world.now, (50, world.receipts, 1, shown, shown, created - 2 * SECOND, TTR))
+    assert "after delete" in world.verdict(server_clock=False).tally.breaches
