@@ -161,6 +161,7 @@ class Run:
             self.rest(0.5)
 
     def _look_last(self) -> None:
+        scene.note_elections(self)
         book = diary.Diary(str(self.folder))
         self.odd += [("damaged", words) for words in scene.inventory(self.scene, book)]
         book.close()

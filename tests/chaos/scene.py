@@ -33,6 +33,7 @@ from tarry.connections.embedded.process import ServerProcess
 
 from . import diary
 from .diary import BODILESS, DEAD, DUE, PLACELESS, RESERVED, clock
+from .faults import Faults
 
 if TYPE_CHECKING:
     from .run import Run
@@ -560,6 +561,34 @@ def _served(run: Run, slots: set[int], but: ServerProcess, most_s: float = 20) -
                 if served and server_groups.told(node, "CLUSTER", "INFO")["cluster_state"] == "ok":
                     return clock()
     return clock()
+
+
+def elections(log: str) -> Iterator[tuple[int, bool]]:
+    """What a node's log says: when it was elected master, and whether CLUSTER FAILOVER had asked for it."""
+    asked = -FAR_US
+    for words in re.finditer(
+        r"^\d+:\w (\d+ \w+ \d+ [\d:]+)\.(\d+) . (Manual failover user|Failover election won)", log, re.M
+    ):
+        at = int(time.mktime(time.strptime(words[1], "%d %b %Y %H:%M:%S"))) * SECOND + int(words[2]) * 1000
+        if words[3].startswith("Manual"):
+            asked = at
+        else:
+            yield at, at - asked < 10 * SECOND
+
+
+def note_elections(run: Run) -> None:
+    """A starved machine may make a Cluster elect another master when nobody asked for it: that excuses what a dead master
+    excuses."""
+    if run.scene.cluster is None:
+        return
+    known = Faults.read(run.journal.path)
+    for node in run.scene.nodes:
+        for at, asked in elections(node.log.read_text(errors="replace")):
+            if asked or known.undone(at):
+                continue
+            run.done["cluster_switch_of_its_own"] += 1
+            run.journal.note("undone", since=at - 2 * REPLICATION_US, until=at + SWITCHED_US, name="replication lag")
+            run.journal.note("broken", since=at - 2 * SECOND, until=at + AFTER_US, name="a switch of its own")
 
 
 def cluster_master_killed(run: Run, dice: random.Random) -> None:

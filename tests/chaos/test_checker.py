@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ from chaos.diary import (
 )  # fmt: skip
 from chaos.faults import Faults
 from chaos.judge import BREACHES, Rules
+from chaos.scene import elections
 
 SECOND = 1_000_000
 START = 1_790_000_000 * SECOND
@@ -614,3 +616,15 @@ def test_a_job_handed_out_after_its_delete_is_told_whatever_the_clock_shows(worl
     shown = world.now - 2 * SECOND
     world.books[1].saw(HANDED, 0, world.now, (50, world.receipts, 1, shown, shown, created - 2 * SECOND, TTR))
     assert "after delete" in world.verdict(server_clock=False).tally.breaches
+
+
+def test_what_a_log_says_of_elections() -> None:
+    log = (
+        "9:S 22 Nov 2026 10:06:50.100 * Start of election delayed for 700 milliseconds\n"
+        "9:S 22 Nov 2026 10:06:51.250 * Failover election won: I'm the new primary.\n"
+        "9:S 22 Nov 2026 10:07:51.000 * Manual failover user request accepted.\n"
+        "9:S 22 Nov 2026 10:07:51.500 * Failover election won: I'm the new master.\n"
+    )
+    (first, asked), (second, asked_then) = elections(log)
+    assert (asked, asked_then, second - first) == (False, True, 60_250_000)
+    assert time.localtime(first // SECOND)[:6] == (2026, 11, 22, 10, 6, 51)
