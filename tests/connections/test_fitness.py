@@ -79,7 +79,7 @@ def test_a_server_that_drops_any_key_is_refused(
     way = ways(kind, own_server(maxmemory="20mb", maxmemory_policy=policy).url)
     for _ in range(2):
         with pytest.raises(ServerUnfit, match=f"{policy}.*noeviction"):
-            way.do(way.topic("a"), "add", "tea")
+            way.call(way.topic("a"), "add", "tea")
 
 
 @servers.ON_BOTH
@@ -89,7 +89,7 @@ def test_a_server_without_scripting_is_refused(
 ) -> None:
     way = ways(kind, own_server("--rename-command", command, "").url)
     with pytest.raises(ServerUnfit, match=r"runs no scripts .*allow EVALSHA, EVAL"):
-        way.do(way.topic("a"), "add", "tea")
+        way.call(way.topic("a"), "add", "tea")
 
 
 @servers.ON_BOTH
@@ -98,7 +98,7 @@ def test_a_node_of_a_cluster_needs_a_url_that_says_so(
 ) -> None:
     way = ways(kind, own_server("--cluster-enabled", "yes", port=True).url)
     with pytest.raises(ServerUnfit, match=r"redis\+cluster://"):
-        way.do(way.topic("a"), "add", "tea")
+        way.call(way.topic("a"), "add", "tea")
 
 
 @servers.ON_BOTH
@@ -108,8 +108,8 @@ def test_what_is_not_refused_is_warned_of_once(
     caplog.set_level(logging.WARNING, "tarry")
     way = ways(kind, own_server(maxmemory="20mb", maxmemory_policy="volatile-lru").url)
     for n in range(3):
-        way.do(way.topic("a"), "add", n)
-        way.do(way.topic("b"), "pop")
+        way.call(way.topic("a"), "add", n)
+        way.call(way.topic("b"), "pop")
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
     assert "volatile-lru" in told[0]
@@ -125,7 +125,7 @@ def test_a_user_who_may_not_ask_for_settings_is_not_heard_to_try(
     running = own_server("--save", "")
     assert running.ask("ACL", "SETUSER", "plain", "on", ">x", "~*", "&*", "+@all", "-config") == b"OK"
     way = ways(kind, running.url.replace("unix://", "unix://plain:x@"))
-    way.do(way.topic("a"), "add", "tea")
+    way.call(way.topic("a"), "add", "tea")
     assert not caplog.records
     refused: Any = running.ask("ACL", "LOG")
     assert not [entry for entry in refused if b"config" in b" ".join(word for word in entry if isinstance(word, bytes))]

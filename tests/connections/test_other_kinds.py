@@ -25,7 +25,7 @@ SOON = {"imaginary": False, "patience": 0.3}
 
 def is_told(error: type[Exception], words: str, way: Any) -> None:
     with pytest.raises(error, match=words):
-        way.do(way.topic("orders"), "add", "tea")
+        way.call(way.topic("orders"), "add", "tea")
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_each_node_of_a_cluster_says_for_itself_that_it_keeps_nothing(
     nodes = [f"{host}:{port}" for host, port in cluster_nodes]
     way = ways(kind, f"redis+cluster://{','.join(nodes)}")
     for number in range(20):
-        way.do(way.topic(f"kept {number}"), "stats")
+        way.call(way.topic(f"kept {number}"), "stats")
     told = [line.partition(": ")[0] for line in caplog.messages if "no persistence" in line]
     assert sorted(told) == sorted(f"The server at {node}" for node in nodes)
 

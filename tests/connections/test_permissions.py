@@ -65,8 +65,8 @@ def test_a_missing_permission_is_told_in_words(
     way = ways(kind, url, imaginary=False, patience=0.2)
 
     def use() -> None:
-        way.do(way.topic("a"), "add", "tea")
-        way.do(way.topic("b"), "pop", wait=0.3)
+        way.call(way.topic("a"), "add", "tea")
+        way.call(way.topic("b"), "pop", wait=0.3)
 
     with pytest.raises(ServerUnfit, match=f"(?i){words}"):
         use()

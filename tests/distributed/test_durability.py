@@ -67,11 +67,11 @@ def test_partitions_of_one_server_are_confirmed_together(pair: Any, kind: str, w
     master, replica = pair
     way = ways(kind, url_of(master), imaginary=False, namespace=f"parts-{kind}")
     topic = way.client.topic("orders", partitions=8)
-    way.do(topic, "add_many", ["warm"], durability=1)
+    way.call(topic, "add_many", ["warm"], durability=1)
     before = waits(master)
-    way.do(topic, "add_many", range(200), delay="1h", durability=1)
+    way.call(topic, "add_many", range(200), delay="1h", durability=1)
     assert waits(master) == before + 1
-    parts = way.do(way.client.engine, "run", topic.verbs.partitions())
+    parts = way.call(way.client.engine, "run", topic.verbs.partitions())
     assert sum(replica.ask("HLEN", part.keys.jobs.decode()) for part in parts) == 201
 
 
@@ -89,7 +89,7 @@ def test_a_replica_that_was_a_master_a_moment_ago_is_not_unfit(
     way = ways(kind, url_of(replica), imaginary=False, patience=0.05)
     call = with_durability(add.add_job(way.topic("orders").verbs.context, "tea"), durability)
     with pytest.raises(tarry.Unavailable, match="it is a replica, which takes no writes"):
-        way.do(way.client.engine.runner, "perform", call)
+        way.call(way.client.engine.runner, "perform", call)
 
 
 @pytest.mark.slow
@@ -127,10 +127,10 @@ def test_a_server_without_a_file_is_given_nothing_that_it_could_not_confirm(
     topic = way.topic("orders")
     for verb, given in (("add", "tea"), ("add_many", ["milk", "jam"])):
         with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*`appendonly yes`.*WAITAOF"):
-            way.do(topic, verb, given, durability="fsynced")
-    assert way.do(topic, "stats").added == 0
+            way.call(topic, verb, given, durability="fsynced")
+    assert way.call(topic, "stats").added == 0
     running.ask("CONFIG", "SET", "appendonly", "yes")
-    way.do(topic, "add", "tea", durability="fsynced")  # as soon as it can
+    way.call(topic, "add", "tea", durability="fsynced")  # as soon as it can
 
 
 def test_what_only_turns_out_after_the_add_is_told_as_unconfirmed(
@@ -139,13 +139,13 @@ def test_what_only_turns_out_after_the_add_is_told_as_unconfirmed(
     running = own_server(appendonly="yes")
     way = ways(kind, running.url, imaginary=False)
     topic = way.topic("orders")
-    way.do(topic, "add", "tea", durability="fsynced")
+    way.call(topic, "add", "tea", durability="fsynced")
     running.ask("CONFIG", "SET", "appendonly", "no")
     with pytest.raises(tarry.Unconfirmed, match=r"Added, but this server cannot confirm it: .*WAITAOF"):
-        way.do(topic, "add", "milk", durability="fsynced")
+        way.call(topic, "add", "milk", durability="fsynced")
     with pytest.raises(tarry.ServerUnfit, match="Nothing was added"):
-        way.do(topic, "add", "jam", durability="fsynced")
-    assert way.do(topic, "stats").added == 2
+        way.call(topic, "add", "jam", durability="fsynced")
+    assert way.call(topic, "stats").added == 2
 
 
 @pytest.mark.parametrize(("durability", "lacks"), [("fsynced", "waitaof"), (1, "wait")])
@@ -158,8 +158,8 @@ def test_a_user_who_may_not_ask_for_a_confirmation_adds_nothing(
     way = ways(kind, running.url.replace("unix://", "unix://shop:secret@"), imaginary=False)
     topic = way.topic("orders")
     with pytest.raises(tarry.ServerUnfit, match=rf"^Nothing was added: .*`\+{lacks}`.*'{lacks}'"):
-        way.do(topic, "add", "tea", durability=durability)
-    assert way.do(topic, "stats").added == 0
+        way.call(topic, "add", "tea", durability=durability)
+    assert way.call(topic, "stats").added == 0
 
 
 @pytest.mark.otherserver
@@ -170,8 +170,8 @@ def test_a_server_that_is_older_than_the_confirmation_is_given_nothing(
     way = ways(kind, request.getfixturevalue(place), imaginary=False, namespace=f"older-{kind}")
     topic = way.topic("orders")
     with pytest.raises(tarry.ServerUnfit, match=r"^Nothing was added: .*needs Valkey or Redis from 7\.2"):
-        way.do(topic, "add", "tea", durability="fsynced")
-    assert way.do(topic, "stats").added == 0
+        way.call(topic, "add", "tea", durability="fsynced")
+    assert way.call(topic, "stats").added == 0
 
 
 def test_what_one_server_confirmed_and_the_next_cannot_was_added_in_part(
@@ -208,7 +208,7 @@ def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_add
     way = ways(kind, running.url, imaginary=False, patience=patience)
     topic = way.topic("orders")
 
-    way.do(topic, "add", "milk")  # and the server knows the script
+    way.call(topic, "add", "milk")  # and the server knows the script
 
     def waits() -> bytes:
         found = running.ask("CLIENT", "LIST")
@@ -216,14 +216,14 @@ def test_a_confirmation_that_is_broken_off_is_asked_for_again_and_nothing_is_add
         return next((line.split()[0][3:] for line in found.splitlines() if b" cmd=wait " in line), b"")
 
     with ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(way.do, topic, "add", "tea", id="tea", durability=7)
+        answer = threads.submit(way.call, topic, "add", "tea", id="tea", durability=7)
         until("who waits", lambda: waits() != b"")
         assert running.ask("CLIENT", "UNBLOCK", waits().decode(), "ERROR") == 1
         with pytest.raises(
             tarry.Unconfirmed, match="Added, but 0 of 7" if patience else "Added, but it was not confirmed"
         ):
             answer.result()
-    assert way.do(topic, "stats").added == 2
+    assert way.call(topic, "stats").added == 2
     confirmation_for.cache_clear()
 
 

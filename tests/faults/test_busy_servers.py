@@ -30,7 +30,7 @@ def test_a_server_that_still_loads_is_waited_for(
     again = threads.submit(server.restart)
     until(lambda: (not again.done() and resp.read_state(server.address) == "loading") or again.done())
     way = ways(kind, server.url)  # its very first question meets LOADING
-    assert way.do(way.topic("a"), "stats").ready == 150
+    assert way.call(way.topic("a"), "stats").ready == 150
     again.result(HANG_S)
 
 
@@ -68,9 +68,9 @@ def test_a_busy_server_is_waited_for(
         server.ask("SCRIPT", "KILL")
     way = ways(kind, server.url)
     if not first:
-        way.do(way.topic("a"), "stats")
+        way.call(way.topic("a"), "stats")
         busy()
-    add = threads.submit(way.do, way.topic("a"), "add", "tea")
+    add = threads.submit(way.call, way.topic("a"), "add", "tea")
     threading.Event().wait(0.15)
     assert not add.done()
     server.ask("SCRIPT", "KILL")
@@ -81,9 +81,9 @@ def test_a_server_that_stays_busy_is_told_of(busy: Callable[[], ServerProcess], 
     server = busy()
     way = ways(kind, server.url, patience=0.15)
     with pytest.raises(tarry.Unavailable, match="BUSY"):
-        way.do(way.topic("a"), "stats")
+        way.call(way.topic("a"), "stats")
     server.ask("SCRIPT", "KILL")
-    assert way.do(way.topic("a"), "stats").ready == 0
+    assert way.call(way.topic("a"), "stats").ready == 0
 
 
 def replica_story(url: Callable[[], str], ask: Callable[..., Any], kind: str, threads: ThreadPoolExecutor) -> None:

@@ -20,7 +20,7 @@ def test_who_is_late_is_told(
     way, topic = ways(kind, line.url()), direct.topic(name)
     topic.add("tea", id="a")
     clock.advance("1ms")
-    job = way.do(way.topic(name), "pop", ttr="10s")
+    job = way.call(way.topic(name), "pop", ttr="10s")
     clock.advance("11s")
     another = topic.pop()
     if by == "finished":
@@ -32,7 +32,7 @@ def test_who_is_late_is_told(
         topic.add("cake", id="a")
     line.arm(*[cut] * bool(cut), at=FINISH.sha)
     with pytest.raises(tarry.StaleReceipt):
-        way.do(way.topic(name), "finish", job)
+        way.call(way.topic(name), "finish", job)
     assert topic.stats().ready == (by == "added anew")
 
 
@@ -45,7 +45,7 @@ def test_who_was_in_time_is_told_so_though_the_first_answer_was_lost(
     clock.advance("1ms")
     topic.pop(ttr="10s")
     clock.advance("11s")
-    job = way.do(way.topic(name), "pop")
+    job = way.call(way.topic(name), "pop")
     line.arm(cut, cut, at=FINISH.sha)
-    way.do(way.topic(name), "finish", job)
+    way.call(way.topic(name), "finish", job)
     assert topic.stats().finished == 1

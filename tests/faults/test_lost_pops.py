@@ -24,17 +24,17 @@ def test_the_last_attempt_is_not_burnt_by_a_lost_answer(
     topic.add("tea", id="a", max_attempts=attempts)
     for _ in range(attempts - 1):
         topic.release(topic.pop(), 0)
-    way.do(way.topic(name), "stats")  # the connection is open
+    way.call(way.topic(name), "stats")  # the connection is open
     line.arm(cut, at=POP.sha)
-    job = way.do(way.topic(name), "pop", wait=wait, ttr=TTR)
+    job = way.call(way.topic(name), "pop", wait=wait, ttr=TTR)
     assert line.struck == 1
     if cut in DONE:
         assert job is None, "somebody has it, as far as the server knows"
         clock.advance("11s")
-        job = way.do(way.topic(name), "pop", ttr=TTR)
+        job = way.call(way.topic(name), "pop", ttr=TTR)
     assert job is not None
     assert (job.id, job.attempt, topic.stats().dead) == ("a", attempts, 0)
-    way.do(way.topic(name), "finish", job)
+    way.call(way.topic(name), "finish", job)
     assert topic.stats().finished == 1
 
 
@@ -45,9 +45,9 @@ def test_that_it_was_heard_of_may_be_lost_as_well(
     way, topic = ways(kind, line.url()), direct.topic(name)
     topic.add_many([tarry.NewJob("tea", id=id, max_attempts=1) for id in "abc"])
     topic.add("often", id="d")
-    way.do(way.topic(name), "stats")
+    way.call(way.topic(name), "stats")
     line.arm(cut, at=CONFIRM.sha)
-    jobs = way.do(way.topic(name), "pop_many", 5, ttr=TTR)
+    jobs = way.call(way.topic(name), "pop_many", 5, ttr=TTR)
     assert line.struck == 1
     assert [(job.id, job.attempt) for job in jobs] == [(id, 1) for id in "abcd"]
     clock.advance("11s")
@@ -60,10 +60,10 @@ def test_who_dies_before_he_could_say_so_has_not_used_it_up(
 ) -> None:
     way, topic = ways(kind, line.url(), patience=0.05), direct.topic(name)
     topic.add("tea", id="a", max_attempts=1)
-    way.do(way.topic(name), "stats")
+    way.call(way.topic(name), "stats")
     line.arm(*[UNSENT] * 30, at=CONFIRM.sha)
     with pytest.raises(tarry.Unavailable):
-        way.do(way.topic(name), "pop", ttr=TTR)
+        way.call(way.topic(name), "pop", ttr=TTR)
     clock.advance("11s")
     job = topic.pop()
     assert (job.id, job.attempt) == ("a", 1)
@@ -76,9 +76,9 @@ def test_a_job_that_was_somebody_else_s_by_then_is_not_handed_out(
 ) -> None:
     way, topic = ways(kind, line.url()), direct.topic(name)
     topic.add("tea", id="a", max_attempts=1, ttr="1ms")
-    way.do(way.topic(name), "stats")
+    way.call(way.topic(name), "stats")
     line.arm(LOST, at=POP.sha)
-    assert way.do(way.topic(name), "pop") is None
+    assert way.call(way.topic(name), "pop") is None
     clock.advance("10ms")
     job = topic.pop()
     assert (job.id, job.attempt) == ("a", 1)

@@ -52,29 +52,29 @@ def test_a_full_disk_is_told_in_words_and_what_is_asked_patiently_is_done_when_t
     disk: Disk, kind: str, ways: Any, threads: ThreadPoolExecutor
 ) -> None:
     hurried, patient = ways(kind, disk.server.url, patience=0.2), ways(kind, disk.server.url, patience=60)
-    patient.do(patient.topic("a"), "add", "before")
+    patient.call(patient.topic("a"), "add", "before")
     disk.fill()
     with pytest.raises(
         tarry.Unavailable, match=r"refused for 0\.\d s: it cannot write to its disk.*make room.*MISCONF"
     ):
-        hurried.do(hurried.topic("a"), "add", "tea", id="tea")
-    add = threads.submit(patient.do, patient.topic("a"), "add", "cake", id="cake")
+        hurried.call(hurried.topic("a"), "add", "tea", id="tea")
+    add = threads.submit(patient.call, patient.topic("a"), "add", "cake", id="cake")
     before = scripts(disk.server)
     until(lambda: scripts(disk.server) > before + 2)  # it was refused, and asks again
     assert not add.done()
     disk.free()
     assert add.result(HANG_S).created
-    assert patient.do(patient.topic("a"), "stats").ready == 2
+    assert patient.call(patient.topic("a"), "stats").ready == 2
 
 
 def test_a_loop_around_a_waiting_pop_does_not_spin_meanwhile(disk: Disk, kind: str, ways: Any) -> None:
     way = ways(kind, disk.server.url, patience=0.3)
-    way.do(way.topic("a"), "stats")
+    way.call(way.topic("a"), "stats")
     disk.fill()
     before = scripts(disk.server)
     for _ in range(5):
         with pytest.raises(tarry.Unavailable):
-            way.do(way.topic("a"), "pop", wait=5)
+            way.call(way.topic("a"), "pop", wait=5)
     assert scripts(disk.server) - before < 5 * 10  # pauses of 20 ms, 40, 80, 160: half as long at times
 
 

@@ -58,8 +58,8 @@ def test_a_verb_survives_a_line_that_goes_silent(
 def test_the_very_first_question_may_be_cut_as_well(cut: str, kind: str, ways: Any, line: Proxy, name: str) -> None:
     way = ways(kind, line.url(), patience=PATIENT)
     line.arm(cut, cut, at=b"INFO")
-    way.do(way.topic(name), "add", "tea")
-    assert way.do(way.topic(name), "pop").body == "tea"
+    way.call(way.topic(name), "add", "tea")
+    assert way.call(way.topic(name), "pop").body == "tea"
     assert line.struck == 2
 
 
@@ -69,7 +69,7 @@ def test_a_cut_line_is_cut_again_and_again(
     way = ways(kind, line.url(), patience=PATIENT)
     topic = way.topic(name)
     line.arm("lost", "torn", "unsent", "lost")
-    added = way.do(topic, "add", "tea", id="a")
+    added = way.call(topic, "add", "tea", id="a")
     assert (added.created, line.struck, direct.topic(name).stats().ready) == (True, 4, 1)
 
 
@@ -79,34 +79,34 @@ def test_a_cut_line_is_cut_again_and_again(
 def test_when_patience_ends_an_error_says_so_in_words(kind: str, ways: Any, line: Proxy, name: str) -> None:
     way = ways(kind, line.url(), patience=0.15)
     topic = way.topic(name)
-    way.do(topic, "stats")
+    way.call(topic, "stats")
     line.refusing = True
     line.cut_all()
     with pytest.raises(Unavailable, match=r"did not answer within 0\.\d s: .*safe to repeat") as told:
-        way.do(topic, "add", "tea")
+        way.call(topic, "add", "tea")
     assert told.value.__cause__ is not None
     assert isinstance(told.value, ConnectionError)
     line.refusing = False
-    assert way.do(topic, "add", "tea").created
+    assert way.call(topic, "add", "tea").created
 
 
 def test_a_waiting_pop_says_so_too(kind: str, ways: Any, line: Proxy, name: str) -> None:
     way = ways(kind, line.url(), imaginary=False, patience=0.15)
     topic = way.topic(name)
-    way.do(topic, "stats")
+    way.call(topic, "stats")
     line.refusing = True
     line.cut_all()
     with pytest.raises(Unavailable):
-        way.do(topic, "pop", wait=None)
+        way.call(topic, "pop", wait=None)
 
 
 def test_a_silent_server_is_given_up_when_patience_ends(kind: str, ways: Any, line: Proxy, name: str) -> None:
     way = ways(kind, line.url(socket_timeout=0.1), patience=0.4)
     topic = way.topic(name)
-    way.do(topic, "stats")
+    way.call(topic, "stats")
     line.arm(*["ignored"] * 9)
     with pytest.raises(Unavailable):
-        way.do(topic, "add", "tea")
+        way.call(topic, "add", "tea")
     assert 2 <= line.struck <= 4
 
 
@@ -115,12 +115,12 @@ def test_add_many_tells_how_many_are_certainly_done(
 ) -> None:
     way = ways(kind, line.url(), patience=0.15)
     topic = way.topic(name)
-    way.do(topic, "add_many", ["warm"])
+    way.call(topic, "add_many", ["warm"])
     direct.topic(name).purge()
     line.arm("unsent", at=b"job 1500")
     line.arm(*["unsent"] * 50, at=b"job 1500")
     with pytest.raises(Unavailable) as told:
-        way.do(topic, "add_many", [f"job {i}" for i in range(2500)])
+        way.call(topic, "add_many", [f"job {i}" for i in range(2500)])
     assert told.value.done == 1000 == direct.topic(name).stats().ready
 
 

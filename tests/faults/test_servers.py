@@ -24,25 +24,25 @@ def test_every_verb_goes_on_after_a_restart(server: ServerProcess, kind: str, wa
     """Connections are dead and scripts unknown: the call that finds out is made again."""
     way = ways(kind, server.url)
     topic = way.topic("a")
-    way.do(topic, "add_many", ["tea", "milk", "salt"])
+    way.call(topic, "add_many", ["tea", "milk", "salt"])
     server.restart()
-    tea = way.do(topic, "pop")
+    tea = way.call(topic, "pop")
     server.restart()
-    way.do(topic, "finish", tea)
+    way.call(topic, "finish", tea)
     server.restart()
-    assert way.do(topic, "add", "rice").created
+    assert way.call(topic, "add", "rice").created
     server.restart()
-    milk, salt = way.do(topic, "pop_many", 2)
+    milk, salt = way.call(topic, "pop_many", 2)
     server.restart()
-    way.do(topic, "touch", milk)
+    way.call(topic, "touch", milk)
     server.restart()
-    way.do(topic, "release", milk, "1h")
+    way.call(topic, "release", milk, "1h")
     server.restart()
-    way.do(topic, "bury", salt, "wet")
+    way.call(topic, "bury", salt, "wet")
     server.restart()
-    stats = way.do(topic, "stats")
+    stats = way.call(topic, "stats")
     assert (stats.ready, stats.delayed, stats.reserved, stats.dead, stats.finished) == (1, 1, 0, 1, 1)
-    assert way.do(topic, "check").ok
+    assert way.call(topic, "check").ok
 
 
 def test_ten_idle_connections_that_died_cost_one_try(server: ServerProcess, threads: ThreadPoolExecutor) -> None:
@@ -69,7 +69,7 @@ def test_ten_idle_connections_that_died_cost_one_try(server: ServerProcess, thre
 
 def test_who_waits_survives_a_restart(server: ServerProcess, kind: str, ways: Any, threads: ThreadPoolExecutor) -> None:
     way = ways(kind, server.url, imaginary=False)
-    pop = threads.submit(way.do, way.topic("a"), "pop", wait=None)
+    pop = threads.submit(way.call, way.topic("a"), "pop", wait=None)
     until(lambda: blocked(server))
     server.kill()
     server.restart()
@@ -83,12 +83,12 @@ def test_scripts_that_are_forgotten_again_and_again_are_sent_again(server: Serve
     topic = way.topic("a")
     for n in range(5):
         server.ask("SCRIPT", "FLUSH")
-        assert way.do(topic, "add", n, id=str(n)).created
+        assert way.call(topic, "add", n, id=str(n)).created
         server.ask("SCRIPT", "FLUSH")
-        job = way.do(topic, "pop")
+        job = way.call(topic, "pop")
         server.ask("SCRIPT", "FLUSH")
-        way.do(topic, "finish", job)
-    assert way.do(topic, "stats").finished == 5
+        way.call(topic, "finish", job)
+    assert way.call(topic, "stats").finished == 5
 
 
 def test_calls_of_one_turn_find_their_scripts_forgotten(server: ServerProcess) -> None:
@@ -148,12 +148,12 @@ def test_when_everybody_is_hung_up_on_they_come_back(
     hanging = threads.submit(hang_up)
     try:
         for n in range(20):
-            assert way.do(topic, "add", n, id=str(n)).created
+            assert way.call(topic, "add", n, id=str(n)).created
     finally:
         over.set()
         hanging.result(HANG_S)
-    stats = way.do(topic, "stats")
-    assert (stats.ready, way.do(topic, "check").ok) == (20, True)
+    stats = way.call(topic, "stats")
+    assert (stats.ready, way.call(topic, "check").ok) == (20, True)
 
 
 def test_a_server_with_too_many_clients_is_asked_again(
@@ -166,11 +166,11 @@ def test_a_server_with_too_many_clients_is_asked_again(
             line.call("PING")
         way = ways(kind, server.url, patience=0.15)
         with pytest.raises(tarry.Unavailable):
-            way.do(way.topic("a"), "add", "tea")
+            way.call(way.topic("a"), "add", "tea")
         lines[0].close()
         lines[1].close()
         patient = ways(kind, server.url, patience=20)
-        assert patient.do(patient.topic("a"), "add", "tea").created
+        assert patient.call(patient.topic("a"), "add", "tea").created
 
 
 def test_who_waits_without_room_for_a_waiting_connection_gets_jobs_all_the_same(
@@ -179,8 +179,8 @@ def test_who_waits_without_room_for_a_waiting_connection_gets_jobs_all_the_same(
     server = own_server(maxclients=3)
     way = ways(kind, server.url, imaginary=False)
     topic = way.topic("a")
-    way.do(topic, "add", "tea", delay=0.2)
+    way.call(topic, "add", "tea", delay=0.2)
     with resp.RespConnection.connect(server.address) as one, resp.RespConnection.connect(server.address) as two:
         one.call("PING")
         two.call("PING")
-        assert way.do(topic, "pop", wait=20).body == "tea"
+        assert way.call(topic, "pop", wait=20).body == "tea"

@@ -31,9 +31,9 @@ def told(kind: str, ways: Any, line: Proxy, at: Any) -> Callable[..., Any]:
     at.stats()
     way = ways(kind, line.url(), patience=PATIENT)
     topic = way.topic(at.name)
-    way.do(topic, "add_many", ["warm"])
-    way.do(topic, "purge")
-    return lambda verb, *given, **named: way.do(topic, verb, *given, **named)
+    way.call(topic, "add_many", ["warm"])
+    way.call(topic, "purge")
+    return lambda verb, *given, **named: way.call(topic, verb, *given, **named)
 
 
 # ── how many exchanges ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -120,9 +120,9 @@ def test_a_silent_line_is_asked_again(cut: str, kind: str, ways: Any, line: Prox
     at.stats()
     way = ways(kind, line.url(socket_timeout=QUIET_S), patience=PATIENT)
     topic = way.topic(at.name)
-    way.do(topic, "stats")
+    way.call(topic, "stats")
     line.arm(cut)
-    assert all(one.created for one in way.do(topic, "add_many", MANY))
+    assert all(one.created for one in way.call(topic, "add_many", MANY))
     assert at.stats().ready == 200
 
 
@@ -131,15 +131,15 @@ def test_all_of_them_have_one_patience(ways: Any, line: Proxy, at: Any) -> None:
     at.stats()
     way = ways("sync", line.url(), patience=0.15)
     topic = way.topic(at.name)
-    way.do(topic, "stats")
+    way.call(topic, "stats")
     line.refusing = True
     line.cut_all()
     before = line.met
     with pytest.raises(Unavailable, match=r"did not answer within 0\.\d s: .*safe to repeat"):
-        way.do(topic, "stats")
+        way.call(topic, "stats")
     assert line.met - before < PARTS
     line.refusing = False
-    assert way.do(topic, "stats").ready == 0
+    assert way.call(topic, "stats").ready == 0
 
 
 def test_scripts_that_a_server_has_forgotten_are_said_again(told: Any, running: Any, at: Any) -> None:
@@ -184,11 +184,11 @@ def test_what_is_certainly_added_is_counted_when_patience_ends(kind: str, ways: 
     topic = way.topic(at.name)
     jobs = [NewJob(f"job {n}.", id=f"{n}") for n in range(9000)]
     first = [job for job in jobs if partition_of_id(job.id, PARTS) == 0]
-    way.do(topic, "add_many", ["warm"])
+    way.call(topic, "add_many", ["warm"])
     at.purge()
     line.arm(*[UNSENT] * 50, at=f"{first[1000].body}".encode())
     with pytest.raises(Unavailable) as told:
-        way.do(topic, "add_many", jobs)
+        way.call(topic, "add_many", jobs)
     assert PARTS * 1000 <= told.value.done <= at.stats().ready < 9000
 
 
@@ -230,7 +230,7 @@ def test_who_is_interrupted_leaves_no_answer_for_the_next(line: Proxy, ways: Any
     at.add_many(MANY)
     way = ways("sync", line.url(), patience=PATIENT)
     topic = way.topic(at.name)
-    way.do(topic, "stats")
+    way.call(topic, "stats")
     reads, read_one = [0], blocking._read
 
     def read(connection: Any) -> Any:
@@ -250,8 +250,8 @@ def test_of_a_torn_answer_what_has_come_counts(kind: str, ways: Any, line: Proxy
     at.add_many(MANY)
     way = ways(kind, line.url(), patience=PATIENT)
     topic = way.topic(at.name)
-    way.do(topic, "stats")
-    way.do(topic, "resume")
+    way.call(topic, "stats")
+    way.call(topic, "resume")
     line.arm(TORN)
-    assert 0 < way.do(topic, "purge") < 200
+    assert 0 < way.call(topic, "purge") < 200
     assert at.stats().ready == 0

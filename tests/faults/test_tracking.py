@@ -87,7 +87,7 @@ def test_no_fault_makes_who_hears_deaf(command: bytes, fault: str, kind: str, wa
     way = ways(kind, line.url(socket_timeout=0.2), imaginary=False)
     line.arm(fault, at=command)
     with ThreadPoolExecutor(1) as pool:
-        pop = pool.submit(way.do, way.topic(at.name), "pop", wait=None)
+        pop = pool.submit(way.call, way.topic(at.name), "pop", wait=None)
         if command != b"LPOP":
             until(lambda: line.struck)
         else:
@@ -103,7 +103,7 @@ def test_a_killed_hearing_connection_is_replaced(
 ) -> None:
     way = ways(kind, running.url, imaginary=False)
     with ThreadPoolExecutor(1) as pool:
-        pop = pool.submit(way.do, way.topic(at.name), "pop", wait=None)
+        pop = pool.submit(way.call, way.topic(at.name), "pop", wait=None)
         for _ in range(5):
             until(lambda: told(running) and hears(way.client))
             for id in told(running):
@@ -147,5 +147,5 @@ def test_where_the_server_may_not_tell_of_changes_who_waits_learns_why(
     running.ask("ACL", "SETUSER", "deaf", "on", "nopass", "~*", "&*", "+@all", "-client|tracking")
     way = ways(kind, running.url.replace("unix://", "unix://deaf:x@"), imaginary=False)
     with pytest.raises(ServerUnfit, match=r"ACL.*tracking"):
-        way.do(way.topic(at.name), "pop", wait=HANG_S)
+        way.call(way.topic(at.name), "pop", wait=HANG_S)
     assert at.stats().watching == 0

@@ -73,7 +73,7 @@ def test_a_waiting_line_that_went_silent_is_replaced(
     way = ways(kind, line.url(socket_timeout=0.2), imaginary=False)
     line.arm("ignored", at=b"BLPOP")
     with ThreadPoolExecutor(1) as pool:
-        pop = pool.submit(way.do, way.topic(at.name), "pop", wait=None)
+        pop = pool.submit(way.call, way.topic(at.name), "pop", wait=None)
         until(lambda: line.struck)
         at.add("tea", delay=0.01)
         assert pop.result(HANG_S).body == "tea"

@@ -37,31 +37,31 @@ def guard(request: pytest.FixtureRequest, party: LockUsers) -> Any:
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_push_whose_line_is_cut_is_there_once(line: Proxy, party: LockUsers, name: str, guard: Any, cut: str) -> None:
     hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
-    hand.do(queue.size)
+    hand.call(queue.size)
     line.arm(cut, at=b"body of tea")
-    hand.do(queue.push, [("body of tea", 0)])
+    hand.call(queue.push, [("body of tea", 0)])
     assert line.struck == 1
-    assert [item.value for item in hand.do(queue.poll, count=10)] == ["body of tea"]
+    assert [item.value for item in hand.call(queue.poll, count=10)] == ["body of tea"]
 
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_poll_whose_line_is_cut_loses_nothing(line: Proxy, party: LockUsers, name: str, guard: Any, cut: str) -> None:
     hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
-    hand.do(queue.push, [(f"tea {i}", 0) for i in range(5)])
-    assert [item.value for item in hand.do(queue.poll)] == ["tea 0"]
+    hand.call(queue.push, [(f"tea {i}", 0) for i in range(5)])
+    assert [item.value for item in hand.call(queue.poll)] == ["tea 0"]
     line.arm(cut, at=b"EVALSHA" if guard is None else b"EXEC")
-    assert [item.value for item in hand.do(queue.poll, count=3)] == ["tea 1", "tea 2", "tea 3"]
+    assert [item.value for item in hand.call(queue.poll, count=3)] == ["tea 1", "tea 2", "tea 3"]
     assert line.struck == 1
-    assert [item.value for item in hand.do(queue.poll, count=3)] == ["tea 4"]
+    assert [item.value for item in hand.call(queue.poll, count=3)] == ["tea 4"]
 
 
 def test_polls_that_are_cut_again_and_again_lose_nothing(line: Proxy, party: LockUsers, name: str, guard: Any) -> None:
     hand, queue = party.hand(), party.client(line.url()).guarded_queue(name, guard=guard)
-    hand.do(queue.push, [(i, 0) for i in range(40)])
+    hand.call(queue.push, [(i, 0) for i in range(40)])
     got: list[int] = []
     for _ in range(4):
         line.arm(*DONE[:2], at=b"EVALSHA" if guard is None else b"EXEC")
-        got += [item.value for item in hand.do(queue.poll, count=10)]
+        got += [item.value for item in hand.call(queue.poll, count=10)]
     assert got == list(range(40))
     assert line.struck >= 4  # with plain commands the second try only looks
 
@@ -76,12 +76,12 @@ def test_a_server_without_scripts(
     try:
         hand, client = party.hand(), party.client()
         queue = client.guarded_queue(name, guard=keepers.client().lock(name))
-        hand.do(queue.push, [("a", 0), ("b", 0.1)])
-        assert [item.value for item in hand.do(queue.poll)] == ["a"]
-        assert [item.value for item in hand.do(queue.poll, wait=20)] == ["b"]
-        assert hand.do(queue.size) == 0
+        hand.call(queue.push, [("a", 0), ("b", 0.1)])
+        assert [item.value for item in hand.call(queue.poll)] == ["a"]
+        assert [item.value for item in hand.call(queue.poll, wait=20)] == ["b"]
+        assert hand.call(queue.size) == 0
         with pytest.raises(ServerUnfit, match="it runs no scripts"):
-            hand.do(client.guarded_queue(name).push, [("c", 0)])
+            hand.call(client.guarded_queue(name).push, [("c", 0)])
     finally:
         party.close()
         keepers.close()
@@ -162,10 +162,10 @@ def test_on_a_cluster_and_on_redis(
             hand, client = party.hand(), party.client()
             for keeper in (None, client.lock("guard of " + name)):
                 queue = client.guarded_queue(name, guard=keeper, layout=layout)
-                hand.do(queue.push, [("a", 0), ("b", 0.05)])
-                got = hand.do(queue.poll, wait=5)
+                hand.call(queue.push, [("a", 0), ("b", 0.05)])
+                got = hand.call(queue.poll, wait=5)
                 while len(got) < 2:
-                    got += hand.do(queue.poll, wait=5)
+                    got += hand.call(queue.poll, wait=5)
                 assert [item.value for item in got] == ["a", "b"]
         finally:
             party.close()

@@ -32,46 +32,46 @@ def queues(party: LockUsers, guard_of: Callable[..., Any], name: str, layout: st
 
 def test_what_is_due_comes_out_in_order_with_its_lateness(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
-    dues = hand.do(queue.push, [("c", 0.06), ("a", 0), ("b", 0.03), ("far", 3600)])
+    dues = hand.call(queue.push, [("c", 0.06), ("a", 0), ("b", 0.03), ("far", 3600)])
     assert [due.tzinfo for due in dues] == [timezone.utc] * 4
     time.sleep(0.1)
-    items = hand.do(queue.poll, count=10)
+    items = hand.call(queue.poll, count=10)
     assert [item.value for item in items] == ["a", "b", "c"]
     assert [item.due for item in items] == sorted(dues)[:3]
     for item in items:
         assert timedelta(seconds=0.03) < item.lateness < timedelta(seconds=20)
         assert item.due + item.lateness <= datetime.now(timezone.utc) + timedelta(seconds=1)
-    assert hand.do(queue.poll, count=10) == []
-    assert hand.do(queue.size) == 1
+    assert hand.call(queue.poll, count=10) == []
+    assert hand.call(queue.size) == 1
 
 
 def test_a_mapping_is_pushed_too(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
-    hand.do(queue.push, {"a": 0, "b": "0s"})
-    assert sorted(item.value for item in hand.do(queue.poll, count=10)) == ["a", "b"]
+    hand.call(queue.push, {"a": 0, "b": "0s"})
+    assert sorted(item.value for item in hand.call(queue.poll, count=10)) == ["a", "b"]
 
 
 def test_no_more_than_count_come_out(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
-    hand.do(queue.push, [(i, 0) for i in range(5)])
-    first, second = hand.do(queue.poll, count=2, wait=20), hand.do(queue.poll, count=5)
+    hand.call(queue.push, [(i, 0) for i in range(5)])
+    first, second = hand.call(queue.poll, count=2, wait=20), hand.call(queue.poll, count=5)
     assert (len(first), len(second)) == (2, 3)
     assert sorted(item.value for item in first + second) == [0, 1, 2, 3, 4]
-    assert len(hand.do(queue.poll)) == 0
+    assert len(hand.call(queue.poll)) == 0
 
 
 def test_values_are_json_data(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
     values = [{"order": 7, "测试": [1, None, "é"]}, ["x"], 1.5, True]
-    hand.do(queue.push, [(value, 0) for value in values])
-    got = [item.value for item in hand.do(queue.poll, count=10, wait=20)]
+    hand.call(queue.push, [(value, 0) for value in values])
+    got = [item.value for item in hand.call(queue.poll, count=10, wait=20)]
     assert sorted(map(json.dumps, got)) == sorted(map(json.dumps, values))
 
 
 def test_nothing_comes_out_early(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
-    (due,) = hand.do(queue.push, [("tea", 0.05)])
-    while not (items := hand.do(queue.poll)):
+    (due,) = hand.call(queue.push, [("tea", 0.05)])
+    while not (items := hand.call(queue.poll)):
         pass
     assert items[0].lateness >= timedelta(0)
     assert items[0].due == due
@@ -80,24 +80,24 @@ def test_nothing_comes_out_early(hand: Any, queues: Callable[..., Any]) -> None:
 @pytest.mark.slow
 def test_who_waits_gets_it_when_it_is_due(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
-    hand.do(queue.push, [("tea", 0.15)])
-    items = hand.do(queue.poll, wait=20)
+    hand.call(queue.push, [("tea", 0.15)])
+    items = hand.call(queue.poll, wait=20)
     assert [item.value for item in items] == ["tea"]
-    assert hand.do(queue.poll, wait=0.05) == []
+    assert hand.call(queue.poll, wait=0.05) == []
 
 
 def test_who_waits_gets_what_another_puts_in(party: LockUsers, queues: Callable[..., Any]) -> None:
     waiting = party.hand()
     done = waiting.begin(queues().poll, wait=20)
     time.sleep(0.05)
-    party.hand().do(queues().push, [("tea", 0.05)])
+    party.hand().call(queues().push, [("tea", 0.05)])
     assert [item.value for item in done.result(20)] == ["tea"]
 
 
 @pytest.mark.slow
 def test_each_item_comes_out_once(party: LockUsers, queues: Callable[..., Any]) -> None:
     """Under a guard that keeps nobody away, too: what was really removed is all that is handed out."""
-    party.hand().do(queues().push, [(i, 0) for i in range(300)])
+    party.hand().call(queues().push, [(i, 0) for i in range(300)])
     time.sleep(0.02)
     got: list[int] = []
 
@@ -131,46 +131,46 @@ def test_bad_items_are_refused_before_anything_is_written(
 ) -> None:
     queue = queues()
     with pytest.raises(BadInput, match=what):
-        hand.do(queue.push, items)
-    assert hand.do(queue.size) == 0
+        hand.call(queue.push, items)
+    assert hand.call(queue.size) == 0
 
 
 @pytest.mark.parametrize("count", [0, -1, 1001, True, "1"])
 def test_a_count_that_cannot_be_is_refused(hand: Any, queues: Callable[..., Any], count: Any) -> None:
     with pytest.raises(BadInput, match="count"):
-        hand.do(queues().poll, count=count)
+        hand.call(queues().poll, count=count)
 
 
 def test_a_queue_that_has_fallen_behind_says_so_and_loses_nothing(hand: Any, queues: Callable[..., Any]) -> None:
     told: list[timedelta] = []
-    hand.do(queues().push, [("a", 0), ("b", 0)])
+    hand.call(queues().push, [("a", 0), ("b", 0)])
     time.sleep(0.06)
     strict = queues(max_lateness=0.05)
     with pytest.raises(
         FallenBehind, match=r"its first item is .* late, and 50ms is allowed. Nothing was taken"
     ) as fault:
-        hand.do(strict.poll, count=2)
+        hand.call(strict.poll, count=2)
     assert fault.value.lateness is not None
     assert fault.value.lateness > timedelta(seconds=0.05)
-    assert hand.do(strict.size) == 2
+    assert hand.call(strict.size) == 2
     lenient = queues(max_lateness=0.05, on_late=told.append)
-    assert len(hand.do(lenient.poll, count=2)) == 2
+    assert len(hand.call(lenient.poll, count=2)) == 2
     assert len(told) == 1
     assert told[0] > timedelta(seconds=0.05)
-    hand.do(lenient.push, [("c", 0)])
-    assert [item.value for item in hand.do(queues(max_lateness=60).poll, wait=1)] == ["c"]
+    hand.call(lenient.push, [("c", 0)])
+    assert [item.value for item in hand.call(queues(max_lateness=60).poll, wait=1)] == ["c"]
 
 
 def test_how_it_is(hand: Any, queues: Callable[..., Any]) -> None:
     queue = queues()
-    assert hand.do(queue.stats).next_due is None
-    dues = hand.do(queue.push, [("a", 0), ("b", 3600)])
+    assert hand.call(queue.stats).next_due is None
+    dues = hand.call(queue.push, [("a", 0), ("b", 3600)])
     time.sleep(0.01)
-    now = hand.do(queue.stats)
+    now = hand.call(queue.stats)
     assert (now.size, now.overdue, now.next_due) == (2, 1, dues[0])
     assert now.lateness > timedelta(0)
-    assert hand.do(queue.clear)
-    assert not hand.do(queue.clear)
+    assert hand.call(queue.clear)
+    assert not hand.call(queue.clear)
 
 
 # ── what layouts and guards differ in ────────────────────────────────────────────────────────────────────────────────
@@ -182,8 +182,8 @@ def test_equal_payloads_are_different_items_but_for_the_article(party: LockUsers
     for layout, expected in (("tarry", 3), ("article", 1)):
         guard = client.lock("guard of " + name) if guarded else None
         queue = client.guarded_queue(name, guard=guard, layout=layout)
-        hand.do(queue.push, [("same", 0)] * 3)
-        assert len(hand.do(queue.poll, count=10, wait=20)) == expected
+        hand.call(queue.push, [("same", 0)] * 3)
+        assert len(hand.call(queue.poll, count=10, wait=20)) == expected
 
 
 @pytest.mark.parametrize("guarded", [False, True])
@@ -194,25 +194,25 @@ def test_the_articles_bytes_are_read_and_written_as_its_java_does(
     hand, client = party.hand(), party.client()
     guard = client.lock("guard of " + name) if guarded else None
     queue = client.guarded_queue(name, guard=guard, layout="article")
-    hand.do(queue.push, [({"order": 7}, 3600)])
+    hand.call(queue.push, [({"order": 7}, 3600)])
     ((member, score),) = raw.zrange(f"d_q_p:{name}", 0, -1, withscores=True)
     assert json.loads(member) == {"order": 7}
     assert abs(score - (time.time() + 3600) * 1000) < 30_000
     assert score == int(score)
     raw.zadd(f"d_q_p:{name}", {'{"order":8}': int(time.time() * 1000) - 1500})
-    (item,) = hand.do(queue.poll, count=10)
+    (item,) = hand.call(queue.poll, count=10)
     assert item.value == {"order": 8}
     assert timedelta(seconds=1) < item.lateness < timedelta(seconds=30)
-    hand.do(queue.push, [({"order": 7}, 0)])  # pushed again: the last push decides
-    assert hand.do(queue.poll, wait=1)[0].value == {"order": 7}
+    hand.call(queue.push, [({"order": 7}, 0)])  # pushed again: the last push decides
+    assert hand.call(queue.poll, wait=1)[0].value == {"order": 7}
     with pytest.raises(BadInput, match="JSON, not bytes"):
-        hand.do(queue.push, [(b"raw", 0)])
+        hand.call(queue.push, [(b"raw", 0)])
 
 
 def test_what_cannot_be_read_is_handed_out_as_bytes(party: LockUsers, raw: Any, name: str) -> None:
     raw.zadd(f"d_q_p:{name}", {b"{broken": 1})
     hand, client = party.hand(), party.client()
-    assert hand.do(client.guarded_queue(name, layout="article").poll)[0].value == b"{broken"
+    assert hand.call(client.guarded_queue(name, layout="article").poll)[0].value == b"{broken"
 
 
 def test_a_late_holder_is_refused_and_removes_nothing(party: LockUsers, name: str) -> None:
@@ -239,12 +239,12 @@ def test_a_late_holder_is_refused_and_removes_nothing(party: LockUsers, name: st
 
     hand, client = party.hand(), party.client()
     old, new = (client.guarded_queue(name, guard=Late(token, party.face)) for token in (5, 6))
-    hand.do(new.push, [("a", 0), ("b", 0)])
-    assert [item.value for item in hand.do(new.poll, wait=20)] == ["a"]
+    hand.call(new.push, [("a", 0), ("b", 0)])
+    assert [item.value for item in hand.call(new.poll, wait=20)] == ["a"]
     with pytest.raises(LockLost, match=r"has seen the token 6, and this one is 5"):
-        hand.do(old.poll)
-    assert hand.do(old.size) == 1
-    assert [item.value for item in hand.do(new.poll)] == ["b"]
+        hand.call(old.poll)
+    assert hand.call(old.size) == 1
+    assert [item.value for item in hand.call(new.poll)] == ["b"]
 
 
 def test_who_waits_for_the_guard_waits_no_longer_than_it_said(party: LockUsers, name: str) -> None:
@@ -252,21 +252,21 @@ def test_who_waits_for_the_guard_waits_no_longer_than_it_said(party: LockUsers, 
     client = party.client()
     lock = client.lock("guard of " + name)
     queue = client.guarded_queue(name, guard=lock)
-    first.do(queue.push, [("a", 0)])
+    first.call(queue.push, [("a", 0)])
     time.sleep(0.01)
-    grant = first.do(lock.acquire)
-    assert second.do(queue.poll, wait=0.05) == []
-    assert second.do(queue.poll) == []
-    first.do(grant.release)
-    assert [item.value for item in second.do(queue.poll, wait=1)] == ["a"]
+    grant = first.call(lock.acquire)
+    assert second.call(queue.poll, wait=0.05) == []
+    assert second.call(queue.poll) == []
+    first.call(grant.release)
+    assert [item.value for item in second.call(queue.poll, wait=1)] == ["a"]
 
 
 def test_waiting_asks_no_oftener_than_it_must(party: LockUsers, raw: Any, name: str) -> None:
     hand = party.hand()
     queue = party.client().guarded_queue(name)
-    hand.do(queue.push, [("far", 60)])
+    hand.call(queue.push, [("far", 60)])
     before = raw.info("commandstats")["cmdstat_evalsha"]["calls"]
-    assert hand.do(queue.poll, wait=0.5) == []
+    assert hand.call(queue.poll, wait=0.5) == []
     assert raw.info("commandstats")["cmdstat_evalsha"]["calls"] - before <= 4
 
 

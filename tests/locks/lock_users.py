@@ -1,6 +1,6 @@
 """Those who want locks, alike for both faces: a hand is a thread, or a task in an event loop that runs in a thread.
 
-hand.do(lock.acquire, wait=0)          in its thread, or awaited in its task
+hand.call(lock.acquire, wait=0)          in its thread, or awaited in its task
 hand.begin(lock.acquire)               the same, answered later: a future
 """
 
@@ -32,14 +32,14 @@ class LockUser:
         self._work.put((done, work, given, named))
         return done
 
-    def do(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def call(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
         return self.begin(work, *given, **named).result(LONG_S)
 
     def enter(self, manager: Any) -> Any:
-        return self.do(manager.__enter__)
+        return self.call(manager.__enter__)
 
     def leave(self, manager: Any) -> None:
-        self.do(manager.__exit__, None, None, None)
+        self.call(manager.__exit__, None, None, None)
 
     def end(self) -> None:
         self._work.put(None)
@@ -69,14 +69,14 @@ class AsyncLockUser:
         self._loop.call_soon_threadsafe(self._work.put_nowait, (done, work, given, named))
         return done
 
-    def do(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def call(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
         return self.begin(work, *given, **named).result(LONG_S)
 
     def enter(self, manager: Any) -> Any:
-        return self.do(manager.__aenter__)
+        return self.call(manager.__aenter__)
 
     def leave(self, manager: Any) -> None:
-        self.do(manager.__aexit__, None, None, None)
+        self.call(manager.__aexit__, None, None, None)
 
     def end(self) -> None:
         self._loop.call_soon_threadsafe(self._work.put_nowait, None)
@@ -133,7 +133,7 @@ class LockUsers:
         last = self.hand()
         for client in self._clients:
             try:
-                last.do(client.close)
+                last.call(client.close)
             except TarryError:
                 pass  # its server is gone
         for hand in self._hands:

@@ -28,37 +28,37 @@ def other(keepers: LockUsers) -> Any:
 
 def test_one_has_it_and_the_other_has_not(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
     hand = keepers.hand()
-    grant = hand.do(one.lock(name).acquire)
-    assert hand.do(other.lock(name).acquire, wait=0) is None
-    hand.do(grant.release)
-    second = hand.do(other.lock(name).acquire, wait=0)
+    grant = hand.call(one.lock(name).acquire)
+    assert hand.call(other.lock(name).acquire, wait=0) is None
+    hand.call(grant.release)
+    second = hand.call(other.lock(name).acquire, wait=0)
     assert second.token > grant.token
-    hand.do(second.release)
+    hand.call(second.release)
 
 
 def test_two_threads_or_tasks_of_a_client_exclude_each_other(keepers: LockUsers, one: Any, name: str) -> None:
     first, second = keepers.hand(), keepers.hand()
-    grant = first.do(one.lock(name).acquire)
-    assert second.do(one.lock(name).acquire, wait=0) is None
-    assert second.do(one.lock(name).acquire, wait=SOON) is None
-    first.do(grant.release)
-    assert second.do(one.lock(name).acquire, wait=0) is not None
+    grant = first.call(one.lock(name).acquire)
+    assert second.call(one.lock(name).acquire, wait=0) is None
+    assert second.call(one.lock(name).acquire, wait=SOON) is None
+    first.call(grant.release)
+    assert second.call(one.lock(name).acquire, wait=0) is not None
 
 
 def test_its_holder_takes_it_again_by_any_lock_object_of_the_name(
     keepers: LockUsers, one: Any, other: Any, name: str
 ) -> None:
     hand, stranger = keepers.hand(), keepers.hand()
-    outer = hand.do(one.lock(name).acquire)
-    inner = hand.do(one.lock(name).acquire, wait=0)
+    outer = hand.call(one.lock(name).acquire)
+    inner = hand.call(one.lock(name).acquire, wait=0)
     assert inner.token == outer.token
-    assert hand.do(one.lock(name).held)
-    hand.do(inner.release)
-    hand.do(inner.release)  # twice is once
-    assert stranger.do(other.lock(name).acquire, wait=0) is None
-    hand.do(outer.release)
-    assert not hand.do(one.lock(name).held)
-    assert stranger.do(other.lock(name).acquire, wait=0) is not None
+    assert hand.call(one.lock(name).held)
+    hand.call(inner.release)
+    hand.call(inner.release)  # twice is once
+    assert stranger.call(other.lock(name).acquire, wait=0) is None
+    hand.call(outer.release)
+    assert not hand.call(one.lock(name).held)
+    assert stranger.call(other.lock(name).acquire, wait=0) is not None
 
 
 def test_a_block_holds_it_and_gives_it_back(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
@@ -72,21 +72,21 @@ def test_a_block_holds_it_and_gives_it_back(keepers: LockUsers, one: Any, other:
         hand.enter(other.lock(name, wait=SOON))
     hand.leave(lock)
     with pytest.raises(NotAcquired, match="is not held by this thread or task"):
-        hand.do(lock.release)
+        hand.call(lock.release)
 
 
 def test_who_waits_gets_it_when_it_is_given_back(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
     first, second, third = keepers.hand(), keepers.hand(), keepers.hand()
-    grant = first.do(one.lock(name).acquire)
+    grant = first.call(one.lock(name).acquire)
     local, remote = second.begin(one.lock(name).acquire), third.begin(other.lock(name).acquire)
     assert not local.done()
     assert not remote.done()
-    first.do(grant.release)
+    first.call(grant.release)
     tokens = []
     for _ in range(2):
         done, hand = next((f, h) for f, h in _done((local, second), (remote, third)))
         tokens.append(done.result().token)
-        hand.do(done.result().release)
+        hand.call(done.result().release)
         (local, second), (remote, third) = ((remote, third),) * 2 if done is local else ((local, second),) * 2
     assert grant.token < tokens[0] < tokens[1]
 
@@ -97,96 +97,96 @@ def _done(*pairs: Any) -> Any:
 
 def test_only_its_holder_gives_it_back(keepers: LockUsers, one: Any, name: str) -> None:
     first, second = keepers.hand(), keepers.hand()
-    grant = first.do(one.lock(name).acquire)
+    grant = first.call(one.lock(name).acquire)
     with pytest.raises(NotAcquired, match="it must be given back there"):
-        second.do(grant.release)
+        second.call(grant.release)
     with pytest.raises(NotAcquired, match="is not held by this thread or task"):
-        second.do(one.lock(name).release)
-    first.do(grant.check)
-    first.do(one.lock(name).release)
+        second.call(one.lock(name).release)
+    first.call(grant.check)
+    first.call(one.lock(name).release)
 
 
 def test_a_lease_ends_by_itself_and_its_owner_learns_it(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
     hand, stranger = keepers.hand(), keepers.hand()
-    grant = hand.do(one.lock(name).acquire, lease=0.2)
+    grant = hand.call(one.lock(name).acquire, lease=0.2)
     told = threading.Event()
     grant.on_lost(told.set)
     assert timedelta(0) < grant.remaining <= timedelta(seconds=0.2)
     waiting = stranger.begin(other.lock(name).acquire, wait=5)
-    assert hand.do(grant.lost.wait, 5)
+    assert hand.call(grant.lost.wait, 5)
     assert told.wait(5)
     assert grant.remaining == timedelta(0)
     assert waiting.result(5).token > grant.token
     for refused in (grant.check, grant.release):
         with pytest.raises(LockLost, match=f"The lock {name} is no longer held: its lease ended"):
-            hand.do(refused)
-    stranger.do(waiting.result().release)
+            hand.call(refused)
+    stranger.call(waiting.result().release)
 
 
 def test_a_loss_is_told_to_who_asks_late(keepers: LockUsers, one: Any, name: str) -> None:
     hand = keepers.hand()
-    grant = hand.do(one.lock(name).acquire, lease=0.05)
-    assert hand.do(grant.lost.wait, 5)
+    grant = hand.call(one.lock(name).acquire, lease=0.05)
+    assert hand.call(grant.lost.wait, 5)
     told = threading.Event()
-    hand.do(grant.on_lost, told.set)
+    hand.call(grant.on_lost, told.set)
     assert told.wait(5)
 
 
 def test_without_a_lease_it_stays(keepers: LockUsers, one: Any, name: str) -> None:
     hand = keepers.hand()
-    grant = hand.do(one.lock(name).acquire)
+    grant = hand.call(one.lock(name).acquire)
     assert grant.remaining > timedelta(seconds=25)
-    assert not hand.do(grant.lost.wait, 0.01)
+    assert not hand.call(grant.lost.wait, 0.01)
     assert not grant.lost.is_set()
-    hand.do(grant.release)
+    hand.call(grant.release)
     assert grant.remaining == timedelta(0)
 
 
 def test_taking_it_again_for_longer_lengthens_the_lease(keepers: LockUsers, one: Any, name: str) -> None:
     hand = keepers.hand()
-    grant = hand.do(one.lock(name).acquire, lease=0.3)
-    again = hand.do(one.lock(name).acquire, lease=30)
+    grant = hand.call(one.lock(name).acquire, lease=0.3)
+    again = hand.call(one.lock(name).acquire, lease=30)
     assert grant.remaining > timedelta(seconds=25)
-    shorter = hand.do(one.lock(name).acquire, lease=0.01)
+    shorter = hand.call(one.lock(name).acquire, lease=0.01)
     assert grant.remaining > timedelta(seconds=25)
     for held in (shorter, again):
-        hand.do(held.release)
-    hand.do(grant.check)
-    hand.do(grant.release)
+        hand.call(held.release)
+    hand.call(grant.check)
+    hand.call(grant.release)
 
 
 def test_an_operator_takes_it_away_and_its_owner_learns_it(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
     hand = keepers.hand()
-    grant = hand.do(one.lock(name).acquire)
-    assert hand.do(other.lock(name).force_release)
-    assert not hand.do(other.lock(name).force_release)
+    grant = hand.call(one.lock(name).acquire)
+    assert hand.call(other.lock(name).force_release)
+    assert not hand.call(other.lock(name).force_release)
     with pytest.raises(LockLost, match="it was taken away"):
-        hand.do(grant.check)
-    assert hand.do(grant.lost.wait, 5)
-    again = hand.do(one.lock(name).acquire, wait=0)
+        hand.call(grant.check)
+    assert hand.call(grant.lost.wait, 5)
+    again = hand.call(one.lock(name).acquire, wait=0)
     assert again.token > grant.token
     with pytest.raises(LockLost):
-        hand.do(grant.release)
-    hand.do(again.check)
+        hand.call(grant.release)
+    hand.call(again.check)
 
 
 def test_taking_again_what_was_taken_away_is_taking_anew(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
     hand = keepers.hand()
-    grant = hand.do(one.lock(name).acquire)
-    hand.do(other.lock(name).force_release)
-    again = hand.do(one.lock(name).acquire, wait=1)
+    grant = hand.call(one.lock(name).acquire)
+    hand.call(other.lock(name).force_release)
+    again = hand.call(one.lock(name).acquire, wait=1)
     assert again.token > grant.token
     assert grant.lost.is_set()
-    hand.do(again.release)
+    hand.call(again.release)
 
 
 def test_its_state_is_told(keepers: LockUsers, one: Any, other: Any, name: str) -> None:
     hand = keepers.hand()
-    state = hand.do(one.lock(name).state)
+    state = hand.call(one.lock(name).state)
     assert (state.name, state.held, state.holder, state.depth) == (name, False, None, 0)
-    grant = hand.do(one.lock(name).acquire, lease=60)
-    hand.do(one.lock(name).acquire)
-    state = hand.do(other.lock(name).state)
+    grant = hand.call(one.lock(name).acquire, lease=60)
+    hand.call(one.lock(name).acquire)
+    state = hand.call(other.lock(name).state)
     assert state.held
     assert state.holder
     assert state.token == grant.token
@@ -195,10 +195,10 @@ def test_its_state_is_told(keepers: LockUsers, one: Any, other: Any, name: str) 
 def test_a_closed_client_gives_back_what_it_held(keepers: LockUsers, other: Any, name: str) -> None:
     hand = keepers.hand()
     client = keepers.client()
-    grant = hand.do(client.lock(name).acquire)
-    hand.do(client.close)
+    grant = hand.call(client.lock(name).acquire)
+    hand.call(client.close)
     assert grant.lost.is_set()
-    assert hand.do(other.lock(name).acquire, wait=5) is not None
+    assert hand.call(other.lock(name).acquire, wait=5) is not None
 
 
 def test_a_lock_that_nobody_can_give_back_is_given_back(
@@ -212,9 +212,9 @@ def test_a_lock_that_nobody_can_give_back_is_given_back(
     def forget(grant: Any) -> bool:
         return grant is not None
 
-    assert forget(gone.do(one.lock(name).acquire))
+    assert forget(gone.call(one.lock(name).acquire))
     gone.end()
-    assert hand.do(other.lock(name).acquire, wait=20) is not None
+    assert hand.call(other.lock(name).acquire, wait=20) is not None
 
 
 @pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.slow)])
@@ -253,6 +253,6 @@ def test_sixteen_count_an_unprotected_counter(keepers: LockUsers, one: Any, othe
 def test_what_cannot_be_is_refused(keepers: LockUsers, one: Any, name: str, options: Any, what: str) -> None:
     hand = keepers.hand()
     with pytest.raises(BadInput, match=what):
-        hand.do(one.lock(name).acquire, **options)
+        hand.call(one.lock(name).acquire, **options)
     with pytest.raises(BadInput, match="lock"):
-        hand.do(one.lock("").acquire)
+        hand.call(one.lock("").acquire)

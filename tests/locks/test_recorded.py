@@ -50,14 +50,14 @@ def perform(hand: Any, client: Any, row: dict[str, Any]) -> Any:
     verb, name, *numbers = row["do"].split()
     lock = client.lock(name)
     if verb == "lock.lock":
-        return hand.do(lock.acquire, **({"lease": int(numbers[0]) / 1000} if numbers else {}))
+        return hand.call(lock.acquire, **({"lease": int(numbers[0]) / 1000} if numbers else {}))
     if verb == "lock.tryLock":
         wait, lease = (int(numbers[0]) / 1000, int(numbers[1]) / 1000) if numbers else (0, None)
-        return hand.do(lock.acquire, wait=wait, lease=lease)
+        return hand.call(lock.acquire, wait=wait, lease=lease)
     if verb == "lock.unlock" and "error" not in str(row["reply"]):
-        return hand.do(lock.release)
+        return hand.call(lock.release)
     if verb == "lock.forceUnlock":
-        return hand.do(lock.force_release)
+        return hand.call(lock.force_release)
     return None
 
 
@@ -97,8 +97,8 @@ def test_what_java_holds_is_held(party: LockUsers, raw: Any, row: dict[str, Any]
     raw.pexpire(name, kept["pttl"])
     hand, client = party.hand(), party.client()
     lock = client.lock(name)
-    assert hand.do(lock.acquire, wait=0) is None
-    state = hand.do(lock.state)
+    assert hand.call(lock.acquire, wait=0) is None
+    state = hand.call(lock.state)
     assert state.holder.encode() in fields
     assert state.depth == int(fields[state.holder.encode()])
     assert raw.hgetall(name) == fields
@@ -114,34 +114,34 @@ def test_what_java_holds_may_end_without_a_word(party: LockUsers, raw: Any, name
     raw.hset(name, "d773656b-5faa-4063-8a0f-dd027429ee7c:1", 1)
     raw.pexpire(name, 200)
     hand, client = party.hand(), party.client()
-    assert hand.do(client.lock(name).acquire, wait=20) is not None
+    assert hand.call(client.lock(name).acquire, wait=20) is not None
 
 
 def test_java_that_waits_is_told(party: LockUsers, raw: Any, channel: Any) -> None:
     row = next(row for row in rows("locks") if row["note"] and row["note"].startswith("thread t2"))
     heard = next(words[1] for words in row["other"] if words[0] == "UNSUBSCRIBE")
     hand, client = party.hand(), party.client()
-    grant = hand.do(client.lock(row["do"].split()[1]).acquire)
+    grant = hand.call(client.lock(row["do"].split()[1]).acquire)
     channel.subscribe(heard)
     said(channel)
-    hand.do(grant.release)
+    hand.call(grant.release)
     assert said(channel) == [(heard.encode(), bytes.fromhex(row["published"][0]["payload"]["hex"]))]
 
 
 def test_tokens_go_on_where_javas_fenced_lock_is(party: LockUsers, raw: Any) -> None:
     hand, client = party.hand(), party.client()
     raw.set("redisson_lock_token:{vec:fencedlock}", 3)
-    first = hand.do(client.lock("vec:fencedlock").acquire)
+    first = hand.call(client.lock("vec:fencedlock").acquire)
     assert first.token > 3
     assert raw.ttl("redisson_lock_token:{vec:fencedlock}") == -1
-    hand.do(first.release)
+    hand.call(first.release)
     assert raw.incr("redisson_lock_token:{vec:fencedlock}") == first.token + 1  # Java's next
-    assert hand.do(client.lock("vec:fencedlock").acquire).token > first.token + 1
+    assert hand.call(client.lock("vec:fencedlock").acquire).token > first.token + 1
 
 
 def test_a_token_is_kept_for_a_week(party: LockUsers, raw: Any, name: str) -> None:
     hand, client = party.hand(), party.client()
-    grant = hand.do(client.lock(name).acquire)
+    grant = hand.call(client.lock(name).acquire)
     key = f"redisson_lock_token:{{{name}}}"
     assert int(raw.get(key)) == grant.token
     assert 6.9 * 86400 < raw.ttl(key) <= 7 * 86400
@@ -158,6 +158,6 @@ def test_a_name_that_fits_no_cluster_is_refused_there() -> None:
 
 def test_a_name_mapper_names_locks_as_in_java(party: LockUsers, raw: Any, name: str) -> None:
     hand, client = party.hand(), party.client(name_mapper="shop:")
-    hand.do(client.lock(name).acquire)
+    hand.call(client.lock(name).acquire)
     assert raw.exists(f"shop:{name}", f"redisson_lock_token:{{shop:{name}}}") == 2
-    assert hand.do(client.lock(name).state).name == name
+    assert hand.call(client.lock(name).state).name == name

@@ -35,7 +35,7 @@ def test_a_killed_holder_is_followed_when_its_lease_ends(
 ) -> None:
     holder = hold("redis", valkey_url, name, "0.5")
     holder.signal(signal.SIGKILL)
-    grant = party.hand().do(party.client().lock(name).acquire, wait=10)
+    grant = party.hand().call(party.client().lock(name).acquire, wait=10)
     assert grant.token > holder.token
 
 
@@ -45,14 +45,14 @@ def test_a_frozen_holder_is_refused_when_it_thaws(
     holder = hold("redis", valkey_url, name, "0.4")
     holder.signal(signal.SIGSTOP)
     hand = party.hand()
-    grant = hand.do(party.client().lock(name).acquire, wait=10)
+    grant = hand.call(party.client().lock(name).acquire, wait=10)
     assert grant.token > holder.token
     holder.signal(signal.SIGCONT)
     assert holder.hear() == "lost True"
     assert holder.say("check") == "lock_lost"
     assert holder.say("release") == "lock_lost"
-    hand.do(grant.check)
-    hand.do(grant.release)
+    hand.call(grant.check)
+    hand.call(grant.release)
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -60,13 +60,13 @@ def test_an_acquire_whose_line_is_cut_is_made_up_for(
     party: LockUsers, raw: Any, line: Proxy, name: str, cut: str
 ) -> None:
     hand, client = party.hand(), party.client(line.url())
-    hand.do(client.lock("before " + name).state)
+    hand.call(client.lock("before " + name).state)
     line.arm(cut, at=b"30000")
-    grant = hand.do(client.lock(name).acquire)
+    grant = hand.call(client.lock(name).acquire)
     assert line.struck == 1
     assert list(raw.hgetall(name).values()) == [b"1"]
-    hand.do(grant.check)
-    hand.do(grant.release)
+    hand.call(grant.check)
+    hand.call(grant.release)
     assert not raw.exists(name)
 
 
@@ -75,12 +75,12 @@ def test_a_release_whose_line_is_cut_is_made_up_for(
     party: LockUsers, raw: Any, line: Proxy, name: str, cut: str
 ) -> None:
     hand, client = party.hand(), party.client(line.url())
-    grant = hand.do(client.lock(name).acquire)
-    hand.do(client.lock(name).acquire)
+    grant = hand.call(client.lock(name).acquire)
+    hand.call(client.lock(name).acquire)
     line.arm(cut, cut)
-    hand.do(client.lock(name).release)
-    hand.do(grant.check)
-    hand.do(grant.release)
+    hand.call(client.lock(name).release)
+    hand.call(grant.check)
+    hand.call(grant.release)
     assert line.struck == 2
     assert not raw.exists(name)
 
@@ -89,34 +89,34 @@ def test_a_release_whose_line_is_cut_is_made_up_for(
 def test_a_lost_answer_leaves_no_phantom(party: LockUsers, raw: Any, line: Proxy, name: str, cut: str) -> None:
     """The acquire is given up; what it left on the server is removed, though its own lease is 30 s."""
     hand, client = party.hand(), party.client(line.url(socket_timeout=0.3), patience=0.01)
-    hand.do(client.lock("before " + name).acquire)
+    hand.call(client.lock("before " + name).acquire)
     line.arm(cut, UNSENT, at=b"30000")
     with pytest.raises(Unavailable):
-        hand.do(client.lock(name).acquire)
-    assert party.hand().do(party.client().lock(name).acquire, wait=10) is not None
+        hand.call(client.lock(name).acquire)
+    assert party.hand().call(party.client().lock(name).acquire, wait=10) is not None
 
 
 @pytest.mark.slow
 def test_a_release_that_fails_is_made_up_for_later(party: LockUsers, raw: Any, line: Proxy, name: str) -> None:
     hand, client = party.hand(), party.client(line.url(socket_timeout=0.3), patience=0.01)
-    grant = hand.do(client.lock(name).acquire)
+    grant = hand.call(client.lock(name).acquire)
     line.refusing = True
     line.cut_all()
     with pytest.raises(Unavailable):
-        hand.do(grant.release)
+        hand.call(grant.release)
     assert raw.exists(name)
     line.refusing = False
-    assert party.hand().do(party.client().lock(name).acquire, wait=10) is not None
+    assert party.hand().call(party.client().lock(name).acquire, wait=10) is not None
 
 
 def test_a_line_cut_while_waiting_is_made_anew(line: Proxy, party: LockUsers, name: str) -> None:
     first, second = party.hand(), party.hand()
-    grant = first.do(party.client().lock(name).acquire)
+    grant = first.call(party.client().lock(name).acquire)
     waiting = second.begin(party.client(line.url()).lock(name).acquire)
     until(lambda: line.met >= 2)  # the second line listens
     line.cut_all()
     until(lambda: line.met >= 3)
-    first.do(grant.release)
+    first.call(grant.release)
     assert waiting.result(9).token > grant.token  # not by a look around, which comes after ten seconds
 
 
@@ -125,16 +125,16 @@ def test_a_holder_that_is_cut_off_keeps_the_lock_while_its_lease_lasts(
 ) -> None:
     hand = party.hand()
     client = party.client(line.url(), patience=1)
-    grant = hand.do(client.lock(name).acquire)
+    grant = hand.call(client.lock(name).acquire)
     line.cut_all()
-    hand.do(grant.check)
+    hand.call(grant.check)
     line.refusing = True
     line.cut_all()
     with pytest.raises(Unavailable):
-        hand.do(grant.check)
+        hand.call(grant.check)
     assert not grant.lost.is_set()
     line.refusing = False
-    hand.do(grant.release)
+    hand.call(grant.release)
 
 
 def test_the_watchdog_renews_all_in_one_pipeline(
@@ -144,12 +144,12 @@ def test_the_watchdog_renews_all_in_one_pipeline(
         monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.RENEWED_EVERY_S", 0.1)
         monkeypatch.setattr(f"tarry.clients.{face}.lock_watchdog.LONGEST_SLEEP_S", 0.1)
     hand, client = party.hand(), party.client()
-    grants = [hand.do(client.lock(f"{name} {i}").acquire) for i in range(20)]
+    grants = [hand.call(client.lock(f"{name} {i}").acquire) for i in range(20)]
     for i in range(20):
         raw.pexpire(f"{name} {i}", 5000)
     until(lambda: min(raw.pttl(f"{name} {i}") for i in range(20)) > 20_000)
     raw.delete(f"{name} 7")
-    assert hand.do(grants[7].lost.wait, 10)
+    assert hand.call(grants[7].lost.wait, 10)
     assert [grant.lost.is_set() for grant in grants].count(True) == 1
 
 
@@ -158,13 +158,13 @@ def test_a_watchdog_that_gets_no_answer_loses_the_lock_in_time(
 ) -> None:
     monkeypatch.setattr("tarry.verbs.locks.redis_backend.WATCHDOG_MS", 400)
     hand, client = party.hand(), party.client(line.url(socket_timeout=0.2), patience=0.01)
-    grant = hand.do(client.lock(name).acquire)
+    grant = hand.call(client.lock(name).acquire)
     line.refusing = True
     line.cut_all()
-    assert hand.do(grant.lost.wait, 5)
+    assert hand.call(grant.lost.wait, 5)
     line.refusing = False
     with pytest.raises(LockLost):
-        hand.do(grant.check)
+        hand.call(grant.check)
 
 
 @pytest.mark.parametrize("face", ["sync", "async"])
@@ -175,16 +175,16 @@ def test_a_restarted_server_that_forgot_the_lock_is_noticed(
     party = LockUsers(face, redis_client(server.url))
     try:
         hand, other, client = party.hand(), party.hand(), party.client()
-        grant = hand.do(client.lock(name).acquire)
+        grant = hand.call(client.lock(name).acquire)
         waiting = other.begin(party.client().lock(name).acquire, wait=20)
-        until(lambda: hand.do(client.lock(name).state).waiting)
+        until(lambda: hand.call(client.lock(name).state).waiting)
         server.ask("FLUSHALL")
         server.restart()
         assert waiting.result(9).token > grant.token  # who waits is told that it may have missed a word
-        other.do(waiting.result().release)
+        other.call(waiting.result().release)
         with pytest.raises(LockLost):
-            hand.do(grant.check)
-        assert hand.do(client.lock(name).acquire).token > grant.token
+            hand.call(grant.check)
+        assert hand.call(client.lock(name).acquire).token > grant.token
     finally:
         party.close()
 
@@ -192,7 +192,7 @@ def test_a_restarted_server_that_forgot_the_lock_is_noticed(
 def test_two_hundred_wait_and_each_is_served_once(party: LockUsers, raw: Any, name: str) -> None:
     clients = [party.client() for _ in range(4)]
     first = party.hand()
-    grant = first.do(clients[0].lock(name).acquire)
+    grant = first.call(clients[0].lock(name).acquire)
     hands = [party.hand() for _ in range(200)]
     served: list[int] = []
 
@@ -212,7 +212,7 @@ def test_two_hundred_wait_and_each_is_served_once(party: LockUsers, raw: Any, na
     before = calls(raw)
     time.sleep(0.3)
     assert calls(raw) == before  # who waits asks nothing
-    first.do(grant.release)
+    first.call(grant.release)
     for done in waiting:
         done.result(60)
     assert len(served) == 200
@@ -259,11 +259,11 @@ def test_locks_on_a_cluster(cluster_nodes: list[tuple[str, int]], name: str, fac
         first, second = party.hand(), party.hand()
         one, other = party.client(), party.client()
         for i in range(6):
-            grant = first.do(one.lock(f"{name} {i}").acquire)
+            grant = first.call(one.lock(f"{name} {i}").acquire)
             waiting = second.begin(other.lock(f"{name} {i}").acquire, wait=9)
             time.sleep(0.05)
-            first.do(grant.release)
+            first.call(grant.release)
             assert waiting.result(9).token > grant.token
-            second.do(waiting.result().release)
+            second.call(waiting.result().release)
     finally:
         party.close()

@@ -34,7 +34,7 @@ def test_a_killed_holder_is_followed_when_its_session_ends(
 ) -> None:
     holder = hold("zookeeper", zookeeper.hosts, name, "none", SESSION)
     holder.signal(signal.SIGKILL)
-    assert ensemble.hand().do(ensemble.client().lock(name).acquire, wait=20).token > holder.token
+    assert ensemble.hand().call(ensemble.client().lock(name).acquire, wait=20).token > holder.token
 
 
 def test_a_frozen_holder_is_refused_when_it_thaws(
@@ -43,13 +43,13 @@ def test_a_frozen_holder_is_refused_when_it_thaws(
     holder = hold("zookeeper", zookeeper.hosts, name, "none", SESSION)
     holder.signal(signal.SIGSTOP)
     hand = ensemble.hand()
-    grant = hand.do(ensemble.client().lock(name).acquire, wait=20)
+    grant = hand.call(ensemble.client().lock(name).acquire, wait=20)
     assert grant.token > holder.token
     holder.signal(signal.SIGCONT)
     assert holder.hear() == "lost True"
     assert holder.say("check") == "lock_lost"
     assert holder.say("release") == "lock_lost"
-    hand.do(grant.check)
+    hand.call(grant.check)
 
 
 def test_an_overdue_lock_is_freed_by_the_first_who_waits(ensemble: LockUsers, kazoo: Any, name: str) -> None:
@@ -65,28 +65,28 @@ def test_an_overdue_lock_is_freed_by_the_first_who_waits(ensemble: LockUsers, ka
     grant = waiting.result(20)
     assert not kazoo.exists(stuck)
     assert not behind.done()
-    first.do(grant.release)
+    first.call(grant.release)
     assert behind.result(20).token > grant.token
 
 
 def test_an_overdue_lock_is_freed_by_its_owners_timer(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     hand = ensemble.hand()
-    grant = hand.do(ensemble.client().lock(name).acquire, lease=0.2)
+    grant = hand.call(ensemble.client().lock(name).acquire, lease=0.2)
     told = threading.Event()
     grant.on_lost(told.set)
     assert told.wait(10)
     until(lambda: nodes(kazoo, name) == [])
     with pytest.raises(LockLost, match="its lease ended"):
-        hand.do(grant.release)
+        hand.call(grant.release)
 
 
 def test_a_lock_without_a_lease_is_never_overdue(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     """Another library's nodes stand in the same line, and have none."""
     kazoo.create(f"/tests/{name}/_c_curator-lock-", b"10.0.0.1", ephemeral=True, sequence=True, makepath=True)
     hand, client = ensemble.hand(), ensemble.client()
-    assert hand.do(client.lock(name).acquire, wait=1.5) is None
+    assert hand.call(client.lock(name).acquire, wait=1.5) is None
     assert len(nodes(kazoo, name)) == 1
-    state = hand.do(client.lock(name).state)
+    state = hand.call(client.lock(name).state)
     assert state.held
     assert state.holder == f"session {kazoo.client_id[0]:#x}"
 
@@ -96,38 +96,38 @@ def test_an_expired_session_loses_the_lock(ensemble: LockUsers, zookeeper: ZooKe
 
     hand, other = ensemble.hand(), ensemble.hand()
     client = ensemble.client()
-    grant = hand.do(client.lock(name).acquire)
+    grant = hand.call(client.lock(name).acquire)
     waiting = other.begin(ensemble.client().lock(name).acquire, wait=20)
-    owner = hand.do(client._part)._session._client
+    owner = hand.call(client._part)._session._client
     thief = KazooClient(zookeeper.hosts, client_id=owner.client_id)
     thief.start()
     thief.stop()  # ends the session that both are
     thief.close()
-    assert hand.do(grant.lost.wait, 20)
+    assert hand.call(grant.lost.wait, 20)
     with pytest.raises(LockLost):
-        hand.do(grant.check)
+        hand.call(grant.check)
     assert waiting.result(20).token > grant.token
-    other.do(waiting.result().release)
-    assert hand.do(client.lock(name).acquire, wait=20).token > waiting.result().token
+    other.call(waiting.result().release)
+    assert hand.call(client.lock(name).acquire, wait=20).token > waiting.result().token
 
 
 def test_an_operator_deletes_the_node(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     hand, client = ensemble.hand(), ensemble.client()
-    grant = hand.do(client.lock(name).acquire)
+    grant = hand.call(client.lock(name).acquire)
     kazoo.delete(f"/tests/{name}/{nodes(kazoo, name)[0]}")
-    assert hand.do(grant.lost.wait, 10)
+    assert hand.call(grant.lost.wait, 10)
     with pytest.raises(LockLost, match="its node was deleted"):
-        hand.do(grant.release)
-    assert hand.do(client.lock(name).acquire, wait=5).token > grant.token
+        hand.call(grant.release)
+    assert hand.call(client.lock(name).acquire, wait=5).token > grant.token
 
 
 def test_an_operator_deletes_the_node_of_one_who_waits(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     first, second = ensemble.hand(), ensemble.hand()
-    grant = first.do(ensemble.client().lock(name).acquire)
+    grant = first.call(ensemble.client().lock(name).acquire)
     waiting = second.begin(ensemble.client().lock(name).acquire, wait=20)
     until(lambda: len(nodes(kazoo, name)) == 2)
     kazoo.delete(f"/tests/{name}/{nodes(kazoo, name)[1]}")
-    first.do(grant.release)
+    first.call(grant.release)
     assert waiting.result(20).token > grant.token
 
 
@@ -136,13 +136,13 @@ def test_an_acquire_whose_line_is_cut_is_made_up_for(
     ensemble: LockUsers, kazoo: Any, line: Proxy, name: str, cut: str
 ) -> None:
     hand, client = ensemble.hand(), ensemble.client(line.address)
-    hand.do(client.lock("before " + name).state)
+    hand.call(client.lock("before " + name).state)
     line.arm(cut, at=b"lease_ms")
-    grant = hand.do(client.lock(name).acquire, wait=20)
+    grant = hand.call(client.lock(name).acquire, wait=20)
     assert line.struck == 1
-    hand.do(grant.check)
+    hand.call(grant.check)
     assert len(nodes(kazoo, name)) == 1
-    hand.do(grant.release)
+    hand.call(grant.release)
     until(lambda: nodes(kazoo, name) == [])
 
 
@@ -151,25 +151,25 @@ def test_a_release_whose_line_is_cut_is_made_up_for(
     ensemble: LockUsers, kazoo: Any, line: Proxy, name: str, cut: str
 ) -> None:
     hand, client = ensemble.hand(), ensemble.client(line.address)
-    grant = hand.do(client.lock(name).acquire, wait=20)
+    grant = hand.call(client.lock(name).acquire, wait=20)
     line.arm(cut, at=b"-lock-")
-    hand.do(grant.release)
+    hand.call(grant.release)
     assert line.struck == 1
     until(lambda: nodes(kazoo, name) == [])
 
 
 def test_a_line_that_breaks_while_it_is_held_is_no_loss(ensemble: LockUsers, line: Proxy, name: str) -> None:
     hand, client = ensemble.hand(), ensemble.client(line.address)
-    grant = hand.do(client.lock(name).acquire, wait=20)
+    grant = hand.call(client.lock(name).acquire, wait=20)
     line.cut_all()
     until(lambda: checked(hand, grant))
     assert not grant.lost.is_set()
-    hand.do(grant.release)
+    hand.call(grant.release)
 
 
 def checked(hand: Any, grant: Any) -> bool:
     try:
-        hand.do(grant.check)
+        hand.call(grant.check)
     except Unavailable:
         return False
     return True
@@ -180,22 +180,22 @@ def test_who_is_cut_off_for_longer_than_its_session_has_lost_the_lock(
 ) -> None:
     """It learns it by its own clock, though no server can tell it."""
     hand, client = ensemble.hand(), ensemble.client(line.address, session_timeout=1.5, patience=0.1)
-    grant = hand.do(client.lock(name).acquire, wait=20)
+    grant = hand.call(client.lock(name).acquire, wait=20)
     line.refusing = True
     line.cut_all()
     until(lambda: not checked(hand, grant))  # nobody can tell: not lost, not held
     assert not grant.lost.is_set()
-    assert hand.do(grant.lost.wait, 20)
+    assert hand.call(grant.lost.wait, 20)
     with pytest.raises(LockLost, match="its connection was lost for longer than its session may live"):
-        hand.do(grant.check)
+        hand.call(grant.check)
     line.refusing = False
-    assert ensemble.hand().do(ensemble.client().lock(name).acquire, wait=20).token > grant.token
+    assert ensemble.hand().call(ensemble.client().lock(name).acquire, wait=20).token > grant.token
 
 
 def test_without_a_server_acquire_says_so(ensemble: LockUsers, name: str) -> None:
     hand, client = ensemble.hand(), ensemble.client("127.0.0.1:1", patience=0.1)
     with pytest.raises(Unavailable, match="ZooKeeper did not answer"):
-        hand.do(client.lock(name).acquire, wait=0.1)
+        hand.call(client.lock(name).acquire, wait=0.1)
 
 
 @pytest.mark.slow
@@ -206,13 +206,13 @@ def test_zookeeper_is_restarted(own_zookeeper: ZooKeeper, name: str, face: str) 
     try:
         first, second = party.hand(), party.hand()
         lock, same = [party.client(session_timeout=60, patience=60).lock(name) for _ in range(2)]
-        grant = first.do(lock.acquire)
+        grant = first.call(lock.acquire)
         waiting = second.begin(same.acquire, wait=120)
-        until(lambda: first.do(lock.state).waiting == 1)
+        until(lambda: first.call(lock.state).waiting == 1)
         own_zookeeper.restart()
         until(lambda: checked(first, grant))
         assert not waiting.done()
-        first.do(grant.release)
+        first.call(grant.release)
         assert waiting.result(60).token > grant.token
     finally:
         party.close()

@@ -17,7 +17,7 @@ def test_those_who_wait_are_served_in_order_and_watch_only_the_one_before(
     ensemble: LockUsers, zookeeper: ZooKeeper, kazoo: Any, name: str
 ) -> None:
     first = ensemble.hand()
-    grant = first.do(ensemble.client().lock(name).acquire)
+    grant = first.call(ensemble.client().lock(name).acquire)
     hands, waiting = [], []
     served: list[int] = []
     for i in range(6):
@@ -34,11 +34,11 @@ def test_those_who_wait_are_served_in_order_and_watch_only_the_one_before(
         ]
 
     until(lambda: watchers()[1:] == [1, 1, 1, 1, 1, 0])
-    first.do(grant.release)
+    first.call(grant.release)
     for i, done in enumerate(waiting):
         served.append(done.result(30).token)
         assert not any(later.done() for later in waiting[i + 1 :])
-        hands[i].do(done.result().release)
+        hands[i].call(done.result().release)
     assert served == sorted(served)
 
 
@@ -73,24 +73,24 @@ def test_two_hundred_wait_and_each_is_served_once(ensemble: LockUsers, kazoo: An
 def test_one_deadline_holds_for_the_whole_acquire(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     """kazoo's own Lock begins it anew with each one before it."""
     first, second, third = ensemble.hand(), ensemble.hand(), ensemble.hand()
-    grant = first.do(ensemble.client().lock(name).acquire)
+    grant = first.call(ensemble.client().lock(name).acquire)
     short = second.begin(ensemble.client().lock(name).acquire, wait=0.4)
     until(lambda: len(nodes(kazoo, name)) == 2)
     began = time.monotonic()
-    assert third.do(ensemble.client().lock(name).acquire, wait=0.6) is None
+    assert third.call(ensemble.client().lock(name).acquire, wait=0.6) is None
     assert time.monotonic() - began < 20 * 0.6
     assert short.result() is None
     assert len(nodes(kazoo, name)) == 1
-    first.do(grant.check)
+    first.call(grant.check)
 
 
 def test_closing_the_client_gives_every_lock_back(ensemble: LockUsers, kazoo: Any, name: str) -> None:
     hand, client = ensemble.hand(), ensemble.client()
-    grants = [hand.do(client.lock(f"{name}/{i}").acquire) for i in range(3)]
-    hand.do(client.close)
+    grants = [hand.call(client.lock(f"{name}/{i}").acquire) for i in range(3)]
+    hand.call(client.close)
     assert all(grant.lost.is_set() for grant in grants)
     assert [nodes(kazoo, f"{name}/{i}") for i in range(3)] == [[], [], []]
-    assert hand.do(client.lock(name).acquire, wait=5)  # another session
+    assert hand.call(client.lock(name).acquire, wait=5)  # another session
 
 
 @pytest.mark.parametrize("bad", ["", "a//b", "/a", "a/", "a/../b", "a/x-lock-0000000001"])
@@ -98,4 +98,4 @@ def test_names_that_are_no_path_are_refused(ensemble: LockUsers, bad: str) -> No
     from tarry.errors import BadInput
 
     with pytest.raises(BadInput, match="lock"):
-        ensemble.hand().do(ensemble.client().lock(bad).acquire)
+        ensemble.hand().call(ensemble.client().lock(bad).acquire)

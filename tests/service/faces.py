@@ -20,7 +20,7 @@ class Face:
         self._loop = asyncio.Runner()
         self.far: Any = (tarry.HTTPClient if kind == "http" else tarry.AsyncHTTPClient)(served.url)
 
-    def do(self, verb: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    def call(self, verb: Callable[..., Any], *given: Any, **named: Any) -> Any:
         async def awaited() -> Any:
             answer = verb(*given, **named)
             return await answer if inspect.isawaitable(answer) else answer
@@ -34,6 +34,6 @@ class Face:
         return list(entries) if self.kind == "http" else self._loop.run(walked())
 
     def close(self) -> None:
-        self.do(self.far.close)
+        self.call(self.far.close)
         self._loop.close()
         self.near.close()

@@ -90,13 +90,13 @@ def test_a_client_of_the_service_reads_what_can_be_read(face: Face, name: str) -
     orders.add_many([tarry.NewJob(n, id=n, headers={"trace": n}) for n in "abc"])
     damage(face.near, name, "b", no_headers)
     far = face.far.topic(name)
-    for jobs in (face.do(far.get_many, list("abc")), face.do(far.pop_many, 10)):
+    for jobs in (face.call(far.get_many, list("abc")), face.call(far.pop_many, 10)):
         assert [job.body for job in jobs] == ["a", "b", "c"]
         assert jobs[2].headers == {"trace": "c"}
         with pytest.raises(tarry.BodyError, match="damaged"):
             _ = jobs[1].headers
         assert jobs[1].created is not None
-    face.do(far.finish_many, jobs)
+    face.call(far.finish_many, jobs)
 
 
 def test_a_schedule_with_damaged_headers_is_listed(face: Face, name: str) -> None:
@@ -105,7 +105,7 @@ def test_a_schedule_with_damaged_headers_is_listed(face: Face, name: str) -> Non
     plans = keys.due.removesuffix(b"due") + b"plans"
     value = face.near.engine.run(Command((b"HGET", plans, b"daily"), bytes))
     face.near.engine.run(Command((b"HSET", plans, b"daily", value.replace(b"x" * 20, b"\xff" * 20)), int))
-    (one,) = face.do(face.far.schedules.list, name)
+    (one,) = face.call(face.far.schedules.list, name)
     assert one.body == "tea"
     with pytest.raises(tarry.BodyError):
         _ = one.headers

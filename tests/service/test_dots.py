@@ -72,11 +72,11 @@ def test_nothing_new_is_called_so_by_the_library(client: tarry.Client, valkey_ur
 @pytest.mark.parametrize("name", DOTS)
 def test_nothing_new_is_called_so_by_a_client_of_the_service(face: Face, name: str) -> None:
     for refused in (
-        lambda: face.do(face.far.topic("orders").add, 1, id=name),
-        lambda: face.do(face.far.topic(name).add, 1),
-        lambda: face.do(face.far.topic(name).add_many, [1]),
-        lambda: face.do(face.far.schedules.put, "orders", name, every="1d"),
-        lambda: face.do(face.far.guarded_queue(name).push, {"a": 1}),
+        lambda: face.call(face.far.topic("orders").add, 1, id=name),
+        lambda: face.call(face.far.topic(name).add, 1),
+        lambda: face.call(face.far.topic(name).add_many, [1]),
+        lambda: face.call(face.far.schedules.put, "orders", name, every="1d"),
+        lambda: face.call(face.far.guarded_queue(name).push, {"a": 1}),
     ):
         with pytest.raises(tarry.BadInput, match="folder"):
             refused()

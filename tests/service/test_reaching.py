@@ -24,19 +24,19 @@ from until import until
 
 def test_a_lock_is_looked_at_and_taken_away(face: Face, name: str) -> None:
     lock = face.far.lock(name)
-    assert not face.do(lock.state).held
+    assert not face.call(lock.state).held
     with face.near.lock(name) as grant:
-        now = face.do(lock.state)
+        now = face.call(lock.state)
         assert (now.name, now.held, now.depth, now.token) == (name, True, 1, grant.token)
         assert timedelta(seconds=20) < now.remaining <= timedelta(seconds=30)
-        assert face.do(lock.force_release)
+        assert face.call(lock.force_release)
         with pytest.raises(tarry.LockLost):
             grant.check()
         with pytest.raises(tarry.LockLost):
             grant.release()
-    assert not face.do(lock.force_release)
+    assert not face.call(lock.force_release)
     with pytest.raises(ServerUnfit, match="Over HTTP a lock is looked at"):
-        face.do(lock.acquire, wait=0)
+        face.call(lock.acquire, wait=0)
 
 
 @pytest.mark.parametrize("codec", ["string", "kryo5"])
@@ -47,50 +47,50 @@ def test_a_map_is_looked_at_and_nothing_changes(face: Face, name: str, codec: st
         near.put_all({f"k{k}": str(k) for k in range(1200)})
         far = face.far.map_cache(name, codec=codec)
         left = near.remaining_ttl("tea")
-        assert face.do(far.size) == 1202
-        now, same = face.do(far.stats), near.stats()
+        assert face.call(far.size) == 1202
+        now, same = face.call(far.stats), near.stats()
         assert (now.name, now.size, now.expired, now.next_expiry) == (name, 1202, 0, same.next_expiry)
         assert type(now) is type(same)
-        assert face.do(far.get_with_ttl_only, "tea") == "3"
-        assert face.do(far.get_with_ttl_only, "coffee") is None
-        assert face.do(far.remaining_ttl, "milk") == timedelta.max
-        assert face.do(far.remaining_ttl, "coffee") is None
-        assert timedelta(minutes=29) < face.do(far.remaining_ttl, "tea") <= left, "looking was no use of it"
-        assert face.do(far.contains_value, "1199")
-        assert not face.do(far.contains_value, "1200")
+        assert face.call(far.get_with_ttl_only, "tea") == "3"
+        assert face.call(far.get_with_ttl_only, "coffee") is None
+        assert face.call(far.remaining_ttl, "milk") == timedelta.max
+        assert face.call(far.remaining_ttl, "coffee") is None
+        assert timedelta(minutes=29) < face.call(far.remaining_ttl, "tea") <= left, "looking was no use of it"
+        assert face.call(far.contains_value, "1199")
+        assert not face.call(far.contains_value, "1200")
         assert dict(face.walk(far.items())) == dict(near.items())
         with pytest.raises(ServerUnfit, match="is looked at"):
-            face.do(far.get, "tea")
+            face.call(far.get, "tea")
 
 
 def test_jobs_move_into_another_topic_of_the_service(face: Face, name: str) -> None:
     here, there = face.far.topic(name), face.far.topic(name + "-new", partitions=2)
-    face.do(here.add_many, list(range(450)), delay="1h")
-    face.do(here.configure, max_attempts=7)
-    face.do(face.far.schedules.put, here, "tidy", every="1h")
-    face.do(here.add, "mine", id="held")
-    held = face.do(here.pop)
+    face.call(here.add_many, list(range(450)), delay="1h")
+    face.call(here.configure, max_attempts=7)
+    face.call(face.far.schedules.put, here, "tidy", every="1h")
+    face.call(here.add, "mine", id="held")
+    held = face.call(here.pop)
     told: list[int] = []
-    rehearsed = face.do(face.far.migrate, here, there, dry_run=True)
+    rehearsed = face.call(face.far.migrate, here, there, dry_run=True)
     assert (rehearsed.moved, rehearsed.refused, rehearsed.reserved) == (450, 0, 1)
-    assert face.do(here.stats).delayed == 450
-    done = face.do(face.far.migrate, name, there, progress=told.append)
+    assert face.call(here.stats).delayed == 450
+    done = face.call(face.far.migrate, name, there, progress=told.append)
     assert (done.moved, done.refused, done.reserved, told) == (450, 0, 1, [450])
     assert (done.schedules, done.schedules_refused, done.options) == (1, 0, ("max_attempts",))
-    assert face.do(face.far.schedules.get, there, "tidy").every == timedelta(hours=1)
-    assert face.do(there.configure).max_attempts == 7
-    assert face.do(there.stats).delayed == 450
-    face.do(here.finish, held)
+    assert face.call(face.far.schedules.get, there, "tidy").every == timedelta(hours=1)
+    assert face.call(there.configure).max_attempts == 7
+    assert face.call(there.stats).delayed == 450
+    face.call(here.finish, held)
 
 
 def test_elements_move_from_a_queue_into_a_topic(face: Face, name: str) -> None:
     queue, topic = face.far.delayed_queue(name, codec="string"), face.far.topic(name)
-    due = face.do(queue.offer_many, [f"tea {k}" for k in range(5)], "1h")
-    assert face.do(face.far.move_to_topic, queue, topic, dry_run=True) == MovedOver(5, 0)
+    due = face.call(queue.offer_many, [f"tea {k}" for k in range(5)], "1h")
+    assert face.call(face.far.move_to_topic, queue, topic, dry_run=True) == MovedOver(5, 0)
     told: list[int] = []
-    assert face.do(face.far.move_to_topic, queue, name, progress=told.append) == MovedOver(5, 0)
-    assert (told, face.do(queue.size)) == ([5], 0)
-    jobs = face.do(topic.list)
+    assert face.call(face.far.move_to_topic, queue, name, progress=told.append) == MovedOver(5, 0)
+    assert (told, face.call(queue.size)) == ([5], 0)
+    jobs = face.call(topic.list)
     assert {(job.body, job.due) for job in jobs} == {(f"tea {k}", at) for k, at in enumerate(due)}
 
 
@@ -105,57 +105,57 @@ def test_a_codec_of_ones_own_works_over_http(face: Face, name: str) -> None:
             return raw.decode().lower()
 
     delayed, blocking = face.far.delayed_queue(name, codec=Upper()), face.far.blocking_queue(name, codec=Upper())
-    face.do(delayed.offer_many, ["bad", "tea"], 0)
+    face.call(delayed.offer_many, ["bad", "tea"], 0)
     assert face.near.delayed_queue(name, codec="string").read_all() == ["BAD", "TEA"]
-    assert face.do(blocking.poll, wait=5) == "tea"
-    (aside,) = face.do(blocking.poison)
+    assert face.call(blocking.poll, wait=5) == "tea"
+    (aside,) = face.call(blocking.poison)
     assert (aside.raw, "what is that?" in aside.reason) == (b"BAD", True)
-    assert face.do(blocking.stats).poison == 1
+    assert face.call(blocking.stats).poison == 1
 
 
 def test_who_waits_over_http_is_given_what_becomes_due(face: Face, name: str) -> None:
     delayed, blocking = face.far.delayed_queue(name, codec="kryo5"), face.far.blocking_queue(name)
-    face.do(delayed.offer, {"order": 7}, 0.05)
-    assert face.do(blocking.take) == {"order": 7}
-    face.do(delayed.offer, [1, "two", None], 0.05)
-    assert face.do(blocking.poll_from_any, name + "-other", wait=10) == [1, "two", None]
+    face.call(delayed.offer, {"order": 7}, 0.05)
+    assert face.call(blocking.take) == {"order": 7}
+    face.call(delayed.offer, [1, "two", None], 0.05)
+    assert face.call(blocking.poll_from_any, name + "-other", wait=10) == [1, "two", None]
 
 
 def test_very_many_elements_go_in_several_requests(face: Face, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_verbs, "MOST", 40)
     queue = face.far.delayed_queue(name, codec="long")
-    assert len(face.do(queue.offer_many, range(100), "1h")) == 100
-    assert face.do(queue.read_all) == list(range(100))
-    assert face.do(queue.contains_all, range(100))
-    assert not face.do(queue.contains_all, range(101))
-    assert face.do(queue.remove_all, range(5, 100))
-    assert face.do(queue.read_all) == list(range(5))
+    assert len(face.call(queue.offer_many, range(100), "1h")) == 100
+    assert face.call(queue.read_all) == list(range(100))
+    assert face.call(queue.contains_all, range(100))
+    assert not face.call(queue.contains_all, range(101))
+    assert face.call(queue.remove_all, range(5, 100))
+    assert face.call(queue.read_all) == list(range(5))
 
 
 def test_a_schedule_that_is_damaged_hides_nothing_of_others(face: Face, name: str) -> None:
     schedules = face.far.schedules
     for id in ("good", "bad"):
-        face.do(schedules.put, name, id, {"what": id}, every="1h", max_attempts=None, headers={"by": "ann"})
+        face.call(schedules.put, name, id, {"what": id}, every="1h", max_attempts=None, headers={"by": "ann"})
     keys = face.near.topic(name).verbs.keys
     face.near.engine.run(Command((b"HSET", keys.due.removesuffix(b"due") + b"plans", b"bad", b"damaged"), int))
-    good, bad = sorted(face.do(schedules.list, name), key=lambda one: one.damaged)
+    good, bad = sorted(face.call(schedules.list, name), key=lambda one: one.damaged)
     assert (good.id, good.body, good.headers, good.damaged) == ("good", {"what": "good"}, {"by": "ann"}, False)
-    assert good == face.do(schedules.get, name, "good")
+    assert good == face.call(schedules.get, name, "good")
     assert (bad.id, bad.damaged) == ("bad", True)
     with pytest.raises(tarry.BodyError):
         _ = bad.body
-    assert face.do(schedules.delete, name, "bad")
-    assert face.do(schedules.get, name, "bad") is None
+    assert face.call(schedules.delete, name, "bad")
+    assert face.call(schedules.get, name, "bad") is None
 
 
 def test_an_add_waits_for_what_it_is_told_to(face: Face, name: str) -> None:
     topic = face.far.topic(name)
     with pytest.raises(BadInput, match="durability"):
-        face.do(topic.add, 1, durability="engraved")
+        face.call(topic.add, 1, durability="engraved")
     for add, given in ((topic.add, 1), (topic.add_many, [1, 2])):
         with pytest.raises(tarry.ServerUnfit, match=r"Nothing was added: .*appendonly yes"):
-            face.do(add, given, durability="fsynced")
-    assert face.do(topic.stats).added == 0
+            face.call(add, given, durability="fsynced")
+    assert face.call(topic.stats).added == 0
 
 
 def test_what_was_added_and_not_confirmed_is_told_at_once(
@@ -166,12 +166,12 @@ def test_what_was_added_and_not_confirmed_is_told_at_once(
     topic = face.far.topic(name)
     for add, given in ((topic.add, 1), (topic.add_many, [1, 2])):
         with pytest.raises(tarry.Unconfirmed, match="Added, but 0 of 97 replicas") as told:
-            face.do(add, given, durability=97)
+            face.call(add, given, durability=97)
         with pytest.raises(tarry.Unconfirmed) as direct:
             face.near.topic(name + "-near").add(1, durability=97)
         assert str(told.value) == str(direct.value)
     durability.confirmation_for.cache_clear()
-    stats = face.do(topic.stats)
+    stats = face.call(topic.stats)
     assert (stats.added, stats.repeated) == (3, 0), "nothing was asked again"
 
 
@@ -195,14 +195,14 @@ def test_a_handler_is_called_with_each_element_and_one_that_fails_ends_nothing(f
             await both.wait()
 
     for value in ("tea", "bad", "milk"):
-        face.do(queue.put, value)
+        face.call(queue.put, value)
     if face.kind == "http":
         with queue.subscribe(handle):
             until(lambda: len(seen) == 2)
     else:
-        face.do(subscribed)
+        face.call(subscribed)
     assert seen == ["tea", "milk"]
-    (aside,) = face.do(queue.poison)
+    (aside,) = face.call(queue.poison)
     assert (aside.raw, aside.reason) == (b"bad", "handler: ValueError: no such order")
 
 
@@ -213,17 +213,17 @@ def test_what_is_named_by_dots_is_reached_like_any_other(
     """Nothing new is called . or .. any more (test_dots.py); here it is put in as by an older version."""
     monkeypatch.setattr(names, "DOTS", ())
     topic = face.far.topic(dots)
-    face.do(topic.add, name)
-    assert face.do(face.far.schedules.put, dots, dots, every="1h").id == dots
-    face.do(face.far.guarded_queue(dots).push, {name: "1h"})
+    face.call(topic.add, name)
+    assert face.call(face.far.schedules.put, dots, dots, every="1h").id == dots
+    face.call(face.far.guarded_queue(dots).push, {name: "1h"})
     monkeypatch.undo()
-    assert face.do(topic.stats).ready == 1
-    job = face.do(topic.pop)
+    assert face.call(topic.stats).ready == 1
+    job = face.call(topic.pop)
     assert (job.body, job.topic) == (name, dots)
-    face.do(job.finish)
-    assert face.do(face.far.schedules.delete, dots, dots)
-    assert face.do(face.far.guarded_queue(dots).size) == 1
-    assert face.do(face.far.guarded_queue(dots).clear)
-    assert face.do(face.far.map_cache(dots).size) == 0
-    assert not face.do(face.far.lock(dots).state).held
-    assert face.do(face.far.delayed_queue(dots).size) == 0
+    face.call(job.finish)
+    assert face.call(face.far.schedules.delete, dots, dots)
+    assert face.call(face.far.guarded_queue(dots).size) == 1
+    assert face.call(face.far.guarded_queue(dots).clear)
+    assert face.call(face.far.map_cache(dots).size) == 0
+    assert not face.call(face.far.lock(dots).state).held
+    assert face.call(face.far.delayed_queue(dots).size) == 0

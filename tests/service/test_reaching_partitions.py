@@ -15,74 +15,74 @@ from tarry.verbs.schedules import migration as planning
 
 def test_a_topic_of_many_partitions_is_made_and_used(face: Face, name: str) -> None:
     topic = face.far.topic(name, partitions=4)
-    assert len(face.do(topic.add_many, range(20))) == 20
+    assert len(face.call(topic.add_many, range(20))) == 20
     assert len(face.near.engine.run(face.near.topic(name).verbs.partitions())) == 4
-    assert {job.body for job in face.do(topic.pop_many, 20)} == set(range(20))
-    assert face.do(topic.stats).reserved == 20
-    assert face.do(face.far.topic(name, partitions=4).stats).reserved == 20, "twice is once"
+    assert {job.body for job in face.call(topic.pop_many, 20)} == set(range(20))
+    assert face.call(topic.stats).reserved == 20
+    assert face.call(face.far.topic(name, partitions=4).stats).reserved == 20, "twice is once"
     with pytest.raises(BadInput, match="has 4, and not 8"):
-        face.do(face.far.topic(name, partitions=8).stats)
-    face.do(face.far.topic(name + "-plain").add, 1)
+        face.call(face.far.topic(name, partitions=8).stats)
+    face.call(face.far.topic(name + "-plain").add, 1)
     with pytest.raises(BadInput, match="plain topic that has been used"):
-        face.do(face.far.topic(name + "-plain", partitions=2).pop)
+        face.call(face.far.topic(name + "-plain", partitions=2).pop)
     with pytest.raises(BadInput, match="from 1 to 1024"):
         face.far.topic(name, partitions=0)
 
 
 def test_what_is_on_its_way_to_another_topic_is_told(face: Face, name: str) -> None:
     topic = face.far.topic(name, partitions=2)
-    face.do(topic.add_many, range(20), delay="1h")
+    face.call(topic.add_many, range(20), delay="1h")
     for k in range(6):
-        face.do(face.far.schedules.put, name, f"plan-{k}", "tea", every="1h")
+        face.call(face.far.schedules.put, name, f"plan-{k}", "tea", every="1h")
     for part in face.near.engine.run(face.near.topic(name).verbs.partitions()):
         face.near.engine.run(migration.depart(part.keys, b"word"))
         face.near.engine.run(planning.depart(part.keys, b"0", b"word"))
-    found = face.do(topic.check)
+    found = face.call(topic.check)
     assert (found.ok, found.leaving, found.schedules_leaving) == (True, 20, 6)
     assert found == face.near.topic(name).check()
-    face.do(face.far.migrate, topic, face.far.topic(name + "-there"))
-    assert (face.do(topic.check).leaving, face.do(topic.check).schedules_leaving) == (0, 0)
+    face.call(face.far.migrate, topic, face.far.topic(name + "-there"))
+    assert (face.call(topic.check).leaving, face.call(topic.check).schedules_leaving) == (0, 0)
 
 
 def test_jobs_of_one_answer_that_lie_in_many_partitions_are_settled_each_by_its_own_receipt(
     face: Face, name: str
 ) -> None:
     topic = face.far.topic(name, partitions=8)
-    face.do(topic.add_many, [tarry.NewJob(k, id=f"j{k}") for k in range(12)])
-    jobs = face.do(topic.pop_many, 12, ttr="1h")
+    face.call(topic.add_many, [tarry.NewJob(k, id=f"j{k}") for k in range(12)])
+    jobs = face.call(topic.pop_many, 12, ttr="1h")
     assert len({job.receipt for job in jobs}) > 1
     assert {job.id: job.receipt for job in jobs} == {
         job.id: job.receipt for job in face.near.topic(name).get_many([job.id for job in jobs])
     }
     assert all(job.lateness >= timedelta(0) for job in jobs)
     done, kept, back, dead, own = jobs[:3], jobs[3:6], jobs[6:8], jobs[8:10], jobs[10:]
-    face.do(topic.finish_many, done)
-    face.do(topic.touch_many, kept, "2h")
-    face.do(topic.release_many, back, "1h", reason="later")
-    face.do(topic.bury_many, dead, "no such order")
+    face.call(topic.finish_many, done)
+    face.call(topic.touch_many, kept, "2h")
+    face.call(topic.release_many, back, "1h", reason="later")
+    face.call(topic.bury_many, dead, "no such order")
     for job in own:
-        face.do(job.keep)
-        face.do(job.finish)
-    stats = face.do(topic.stats)
+        face.call(job.keep)
+        face.call(job.finish)
+    stats = face.call(topic.stats)
     assert (stats.reserved, stats.delayed, stats.dead, stats.finished, stats.stale) == (3, 2, 2, 5, 0)
-    assert [found.state for found in face.do(topic.get_many, [job.id for job in kept])] == ["reserved"] * 3
+    assert [found.state for found in face.call(topic.get_many, [job.id for job in kept])] == ["reserved"] * 3
     with pytest.raises(tarry.StaleReceipt) as refused:
-        face.do(topic.finish_many, [*back, *kept, *dead])
+        face.call(topic.finish_many, [*back, *kept, *dead])
     assert set(refused.value.ids) == {job.id for job in (*back, *dead)}
-    assert face.do(topic.kick_many, [job.id for job in dead]) == ["dead", "dead"]
-    again = face.do(topic.pop_many, 12, wait=5)
+    assert face.call(topic.kick_many, [job.id for job in dead]) == ["dead", "dead"]
+    again = face.call(topic.pop_many, 12, wait=5)
     assert {(job.id, job.attempt) for job in again} <= {(job.id, 1) for job in dead}
 
 
 def test_the_number_of_partitions_holds_for_every_handle_of_a_client_of_a_service(face: Face, name: str) -> None:
     before = face.far.topic(name)
     topic = face.far.topic(name, partitions=4)
-    face.do(face.far.schedules.put, name, "tidy", every="1h")
-    face.do(before.add, 1)
-    assert face.do(topic.add, 2).created
+    face.call(face.far.schedules.put, name, "tidy", every="1h")
+    face.call(before.add, 1)
+    assert face.call(topic.add, 2).created
     assert len(face.near.engine.run(face.near.topic(name).verbs.partitions())) == 4
-    face.do(face.far.topic(name + "-plain").add, 1)
+    face.call(face.far.topic(name + "-plain").add, 1)
     wrong = face.far.topic(name + "-plain", partitions=2)
-    assert face.do(face.far.pop, name + "-plain").body == 1, "who says no number takes it as it is"
+    assert face.call(face.far.pop, name + "-plain").body == 1, "who says no number takes it as it is"
     with pytest.raises(BadInput, match="plain topic that has been used"):
-        face.do(wrong.add, 1)
+        face.call(wrong.add, 1)
