@@ -25,7 +25,7 @@ def test_every_script_has_its_verb() -> None:
 
 
 def test_other_keys_than_the_scripts_own_fail_at_import() -> None:
-    with pytest.raises(AssertionError, match=r"lua/delayed/aside\.lua declares the keys"):
+    with pytest.raises(AssertionError, match=r"lua/delayed/set_aside\.lua declares the keys"):
         Script("delayed/set_aside", item=("payload", "reason"))
 
 

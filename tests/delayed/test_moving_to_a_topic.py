@@ -118,7 +118,7 @@ def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is
     queue.offer_many(["a", "b"], 60)
     broken_off(client, queue, first, 5)
     assert queue.stats().leaving == 2
-    assert client.move_to_topic(queue, second, anew=True).moved == 2
+    assert client.move_to_topic(queue, second, redirect=True).moved == 2
     clock.advance(61)
     assert sorted(finished(second)) == ["a", "b"]
 

@@ -60,7 +60,7 @@ def signs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(Watch, "token_received", note_woken)
     monkeypatch.setattr(Watch, "connection_lost", note_lost)
     for module in (blocking, awaiting):
-        monkeypatch.setattr(module.Lookout, "recheck_s", 1000.0)
+        monkeypatch.setattr(module.TrackingConnection, "recheck_s", 1000.0)
     return seen
 
 

@@ -30,9 +30,9 @@ def partitions(request: pytest.FixtureRequest) -> int | None:
     return request.param
 
 
-def journey_of(mine: Any, theirs: Any, *, anew: bool = False) -> migration.MigrationSteps:
+def journey_of(mine: Any, theirs: Any, *, redirect: bool = False) -> migration.MigrationSteps:
     here, there = mine.engine.run(mine.verbs.partitions()), theirs.engine.run(theirs.verbs.partitions())
-    return migration.migrate(here, there, dry_run=False, anew=anew)
+    return migration.migrate(here, there, dry_run=False, redirect=redirect)
 
 
 def broken_off(journey: migration.MigrationSteps, topics: Any, steps: int) -> bool:
@@ -104,16 +104,16 @@ def test_what_was_on_its_way_to_a_topic_that_is_gone_goes_elsewhere_when_that_is
     three[0].schedules.put("orders", "beat", every="1h")
     until(journey_of(old, first), (old, first), "migration/schedule_arrive")
     assert old.check().schedules_leaving == 1
-    with pytest.raises(tarry.BadInput, match="anew"):
+    with pytest.raises(tarry.BadInput, match="redirect"):
         three[0].migrate(old, second)
-    done = three[0].migrate(old, second, anew=True)
+    done = three[0].migrate(old, second, redirect=True)
     assert (done.moved, done.schedules) == (len(IDS), 1)
     old.add("late", id="late")
     assert three[0].migrate(old, first).moved == 1, "all has arrived, so any topic will do"
     old.add("later", id="later")
     until(journey_of(old, first), (old, first), "migration/arrive")
     assert old.check().leaving == 1
-    mover = journey_of(old, second, anew=True)
+    mover = journey_of(old, second, redirect=True)
     until(mover, (old, second), "migration/arrive")
     with pytest.raises(tarry.BadInput, match="another topic"):
         three[0].migrate(old, first)

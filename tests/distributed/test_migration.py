@@ -112,9 +112,9 @@ def test_a_job_on_its_way_is_told_as_it_was(two: Any, clock: Clock) -> None:
     assert old.migrate("orders", new.topic("orders"), dry_run=True).moved == 2
     assert topic.delete("later") == "delayed"
     topic.add("again", id="later", delay="2h")
-    topic.add("anew", id="now", if_exists="replace")
+    topic.add("redirect", id="now", if_exists="replace")
     assert old.migrate("orders", new.topic("orders")).moved == 2
-    assert sorted(job.body for job in new.topic("orders").list()) == ["again", "anew"]
+    assert sorted(job.body for job in new.topic("orders").list()) == ["again", "redirect"]
     assert topic.stats().added == topic.stats().deleted + topic.stats().replaced
     topic.add_many(range(3))
     old.engine.run(migration.depart(topic.verbs._single.keys, b"word"))

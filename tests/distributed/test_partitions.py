@@ -197,7 +197,7 @@ def test_a_number_that_was_said_of_a_plain_topic_disturbs_nobody_else(face: Any)
         with pytest.raises(BadInput, match="has been used"):
             await wrong(face, "plain", 2).stats()
         again = face.topic("plain")
-        face.client.engine.origin._known.numbers.clear()
+        face.client.engine.origin._known_partitions.counts.clear()
         assert (await again.get("tea")).body == "tea"
 
     told(face, story())

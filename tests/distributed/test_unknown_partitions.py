@@ -76,7 +76,7 @@ def test_every_verb_finds_them(face: Any, url: str, clock: Clock, verb: str) -> 
     async def story() -> None:
         stale, fresh = face.topic("orders"), face.topic("twin", partitions=PARTS)
         assert (await stale.stats()).added == 0
-        assert stale.verbs.only is not None
+        assert stale.verbs.single is not None
         with TestClient(url, clock, namespace=face.client.namespace) as other:
             topic = other.topic("orders", partitions=PARTS)
             for one in (topic, other.topic("twin", partitions=PARTS)):
@@ -85,7 +85,7 @@ def test_every_verb_finds_them(face: Any, url: str, clock: Clock, verb: str) -> 
             plain = other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes))
             answers = [await told(verb, one, face) for one in (stale, fresh)]
             assert answers[0] == answers[1]
-            assert stale.verbs.only is None
+            assert stale.verbs.single is None
             assert other.engine.run(Command((b"GET", stale.verbs.keys.meta), bytes)) == plain == b"%d spread" % PARTS
             left = (*stale.verbs.keys[:3], *schedule_keys(stale.verbs.keys)[-3:])
             assert not any(other.engine.run(Command((b"EXISTS", key), int)) for key in left), (

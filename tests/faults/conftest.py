@@ -114,6 +114,6 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[bytes | None]:
     monkeypatch.setattr(Watch, "token_received", note)
     monkeypatch.setattr(connection_limit.UNLIMITED, "maximum", 0)
     for module in (blocking, awaiting):
-        monkeypatch.setattr(module.Lookout, "recheck_s", 1000.0)
-        monkeypatch.setattr(module.Lookout, "linger_s", 0.05)
+        monkeypatch.setattr(module.TrackingConnection, "recheck_s", 1000.0)
+        monkeypatch.setattr(module.TrackingConnection, "linger_s", 0.05)
     return seen

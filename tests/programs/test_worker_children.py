@@ -42,10 +42,10 @@ class Family:
 
 @pytest.fixture
 def family(valkey_url: str, namespace: str, tmp_path: Path) -> Iterator[Start]:
-    """``family("--processes", "2", ttr="1s")`` runs ``tarry worker hired_app:worker`` with these words."""
+    """``family("--processes", "2", ttr="1s")`` runs ``tarry worker worker_app:worker`` with these words."""
     started: list[Family] = []
 
-    def start(*words: str, app: str = "hired_app:worker", ttr: str = "10m", grace: str = "10s") -> Family:
+    def start(*words: str, app: str = "worker_app:worker", ttr: str = "10m", grace: str = "10s") -> Family:
         diary = tmp_path / f"diary-{len(started)}"
         place = {"TARRY_URL": valkey_url, "TARRY_NAMESPACE": namespace, "DIARY": str(diary), "TTR": ttr, "GRACE": grace}
         process = subprocess.Popen(
@@ -203,7 +203,7 @@ def test_a_handler_that_holds_the_interpreter_longer_than_the_ttr_keeps_its_job(
 def test_only_the_topics_named_are_worked_on(client: tarry.Client, family: Start) -> None:
     client.topic("plain").add("quick", id="p")
     client.topic("orders").add("quick", id="o")
-    some = family("--topics", "orders", "--concurrency", "3", app="hired_app:made")
+    some = family("--topics", "orders", "--concurrency", "3", app="worker_app:made")
     until(lambda: some.told("closed"), "closed")
     some.process.terminate()
     code, said = some.ended()
@@ -215,14 +215,14 @@ def test_only_the_topics_named_are_worked_on(client: tarry.Client, family: Start
     ("app", "words", "told"),
     [
         ("nowhere:worker", [], "no module 'nowhere'"),
-        ("hired_app:nobody", [], "hired_app has no nobody"),
-        ("hired_app:nothing", [], "is a int, not a tarry.Worker"),
+        ("worker_app:nobody", [], "worker_app has no nobody"),
+        ("worker_app:nothing", [], "is a int, not a tarry.Worker"),
         (":", [], "write module:name"),
-        ("hired_app:worker", ["--topics", "letters"], "no handler for 'letters'; there are orders, plain"),
-        ("hired_app:worker", ["--log", "xml"], "it is text or json"),
-        ("hired_app:worker", ["--log-level", "loud"], "it is debug, info, warning or error"),
-        ("hired_app:worker", ["--concurrency", "1"], "1 slots for 2 topics"),
-        ("hired_app:worker", ["--processes", "2", "--concurrency", "1"], "1 slots for 2 topics"),
+        ("worker_app:worker", ["--topics", "letters"], "no handler for 'letters'; there are orders, plain"),
+        ("worker_app:worker", ["--log", "xml"], "it is text or json"),
+        ("worker_app:worker", ["--log-level", "loud"], "it is debug, info, warning or error"),
+        ("worker_app:worker", ["--concurrency", "1"], "1 slots for 2 topics"),
+        ("worker_app:worker", ["--processes", "2", "--concurrency", "1"], "1 slots for 2 topics"),
     ],
 )
 def test_wrong_words_end_it_with_2(family: Start, app: str, words: Any, told: str) -> None:

@@ -157,23 +157,23 @@ def test_topics_with_a_backlog_share_the_slots_by_weight(valkey_url: str, namesp
 
 
 def test_who_has_no_rival_takes_all_but_one_slot_of_each_other_topic() -> None:
-    class Lane:
+    class User:
         def __init__(self, weight: float) -> None:
-            self.weight, self.taken = weight, 0
+            self.weight, self.slots_in_use = weight, 0
 
-    share, busy, idle = SlotPool(10), Lane(1), Lane(5)
+    share, busy, idle = SlotPool(10), User(1), User(5)
     share.add_user(busy)
     share.add_user(idle)
     assert share.grant_slots(idle, 5, greedy=False) == 1
     assert share.grant_slots(busy, 50, greedy=True) == 9
-    busy.taken = 9
+    busy.slots_in_use = 9
     assert share.grant_slots(busy, 50, greedy=True) == 0
     assert share.grant_slots(idle, 50, greedy=True) == 1
     few = SlotPool(2)
     few.add_user(busy)
     few.add_user(idle)
     with pytest.raises(tarry.BadInput, match="2 slots for 3 topics"):
-        few.add_user(Lane(1))
+        few.add_user(User(1))
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -237,7 +237,7 @@ def test_tarry_worker_lives_through_a_full_disk_and_ends_by_a_signal_with_0(
     place = {"TARRY_URL": disk.server.url, "DIARY": str(tmp_path / "diary"), "TTR": "20s"}
     said = tmp_path / "said"
     with said.open("w") as file, tarry.Client(disk.server.url) as client:
-        words = [sys.executable, "-m", "tarry", "worker", "hired_app:worker", "--processes", processes]
+        words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", processes]
         process = subprocess.Popen(words, cwd=HERE, env={**os.environ, **place}, stderr=file)
         try:
             orders = client.topic("orders")
@@ -265,7 +265,7 @@ def test_tarry_worker_lives_through_resets_and_so_do_its_children(line: Proxy, t
     place = {"TARRY_URL": f"redis://{line.address}", "DIARY": str(tmp_path / "diary"), "TTR": "1s"}
     said = tmp_path / "said"
     with said.open("w") as file, tarry.Client(f"redis://{host}:{port}") as client:
-        words = [sys.executable, "-m", "tarry", "worker", "hired_app:worker", "--processes", "2"]
+        words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", "2"]
         process = subprocess.Popen(words, cwd=HERE, env={**os.environ, **place}, stderr=file)
         try:
             orders = client.topic("orders")
@@ -300,7 +300,7 @@ def test_a_child_that_is_refused_after_others_have_worked_is_started_again(
         return (tmp_path / "diary").read_text().splitlines() if (tmp_path / "diary").exists() else []
 
     with said.open("w") as file, tarry.Client(direct) as client:
-        words = [sys.executable, "-m", "tarry", "worker", "hired_app:worker", "--processes", "2"]
+        words = [sys.executable, "-m", "tarry", "worker", "worker_app:worker", "--processes", "2"]
         process = subprocess.Popen(words, cwd=HERE, env={**os.environ, **place}, stderr=file)
         try:
             client.topic("orders").add("stuck")

@@ -1,4 +1,4 @@
-"""An application for ``tarry worker hired_app:worker``. Job bodies say what to do; the file DIARY tells what was done."""
+"""An application for ``tarry worker worker_app:worker``. Job bodies say what to do; the file DIARY tells what was done."""
 
 from __future__ import annotations
 

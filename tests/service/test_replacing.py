@@ -70,11 +70,11 @@ class Stepping:
         found: list[str] = await self.steps.run(self.real.topics)
         return found
 
-    async def introduce(self, topic: str) -> None:
+    async def register_topic(self, topic: str) -> None:
         request = topic_names.register(self.real.namespace, topic)
         await self.steps.run(lambda: self.real.engine.run(request))
 
-    def another(self, topic: str) -> AsyncTopic[Any]:
+    def topic_named(self, topic: str) -> AsyncTopic[Any]:
         passing: Any = PassThroughCodec(1000)
         engine: Any = self
         return AsyncTopic(engine, self.real.topic(topic, type=passing).verbs)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import ast
 import json
+import pkgutil
 import sys
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -40,6 +42,14 @@ def counts(topic: Any) -> dict[str, Any]:
     return {name: getattr(stats, name) for name in names.split()}
 
 
+def inner(*names: str) -> Any:
+    """What is inside of tarry, by the names that it has had: ``inner("tarry.verbs.jobs.pop:pop_step", "…taking:pop")``."""
+    for name in names[:-1]:
+        with suppress(ImportError, AttributeError):
+            return pkgutil.resolve_name(name)
+    return pkgutil.resolve_name(names[-1])
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
@@ -58,7 +68,14 @@ def perform(told: str, scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(url: str) -> None:
-    scope: dict[str, Any] = {"tarry": tarry, "timedelta": timedelta, "shown": shown, "counts": counts, "work": work}
+    scope: dict[str, Any] = {
+        "tarry": tarry,
+        "timedelta": timedelta,
+        "shown": shown,
+        "counts": counts,
+        "work": work,
+        "inner": inner,
+    }
 
     def begin(namespace: str) -> None:
         """Anew, with a time of its own."""

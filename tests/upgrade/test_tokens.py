@@ -19,13 +19,16 @@ from until import until
 from upgrade.conftest import Hand, hiring
 
 pytestmark = pytest.mark.slow
-MAKES = """
+FUNCTIONS = """
 import os
-from tarry.verbs import tokens
-text, made, record = tokens.make(os.urandom, ["consume"], "by one of two")
-real.engine.run(tokens.keep(real.namespace, made, record))
+create, store, list_all, delete = (inner("tarry.verbs.tokens:" + newer, "tarry.verbs.tokens:" + older) for newer, older in (
+    ("create_token", "make"), ("store_token", "keep"), ("list_tokens", "table"), ("delete_token", "drop")))
 """
-LISTS = "[(one.id, one.record.note) for one in real.engine.run(tokens.table(real.namespace))[1]]"
+CREATES = """
+text, made, record = create(os.urandom, ["consume"], "by one of two")
+real.engine.run(store(real.namespace, made, record))
+"""
+LISTS = "[(one.id, one.record.note) for one in real.engine.run(list_all(real.namespace))[1]]"
 
 
 @pytest.fixture
@@ -48,8 +51,9 @@ def two(url: str, older_place: Path, namespace: str, versions: tuple[str, str]) 
 
 def test_tokens_are_made_used_and_revoked_by_either(two: tuple[Hand, Hand], url: str, namespace: str) -> None:
     one, other = two
-    one(MAKES)
-    other("from tarry.verbs import tokens")
+    one(FUNCTIONS)
+    other(FUNCTIONS)
+    one(CREATES)
     text, made = one("[text, made]")
     assert one(LISTS) == other(LISTS) == [[made, "by one of two"]]
     settings = ServiceSettings(namespaces=(namespace,), tokens=True, dialects=NO_DIALECTS)
@@ -59,7 +63,7 @@ def test_tokens_are_made_used_and_revoked_by_either(two: tuple[Hand, Hand], url:
             return httpx.get(f"{running.url}/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code
 
         until(lambda: status() == 200)
-        assert other(f"real.engine.run(tokens.drop(real.namespace, {json.dumps(made)}))") is True
+        assert other(f"real.engine.run(delete(real.namespace, {json.dumps(made)}))") is True
         until(lambda: status() == 401)
     assert one(LISTS) == other(LISTS) == []
 

@@ -47,10 +47,10 @@ def move_to_topic(
     progress: Callable[[int], object] | None = None,
     most: int | None = None,
     *,
-    anew: bool = False,
+    redirect: bool = False,
 ) -> Flow[MovedOver]:
     """Everything that is not due yet, or ``most`` of it, rounded up to a step. Broken off anywhere, it goes on where it was.
-    Raises ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``anew``."""
+    Raises ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``redirect``."""
     names.refuse_dots(topic.context.name, "topic")
     parts = yield from topic.partitions()
     goal: Goal = yield from at_one_server(goal_of(parts))
@@ -60,7 +60,7 @@ def move_to_topic(
         departure, now, claimed = yield from ask(migration.claim(context, goal.word(topic.context.ids.new()), late))
         if not claimed:
             break
-        if not anew:
+        if not redirect:
             goal.refuse("move_to_topic", departure)
         elif goal.word(b"") not in departure:
             late = LateDeparture(departure)
@@ -127,19 +127,19 @@ def at_one_server(journey: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
 
 
 def migrate_some(
-    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, anew: bool = False
+    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, redirect: bool = False
 ) -> Flow[Migrated]:
     """About ``most`` jobs, into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
     refuse_same_topic(True, source.context, target.context)
-    return _migrate_some(source, target, dry_run=dry_run, most=most, anew=anew)
+    return _migrate_some(source, target, dry_run=dry_run, most=most, redirect=redirect)
 
 
 def _migrate_some(
-    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, anew: bool
+    source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, redirect: bool
 ) -> Flow[Migrated]:
     from_parts = yield from source.partitions()
     to_parts = yield from target.partitions()
-    return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, most=most, anew=anew)))
+    return (yield from at_one_server(migrate(from_parts, to_parts, dry_run=dry_run, most=most, redirect=redirect)))
 
 
 def refuse_services(what: str, *handles: Any) -> None:

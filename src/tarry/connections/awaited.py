@@ -24,7 +24,7 @@ from tarry.connections.blocking import (
     ROLE,
     Alive,
     Args,
-    Guard,
+    MasterCheck,
     Replies,
     T,
     judge_role,
@@ -42,7 +42,12 @@ class Server:
     """One server, by its URL, in one event loop."""
 
     def __init__(
-        self, url: str, max_answer_s: float = math.inf, *, replica_of_cluster: bool = False, guard: Guard | None = None
+        self,
+        url: str,
+        max_answer_s: float = math.inf,
+        *,
+        replica_of_cluster: bool = False,
+        guard: MasterCheck | None = None,
     ) -> None:
         """``max_answer_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
         that he only reads. ``guard`` is asked about each connection."""

@@ -49,7 +49,7 @@ class Drops(Protocol):
         """From any thread: whoever waits for an answer is told that there will be none."""
 
 
-class Guard(Protocol):
+class MasterCheck(Protocol):
     """Knows whether a server is the master. Both raise a ``Fault`` if it is not."""
 
     def watch(self, server: Drops) -> None: ...
@@ -99,7 +99,7 @@ class Server:
         *,
         replica_of_cluster: bool = False,
         with_name: bool = True,
-        guard: Guard | None = None,
+        guard: MasterCheck | None = None,
     ) -> None:
         """``max_answer_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
         that he only reads. ``named``: it is told whose connections they are. ``guard`` is asked about each connection."""

@@ -38,7 +38,7 @@ class ScriptCall(Generic[T]):
 
     Every call is safe to repeat: its script knows a replay, or nothing changes, or what a lost answer handed out comes
     back after its TTR. ``undo`` makes the call that gives an answer back which nobody wants any more. ``then`` is asked right after it,
-    on the same connection: whether what it wrote is where it should be. ``anew`` is what to do instead where the server says that
+    on the same connection: whether what it wrote is where it should be. ``redirect`` is what to do instead where the server says that
     a key is of another kind: nothing was done then.
     """
 
@@ -235,5 +235,5 @@ def _format_refusal(why: str, other: str, queue: str) -> BadInput:
     known = f"was said to have {other}" if why == "remembered" else f"has elements of {other}"
     return BadInput(
         f"format: the queue {queue!r} {known}, and here another one is meant. {_FORMATS} Correct what is said here; or, if Java "
-        f"was upgraded, say it anew: `tarry delayed-queue format {queue} …`, or set_format()."
+        f"was upgraded, say it redirect: `tarry delayed-queue format {queue} …`, or set_format()."
     )

@@ -178,21 +178,21 @@ class AsyncClient:
         topic: AsyncTopic[Any] | str,
         *,
         dry_run: bool = False,
-        anew: bool = False,
+        redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
 
         Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
         ``progress`` is told how many have moved. Raises ``BadInput`` where elements are still on their way to another topic: run
-        that move to its end first, or say ``anew`` if that topic is gone for good.
+        that move to its end first, or say ``redirect`` if that topic is gone for good.
         """
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
         if dry_run:
             return await self.engine.run(dry_run_to_topic(source.verbs.context, chosen.verbs))
         await self.engine.register_topic(chosen.name)
-        return await self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, anew=anew))
+        return await self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, redirect=redirect))
 
     async def migrate(
         self,
@@ -200,7 +200,7 @@ class AsyncClient:
         to: AsyncTopic[T],
         *,
         dry_run: bool = False,
-        anew: bool = False,
+        redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves what waits, what is dead and the schedules into another topic, perhaps of another server; ``dry_run`` only
@@ -210,7 +210,7 @@ class AsyncClient:
         ``configure`` has set here and not over there holds there, too. Safe to break off and to call again, under load. Let
         producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is told how many jobs have
         moved. Raises ``BadInput`` for a topic into itself, for limits that its partitions cannot have, and where jobs are still on
-        their way to another topic: run that move to its end first, or say ``anew`` if that topic is gone for good.
+        their way to another topic: run that move to its end first, or say ``redirect`` if that topic is gone for good.
         """
         mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
         to = handle_of("to", AsyncTopic, to)
@@ -221,7 +221,7 @@ class AsyncClient:
         if not dry_run:
             await to.engine.register_topic(to.name)
         journey, engines = (
-            migration.migrate(here, there, dry_run=dry_run, progress=progress, anew=anew),
+            migration.migrate(here, there, dry_run=dry_run, progress=progress, redirect=redirect),
             (mine.engine, to.engine),
         )
         try:

@@ -1,4 +1,4 @@
-"""What an awaiting client works with: its connections, its waiters, its mover. Every handle that a client gives has it."""
+"""The engine of an awaited client: its connections, its waiters, its mover. Every handle that a client gives has it."""
 
 from __future__ import annotations
 

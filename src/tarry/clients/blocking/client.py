@@ -183,21 +183,21 @@ class Client:
         topic: Topic[Any] | str,
         *,
         dry_run: bool = False,
-        anew: bool = False,
+        redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
 
         Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
         ``progress`` is told how many have moved. Raises ``BadInput`` where elements are still on their way to another topic: run
-        that move to its end first, or say ``anew`` if that topic is gone for good.
+        that move to its end first, or say ``redirect`` if that topic is gone for good.
         """
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
         if dry_run:
             return self.engine.run(dry_run_to_topic(source.verbs.context, chosen.verbs))
         self.engine.register_topic(chosen.name)
-        return self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, anew=anew))
+        return self.engine.run(move_to_topic(source.verbs.context, chosen.verbs, progress, redirect=redirect))
 
     def migrate(
         self,
@@ -205,7 +205,7 @@ class Client:
         to: Topic[T],
         *,
         dry_run: bool = False,
-        anew: bool = False,
+        redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves what waits, what is dead and the schedules into another topic, perhaps of another server; ``dry_run`` only
@@ -215,7 +215,7 @@ class Client:
         ``configure`` has set here and not over there holds there, too. Safe to break off and to call again, under load. Let
         producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is told how many jobs have
         moved. Raises ``BadInput`` for a topic into itself, for limits that its partitions cannot have, and where jobs are still on
-        their way to another topic: run that move to its end first, or say ``anew`` if that topic is gone for good.
+        their way to another topic: run that move to its end first, or say ``redirect`` if that topic is gone for good.
         """
         mine: Any = handle_of("topic", Topic, topic, self.topic)
         to = handle_of("to", Topic, to)
@@ -226,7 +226,7 @@ class Client:
         if not dry_run:
             to.engine.register_topic(to.name)
         journey, engines = (
-            migration.migrate(here, there, dry_run=dry_run, progress=progress, anew=anew),
+            migration.migrate(here, there, dry_run=dry_run, progress=progress, redirect=redirect),
             (mine.engine, to.engine),
         )
         try:

@@ -1,4 +1,4 @@
-"""What a blocking client works with: its connections, its waiters, its mover. Every handle that a client gives has it."""
+"""The engine of a blocking client: its connections, its waiters, its mover. Every handle that a client gives has it."""
 
 from __future__ import annotations
 

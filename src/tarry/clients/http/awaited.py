@@ -155,7 +155,7 @@ class AsyncHTTPClient:
         topic: AsyncTopic[Any] | str,
         *,
         dry_run: bool = False,
-        anew: bool = False,
+        redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic of the same service, with its due times; ``dry_run`` only says
@@ -163,7 +163,7 @@ class AsyncHTTPClient:
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         place = self.engine.origin.service
         return await self.engine.run(
-            migration.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress)
+            migration.move_to_topic(place, source, chosen, dry_run=dry_run, redirect=redirect, progress=progress)
         )
 
     async def migrate(
@@ -172,7 +172,7 @@ class AsyncHTTPClient:
         to: AsyncTopic[T],
         *,
         dry_run: bool = False,
-        anew: bool = False,
+        redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves what waits, what is dead and the schedules into another topic of the same service and namespace; ``dry_run`` only
@@ -183,7 +183,7 @@ class AsyncHTTPClient:
         mine, there = handle_of("topic", AsyncTopic, topic, self.topic), handle_of("to", AsyncTopic, to)
         place = self.engine.origin.service
         return await self.engine.run(
-            migration.migrate(place, mine, there, dry_run=dry_run, anew=anew, progress=progress)
+            migration.migrate(place, mine, there, dry_run=dry_run, redirect=redirect, progress=progress)
         )
 
     def map_cache(

@@ -159,7 +159,7 @@ class HTTPClient:
         topic: Topic[Any] | str,
         *,
         dry_run: bool = False,
-        anew: bool = False,
+        redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
         """Moves what is not due yet out of a queue into a topic of the same service, with its due times; ``dry_run`` only says
@@ -167,7 +167,7 @@ class HTTPClient:
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         place = self.engine.origin.service
         return self.engine.run(
-            migration.move_to_topic(place, source, chosen, dry_run=dry_run, anew=anew, progress=progress)
+            migration.move_to_topic(place, source, chosen, dry_run=dry_run, redirect=redirect, progress=progress)
         )
 
     def migrate(
@@ -176,7 +176,7 @@ class HTTPClient:
         to: Topic[T],
         *,
         dry_run: bool = False,
-        anew: bool = False,
+        redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
         """Moves what waits, what is dead and the schedules into another topic of the same service and namespace; ``dry_run`` only
@@ -186,7 +186,9 @@ class HTTPClient:
         """
         mine, there = handle_of("topic", Topic, topic, self.topic), handle_of("to", Topic, to)
         place = self.engine.origin.service
-        return self.engine.run(migration.migrate(place, mine, there, dry_run=dry_run, anew=anew, progress=progress))
+        return self.engine.run(
+            migration.migrate(place, mine, there, dry_run=dry_run, redirect=redirect, progress=progress)
+        )
 
     def map_cache(
         self,

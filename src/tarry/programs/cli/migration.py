@@ -32,8 +32,9 @@ def migrate(
         int | None, typer.Option("--partitions", help="Make the new topic with so many.", show_default=False)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="What is still on its way to another one, which is gone for good, goes here.")
+    redirect: Annotated[
+        bool,
+        typer.Option("--redirect", help="What is still on its way to another one, which is gone for good, goes here."),
     ] = False,
 ) -> None:
     """Moves all jobs that wait, the dead, and schedules into another topic; due times and attempts are kept, and so is what
@@ -60,7 +61,7 @@ def migrate(
                 session.print_note(f"{moved} moved")
 
         try:
-            done = session.client.migrate(topic, target, dry_run=dry_run, anew=anew, progress=tell)
+            done = session.client.migrate(topic, target, dry_run=dry_run, redirect=redirect, progress=tell)
         except (KeyboardInterrupt, Unavailable):
             if not dry_run:
                 session.print_note(

@@ -189,8 +189,9 @@ def move_to_topic(
     topic: TopicName,
     codec: CodecName = "kryo5",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="What is still on its way to another one, which is gone for good, goes here.")
+    redirect: Annotated[
+        bool,
+        typer.Option("--redirect", help="What is still on its way to another one, which is gone for good, goes here."),
     ] = False,
 ) -> None:
     """Moves what is not due yet from a queue shared with Java into a topic; due times are kept. Safe to repeat."""
@@ -204,7 +205,7 @@ def move_to_topic(
             seen = moved
 
         try:
-            done = session.client.move_to_topic(place, topic, dry_run=dry_run, anew=anew, progress=tell)
+            done = session.client.move_to_topic(place, topic, dry_run=dry_run, redirect=redirect, progress=tell)
         except KeyboardInterrupt:
             session.print_note(f"{queue}  {seen} jobs moved; the same call goes on from here")
             raise

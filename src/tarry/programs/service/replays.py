@@ -19,8 +19,8 @@ class ReplayEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.take = engine.take
-        self.introduce = engine.register_topic
-        self.look = engine.run_view
+        self.register_topic = engine.register_topic
+        self.run_view = engine.run_view
 
     async def run(self, operation: Any) -> Any:
         if not isinstance(operation, (ScriptCall, Command)):

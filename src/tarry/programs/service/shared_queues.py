@@ -144,12 +144,12 @@ async def _payloads(
 
 
 async def move_to_topic(
-    client: AsyncClient, queue: AsyncDelayedQueue[Any], topic: str, *, dry_run: bool, anew: bool, limit: int
+    client: AsyncClient, queue: AsyncDelayedQueue[Any], topic: str, *, dry_run: bool, redirect: bool, limit: int
 ) -> tuple[MovedOver, bool]:
     """Some of what is not due yet, and whether that was all."""
     chosen = client.topic(topic)
     if dry_run:
         return await client.engine.run(dry_run_to_topic(queue.verbs.context, chosen.verbs)), True
     await client.engine.register_topic(topic)
-    found = await client.engine.run(moving_to(queue.verbs.context, chosen.verbs, most=limit, anew=anew))
+    found = await client.engine.run(moving_to(queue.verbs.context, chosen.verbs, most=limit, redirect=redirect))
     return found, found.moved + found.aside < limit

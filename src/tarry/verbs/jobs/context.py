@@ -1,4 +1,4 @@
-"""A topic as its verbs see it: keys, bodies, and where ids come from."""
+"""The context of a topic's verbs: keys, codec, and where ids come from."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ class Goal(NamedTuple):
         if identity and identity != self.identity:
             raise BadInput(
                 f"{what}: some are on their way to another topic ({name.decode('utf-8', 'replace')}), by a move that was broken off or is "
-                f"running, and may be there already. Run that one to its end first. If that topic is gone for good, say anew=True "
-                f"(--anew), and they go to this one instead."
+                f"running, and may be there already. Run that one to its end first. If that topic is gone for good, say redirect=True "
+                f"(--redirect), and they go to this one instead."
             )
 
 
@@ -126,16 +126,16 @@ def migrate(
     dry_run: bool,
     progress: Callable[[int], object] | None = None,
     most: int | None = None,
-    anew: bool = False,
+    redirect: bool = False,
 ) -> MigrationSteps:
     """What was configured, the schedules, everything that waits and the dead, of each partition; of jobs no more than
     ``most``, rounded up to a step. A job refused over there ends the journey after its step: it would leave again. Raises
-    ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``anew``."""
+    ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``redirect``."""
     goal = yield from goal_of(target, dry_run=dry_run)
-    if not anew:
+    if not redirect:
         yield from _refuse_others(source, goal)
     options = yield from _copy_settings(source, target, dry_run=dry_run)
-    schedules, stay = yield from _move_schedules(source, target, goal, dry_run=dry_run, anew=anew)
+    schedules, stay = yield from _move_schedules(source, target, goal, dry_run=dry_run, redirect=redirect)
     moved = refused = 0
     for one in source:
         late = NOT_LATE
@@ -143,7 +143,7 @@ def migrate(
             departure, rows = yield HERE, depart(one.keys, goal.word(one.context.ids.new()), late)
             if not rows:
                 break
-            if not anew:
+            if not redirect:
                 goal.refuse("migrate", departure)
             elif goal.word(b"") not in departure:
                 late = LateDeparture(departure)
@@ -211,7 +211,7 @@ def _move_schedules(
     goal: Goal,
     *,
     dry_run: bool,
-    anew: bool,
+    redirect: bool,
 ) -> Generator[tuple[int, Request], Any, tuple[int, int]]:
     """How many moved, and how many stay."""
     moved, stay = 0, set[bytes]()
@@ -226,7 +226,7 @@ def _move_schedules(
                 HERE,
                 planning.depart(one.keys, cursor, goal.word(one.context.ids.new())),
             )
-            if not anew:
+            if not redirect:
                 for _, kept in rows:
                     goal.refuse("migrate", kept.partition(b"\n")[0])
             arrived = dict.fromkeys((row[0] for row in rows), False)

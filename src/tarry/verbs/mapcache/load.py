@@ -44,7 +44,7 @@ class Load(Generic[V]):
         return call
 
     def read(self, raw: bytes) -> V:
-        value: V = self.layout.context.read(raw)
+        value: V = self.layout.context.decode(raw)
         return value
 
     def finish(self, value: V) -> ScriptCall[V]:

@@ -25,7 +25,7 @@ Progress = Callable[[int], object] | None
 
 
 def move_to_topic(
-    address: Any, queue: Any, topic: Any, *, dry_run: bool, anew: bool, progress: Progress
+    address: Any, queue: Any, topic: Any, *, dry_run: bool, redirect: bool, progress: Progress
 ) -> HTTPFlow[MovedOver]:
     """What is not due yet, out of a queue into a topic. ``place`` is where both must be."""
     of_queue, of_topic = _same_service(address, queue, "move_to_topic"), _same_service(address, topic, "move_to_topic")
@@ -33,7 +33,7 @@ def move_to_topic(
         raise BadInput(
             "move_to_topic: a service writes JSON and bytes; give the topic by its name, without your codec."
         )
-    return _move(of_queue, of_topic, _codec(of_queue), dry_run=dry_run, anew=anew, progress=progress)
+    return _move(of_queue, of_topic, _codec(of_queue), dry_run=dry_run, redirect=redirect, progress=progress)
 
 
 def _move(
@@ -42,12 +42,14 @@ def _move(
     codec: Any,
     *,
     dry_run: bool,
-    anew: bool,
+    redirect: bool,
     progress: Progress,
 ) -> HTTPFlow[MovedOver]:
     if topic.first is not None:
         yield from ask(topic.first)
-    said = queue_models.MoveToTopic(topic=topic.context.name, codec=codec, dry_run=dry_run, anew=anew, limit=STEP)
+    said = queue_models.MoveToTopic(
+        topic=topic.context.name, codec=codec, dry_run=dry_run, redirect=redirect, limit=STEP
+    )
     request = queue.request(
         "POST", "/move-to-topic", reader(queue_answers.MovedShown, lambda found: found), said, wait=STEP_S
     )
@@ -69,19 +71,21 @@ def _codec(queue: HTTPDelayedQueueVerbs[Any]) -> str:
     raise BadInput("move_to_topic: a service reads elements by a codec that has a name, and this one is your own.")
 
 
-def migrate(address: Any, topic: Any, to: Any, *, dry_run: bool, anew: bool, progress: Progress) -> HTTPFlow[Migrated]:
+def migrate(
+    address: Any, topic: Any, to: Any, *, dry_run: bool, redirect: bool, progress: Progress
+) -> HTTPFlow[Migrated]:
     """What waits and what is dead, into another topic. ``place`` is where both must be."""
     here, there = _same_service(address, topic, "migrate"), _same_service(address, to, "migrate")
     refuse_same_topic(True, here.context, there.context)
-    return _migrate(here, there, dry_run=dry_run, anew=anew, progress=progress)
+    return _migrate(here, there, dry_run=dry_run, redirect=redirect, progress=progress)
 
 
 def _migrate(
-    source: HTTPTopicVerbs[Any], target: HTTPTopicVerbs[Any], *, dry_run: bool, anew: bool, progress: Progress
+    source: HTTPTopicVerbs[Any], target: HTTPTopicVerbs[Any], *, dry_run: bool, redirect: bool, progress: Progress
 ) -> HTTPFlow[Migrated]:
     if target.first is not None:
         yield from ask(target.first)
-    said = topic_models.Migrate(to=target.context.name, dry_run=dry_run, anew=anew, limit=STEP)
+    said = topic_models.Migrate(to=target.context.name, dry_run=dry_run, redirect=redirect, limit=STEP)
     request = source.request(
         "POST", "/migrate", reader(topic_answers.MigratedShown, lambda found: found), said, wait=STEP_S
     )

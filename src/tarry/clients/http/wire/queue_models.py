@@ -110,10 +110,10 @@ class Aside(Strict):
 
 
 class MoveToTopic(QueueQuery, kw_only=True):
-    """``limit``: about so many in one request; ``dry_run``: only how many would move; ``anew``: what is still on its way to another
+    """``limit``: about so many in one request; ``dry_run``: only how many would move; ``redirect``: what is still on its way to another
     topic, which is gone for good, goes to this one."""
 
     topic: NewName
     dry_run: bool = False
-    anew: bool = False
+    redirect: bool = False
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

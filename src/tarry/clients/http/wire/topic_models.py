@@ -81,9 +81,9 @@ class PutPartitions(Strict):
 
 class Migrate(Strict):
     """``to``: another topic of the namespace; ``limit``: about so many in one request; ``dry_run``: only how many would move;
-    ``anew``: what is still on its way to another topic, which is gone for good, goes to this one."""
+    ``redirect``: what is still on its way to another topic, which is gone for good, goes to this one."""
 
     to: NewName
     dry_run: bool = False
-    anew: bool = False
+    redirect: bool = False
     limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000

@@ -34,7 +34,7 @@ class ScheduleRow:
     stats: Stats
 
     @property
-    def rhythm(self) -> str:
+    def recurrence(self) -> str:
         one = self.schedule
         return f"every {filters.exact_span(one.every)}" if one.every else one.cron or ""
 

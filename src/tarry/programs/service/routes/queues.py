@@ -207,7 +207,7 @@ async def to_topic(x: ServiceRequest) -> queue_answers.MovedShown:
     """
     payload, queue = x.payload, queue_of(x, x.payload.codec)
     found, done = await shared_queues.move_to_topic(
-        x.client, queue, payload.topic, dry_run=payload.dry_run, anew=payload.anew, limit=payload.limit
+        x.client, queue, payload.topic, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
     )
     return queue_answers.MovedShown(found.moved, found.aside, done)
 

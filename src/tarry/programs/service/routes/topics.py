@@ -245,7 +245,7 @@ async def migrate(x: ServiceRequest) -> topic_answers.MigratedShown:
     Safe to break off and to repeat, under load. Reserved jobs stay until they are settled.
     """
     payload, to = x.payload, x.topic_named(x.payload.to)
-    flow = migrate_some(x.topic.verbs, to.verbs, dry_run=payload.dry_run, most=payload.limit, anew=payload.anew)
+    flow = migrate_some(x.topic.verbs, to.verbs, dry_run=payload.dry_run, most=payload.limit, redirect=payload.redirect)
     if not payload.dry_run:
         await x.client.engine.register_topic(to.name)
     found = await x.client.engine.run(flow)
