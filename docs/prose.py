@@ -1,0 +1,105 @@
+"""Looks for the words of docs/words.toml in everything that people read: `.venv/bin/python docs/prose.py`.
+
+Pages are read without their code. Of src, docstrings and error messages are read: the strings of a `raise`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SRC = ROOT / "src" / "tarry"
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name != "reference"),
+]
+BLOCK = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.M | re.S)
+CODE = re.compile(r"``.+?``|`[^`]*`", re.S)
+LINK = re.compile(r"\]\([^)]*\)")
+# A sentence begins after a full stop, with a paragraph, an item of a list, or a cell of a table. A heading is none.
+BEGIN = r"(?:(?<=[.!?] )|(?<=[.!?]\n)|(?<=\n\n)|\A|^ *[-*] |^ *\d+\. |\| )(?:\*\*)?"
+REST = r"\b(?P<rest>(?:[^.?!|]|[.?!](?!\s))*[.?!|]?)"
+
+
+class Word(NamedTuple):
+    """An entry of the list, compiled."""
+
+    pattern: re.Pattern[str]
+    instead: str
+
+
+def words() -> tuple[list[Word], set[str]]:
+    """The list, and the files of src that are not checked yet."""
+    told = tomllib.loads((ROOT / "docs" / "words.toml").read_text(encoding="utf-8"))
+    flags = re.I | re.M
+    return [
+        *(Word(re.compile(rf"{BEGIN}(?P<said>{one['find']}){REST}", flags), one["instead"]) for one in told["start"]),
+        *(
+            Word(re.compile(rf"(?<![\w-])(?P<said>{one['find']})(?![\w-])", flags), one["instead"])
+            for one in told["anywhere"]
+        ),
+    ], set(told["not_yet"])
+
+
+def blank(text: re.Match[str]) -> str:
+    """As many lines as before, so that numbers of lines stay true."""
+    return "`" + "\n" * text[0].count("\n")
+
+
+def found(text: str, list_of_words: list[Word]) -> Iterator[tuple[int, str, str]]:
+    """Line, words and advice for every hit."""
+    for pattern, instead in list_of_words:
+        for hit in pattern.finditer(text):
+            if not hit.groupdict().get("rest", "").rstrip().endswith("?"):
+                yield text.count("\n", 0, hit.start("said")) + 1, hit["said"], instead
+
+
+def page(path: Path) -> str:
+    """A page without code, addresses and headings."""
+    text = LINK.sub("]", CODE.sub(blank, BLOCK.sub(blank, path.read_text(encoding="utf-8"))))
+    return re.sub(r"^#.*", "", text, flags=re.M)
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Docstrings, and the texts of what is raised, with the line on which each begins."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node, clean=False) is not None:
+                first = node.body[0]
+                assert isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+                yield first.lineno, CODE.sub(blank, str(first.value.value))
+        elif isinstance(node, ast.Raise) and node.exc is not None:
+            for part in ast.walk(node.exc):
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    yield part.lineno, CODE.sub(blank, part.value)
+
+
+def main(paths: list[str]) -> int:
+    """Print every hit; 1 if there is one."""
+    chosen, not_yet = words()
+    wanted = [Path(path).resolve() for path in paths]
+    count = 0
+    clean: list[str] = []
+    for path in wanted or [*PAGES, *sorted(SRC.rglob("*.py"))]:
+        texts = [(1, page(path))] if path.suffix == ".md" else list(strings(path))
+        hits = sorted((first + line - 1, said, why) for first, text in texts for line, said, why in found(text, chosen))
+        inside = path.relative_to(SRC).as_posix() if path.is_relative_to(SRC) else ""
+        if inside in not_yet and not wanted:
+            clean += [] if hits else [inside]
+            continue
+        count += len(hits)
+        for line, said, why in hits:
+            print(f"{path.relative_to(ROOT)}:{line}: '{' '.join(said.split())}': {why}")
+    if clean:
+        print(f"clean by now, take out of not_yet in docs/words.toml: {', '.join(clean)}")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
