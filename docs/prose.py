@@ -72,7 +72,8 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if ast.get_docstring(node, clean=False) is not None:
                 first = node.body[0]
-                assert isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+                assert isinstance(first, ast.Expr)
+                assert isinstance(first.value, ast.Constant)
                 yield first.lineno, CODE.sub(blank, str(first.value.value))
         elif isinstance(node, ast.Raise) and node.exc is not None:
             for part in ast.walk(node.exc):
