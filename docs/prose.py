@@ -22,8 +22,8 @@ PAGES = [
 BLOCK = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.M | re.S)
 CODE = re.compile(r"``.+?``|`[^`]*`", re.S)
 LINK = re.compile(r"\]\([^)]*\)")
-# A sentence begins after a full stop, with a paragraph, an item of a list, or a cell of a table. A heading is none.
-BEGIN = r"(?:(?<=[.!?] )|(?<=[.!?]\n)|(?<=\n\n)|\A|^ *[-*] |^ *\d+\. |\| )(?:\*\*)?"
+# A sentence begins after a full stop, with a paragraph or an item of a list. Headings and cells of tables are none.
+BEGIN = r"(?:(?<=[.!?] )|(?<=[.!?]\n)|(?<=\n\n)|\A|^ *[-*] |^ *\d+\. )(?:\*\*)?"
 REST = r"\b(?P<rest>(?:[^.?!|]|[.?!](?!\s))*[.?!|]?)"
 
 
@@ -49,7 +49,7 @@ def words() -> tuple[list[Word], set[str]]:
 
 def blank(text: re.Match[str]) -> str:
     """As many lines as before, so that numbers of lines stay true."""
-    return "`" + "\n" * text[0].count("\n")
+    return "CODE" + "\n" * text[0].count("\n")
 
 
 def found(text: str, list_of_words: list[Word]) -> Iterator[tuple[int, str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,16 @@ from doc_pages import PAGES, ROOT, blocks, name
 
 RUN = {"python", "console", "sh", "java"}
 SHOWN = {"text", "json", "toml", "lua"}
+ANCHOR = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://)([^)#\s]*)(#[^)\s]+)\)")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """What a forge makes of headings: lower case, without punctuation, with hyphens."""
+    text = re.sub(r"^( *)```.*?^\1```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    return {"#" + re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -28,6 +38,13 @@ def test_every_block_that_is_not_run_says_why(page: Path) -> None:
 def test_every_link_leads_somewhere(page: Path) -> None:
     targets = [target for target, _ in LINK.findall(page.read_text(encoding="utf-8"))]
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_anchor_is_a_heading(page: Path) -> None:
+    links = ANCHOR.findall(page.read_text(encoding="utf-8"))
+    wrong = [target + one for target, one in links if one not in anchors(page.parent / target if target else page)]
+    assert wrong == []
 
 
 def test_every_page_of_the_docs_can_be_reached() -> None:
