@@ -10,8 +10,8 @@ from typing import Any
 from . import scene
 from .scene import Fault, Scene
 
-KILL = "What was acknowledged is kept but for everysec's last second or two."
-ALWAYS = "Never early, no receipt of yesterday, no double without a promised reason, nothing acknowledged is lost."
+KILL = "Everything acknowledged is kept, except for everysec's last second or two."
+ALWAYS = "Never early; no old receipt accepted; no job twice without a promised reason; nothing acknowledged is lost."
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "processes-killed", "producers, consumers, workers, their children and the service are killed (kill -9)",
-            "What a dead process held comes back after its time to run, under a parent at once.",
+            "The jobs of a dead process are handed out again after their time to run; at once if it had a parent.",
             scene.one_server, {scene.actor_killed: 6, scene.all_of_a_role_killed: 1, scene.service_killed: 1},
             gap_s=(0.2, 1.5),
         ),
         _family(
-            "frozen", "workers, producers, consumers, the service and the server are stopped (SIGSTOP) and go on",
-            "Who comes back late is refused and harms nobody.", scene.one_server,
+            "frozen", "workers, producers, consumers, the service and the server are suspended (SIGSTOP) and continued",
+            "A process that comes back late is refused and does no harm.", scene.one_server,
             {scene.actor_frozen: 4, scene.frozen_server: 1},
         ),
         _family(
@@ -79,7 +79,7 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "cluster", "Cluster of 3 + 3: masters killed, CLUSTER FAILOVER, slots moved under load",
-            "A planned fail-over and a moved slot lose nothing; a killed master loses what it had not passed on.",
+            "A planned fail-over and a moved slot lose nothing; a killed master loses what it had not replicated.",
             scene.a_cluster, {scene.cluster_master_killed: 2, scene.cluster_failover: 2, scene.cluster_slot_moved: 3},
             gap_s=(2, 4), topics=("one", "two", "three", "four", "five", "six"), rate=0.6,
         ),
@@ -91,13 +91,13 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "sentinel-safe", "Sentinels with `min-replicas-to-write 1`: planned switches, master killed",
-            "A planned switch loses nothing; a killed master what it had not passed on.",
+            "A planned switch loses nothing; a killed master what it had not replicated.",
             lambda: scene.under_sentinels(1), {scene.sentinel_planned: 4, scene.sentinel_master_killed: 1},
             gap_s=(3, 6), min_replicas=1,
         ),
         _family(
             "memory-full", "`maxmemory` reached, `noeviction`",
-            "Adds are refused in words, taking out and finishing go on, nothing is half done.", scene.one_server,
+            "Adds are refused with an error, popping and finishing still work, nothing is half done.", scene.one_server,
             {scene.memory_full: 1},
         ),
         _family(
@@ -111,12 +111,12 @@ FAMILIES: dict[str, Family] = {
         ),
         _family(
             "disk-full", "the disk of the append-only file is full for a while",
-            "Calls are refused in words; what was acknowledged stays.", scene.small_disk, {scene.disk_full: 1},
+            "Calls are refused with an error; everything acknowledged stays.", scene.small_disk, {scene.disk_full: 1},
             gap_s=(3, 6), confined=True,
         ),
         _family(
             "torn-tail", "the server is killed and the end of its append-only file is torn off",
-            "What stands before the tear is whole; what it tears off was acknowledged in the last second or two.",
+            "Everything before the torn end is intact; the torn end was acknowledged in the last second or two.",
             scene.one_server, {scene.tail_torn: 1},
         ),
         _family(
@@ -139,7 +139,7 @@ FAMILIES: dict[str, Family] = {
             "A call is repeated safely.", scene.one_server, {scene.packets_lost: 1}, confined=True,
         ),
         _family(
-            "upgrade", "0.1.0 and this version on one server, replaced one by one, forth and back, with SIGTERM and kill -9",
+            "upgrade", "0.1.0 and this version on one server, replaced one by one, forwards and back, with SIGTERM and kill -9",
             "Both versions do the same, side by side.", scene.one_server, {scene.upgraded: 1}, gap_s=(0.2, 1.5), crew="mixed",
         ),
         _family(

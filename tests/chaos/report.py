@@ -95,20 +95,20 @@ def _cells(numbers: list[int]) -> str:
 
 
 REASONS = {
-    "again: time to run over": "its time to run was over: its holder was dead, frozen, cut off, or kept it too long",
-    "again: given back": "its holder gave it back",
+    "again: time to run over": "its time to run was over: its holder was dead, frozen, cut off, or too slow",
+    "again: given back": "its holder released it",
     "again: handler raised": "its handler raised, snoozed, or was stopped",
-    "again: kicked": "it was dead, and kicked",
-    "again: its process ended": "its process was killed or stopped, and its parent gave it back at once",
-    "add repeated": "the add's answer was lost, it was sent again, and the job had been finished meanwhile",
-    "again: undone": "the server had forgotten that it was handed out or finished, as it may (see *promised*)",
-    "undone": "an acknowledged finish, delete or hand-out that the server had forgotten, as it may",
-    "lost": "an acknowledged add that the server had forgotten, as it may",
+    "again: kicked": "it was dead, and was kicked",
+    "again: its process ended": "its process was killed or stopped, and its parent released it at once",
+    "add repeated": "the add's answer was lost, the add was repeated, and the job had been finished meanwhile",
+    "again: undone": "the server had lost the record that it was handed out or finished, within the promise",
+    "undone": "an acknowledged finish, delete or hand-out was lost by the server, within the promise",
+    "lost": "an acknowledged add was lost by the server, within the promise",
     "late told ok": "a finish that came too late was answered *ok* because its connection broke; it changed nothing",
     "told refused, sent twice": "a delete, release, bury, reschedule or kick was refused or found nothing while connections broke: "
     "its first try may have done it",
     "attempts nobody saw": "an attempt was used up by a pop whose answer was lost",
-    "taken by who did not live to tell": "an item of a guarded queue was polled by who was killed then",
+    "taken by who did not live to tell": "an item of a guarded queue was polled by a process that was killed then",
     "refused, its time to run over": "a receipt was refused: its time was over",
     "refused, settled or deleted before": "a receipt was refused: the job was settled, deleted, or handed out again",
 }
@@ -128,7 +128,7 @@ def reasons(results: dict[str, Any]) -> str:
             if known in REASONS:
                 total[known] += n
     rows = [f"| {words} | {total[name]:,} |" for name, words in REASONS.items()]
-    return "| what | how often |\n|---|--:|\n" + "\n".join(rows) + "\n"
+    return "| reason | how often |\n|---|--:|\n" + "\n".join(rows) + "\n"
 
 
 def recovery(results: dict[str, Any]) -> str:
