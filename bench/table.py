@@ -57,7 +57,7 @@ def _reach(result: Result) -> str:
 
 
 def show(results: Sequence[Result]) -> None:
-    """The table, and under it what else was seen of each line."""
+    """The table, and below it the details of each line."""
     grid = Table()
     for heading in HEADINGS:
         grid.add_column(heading)
@@ -109,7 +109,7 @@ def as_data(results: Sequence[Result], about: dict[str, Any]) -> dict[str, Any]:
 def as_markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
     lines = ["| " + " | ".join(HEADINGS) + " |", "|---" * len(HEADINGS) + "|"]
     lines += ["| " + " | ".join(cells(result)) + " |" for result in results]
-    lines += ["", "What else was seen (µs of client and server: processor time a job):", ""]
+    lines += ["", "More readings (µs of client and server are processor time per job):", ""]
     lines += [f"- {result.row}, {result.measure}: {details(result)}" for result in results if result.details]
     lines += ["", "Measured with " + ", ".join(f"{name} {value}" for name, value in about.items()) + "."]
     return "\n".join(lines)

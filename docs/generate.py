@@ -22,24 +22,23 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).resolve().parent
 NOTE = "<!-- made from the code by docs/generate.py: change the code, then `make docs` -->\n\n"
 OPENING = """\
-Every error that tarry raises on purpose is a `tarry.errors.TarryError`. Its message says what happened and
-what to do; its `code` is stable, and is what programs and the service show.
+Every error that tarry raises on purpose is a `tarry.errors.TarryError`. Its message says what happened and what to do. Its `code` is
+stable; programs and the service show it.
 """
 DECISIONS = """\
-What was chosen, why, and what was given up, in about ten lines each. A decision that no longer holds is not rewritten: a
-new record says so, and the old one names it.
+Each record has the choice, the reason, and what was given up, in about ten lines. A decision that no longer holds is not rewritten: a
+new record replaces it, and the old one names the new.
 """
 KEYS = """\
-Every key that tarry writes. The braces are the hash tag: all keys of a topic live in one slot of a Cluster, and so do all
-of a `QUEUE` that is shared with Java. Their number does not grow with the jobs. `NAMESPACE` is `default` unless the client
-names another.
+Every key that tarry writes. The braces are the hash tag: all keys of a topic are in one slot of a Cluster, and so are all keys of a
+`QUEUE` that is shared with Java. The number of keys does not grow with the jobs. `NAMESPACE` is `default` unless the client names
+another.
 
-They are shown to be looked at. Change them only through tarry: scripts rely on one another.
+You may read these keys. Change them only through tarry, because its scripts rely on one another.
 """
 TOPICS = """\
-`AsyncClient`, `AsyncTopic` and `AsyncJob` have the same names, the same options and the same answers, awaited. A duration is
-a number of seconds, a `timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. What goes wrong is an
-[error](errors.md) that says what to do.
+`AsyncClient`, `AsyncTopic` and `AsyncJob` have the same methods, options and results, awaited. A duration is a number of seconds, a
+`timedelta`, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. Failures raise an [error](errors.md) that says what to do.
 """
 NOT_GIVEN = -1
 INSIDE = {"run", "take", "wait", "introduce", "belongs_to", "head", "take_payload"}
@@ -97,7 +96,7 @@ def keys_page() -> str:
     """The table that opens tarry.values.keys."""
     table = [re.split(r"  +", line.strip()) for line in (keys.__doc__ or "").splitlines() if KEY.match(line)]
     rows = [f"| `{key}` | {kind} | {' — '.join(told)} |\n" for key, kind, *told in table]
-    return "\n".join(["# Keys\n", KEYS, "| key | type | what is in it |\n|---|---|---|\n" + "".join(rows)])
+    return "\n".join(["# Keys\n", KEYS, "| key | type | content |\n|---|---|---|\n" + "".join(rows)])
 
 
 def decisions_page() -> str:

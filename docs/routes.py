@@ -12,9 +12,9 @@ from tarry.programs.service.router import NO_TOKEN, Route
 from tarry.programs.service.settings import ServiceSettings
 
 OPENING = """\
-Every route of `tarry serve`; [how to use it](../how-to/use-http.md) tells the rest. The same as OpenAPI 3.1 is at
-`/openapi.json`. Every route about topics takes `?namespace=`, where it is not the service's first or the token's. What is
-refused is a problem (RFC 9457), whose `code` is in the table at the end.
+Every route of `tarry serve`; see also [how to use it](../how-to/use-http.md). The same as OpenAPI 3.1 is at `/openapi.json`. Every route
+about topics takes `?namespace=`, unless it is the service's first or the token's. Errors are problem details (RFC 9457), whose `code` is
+in the table at the end.
 """
 TITLES = {
     "jobs": "Jobs, one by one",
@@ -24,7 +24,7 @@ TITLES = {
     "queues": "Delayed queues shared with Java",
     "maps": "Map caches shared with Java",
     "locks": "Locks shared with Java",
-    "events": "Changes, as server-sent events",
+    "events": "A stream of changes, as server-sent events",
     "about": "The service itself",
     "delay": "Dialect: the `DelayController` of Youzan's design on Spring Boot",
     "delay_queue": "Dialect: Youzan's design in Go",
@@ -42,7 +42,7 @@ def http_page() -> str:
             parts.append(f"## {TITLES.get(tag, tag.capitalize())}\n")
         parts.append(_section(row))
     codes = "".join(f"| `{code}` | {status} | {_line(told)} |\n" for code, status, told in problems.all_codes())
-    parts.append("## Problems\n\n| `code` | status | what it means |\n|---|---|---|\n" + codes)
+    parts.append("## Problems\n\n| `code` | status | meaning |\n|---|---|---|\n" + codes)
     return "\n".join(parts)
 
 
@@ -68,7 +68,7 @@ def _terms(row: Route) -> str:
         + (f", or {', '.join(f'`{code}`' for code in row.problem_codes)}." if row.problem_codes else ".")
     )
     may = [scope for scope in SCOPES if scope in row.scopes]
-    said.append("No token is asked for." if row.scopes == NO_TOKEN else f"Scope: {' or '.join(may)}.")
+    said.append("No token is required." if row.scopes == NO_TOKEN else f"Scope: {' or '.join(may)}.")
     return " ".join(said)
 
 
