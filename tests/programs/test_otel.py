@@ -227,9 +227,9 @@ def test_stamps_of_outer_registries_give_way_to_those_of_inner_ones() -> None:
     worker.include(part)
     worker.stamp(lambda: {"who": "worker", "where": "here"})
     part.stamp(lambda: {"who": "part"})
-    assert part.stamped({"own": "1"}) == {"who": "part", "where": "here", "own": "1"}
-    assert part.stamped({"who": "me"}) == {"who": "me", "where": "here"}
-    assert tarry.Registry().stamped(None) is None
+    assert part.stamped_headers({"own": "1"}) == {"who": "part", "where": "here", "own": "1"}
+    assert part.stamped_headers({"who": "me"}) == {"who": "me", "where": "here"}
+    assert tarry.Registry().stamped_headers(None) is None
     with pytest.raises(tarry.BadInput, match="not callable"):
         worker.stamp({"who": "me"})  # type: ignore[arg-type]
 

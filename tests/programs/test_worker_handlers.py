@@ -117,7 +117,7 @@ def test_a_plain_function_that_answers_a_coroutine_has_not_done_its_work(valkey_
 
     job = worked(valkey_url, namespace, wrapped, 7)
     assert job is not None
-    assert str(job.reason).startswith("TypeError: the handler is a plain function and answered something to await")
+    assert str(job.reason).startswith("TypeError: the handler is a plain function and returned an awaitable")
 
 
 def test_a_codec_of_one_s_own_makes_the_body(valkey_url: str, namespace: str) -> None:
@@ -167,10 +167,10 @@ def plain_wrong_world(job: tarry.AsyncJob[Order]) -> None: ...
             "annotated as tarry.Job, whose verbs would block the event loop; an async def takes a tarry.Async",
         ),
         (plain_wrong_world, "annotated as tarry.AsyncJob, whose verbs must be awaited; a plain function takes"),
-        (foreign, "Foreign is nothing that JSON can become"),
-        (foreign_job, "Foreign is nothing that JSON can become"),
+        (foreign, "Foreign cannot be decoded from JSON"),
+        (foreign_job, "Foreign cannot be decoded from JSON"),
         (unknown, "an annotation cannot be read"),
-        (7, "7 is no function"),
+        (7, "7 is not a function"),
     ],
 )
 def test_what_cannot_work_is_refused_when_it_is_registered(valkey_url: str, handler: Any, told: str) -> None:

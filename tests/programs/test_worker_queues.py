@@ -234,7 +234,7 @@ def test_queues_of_included_registries_are_worked_on_and_named(worker: Worker, n
     worker.include(mail)
     assert [route.queue for route in worker.queue_routes()] == [name]
     assert "2 at a time" in process.banner(worker, 1)
-    worker.with_overrides(topics=[name])
+    worker.override(topics=[name])
     assert worker.routes() == []
     with pytest.raises(tarry.BadInput, match="handler already"):
         worker.on_queue(name)

@@ -97,8 +97,8 @@ def test_options_are_those_of_add(valkey_url: str, namespace: str) -> None:
         ),
         ({"task": "remind", "args": {}}, "missing required field `user`"),
         ({"task": "remind", "args": {"user": 7, "colour": 1}}, "unknown field `colour`"),
-        ({"args": {}}, "no task: "),
-        (7, "no task: "),
+        ({"args": {}}, "not a task: "),
+        (7, "not a task: "),
     ],
 )
 def test_what_is_no_call_of_a_task_fails_with_its_reason(
@@ -146,9 +146,9 @@ def test_what_cannot_be_a_task_is_refused(valkey_url: str) -> None:
     def foreign(thing) -> None: ...  # type: ignore[no-untyped-def]
 
     foreign.__annotations__["thing"] = Foreign
-    with pytest.raises(tarry.BadInput, match="have no names to travel by"):
+    with pytest.raises(tarry.BadInput, match="cannot be sent"):
         worker.task(many)
-    with pytest.raises(tarry.BadInput, match="argument thing: Foreign is nothing that JSON can become"):
+    with pytest.raises(tarry.BadInput, match="argument thing: Foreign cannot be decoded from JSON"):
         worker.task(foreign)
     worker.task(name="one")(lambda: None)
     with pytest.raises(tarry.BadInput, match="has one named 'one' already"):
@@ -166,7 +166,7 @@ def test_a_task_of_no_worker_says_so() -> None:
 
     with pytest.raises(tarry.BadInput, match="belongs to no worker yet"):
         remind.add()
-    with pytest.raises(tarry.BadInput, match="no task of a worker runs here"):
+    with pytest.raises(tarry.BadInput, match="call it inside a task"):
         tarry.current_job()
 
 

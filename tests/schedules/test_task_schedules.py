@@ -191,7 +191,7 @@ def test_by_hand_and_by_code_do_not_touch_each_other(
     client.schedules.put("tasks", "tidy", {"task": "nothing"}, every="1h")
     with caplog.at_level(logging.WARNING, "tarry.worker"):
         runs(client, tidy("5m"))
-    assert "somebody has put one of this name" in caplog.text
+    assert "one of this name was put by hand" in caplog.text
     assert client.schedules.get("tasks", "tidy").every == timedelta(hours=1)
     runs(client, other)
     with pytest.raises(BadInput, match="code declares it"):
@@ -221,7 +221,7 @@ def test_what_makes_no_sense_is_refused_where_it_is_written() -> None:
     worker.every("5m", args={"n": 1})(made)
     with pytest.raises(BadInput, match="give id="):
         worker.every("6m", args={"n": 1})(made)
-    with pytest.raises(BadInput, match="say it there"):
+    with pytest.raises(BadInput, match="give topic= to @task"):
         worker.every("6m", args={"n": 1}, id="b", topic="elsewhere")(made)
 
 
@@ -271,7 +271,7 @@ def test_a_hook_is_like_its_handler_and_needs_a_lateness() -> None:
 
     async def handler(job: tarry.AsyncJob[str]) -> None: ...
 
-    with pytest.raises(BadInput, match="beside max_lateness"):
+    with pytest.raises(BadInput, match="together with max_lateness"):
         worker.on("a", on_stale=handler)
     with pytest.raises(BadInput, match="async def"):
         worker.on("a", max_lateness=1, on_stale=print)(handler)

@@ -42,7 +42,7 @@ def worker(
     log_setup.configure_logging("json" if session.json else log, log_level or os.environ.get("TARRY_LOG") or "info")
     found = _load_worker(app)
     chosen = None if topics is None else [name.strip() for name in topics.split(",")]
-    found.with_overrides(
+    found.override(
         url=session.url or os.environ.get(process.URL),
         namespace=session.given_namespace,
         topics=chosen,

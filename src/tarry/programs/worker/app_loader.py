@@ -18,7 +18,7 @@ OWN_FOLDER = str(Path(tarry.__file__).parent / "_").rstrip("_")
 
 
 def load(path: str) -> Worker:
-    """Imports it, from the current folder too. A function that makes a worker is called. Raises ``BadInput``."""
+    """Imports the worker that ``path`` names, from the current folder too. Calls a function that makes one. Raises ``BadInput``."""
     module_name, colon, name = path.partition(":")
     if not module_name or not (name or not colon):
         raise BadInput(f"worker: {path!r}; write module:name, such as app:worker.")
@@ -28,8 +28,8 @@ def load(path: str) -> Worker:
     try:
         found: object = _run_user_code(lambda: import_module(module_name), f"{module_name} cannot be imported")
     except BadInput as fault:
-        lacks = fault.__cause__.name if isinstance(fault.__cause__, ModuleNotFoundError) else None
-        if lacks is None or not (module_name == lacks or module_name.startswith(lacks + ".")):
+        missing = fault.__cause__.name if isinstance(fault.__cause__, ModuleNotFoundError) else None
+        if missing is None or not (module_name == missing or module_name.startswith(missing + ".")):
             raise
         raise BadInput(f"worker: there is no module {module_name!r} here or on sys.path.") from None
     for part in (name or "worker").split("."):
@@ -44,7 +44,7 @@ def load(path: str) -> Worker:
 
 
 def _run_user_code(application: Callable[[], T], label: str) -> T:
-    """Runs code of the application. What it raises is the cause of a ``BadInput``."""
+    """Runs code of the application. Raises ``BadInput``, caused by the application's exception."""
     try:
         return application()
     except Exception as fault:
@@ -54,12 +54,12 @@ def _run_user_code(application: Callable[[], T], label: str) -> T:
 
 def traceback_of(fault: BaseException) -> str:
     """The application's part of a traceback: without the frames of tarry and of Python's import machinery."""
-    told = traceback.TracebackException.from_exception(fault)
-    part: traceback.TracebackException | None = told
+    whole = traceback.TracebackException.from_exception(fault)
+    part: traceback.TracebackException | None = whole
     while part is not None:
         part.stack = traceback.StackSummary.from_list([frame for frame in part.stack if not _is_own(frame.filename)])
         part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
-    return "".join(told.format()).rstrip()
+    return "".join(whole.format()).rstrip()
 
 
 def _is_own(file: str) -> bool:

@@ -1,7 +1,7 @@
-"""The clients of a worker: whatever it was given, it has an awaited one for its loop and blocking ones for its threads.
+"""The clients of a worker: an awaited one for its event loop and a blocking one for its threads.
 
-A client that it was given is the giver's: it says where the server is, tasks are added by it, and it stays open when the
-worker stops. The handlers' jobs go by connections of the worker's own, which end with the run.
+A worker is given a URL or a client. A given client stays the caller's: the worker copies its settings, adds tasks with it,
+and leaves it open. The handlers' jobs use clients of the worker's own, which are closed when the run ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tarry.values import names
 
 
 class WorkerClients:
-    """One awaited and one blocking client of the same server and namespace; what was not given is made when it is needed."""
+    """One awaited and one blocking client of the same server and namespace; each is made when it is first needed."""
 
     def __init__(self, server: str | Client | AsyncClient | None, namespace: str) -> None:
         names.check_namespace(namespace)
@@ -38,19 +38,19 @@ class WorkerClients:
         return self._blocking
 
     def for_run(self) -> tuple[AsyncClient, Client]:
-        """Two more, for one run."""
+        """Two new clients, for one run."""
         origin = self._blocking or self.awaited
         return make_awaited(origin), make_blocking(origin)
 
     def at(self, url: str | None, namespace: str | None) -> WorkerClients:
-        """Others, of another URL or namespace; what is ``None`` stays."""
+        """Clients of another URL or namespace; ``None`` keeps the present one."""
         origin = self.blocking if self._awaited is None else self._awaited
         return WorkerClients(url or origin.engine.origin.address.full_url, namespace or origin.namespace)
 
     async def close(self, *, given: bool) -> None:
-        """Closes those that were made here; with ``given`` the one that was given as well.
+        """Closes the clients that were made here; with ``given`` also the one that the worker was given.
 
-        An awaited one that lives in another loop is left to that loop.
+        An awaited client that belongs to another event loop is left open.
         """
         awaited = self._awaited
         if awaited is not None and (given or awaited is not self.given) and awaited.engine.runner.is_own:
@@ -64,7 +64,7 @@ class WorkerClients:
 
 
 def make_awaited(client: AsyncClient | Client) -> AsyncClient:
-    """Another awaited client of the same server and namespace; by the same clock, if that is imaginary."""
+    """A new awaited client of the same server and namespace, with the same test clock if there is one."""
     clock = getattr(client, "clock", None)
     if clock is None:
         return AsyncClient(client.engine.origin.address.full_url, **_settings(client))
@@ -74,7 +74,7 @@ def make_awaited(client: AsyncClient | Client) -> AsyncClient:
 
 
 def make_blocking(client: AsyncClient | Client, **other: Any) -> Client:
-    """The same that blocks."""
+    """A new blocking client of the same server and namespace, with the same test clock if there is one."""
     clock = getattr(client, "clock", None)
     if clock is None:
         return Client(client.engine.origin.address.full_url, **{**_settings(client), **other})

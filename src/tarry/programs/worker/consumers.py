@@ -1,4 +1,4 @@
-"""The lanes of one run of a worker, for topics and for queues: they start, tell and stop together."""
+"""The consumers of one run of a worker, of topics and of queues: started, logged and stopped together."""
 
 from __future__ import annotations
 
@@ -15,43 +15,46 @@ logger = logging.getLogger("tarry.worker")
 
 
 class Consumers:
-    """Made and started in the loop in which it works."""
+    """The consumers as tasks of the running event loop. Constructing it starts them."""
 
     def __init__(self, consumers: Sequence[TopicConsumer | QueueConsumer]) -> None:
         self._consumers = consumers
-        self._work = [asyncio.create_task(consumer.run()) for consumer in consumers]
+        self._tasks = [asyncio.create_task(consumer.run()) for consumer in consumers]
         self._logging = asyncio.create_task(self._log_periodically())
 
-    async def wait_until_over(self, stopped: asyncio.Future[Any]) -> None:
-        """Until it is told to stop, a lane fails, or all have found nothing more to do."""
+    async def wait_until_done(self, stopped: asyncio.Future[Any]) -> None:
+        """Returns when ``stopped`` is done, when a consumer failed, or when all consumers ended because nothing is due."""
         while True:
-            left = [task for task in self._work if not task.done()]
+            left = [task for task in self._tasks if not task.done()]
             done, _ = await asyncio.wait({stopped, *left}, return_when=asyncio.FIRST_COMPLETED)
             failed = [task for task in done if task is not stopped and task.exception() is not None]
             if stopped.done() or failed:
                 return
-            if all(task.done() for task in self._work):
+            if all(task.done() for task in self._tasks):
                 for consumer in self._consumers:
                     await consumer.wait_until_idle()
                 return
 
-    async def end(self, grace_s: float, stop_now: asyncio.Event) -> int:
-        """Takes nothing more, and lets what runs end. Answers how much was given back; raises what ended a lane."""
-        for task in self._work:
+    async def stop(self, grace_s: float, stop_now: asyncio.Event) -> int:
+        """Takes no new jobs and waits for the running ones.
+
+        Returns how many running jobs were given back. Raises the error that ended a consumer.
+        """
+        for task in self._tasks:
             task.cancel()
-        if self._work:
-            await asyncio.wait(self._work)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         logger.info("■ stopping, %d jobs running", sum(len(consumer.running) for consumer in self._consumers))
-        ends = await asyncio.gather(*[consumer.stop(grace_s, stop_now) for consumer in self._consumers])
-        cut_off, unbegun = sum(late for late, _ in ends), sum(unbegun for _, unbegun in ends)
-        logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, unbegun)
-        faults = [task.exception() for task in self._work if not task.cancelled()]
-        for fault in filter(None, faults):  # a lane ends by itself only with an error, or when nothing is due
+        counts = await asyncio.gather(*[consumer.stop(grace_s, stop_now) for consumer in self._consumers])
+        cut_off, not_started = sum(late for late, _ in counts), sum(not_started for _, not_started in counts)
+        logger.info("■ stopped, %d running jobs given back, %d not begun", cut_off, not_started)
+        faults = [task.exception() for task in self._tasks if not task.cancelled()]
+        for fault in filter(None, faults):  # a consumer ends by itself only with an error, or when nothing is due
             raise fault
         return cut_off
 
     def cancel(self) -> None:
-        for task in (self._logging, *self._work):
+        for task in (self._logging, *self._tasks):
             task.cancel()
 
     async def _log_periodically(self) -> None:

@@ -1,4 +1,4 @@
-"""Which function a job is for: a topic's handler, or the task that the job names."""
+"""Finds the function for a job: the topic's handler, or the task that the job names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tarry.programs.worker.tasks import parse_envelope
 from tarry.verbs.jobs.models import HandedOut
 
 
-def target_picker(route: TopicRoute, settler: Settler) -> Callable[[HandedOut[Any]], Target] | Target:
-    """The one target of a topic, or a function that finds the task of a job."""
+def target_for(route: TopicRoute, settler: Settler) -> Callable[[HandedOut[Any]], Target] | Target:
+    """The target of a topic with one handler; for a topic of tasks, a function that returns the target for a job."""
     if route.handler is not None:
         return _with_settler(route.handler, settler)
     tasks = {name: _with_settler(target, settler) for name, target in route.tasks.items()}

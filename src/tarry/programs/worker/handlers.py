@@ -1,12 +1,12 @@
-"""How a handler is called: what it is given is read from its one parameter's annotation, when it is registered.
+"""How a handler is called. The annotation of its one parameter decides what it is given; it is read at registration.
 
-    async def f(job)                      the job, an AsyncJob; bodies of any kind (job: Any says no more)
+    async def f(job)                      the job, an AsyncJob; bodies of any type (job: Any means the same)
     async def f(job: AsyncJob[Order])     the job; its body is an Order
     async def f(order: Order)             the body, an Order
     def f(job: Job[Order])                in a thread: a Job, whose verbs block
     def f(order: Order)                   in a thread: the body
 
-What cannot work is refused here, in words, and not when the first job comes.
+A handler that cannot work is refused at registration, not when the first job comes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _JOBS = (AsyncJob, Job, HandedOut)
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A handler, and what it wants."""
+    """A handler's function, and how it is called."""
 
     function: Function
     name: str
     is_async: bool
     wants_body: bool
     type: type[Any] | Codec[Any] | None
-    """What the bodies of its topic are."""
+    """The type or codec of its topic's bodies; ``None`` for any JSON."""
 
 
 def name_of(function: Function) -> str:
@@ -51,9 +51,9 @@ def is_async(function: Function) -> bool:
 
 
 def signature_of(function: Function) -> inspect.Signature:
-    """Its signature with real types. Raises ``BadInput``."""
+    """The function's signature with evaluated annotations. Raises ``BadInput``."""
     if not callable(function):
-        raise BadInput(f"handler: {function!r} is no function.")
+        raise BadInput(f"handler: {function!r} is not a function.")
     try:
         return inspect.signature(function, eval_str=True)
     except (NameError, AttributeError, SyntaxError, TypeError) as fault:
@@ -64,22 +64,22 @@ def signature_of(function: Function) -> inspect.Signature:
 
 
 def inspect_handler(function: Function, kind: type[Any] | Codec[Any] | None) -> Handler:
-    """What the handler wants; ``kind`` is what ``on(type=…)`` says of the bodies. Raises ``BadInput``."""
+    """Reads the handler's signature; ``kind`` is the ``type=`` of ``on``. Raises ``BadInput``."""
     name, awaited = name_of(function) if callable(function) else "", is_async(function)
     parameter = _only_parameter(signature_of(function), name)
     annotation = parameter.annotation
-    if annotation in (inspect.Parameter.empty, Any, object):  # it says nothing
+    if annotation in (inspect.Parameter.empty, Any, object):  # no type given
         return Handler(function, name, awaited, False, kind)
     origin = get_origin(annotation) or annotation
     if origin in _JOBS:
-        _fits(origin, awaited, name, parameter.name)
+        _check_job_type(origin, awaited, name, parameter.name)
         own = next(iter(get_args(annotation)), None)
         return Handler(function, name, awaited, False, _body_type(kind, own, name))
     return Handler(function, name, awaited, True, _body_type(kind, annotation, name))
 
 
 def inspect_queue_handler(function: Function) -> Handler:
-    """The same for a handler of a queue's elements: it is given what the queue's codec made. Raises ``BadInput``."""
+    """The same for a queue's handler, which is given the decoded element. Raises ``BadInput``."""
     name = name_of(function) if callable(function) else ""
     parameter = _only_parameter(signature_of(function), name)
     if (get_origin(parameter.annotation) or parameter.annotation) in _JOBS:
@@ -103,7 +103,7 @@ def _only_parameter(signature: inspect.Signature, name: str) -> inspect.Paramete
     return first
 
 
-def _fits(origin: type, awaited: bool, name: str, parameter: str) -> None:
+def _check_job_type(origin: type, awaited: bool, name: str, parameter: str) -> None:
     if awaited and origin is Job:
         raise BadInput(
             f"handler {name}: {parameter} is annotated as tarry.Job, whose verbs would block the event loop; "
@@ -117,7 +117,7 @@ def _fits(origin: type, awaited: bool, name: str, parameter: str) -> None:
 
 
 def _body_type(kind: type[Any] | Codec[Any] | None, own: Any, name: str) -> Any:
-    """What the decorator says of the bodies, and what the annotation says."""
+    """The type of the bodies, from the decorator or from the annotation. Raises ``BadInput`` when they differ."""
     own = None if own in (Any, object) or isinstance(own, TypeVar) else own
     if kind is None:
         if own is not None:
@@ -129,13 +129,13 @@ def _body_type(kind: type[Any] | Codec[Any] | None, own: Any, name: str) -> Any:
 
 
 def check_type(kind: Any, where: str) -> None:
-    """Refuses what JSON cannot become."""
+    """Raises ``BadInput`` for a type that JSON cannot be decoded to."""
     try:
         info = msgspec.inspect.type_info(kind)
     except TypeError as fault:
         raise BadInput(f"{where}: {fault}.") from fault
     if isinstance(info, msgspec.inspect.CustomType):
         raise BadInput(
-            f"{where}: {getattr(kind, '__name__', kind)} is nothing that JSON can become; "
+            f"{where}: {getattr(kind, '__name__', kind)} cannot be decoded from JSON; "
             "use a msgspec Struct, a dataclass or a TypedDict, or give the topic a codec with type=."
         )

@@ -1,7 +1,7 @@
-"""A worker keeps itself known: every ten seconds, and soon after it began, it says what it is and what it has in hand (``tarry workers``).
+"""A worker reports itself to the server every ten seconds, and soon after its start: its topics and running jobs (``tarry workers``).
 
-Called by the thread that renews (renewal.py), over its connection, after what is urgent. Nothing rests on it: a report
-that fails is left out, and the next one tells.
+The renewal thread (renewal.py) sends the reports over its connection, after the renewals. Nothing depends on a report: one
+that fails is skipped.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tarry.verbs.workers import MOST_REPORTED_JOBS, REPORT_EVERY_S, ReportedJob,
 
 logger = logging.getLogger("tarry.worker")
 LONGEST_HOST = 60
-FIRST_S = 2.0
-"""After the first report, when it had nothing in hand yet."""
-LATER_S = 60.0
-"""After a report that failed: its server may take long to refuse, and renewals wait behind it."""
+SECOND_REPORT_S = 2.0
+"""Pause after the first report, in which no job runs yet."""
+RETRY_S = 60.0
+"""Pause after a report that failed: a server may take long to refuse, and renewals wait meanwhile."""
 
 
 class Heartbeat:
-    """What one worker says of itself.
+    """The reports of one worker.
 
-    ``handlers`` are named by topic; ``slots`` are those that its topics share, ``None``: each has its own.
+    ``handlers`` are the names of the handlers by topic; ``slots`` is the size of the shared slot pool, ``None`` without one.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class Heartbeat:
         self._handlers = handlers
         self._slots = sum(consumer.slots for consumer in consumers) if slots is None else slots
         self._next_at = 0.0
-        self._pause = FIRST_S
+        self._pause = SECOND_REPORT_S
         self._since: int | None = None
         self._registered = self._logged = False
         self.stopping = False
 
     def report_soon(self) -> None:
-        """What it says has changed: the next look tells it."""
+        """The report has changed: send it with the next call of ``report_if_due``."""
         self._next_at = 0.0
 
     def report_if_due(self, now: float) -> None:
-        """Says it when it is time; ``now`` is monotonic."""
+        """Sends a report when it is time; ``now`` is monotonic."""
         if now < self._next_at:
             return
         self._next_at, self._pause = now + min(self._pause, REPORT_EVERY_S), REPORT_EVERY_S
@@ -67,11 +67,11 @@ class Heartbeat:
             )
             self._registered = True
         except TarryError as fault:
-            self._next_at = now + LATER_S
+            self._next_at = now + RETRY_S
             self._log_failure(fault)
 
     def unregister(self) -> None:
-        """A clean stop. Whoever is not heard any more is forgotten soon enough."""
+        """Removes the worker's record at a clean stop. The record of a killed worker expires."""
         if self._registered:
             try:
                 self._client.engine.run(workers.forget_worker(self._client.namespace, self._name))
@@ -79,8 +79,8 @@ class Heartbeat:
                 self._log_failure(fault)
 
     def _log_failure(self, fault: TarryError) -> None:
-        """An outage is told of by those whom it hurts; what else is wrong is said once."""
-        passes = isinstance(fault, Unavailable) or self._since is not None  # else it may never have been allowed to
+        """An outage is logged elsewhere (outage.py); any other error is logged once."""
+        passes = isinstance(fault, Unavailable) or self._since is not None  # else it may lack the permission
         level = logging.DEBUG if passes or self._logged else logging.WARNING
         self._logged = self._logged or level == logging.WARNING
         logger.log(level, "✗ tarry workers does not show this one: %s", fault)
@@ -88,7 +88,7 @@ class Heartbeat:
     def _report(self) -> WorkerReport:
         running = [
             (consumer, list(consumer.running)) for consumer in self._consumers
-        ]  # each one step of the interpreter
+        ]  # list() is atomic: the event loop changes it meanwhile
         held = [(job._now, consumer.topic.name, job) for consumer, jobs in running for job in jobs[:MOST_REPORTED_JOBS]]
         held.sort(key=lambda one: one[0])
         return WorkerReport(

@@ -1,7 +1,7 @@
-"""What the worker says, as small pictures: → taken, ✓ done, ↻ again later, ✗ dead or lost, … late to stop.
+"""The worker's log lines: → taken, ✓ done, ↻ retried, ✗ dead or lost.
 
-One job a line at DEBUG; retries are WARNING, the dead ERROR; at INFO a topic has one line in ten seconds (tally.py).
-What a line is about is in ``record.tarry`` too, for logs in JSON.
+At DEBUG one line a job; a retry is a WARNING, a dead job an ERROR; at INFO one line a topic in ten seconds (tally.py).
+``record.tarry`` has the topic, the id and the like as fields, for logs in JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Jobs = Iterable[HandedOut[Any]]
 
 
 def fields_of(job: HandedOut[Any], **more: Any) -> dict[str, Any]:
-    """What a line says, as data."""
+    """The fields of a log record about a job."""
     return {"tarry": {"topic": job.topic, "id": job.id, "attempt": job.attempt, **more}}
 
 
@@ -70,7 +70,7 @@ def log_lost(job: HandedOut[Any]) -> None:
     )
 
 
-def log_after_settled(job: HandedOut[Any], fault: BaseException) -> None:
+def log_raised_after_settling(job: HandedOut[Any], fault: BaseException) -> None:
     logger.error(
         "✗ %s/%s attempt %d was settled, and then its handler raised",
         job.topic, job.id, job.attempt, exc_info=fault, extra=fields_of(job),

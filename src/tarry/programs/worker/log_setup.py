@@ -1,4 +1,4 @@
-"""Logs of ``tarry worker``: lines for people, or JSON, one object a line, with what the line is about as fields."""
+"""Logs of ``tarry worker``: plain text, or JSON with one object a line and the topic, id and the like as fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, timezone.utc)
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "at": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -35,12 +35,12 @@ class JsonFormatter(logging.Formatter):
             **getattr(record, "tarry", {}),
         }
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(said, enc_hook=str).decode()
+            fields["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields, enc_hook=str).decode()
 
 
 def configure_logging(format: str, level: str) -> None:
-    """All logs of the process go to stderr in one form."""
+    """Sends all logs of the process to stderr, in one format. Raises ``BadInput``."""
     if format not in FORMATS:
         raise BadInput(f"log: {format!r}; it is text or json.")
     number = logging.getLevelNamesMapping().get(level.upper())

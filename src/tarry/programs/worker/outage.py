@@ -1,10 +1,10 @@
-"""A server that does not answer, or refuses: told once when it begins and once when it is over, tried again with growing pauses.
+"""A server that does not answer, or refuses: logged once when it begins and once when it ends, retried with growing pauses.
 
-    part of a worker     asks ──▶ refused ──▶ pause ──▶ asks ──▶ answered          each has tries and pauses of its own
-    outage               told: ✗ …            nothing            told: ✓ …         when no part is in trouble any more
+    component of a worker   request ──▶ failed ──▶ pause ──▶ request ──▶ answered     each has its own tries and pauses
+    outage                  logs: ✗ …                        logs: ✓ …                when no component fails any more
 
-What has never been answered may be told that the server cannot be used, and ends the worker. Who has once worked waits out
-whatever the server says: a full disk passes, and so does a password that somebody is changing.
+A refusal ends the worker as long as the server has never answered that component. After the first answer the component
+retries whatever the server says: a full disk passes, and so does a password that somebody is changing.
 """
 
 from __future__ import annotations
@@ -22,83 +22,84 @@ PATIENCE = Patience(float("inf"))
 
 
 class Outage:
-    """What a worker knows of it; the same one for all its parts, in the loop and in the thread that renews."""
+    """The state of the server for a whole worker; shared by the event loop and the renewal thread."""
 
     def __init__(self) -> None:
-        self.worked = False
-        """Whether any part was ever answered."""
-        self._told: set[str] = set()
-        self._troubled: set[Part] = set()
+        self.ever_answered = False
+        """Whether the server has ever answered any component."""
+        self._logged_codes: set[str] = set()
+        self._failing: set[ServerHealth] = set()
         self._lock = threading.Lock()
 
-    def part(self) -> Part:
-        """For one that asks the server by itself."""
-        return Part(self)
+    def new_health(self) -> ServerHealth:
+        """For one component that sends requests of its own."""
+        return ServerHealth(self)
 
     @property
-    def lasts(self) -> bool:
-        return bool(self._told)
+    def ongoing(self) -> bool:
+        return bool(self._logged_codes)
 
-    def report(self, fault: TarryError, of: Part | None = None) -> None:
-        """Once for each kind of trouble; it lasts until it is over for the part that has it."""
+    def report(self, fault: TarryError, health: ServerHealth | None = None) -> None:
+        """Logs the failure, once for each error code until the outage is over."""
         with self._lock:
-            if of is not None:
-                self._troubled.add(of)
-            fresh = fault.code not in self._told
-            self._told.add(fault.code)
-        if fresh:
+            if health is not None:
+                self._failing.add(health)
+            is_new = fault.code not in self._logged_codes
+            self._logged_codes.add(fault.code)
+        if is_new:
             logger.warning("✗ %s Waiting for it.", fault)
 
-    def rested(self, part: Part) -> None:
-        """It asks no more for now, so nobody knows."""
+    def mark_idle(self, health: ServerHealth) -> None:
+        """The component sends no requests for now: it does not keep the outage going."""
         with self._lock:
-            self._troubled.discard(part)
+            self._failing.discard(health)
 
-    def resolved(self, part: Part) -> None:
+    def mark_answered(self, health: ServerHealth) -> None:
+        """The server answered the component. Logs the end of the outage when no other component fails."""
         with self._lock:
-            self._troubled.discard(part)
-            if self._troubled or not self._told:
+            self._failing.discard(health)
+            if self._failing or not self._logged_codes:
                 return
-            self._told.clear()
+            self._logged_codes.clear()
         logger.warning("✓ The server answers again.")
 
 
-class Part:
-    """A take loop, a topic's answers, the renewal: whatever asks and waits on its own."""
+class ServerHealth:
+    """The server as one component of the worker sees it: a pop loop, a topic's settler, the renewal thread."""
 
     def __init__(self, outage: Outage) -> None:
         self._outage = outage
         self._tries = 0
-        self._worked = False
+        self._answered = False
 
     @property
-    def well(self) -> bool:
-        """Whether it was answered the last time."""
-        return self._worked and not self._tries
+    def healthy(self) -> bool:
+        """Whether the last request was answered."""
+        return self._answered and not self._tries
 
-    def may_wait_for(self, fault: TarryError) -> bool:
-        """Whether there is sense in another try."""
-        return self._worked or isinstance(fault, Unavailable)
+    def should_retry(self, fault: TarryError) -> bool:
+        """Whether another try can help."""
+        return self._answered or isinstance(fault, Unavailable)
 
-    def tell(self, fault: TarryError) -> None:
-        """It is in trouble, and will ask again by itself."""
+    def failed(self, fault: TarryError) -> None:
+        """A request failed; the component will retry."""
         self._tries += 1
         self._outage.report(fault, self)
 
-    async def hold_on(self, fault: TarryError) -> None:
-        """A pause before the next try."""
-        self.tell(fault)
+    async def back_off(self, fault: TarryError) -> None:
+        """A request failed: sleeps before the next try."""
+        self.failed(fault)
         await asyncio.sleep(PATIENCE.delay_before(self._tries, 0, random.random()) or 0)
 
-    def rested(self) -> None:
-        """It has nothing to ask."""
+    def idle(self) -> None:
+        """The component has nothing to request."""
         if self._tries:
             self._tries = 0
-            self._outage.rested(self)
+            self._outage.mark_idle(self)
 
-    def over(self) -> None:
-        """It was answered."""
-        self._worked = self._outage.worked = True
-        if self._tries or self._outage.lasts:
+    def succeeded(self) -> None:
+        """The server answered."""
+        self._answered = self._outage.ever_answered = True
+        if self._tries or self._outage.ongoing:
             self._tries = 0
-            self._outage.resolved(self)
+            self._outage.mark_answered(self)

@@ -1,11 +1,11 @@
 """One worker process, as ``tarry worker`` runs it.
 
-    exit code   0  stopped, and all that ran came to its end
+    exit code   0  stopped, and all running jobs were completed
                 1  ended by an error
-                2  wrong words, 3 no server that can be used
+                2  bad arguments, 3 no server that can be used
                 4  stopped, but running jobs had to be given back
 
-A child of a parent (parent.py) has a socket to it: it says now and then that it lives, and stops when the parent is gone.
+A child has a socket to its parent (parent.py): it sends heartbeats over it, and stops when the parent is gone.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from tarry.values.durations import SECOND, as_text, duration_us
 
 CLEAN, FAILED, WRONG, NO_SERVER = range(4)
 HOLDER, SOCKET, URL = "TARRY_WORKER_HOLDER", "TARRY_WORKER_SOCKET", "TARRY_WORKER_URL"
-"""What a child is told by its parent, in its environment."""
-BEGINS, WORKED = b".", b"+"
-"""What a child says now and then: that it lives, and whether the server has ever answered it."""
+"""Environment variables that a parent sets for its children."""
+ALIVE, ANSWERED = b".", b"+"
+"""The two heartbeats: the child lives; it lives, and the server has answered it at least once."""
 T = TypeVar("T")
 
 
 def serve(worker: Worker, processes: int, command: Sequence[str]) -> int:
-    """Runs a worker until it is told to stop, here or in several processes, each started by ``command``.
+    """Runs a worker until it is stopped, in this process or in several, each started by ``command``.
 
-    Answers the exit code.
+    Returns the exit code.
     """
     is_child = SOCKET in os.environ
     if not is_child:
@@ -50,7 +50,7 @@ async def _serve(worker: Worker) -> int:
     try:
         return await _run(worker)
     finally:
-        await worker.close()  # this process is the worker's: nobody else would close the client of the application
+        await worker.close()  # nobody else in this process would close the application's client
 
 
 async def _run(worker: Worker) -> int:
@@ -61,21 +61,21 @@ async def _run(worker: Worker) -> int:
     loop = asyncio.get_running_loop()
     with socket.socket(fileno=int(number)) as parent:
         parent.setblocking(False)
-        worker.beat = _heartbeats(parent)
+        worker.on_heartbeat = _heartbeats(parent)
         loop.add_reader(parent, _stop_when_orphaned, worker, parent)
         try:
             return await worker.run()
         finally:
-            worker.beat = lambda worked: None
+            worker.on_heartbeat = lambda worked: None
             loop.remove_reader(parent)
 
 
 def _heartbeats(parent: socket.socket) -> Callable[[bool], None]:
     def beat(worked: bool) -> None:
         try:
-            parent.send(WORKED if worked else BEGINS)
+            parent.send(ANSWERED if worked else ALIVE)
         except OSError:
-            pass  # it has not read the last ones yet, or is gone: then the reader knows
+            pass  # the buffer is full, or the parent is gone: the reader notices that
 
     return beat
 
@@ -86,7 +86,7 @@ def _stop_when_orphaned(worker: Worker, parent: socket.socket) -> None:
 
 
 def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
-    """On uvloop where it is installed."""
+    """Runs a coroutine, on uvloop where that is installed."""
     try:
         import uvloop
     except ImportError:
@@ -96,29 +96,33 @@ def run_in_loop(work: Coroutine[Any, Any, T]) -> T:
 
 
 def banner(worker: Worker, processes: int) -> str:
-    """What a worker says when it starts."""
+    """The lines that a worker prints when it starts."""
     routes = worker.routes()
-    takers = worker.queue_routes()
-    width = max([len(route.topic) for route in routes] + [len(taker.queue) for taker in takers], default=0)
-    said = [
+    queue_routes = worker.queue_routes()
+    width = max(
+        [len(route.topic) for route in routes] + [len(queue_route.queue) for queue_route in queue_routes], default=0
+    )
+    lines = [
         f"tarry {__version__}, worker {os.getpid()}" + (f", {processes} processes" if processes > 1 else ""),
         f"  server   {worker.blocking.engine.origin.address.redacted}, namespace {worker.blocking.namespace}",
     ]
     for route in routes:
         names = ", ".join(f"{target.name}{'' if target.is_async else ' (thread)'}" for target in route.targets)
         share = f", weight {route.weight:g}" if worker.slots else ""
-        said.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
-    for taker in takers:
-        kind = "" if taker.callee.is_async else " (thread)"
-        said.append(f"  queue    {taker.queue:<{width}}  {taker.slots} at a time  {taker.callee.name}{kind}")
+        lines.append(f"  topic    {route.topic:<{width}}  {route.slots} at a time{share}  {names}")
+    for queue_route in queue_routes:
+        kind = "" if queue_route.handler.is_async else " (thread)"
+        lines.append(
+            f"  queue    {queue_route.queue:<{width}}  {queue_route.slots} at a time  {queue_route.handler.name}{kind}"
+        )
     if worker.slots:
-        said.append(f"  in all   {worker.slots} at a time")
+        lines.append(f"  in all   {worker.slots} at a time")
     ttr = as_text(duration_us(worker.ttr))
-    said.append(
+    lines.append(
         f"  ttr {ttr}, grace {as_text(round(worker.grace_s * SECOND))}; Ctrl-C or SIGTERM stops it, twice at once"
     )
-    return "\n".join(said)
+    return "\n".join(lines)
 
 
-def write_line(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+def write_line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

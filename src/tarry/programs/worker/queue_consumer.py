@@ -1,14 +1,14 @@
-"""A lane for a queue that is shared with Java: elements are taken one by one, handlers are given their values.
+"""Consumes a queue that is shared with Java: takes elements one by one and calls the handler with each value.
 
-    ready ──BLPOP──▶ in hand ──▶ handler ──▶ gone
-                        │           └─ raises ──▶ poison, with the reason; the next one comes
-                        └─ stopped before it ended ──▶ back to the head of the queue
+    ready ──BLPOP──▶ taken ──▶ handler ──▶ gone
+                       │          └─ raises ──▶ poison, with the reason; the next one comes
+                       └─ stopped before it ended ──▶ back to the head of the queue
 
 Rules
-- Nothing is acknowledged: an element is in one process's hands and nowhere else. A process that is killed loses what its
-  handlers had in hand, as many as there are slots, and no more.
-- Nothing is taken without a free slot; what the server refuses to put back or set aside keeps its slot, and is tried
-  again until the worker ends. Waiting moves the delayed queue of the same name.
+- There are no acknowledgements: a taken element is in this process's memory and nowhere else. A killed process loses the
+  elements that its handlers work on, at most one for each slot.
+- An element is taken only for a free slot. One that the server refuses to put back or set aside keeps its slot and is
+  retried until the worker ends. Waiting also moves due elements of the delayed queue of the same name.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from tarry.verbs.delayed.transfer import give_back, transfer
 logger = logging.getLogger("tarry.worker")
 CLEAN_UP_TIMEOUT_S = 1.0
 FIRST_LOOK_S = 0.05
-"""So long it waits for an element before it knows that the server is there; then for ever."""
+"""How long the first pop waits, to learn that the server is there; the next ones wait for ever."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRoute:
-    """A queue of a worker, and its handler."""
+    """A queue of a worker, its codec, its slots and its handler."""
 
     queue: str
     codec: str | Codec[Any]
     slots: int
-    callee: Handler
+    handler: Handler
 
 
 class TakenElement:
-    """One element that was taken."""
+    """One element that was taken, and the task that handles it."""
 
     __slots__ = ("payload", "task", "value")
 
@@ -57,17 +57,17 @@ class TakenElement:
 
 
 class QueueConsumer:
-    """One queue's work."""
+    """Takes and handles the elements of one queue."""
 
     def __init__(self, route: QueueRoute, queue: AsyncBlockingQueue[Any], outage: Outage, idle_s: float | None) -> None:
         self.name = route.queue
         self.slots = route.slots
         self.tally = Tally(route.queue)
         self.running: set[TakenElement] = set()
-        self._call = route.callee.function
-        self._is_async = route.callee.is_async
+        self._call = route.handler.function
+        self._is_async = route.handler.is_async
         self._queue = queue
-        self._server = outage.part()
+        self._health = outage.new_health()
         self._until_empty = idle_s is not None
         self._threads: ThreadPool[TakenElement] | None = None
         self._wakeup = asyncio.Event()
@@ -77,18 +77,18 @@ class QueueConsumer:
     # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Takes and starts, for ever; or until nothing is due. Cancelling it loses nothing."""
+        """Takes elements and starts handlers, for ever or until nothing is due. Cancelling it loses no element."""
         while True:
             while len(self.running) + len(self._background) >= self.slots:
-                await self._notify()
+                await self._wait_for_change()
             try:
                 taken = await self._take_next()
             except TarryError as fault:
-                if not self._server.may_wait_for(fault):
+                if not self._health.should_retry(fault):
                     raise
-                await self._server.hold_on(fault)
+                await self._health.back_off(fault)
                 continue
-            self._server.over()
+            self._health.succeeded()
             if taken is not None:
                 self._start(TakenElement(*taken))
             elif self._until_empty:
@@ -97,7 +97,7 @@ class QueueConsumer:
     async def _take_next(self) -> tuple[bytes, Any] | None:
         queue = self._queue
         if not self._until_empty:
-            return await queue._take_next(float("inf") if self._server.well else FIRST_LOOK_S)
+            return await queue._take_next(float("inf") if self._health.healthy else FIRST_LOOK_S)
         while payloads := (await queue.engine.run(transfer(queue.verbs.keys, want=1))).payloads:
             for value in await queue.engine.run(queue.verbs.read(payloads[0])):
                 return payloads[0], value
@@ -117,7 +117,7 @@ class QueueConsumer:
         fault: BaseException | None = None
         try:
             await self._call(element.value)
-        except BaseException as raised:  # each has its verdict
+        except BaseException as raised:  # _ended decides what follows
             fault = raised
             if isinstance(raised, KeyboardInterrupt):
                 raise
@@ -164,33 +164,36 @@ class QueueConsumer:
                 logger.exception("✗ %s: %d elements could not be put back, they are lost.", self.name, len(element))
 
     async def _until_answered(self, ask: Callable[[], Awaitable[object]]) -> None:
-        """Asks until the server does it; when the worker ends, once more. Raises a ``TarryError``."""
+        """Retries until the server answers; while the worker stops, tries once. Raises a ``TarryError``."""
         while True:
             try:
                 await ask()
             except TarryError as fault:
                 if self._ending:
                     raise
-                await self._server.hold_on(fault)
+                await self._health.back_off(fault)
             else:
-                return self._server.over()
+                return self._health.succeeded()
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _notify(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._wakeup.clear()
         await self._wakeup.wait()
 
     async def wait_until_idle(self) -> None:
-        """Until nothing runs."""
+        """Waits until no handler runs."""
         while self.running:
-            await self._notify()
+            await self._wait_for_change()
 
     async def stop(self, grace_s: float, stop_now: asyncio.Event) -> tuple[int, int]:
-        """Lets what runs come to its end, and puts back the rest. Answers how many were cut off, how many not begun."""
+        """Waits for the running handlers, then puts back the rest.
+
+        Returns how many running ones were cut off, and how many had not started.
+        """
         self._ending = True
-        unbegun = self._threads.cancel_queued() if self._threads is not None else []
-        self.running.difference_update(unbegun)
+        not_started = self._threads.cancel_queued() if self._threads is not None else []
+        self.running.difference_update(not_started)
         interrupted, resting = asyncio.ensure_future(stop_now.wait()), asyncio.ensure_future(self.wait_until_idle())
         await asyncio.wait({interrupted, resting}, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
         interrupted.cancel()
@@ -201,11 +204,11 @@ class QueueConsumer:
             task.cancel()  # each puts its element back
         if tasks:
             await asyncio.wait(tasks, timeout=CLEAN_UP_TIMEOUT_S)
-        left = [*unbegun, *self.running]
+        left = [*not_started, *self.running]
         self.running.clear()
         await self._put_back(left)
         if self._background:
             await asyncio.wait(self._background)
         if self._threads is not None:
             self._threads.end()
-        return late, len(unbegun)
+        return late, len(not_started)

@@ -1,4 +1,4 @@
-"""A registry: which function handles which jobs. A big application has several, and its worker includes them.
+"""A registry: which function handles which jobs. A large application has several; its worker includes them.
 
 mail = Registry()
 
@@ -22,7 +22,7 @@ from tarry.programs.worker import handlers
 from tarry.programs.worker.queue_consumer import QueueRoute
 from tarry.programs.worker.targets import Middleware, Target, chain, make_call
 from tarry.programs.worker.task_schedules import ScheduleDecorators, TaskSchedule
-from tarry.programs.worker.tasks import Task, TaskRules
+from tarry.programs.worker.tasks import RunOptions, Task
 from tarry.programs.worker.verdicts import Policy
 from tarry.values import names
 from tarry.values.durations import Duration
@@ -39,7 +39,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 Stamp = Callable[[], Mapping[str, str]]
 CONCURRENCY, THREADS = 100, 20
-"""Jobs of a topic at a time: for async handlers, and for plain ones, which take a thread each."""
+"""How many jobs of a topic run at a time: with an async handler, and with a plain one, which needs a thread a job."""
 TASKS = "tasks"
 
 
@@ -57,7 +57,7 @@ class TopicRoute:
 
     @property
     def targets(self) -> list[Target]:
-        """Its functions."""
+        """The handler, or the tasks."""
         return [self.handler] if self.handler else list(self.tasks.values())
 
 
@@ -68,7 +68,7 @@ class Registry(ScheduleDecorators):
         super().__init__()
         self._routes: dict[str, TopicRoute] = {}
         self._tasks: dict[tuple[str, str], Task[..., Any]] = {}
-        self._layers: list[Middleware] = []
+        self._middleware: list[Middleware] = []
         self._stamps: list[Stamp] = []
         self._queues: dict[str, QueueRoute] = {}
         self._parts: list[Registry] = []
@@ -92,11 +92,12 @@ class Registry(ScheduleDecorators):
         """The function below handles the jobs of a topic: an ``async def`` in the loop, a plain function in a thread.
 
         It is given the job or its body, by its annotation. ``concurrency`` is how many run at a time (100, or 20
-        threads); ``weight`` is the topic's share of slots that the worker's topics share; ``ttr`` is how soon another
-        worker has what this one held when it dies; ``timeout`` bounds one run. ``retry`` says how long a failed job waits
+        threads); ``weight`` is the topic's part of the slots that the worker's topics share; ``ttr`` is how soon another
+        worker gets the jobs of this one when it dies; ``timeout`` bounds one run. ``retry`` is how long a failed job waits
         (a ``BackOff``, a map from exceptions, a function); ``max_attempts`` wins over the job's own if it is smaller.
-        ``cancel_when_lost`` cancels an async handler whose job somebody else has by now. A job later than ``max_lateness``
-        is given to ``on_stale``, and finished when that returns; without one it is dead as ``stale``. Raises ``BadInput``.
+        ``cancel_when_lost`` cancels an async handler that has lost its job's reservation. A job later than
+        ``max_lateness`` is given to ``on_stale``, and finished when that returns; without ``on_stale`` it is buried as
+        ``stale``. Raises ``BadInput``.
         """
         names.check_name(topic, "topic")
         if any(route.topic == topic for route in self._root().routes()):
@@ -105,13 +106,13 @@ class Registry(ScheduleDecorators):
         if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight < float("inf"):
             raise BadInput(f"weight: {weight!r}; it is a number above 0.")
         ttr_of(ttr)
-        rules = TaskRules.of(timeout, retry, max_attempts, cancel_when_lost, max_lateness, on_stale)
+        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost, max_lateness, on_stale)
 
         def register(function: F) -> F:
-            callee = handlers.inspect_handler(function, type)
-            target = rules.target(callee.name, callee.is_async, make_call(callee))
-            usual = CONCURRENCY if callee.is_async else THREADS
-            self._routes[topic] = TopicRoute(topic, slots or usual, float(weight), ttr, callee.type, target)
+            handler = handlers.inspect_handler(function, type)
+            target = options.target(handler.name, handler.is_async, make_call(handler))
+            usual = CONCURRENCY if handler.is_async else THREADS
+            self._routes[topic] = TopicRoute(topic, slots or usual, float(weight), ttr, handler.type, target)
             return function
 
         return register
@@ -152,10 +153,10 @@ class Registry(ScheduleDecorators):
         """
         names.check_name(topic, "topic")
         slots = check_slots(concurrency)
-        rules = TaskRules.of(timeout, retry, max_attempts, cancel_when_lost)
+        options = RunOptions.of(timeout, retry, max_attempts, cancel_when_lost)
 
         def register(function: Callable[..., Any]) -> Task[..., Any]:
-            made = Task(self, function, topic, name, rules, slots)
+            made = Task(self, function, topic, name, options, slots)
             if (topic, made.name) in self._root().all_tasks():
                 raise BadInput(f"task: {topic} has one named {made.name!r} already; give name=.")
             if any(route.topic == topic and route.handler for route in self._root().routes()):
@@ -169,8 +170,9 @@ class Registry(ScheduleDecorators):
         """The function below is given each element of a queue that is shared with Java (``client.blocking_queue``).
 
         An ``async def`` in the loop, a plain function in a thread; ``concurrency`` is how many at a time. An element whose
-        handler raises is set aside with the reason (``queue.poison()``), and the next one comes. Nothing is acknowledged: a
-        killed process loses what it had in hand, so many at most; a stopped one puts it back. Middleware is for jobs.
+        handler raises is set aside with the reason (``queue.poison()``), and the next one comes. There are no
+        acknowledgements: a killed process loses the elements that it works on, at most ``concurrency``; a stopped one puts
+        them back. Middleware does not apply: it is for jobs.
         """
         keys_of(queue)
         codec_for(codec)
@@ -185,42 +187,45 @@ class Registry(ScheduleDecorators):
         return register
 
     def around(self, layer: Middleware) -> Middleware:
-        """Middleware around all handlers of this registry: a callable that takes the job and the next one."""
+        """Adds middleware around all handlers of this registry: a callable that takes the job and the next handler."""
         chain([layer])
-        self._layers.append(layer)
+        self._middleware.append(layer)
         return layer
 
     def stamp(self, make: Stamp) -> Stamp:
-        """Headers for every job that a task of this registry, or of its parts, puts in: ``make()`` says them each time.
+        """Adds headers to every job that a task of this registry adds: ``make()`` returns them, for each job.
 
-        A part's own win over them, and ``options(headers=…)`` over all.
+        Registries that this one includes inherit them. Headers of the included registry win over these, and
+        ``options(headers=…)`` over all.
         """
         if not callable(make):
-            raise BadInput(f"stamp: {make!r} is not callable; it takes nothing and answers headers.")
+            raise BadInput(f"stamp: {make!r} is not callable; it takes no argument and returns headers.")
         self._stamps.append(make)
         return make
 
     def include(self, *registries: Registry) -> None:
-        """Takes in other registries; their middleware stays theirs. Raises ``BadInput`` where two say the same."""
+        """Includes other registries; their middleware stays theirs. Raises ``BadInput`` for a second handler of a topic or task."""
         for part in registries:
             if part is self or part is self._root():
                 raise BadInput("include: a registry cannot include itself.")
-            mine = {route.topic for route in self._root().routes() if route.handler}
-            doubles = mine & {route.topic for route in part.routes()}
-            taken = {route.queue for route in self._root().queue_routes()}
-            doubles |= taken & {route.queue for route in part.queue_routes()}
-            same = self._root().all_tasks().keys() & part.all_tasks().keys()
-            same |= self._root().all_schedules().keys() & part.all_schedules().keys()
-            if doubles or same:
-                raise BadInput(f"include: there already is a handler for {sorted(doubles) or sorted(same)}.")
+            topics = {route.topic for route in self._root().routes() if route.handler}
+            duplicates = topics & {route.topic for route in part.routes()}
+            queues = {route.queue for route in self._root().queue_routes()}
+            duplicates |= queues & {route.queue for route in part.queue_routes()}
+            duplicate_tasks = self._root().all_tasks().keys() & part.all_tasks().keys()
+            duplicate_tasks |= self._root().all_schedules().keys() & part.all_schedules().keys()
+            if duplicates or duplicate_tasks:
+                raise BadInput(
+                    f"include: there already is a handler for {sorted(duplicates) or sorted(duplicate_tasks)}."
+                )
             part._parent = self
             self._parts.append(part)
 
     # ── what the worker reads ────────────────────────────────────────────────────────────────────────────────────────
 
     def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
-        """All topics, those of the parts too; tasks of one topic as one."""
-        layers = (*outer, *chain(self._layers))
+        """All topics, those of included registries too. The tasks of one topic make one route."""
+        layers = (*outer, *chain(self._middleware))
         found = {route.topic: _with_middleware(route, layers) for route in self._routes.values()}
         for task in self._tasks.values():
             route = found.setdefault(task.topic_name, TopicRoute(task.topic_name, 1))
@@ -235,11 +240,11 @@ class Registry(ScheduleDecorators):
         return list(found.values())
 
     def queue_routes(self) -> list[QueueRoute]:
-        """All queues, those of the parts too."""
+        """All queues, those of included registries too."""
         return [*self._queues.values(), *[route for part in self._parts for route in part.queue_routes()]]
 
-    def stamped(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
-        """The headers of a job that a task puts in."""
+    def stamped_headers(self, own: Mapping[str, str] | None) -> Mapping[str, str] | None:
+        """The headers of a job that a task adds."""
         stamps = [stamp for part in reversed([*self._ancestors()]) for stamp in part._stamps]
         if not stamps:
             return own

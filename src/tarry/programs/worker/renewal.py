@@ -1,14 +1,14 @@
-"""Reservations are renewed here: in a thread of its own, over a connection of its own.
+"""Renews the reservations of running jobs, in a thread of its own and over a connection of its own.
 
     age of a job   0 ─────────── ⅓ TTR ──── ½ ─────────────── TTR
-                     nothing        ▲ touched, in one call a topic, and again in a third of a TTR
+                     nothing        ▲ touched, in one call a topic, and again after a third of a TTR
 
-A job is as old as the first look that saw it, at least; so none is touched sooner, and none later than at half of its TTR.
-So a handler that blocks the event loop, or a thread that computes, loses no reservation. Every sixth of a TTR the thread
-looks at what is in hand: no call for jobs that are younger than a third, none for those that are done.
+A handler that blocks the event loop, or a thread that computes, so loses no reservation. The thread checks the running
+jobs every sixth of a TTR. A job's age counts from the first check that saw it: it is touched after a third of its TTR, and
+at half of it at the latest. Younger jobs and finished ones cost no call.
 
-The same thread watches the loop: when handlers run and the loop does not answer, it says which one blocks it, for how
-long, and where. And it keeps the worker known (presence.py).
+The same thread watches the event loop: when handlers run and the loop does not answer, it logs which handler blocks it, for
+how long, and where. It also sends the worker's reports (heartbeat.py).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tarry.values.durations import SECOND
 from tarry.verbs.jobs.models import HandedOut
 
 logger = logging.getLogger("tarry.worker")
-LOOKS, RENEW_AT = 6, 3
-"""Parts of a TTR: it looks every sixth; what is older than a third is renewed."""
-SHORTEST_LOOK_S, LONGEST_INTERVAL_S = 0.01, 5.0
+CHECK_PARTS, RENEW_PARTS = 6, 3
+"""In fractions of a TTR: the thread checks every sixth; a job older than a third is renewed."""
+SHORTEST_INTERVAL_S, LONGEST_INTERVAL_S = 0.01, 5.0
 LOG_AGAIN_S = 10.0
 FRAMES = 4
-"""Of a blocked loop's stack: from the handler on, and the innermost."""
+"""How many frames of a blocked loop's stack are logged: the outermost of the handler, and the innermost."""
 OWN_FOLDER = str(Path(__file__).parent)
 
 
 class Renewal:
-    """The thread of one worker."""
+    """The renewal thread of one worker."""
 
     def __init__(
         self, client: Client, consumers: Sequence[TopicConsumer], outage: Outage, heartbeat: Heartbeat, blocked_s: float
@@ -50,31 +50,33 @@ class Renewal:
         self._client = client
         self._heartbeat = heartbeat
         self._consumers = consumers
-        self._server = outage.part()
+        self._health = outage.new_health()
         self._outage = outage
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._renewed: dict[HandedOut[Any], float] = {}
         self._wake = threading.Event()
         self._stopping = False
-        self._usual_interval_s = min([LONGEST_INTERVAL_S, *(_interval_of(consumer) / LOOKS for consumer in consumers)])
+        self._usual_interval_s = min(
+            [LONGEST_INTERVAL_S, *(_interval_of(consumer) / CHECK_PARTS for consumer in consumers)]
+        )
         self._interval_s = self._usual_interval_s
         self._blocked_s = blocked_s
         self._pinged_at: float | None = None
         self._logged_at = -LOG_AGAIN_S
-        self._is_blocked = ""
+        self._blocker = ""
         self._thread = threading.Thread(target=self._run, name="tarry renewal", daemon=True)
-        self.beat: Callable[[bool], None] = lambda worked: None
-        """Called at each look, with whether the worker was ever answered: a parent process hears it."""
+        self.on_heartbeat: Callable[[bool], None] = lambda worked: None
+        """Called at each check, with whether the server has ever answered; a child sends its parent a heartbeat."""
 
     def start(self) -> None:
         for consumer in self._consumers:
             consumer.on_popped = self._on_popped
-        self._wake.set()  # the first look makes it known
+        self._wake.set()  # the first check sends the first report
         self._thread.start()
 
     def announce_stop(self) -> None:
-        """The worker takes no new jobs; what runs may go on for a while."""
+        """Reports that the worker stops: it takes no new jobs, and running ones may take a while."""
         if self._has_work():
             self._heartbeat.stopping = True
             self._heartbeat.report_soon()
@@ -87,10 +89,10 @@ class Renewal:
         self._client.close()
 
     def _on_popped(self, jobs: Sequence[HandedOut[Any]]) -> None:
-        """Jobs may have a TTR of their own, and a short one wants to be looked at soon."""
-        shortest = min([job._ttr for job in jobs]) / SECOND / LOOKS
+        """Shortens the interval when a job has a shorter TTR of its own."""
+        shortest = min([job._ttr for job in jobs]) / SECOND / CHECK_PARTS
         if shortest < self._interval_s:
-            self._interval_s = max(shortest, SHORTEST_LOOK_S)
+            self._interval_s = max(shortest, SHORTEST_INTERVAL_S)
             self._wake.set()
 
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -99,11 +101,11 @@ class Renewal:
         while not self._stopping:
             self._wake.wait(min(self._interval_s, self._blocked_s / 2 if self._has_work() else self._interval_s))
             self._wake.clear()
-            self.beat(self._outage.worked)
+            self.on_heartbeat(self._outage.ever_answered)
             try:
                 self._renew_due(time.monotonic())
             except Exception:
-                logger.exception("✗ The renewal of reservations has a fault; it goes on.")
+                logger.exception("✗ The renewal of reservations failed; it goes on.")
         self._heartbeat.unregister()
 
     def _has_work(self) -> bool:
@@ -112,24 +114,24 @@ class Renewal:
     def _renew_due(self, now: float) -> None:
         seen: dict[HandedOut[Any], float] = {}
         shortest = self._usual_interval_s
-        well = True
+        all_renewed = True
         for consumer in self._consumers:
             old: list[HandedOut[Any]] = []
-            for job in list(consumer.running):  # one step of the interpreter: the loop may go on
+            for job in list(consumer.running):  # list() is atomic: the event loop changes it meanwhile
                 ttr = job._ttr / SECOND
                 since = seen[job] = self._renewed.get(job, now)
-                shortest = min(shortest, ttr / LOOKS)
-                if now - since >= ttr / RENEW_AT and not job.settled:
+                shortest = min(shortest, ttr / CHECK_PARTS)
+                if now - since >= ttr / RENEW_PARTS and not job.settled:
                     old.append(job)
             old = [job for job in old if job in consumer.running and not job.lost]
             if old and self._touch(consumer, old):
                 seen.update(dict.fromkeys(old, time.monotonic()))
             elif old:
-                well = False
-        if well:
-            self._server.rested()
+                all_renewed = False
+        if all_renewed:
+            self._health.idle()
         self._renewed = seen
-        self._interval_s = max(shortest, SHORTEST_LOOK_S)
+        self._interval_s = max(shortest, SHORTEST_INTERVAL_S)
         self._check_loop(now)
         self._heartbeat.report_if_due(time.monotonic())
 
@@ -143,18 +145,18 @@ class Renewal:
                 job.lost = True
             self._call_in_loop(consumer.reservations_lost, gone)
         except TarryError as fault:
-            self._server.tell(fault)
+            self._health.failed(fault)
             return False
-        self._server.over()
+        self._health.succeeded()
         return True
 
     def _call_in_loop(self, what: Callable[..., object], *given: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(what, *given)
         except RuntimeError:
-            pass  # the loop is closed: nobody is left to be told
+            pass  # the loop is closed: there is nothing left to call
 
-    # ── the watchdog ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the event loop's watchdog ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_loop(self, now: float) -> None:
         if self._pinged_at is None:
@@ -165,23 +167,23 @@ class Renewal:
         silent = now - self._pinged_at
         if silent >= self._blocked_s and now - self._logged_at >= LOG_AGAIN_S:
             self._logged_at = now
-            self._is_blocked = self._running_handler()
+            self._blocker = self._running_handler()
             stack = "".join(_stack_of(self._loop_thread)).rstrip()
             logger.warning(
                 "✗ %s blocks the event loop for %.1f s now; a plain function would run in a thread.\n%s",
-                self._is_blocked, silent, stack,
-                extra={"tarry": {"handler": self._is_blocked, "blocked_ms": silent * 1000, "stack": stack}},
+                self._blocker, silent, stack,
+                extra={"tarry": {"handler": self._blocker, "blocked_ms": silent * 1000, "stack": stack}},
             )  # fmt: skip
 
     def _loop_answered(self) -> None:
-        """The loop is alive."""
-        asked, self._pinged_at = self._pinged_at, None
-        if self._is_blocked and asked is not None:
-            logger.warning("✓ %s blocked the event loop for %.1f s.", self._is_blocked, time.monotonic() - asked)
-            self._is_blocked = ""
+        """The event loop ran this callback: it is not blocked any more."""
+        pinged_at, self._pinged_at = self._pinged_at, None
+        if self._blocker and pinged_at is not None:
+            logger.warning("✓ %s blocked the event loop for %.1f s.", self._blocker, time.monotonic() - pinged_at)
+            self._blocker = ""
 
     def _running_handler(self) -> str:
-        """The handler whose task runs, and its job."""
+        """The name of the handler whose task runs now, and its job."""
         task = asyncio.current_task(self._loop)
         for consumer in self._consumers:
             for job, runs in list(consumer.running.items()):
@@ -198,7 +200,7 @@ def _interval_of(consumer: TopicConsumer) -> float:
 
 
 def _stack_of(thread: int) -> list[str]:
-    """From the handler on; of a deep stack its beginning and its end."""
+    """The thread's stack from the handler on; of a deep stack its beginning and its end."""
     frame = sys._current_frames().get(thread)
     if frame is None:
         return []
@@ -208,5 +210,5 @@ def _stack_of(thread: int) -> list[str]:
     left_out = len(stack) - 2 * FRAMES
     if left_out <= 1:
         return traceback.format_list(stack)
-    told = traceback.format_list(stack[:FRAMES] + stack[-FRAMES:])
-    return [*told[:FRAMES], f"  … {left_out} frames …\n", *told[FRAMES:]]
+    lines = traceback.format_list(stack[:FRAMES] + stack[-FRAMES:])
+    return [*lines[:FRAMES], f"  … {left_out} frames …\n", *lines[FRAMES:]]

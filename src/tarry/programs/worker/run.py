@@ -1,6 +1,6 @@
-"""One run of a worker: its connections, its lanes, the thread that renews, and how they end.
+"""One run of a worker: its clients, its consumers, the renewal thread, and how they end.
 
-lanes work ──▶ told to stop · a lane failed · nothing is due ──▶ no new jobs ──▶ grace ──▶ the rest is given back
+consumers run ──▶ stopped · a consumer failed · nothing is due ──▶ no new jobs ──▶ grace period ──▶ the rest is given back
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tarry.clients.blocking.topic import Topic
 from tarry.errors import BadInput, Unavailable
 from tarry.programs.worker import clients
 from tarry.programs.worker.consumers import Consumers
-from tarry.programs.worker.dispatch import target_picker
+from tarry.programs.worker.dispatch import target_for
 from tarry.programs.worker.heartbeat import LONGEST_HOST, Heartbeat
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.queue_consumer import QueueConsumer, QueueRoute
@@ -24,7 +24,7 @@ from tarry.programs.worker.registry import TopicRoute
 from tarry.programs.worker.renewal import Renewal
 from tarry.programs.worker.settler import Settler
 from tarry.programs.worker.slots import SlotPool
-from tarry.programs.worker.task_schedules import RETRY_S, Declarer
+from tarry.programs.worker.task_schedules import RETRY_S, ScheduleDeclarer
 from tarry.programs.worker.topic_consumer import TopicConsumer
 from tarry.values import names
 
@@ -35,7 +35,7 @@ logger = logging.getLogger("tarry.worker")
 
 
 class WorkerRun:
-    """Made in the loop that it runs in, for one time. ``idle_s`` is how long a pop waits; ``None`` is for ever."""
+    """Made in the event loop that it runs in, and used once. ``idle_s`` is how long a pop waits; ``None`` is for ever."""
 
     def __init__(self, worker: Worker, clients: clients.WorkerClients, idle_s: float | None) -> None:
         routes, queues = worker.routes(), worker.queue_routes()
@@ -48,11 +48,11 @@ class WorkerRun:
         self._outage = Outage()
         self._idle_s = idle_s
         worker.holder = worker.holder or _new_holder()
-        share = None if worker.slots is None else SlotPool(worker.slots)
-        self._consumers = [self._make_consumer(route, share, idle_s) for route in routes]
+        slot_pool = None if worker.slots is None else SlotPool(worker.slots)
+        self._consumers = [self._make_consumer(route, slot_pool, idle_s) for route in routes]
         self._queue_consumers = [self._make_queue_consumer(route, idle_s) for route in queues]
         self._renewal = self._make_renewal(routes)
-        self._declarer = Declarer(
+        self._declarer = ScheduleDeclarer(
             [consumer.topic for consumer in self._consumers], list(worker.all_schedules().values()), self._outage
         )
 
@@ -64,7 +64,7 @@ class WorkerRun:
         settler = Settler(topic, blocking, self._outage)
         consumer = TopicConsumer(
             settler,
-            target_picker(route, settler),
+            target_for(route, settler),
             slots=min(route.slots, self._worker.slots or route.slots),
             weight=route.weight,
             ttr=self._worker.ttr if route.ttr is None else route.ttr,
@@ -85,42 +85,42 @@ class WorkerRun:
         handlers = {route.topic: tuple(target.name for target in route.targets) for route in routes}
         heartbeat = Heartbeat(client, self._worker.holder, self._consumers, handlers, self._worker.slots)
         renewal = Renewal(client, self._consumers, self._outage, heartbeat, self._worker.blocked_s)
-        renewal.beat = self._worker.beat
+        renewal.on_heartbeat = self._worker.on_heartbeat
         return renewal
 
     async def execute(self, stopping: asyncio.Event, stop_now: asyncio.Event) -> int:
-        """From its beginning to its end; answers how many running jobs had to be given back."""
+        """Runs until it is stopped; returns how many running jobs had to be given back."""
         if self._idle_s is not None:
             await self._declarer.declare_once()
         stopped = asyncio.ensure_future(stopping.wait())
         self._renewal.start()
-        declaring = asyncio.ensure_future(self._declarer.run(declared=self._idle_s is not None))
-        crew = Consumers([*self._consumers, *self._queue_consumers])
+        declaration = asyncio.ensure_future(self._declarer.run(declared=self._idle_s is not None))
+        consumers = Consumers([*self._consumers, *self._queue_consumers])
         try:
             await self._keep_moving(stopped)
-            await crew.wait_until_over(stopped)
+            await consumers.wait_until_done(stopped)
             self._renewal.announce_stop()
-            return await crew.end(self._worker.grace_s, stop_now)
+            return await consumers.stop(self._worker.grace_s, stop_now)
         finally:
             stopped.cancel()
-            declaring.cancel()
-            crew.cancel()
+            declaration.cancel()
+            consumers.cancel()
             await self._renewal.stop()
             await self._awaited.close()
             self._blocking.close()
 
     async def _keep_moving(self, stopped: asyncio.Future[Any]) -> None:
-        """For consumers in Java; a server that is not there yet is waited for."""
-        if not self._worker.moving:
+        """Starts the movers of queues that consumers in Java wait for. Retries while the server is unavailable."""
+        if not self._worker.moved_queues:
             return
-        server = self._outage.part()
+        health = self._outage.new_health()
         while not stopped.done():
             try:
-                await self._awaited.keep_moving(*self._worker.moving)
-                server.over()
+                await self._awaited.keep_moving(*self._worker.moved_queues)
+                health.succeeded()
                 return
             except Unavailable as fault:
-                server.tell(fault)
+                health.failed(fault)
                 await asyncio.wait({stopped}, timeout=RETRY_S)
 
 

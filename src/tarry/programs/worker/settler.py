@@ -1,8 +1,8 @@
-"""Settling, for one topic of a worker: what is done leaves in batches, what failed leaves by its verdict.
+"""Settles the jobs of one topic of a worker: finishes the done ones in batches, releases or buries the failed ones.
 
-done ──▶ finish_many, in the turn of the next pop         failed ──▶ verdict ──▶ due again, or dead
+done ──▶ finish_many, in the loop turn of the next pop         failed ──▶ verdict ──▶ due again, or dead
 
-What the server refuses is held, and asked again until it is settled. What is held takes slots: a topic takes no more jobs
+A request that the server refuses is retried until it is answered. Its jobs take slots meanwhile: a topic pops no more jobs
 than it can settle.
 """
 
@@ -29,18 +29,18 @@ T = TypeVar("T")
 
 
 class Settler:
-    """Sends a topic's answers on their way. Its errands are awaited at the end."""
+    """Settles one topic's jobs in background tasks, which ``TopicConsumer.stop`` awaits."""
 
     def __init__(self, topic: AsyncTopic[Any], blocking: Topic[Any], outage: Outage) -> None:
         self.topic = topic
         self.blocking = blocking
         self.tally = Tally(topic.name)
         self._outage = outage
-        self._server = outage.part()
-        self.held = 0
-        """Jobs whose answers the server has refused, and is given again."""
-        self.eased: Callable[[], None] = lambda: None
-        """Called when there are fewer of them."""
+        self._health = outage.new_health()
+        self.unanswered = 0
+        """How many jobs wait to be settled because the server refused the request."""
+        self.on_answered: Callable[[], None] = lambda: None
+        """Called when some of them were settled: their slots are free."""
         self.done: list[Job] = []
         self.background: set[asyncio.Task[None]] = set()
         self.ending = False
@@ -51,7 +51,7 @@ class Settler:
         task.add_done_callback(self.background.discard)
 
     def flush(self) -> None:
-        """Sends what is done on its way."""
+        """Finishes the done jobs, in the background."""
         if self.done:
             jobs, self.done = self.done, []
             self.spawn(self._finish(jobs))
@@ -69,35 +69,35 @@ class Settler:
             self.tally.done += len(jobs)
 
     async def _until_answered(self, jobs: int, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks until the server says yes, or no for good; when the worker ends, once more. Raises a ``TarryError``."""
+        """Retries until the server answers, or refuses for good; while the worker stops, tries once. Raises a ``TarryError``."""
         held = 0
         try:
             while True:
                 try:
                     answer = await ask()
                 except (StaleReceipt, BadInput):
-                    self._server.over()
+                    self._health.succeeded()
                     raise
                 except TarryError as fault:
                     if self.ending:
                         raise
                     if not held:
                         held = jobs
-                        self.held += jobs
-                    await self._server.hold_on(fault)
+                        self.unanswered += jobs
+                    await self._health.back_off(fault)
                 else:
-                    self._server.over()
+                    self._health.succeeded()
                     return answer
         finally:
             if held:
-                self.held -= held
-                self.eased()
+                self.unanswered -= held
+                self.on_answered()
 
     async def give_back(self, jobs: Sequence[Job]) -> None:
-        """At once, uncounted: as if they had not been handed out."""
+        """Releases jobs at once, without counting the attempt."""
         jobs = [job for job in jobs if not job.settled]
         if not jobs:
-            return  # a server that cannot be used is not asked for nothing
+            return  # no request without a job: the server may be unusable
         try:
             await self.topic.release_many(jobs, 0, count=False)
         except StaleReceipt as fault:
@@ -108,7 +108,7 @@ class Settler:
     # ── failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def failed(self, job: Job, target: Target, fault: BaseException) -> bool:
-        """By its verdict. Answers whether the job is dead."""
+        """Settles a failed job by its verdict. Returns whether the job is dead."""
         if job.settled:
             return self._raised_after_settling(job, fault)
         verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
@@ -119,7 +119,7 @@ class Settler:
         return self._log_verdict(job, verdict, dead)
 
     def failed_blocking(self, job: Job, target: Target, fault: BaseException) -> bool:
-        """The same in a thread."""
+        """The same, blocking, for a thread."""
         if job.settled:
             return self._raised_after_settling(job, fault)
         verdict = decide(target.retry, job, fault, random.random(), target.max_attempts)
@@ -130,13 +130,13 @@ class Settler:
         return self._log_verdict(job, verdict, dead)
 
     def _raised_after_settling(self, job: Job, fault: BaseException) -> bool:
-        """Its handler had settled it by itself: there is nothing to decide, and something to tell."""
+        """The handler settled its job and then raised: there is nothing to settle, only something to log."""
         self.tally.done += 1
-        log_lines.log_after_settled(job, fault)
+        log_lines.log_raised_after_settling(job, fault)
         return False
 
     async def settle(self, job: Job, target: Target, fault: BaseException) -> None:
-        """For middleware, which is told of the end of a job."""
+        """Settles a failed job inside its middleware. Raises ``Dead`` when that was the job's end."""
         if await self.failed(job, target, fault):
             raise Dead(f"{job.topic}/{job.id} is dead", fault) from fault
 
@@ -146,8 +146,8 @@ class Settler:
 
     def _operation(self, job: Job, verdict: Verdict) -> ScriptCall[bool] | Flow[bool]:
         when = None if verdict.delay_us is None else b"%d" % verdict.delay_us
-        said = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
-        return self.topic.verbs.fail(job, when, said, verdict.counts)
+        reason = f"{verdict.reason}\n{verdict.error}" if verdict.error else verdict.reason
+        return self.topic.verbs.fail(job, when, reason, verdict.counts)
 
     def _log_verdict(self, job: Job, verdict: Verdict, dead: bool) -> bool:
         job.settled = True

@@ -1,10 +1,11 @@
-"""SIGTERM and SIGINT: the first stops, the second hurries, a third ends the process. Where the loop cannot hear, the second does.
+"""SIGTERM and SIGINT: the first stops the worker, the second ends its grace period, the third ends the process.
 
-Whoever stops a group of processes (systemd, supervisord) sends SIGTERM to a parent and to its children, and the parent sends
-it to them too: for a child all SIGTERMs are one signal, and the parent's second one is a SIGINT.
+If the event loop is blocked, the second signal ends the process.
 
-A handler that blocks the event loop keeps it from seeing a signal, but not this process: Python calls what is registered
-here between two steps of that very handler.
+systemd and supervisord send SIGTERM to the parent and to its children, and the parent sends it to the children too. So a
+child counts all SIGTERMs as one signal; the parent's second signal is a SIGINT.
+
+A handler that blocks the event loop does not block signals: Python runs the signal handler between two bytecodes of it.
 """
 
 from __future__ import annotations
@@ -18,26 +19,29 @@ from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LOOP_UNRESPONSIVE_S = 0.5
-"""A loop that has not heard of a signal after so long is blocked."""
+"""An event loop that has not handled a signal after this time is blocked."""
 GIVEN_BACK = 4
-"""The exit code then: what ran comes back after its TTR, or at once by a parent."""
+"""The exit code when running jobs were cut off: they come back after their TTR, or at once if a parent gives them back."""
 
 
 def handle_signals(
-    stop: Callable[[], None], on_signal: Callable[[], bool], *, is_child: bool = False
+    stop: Callable[[], None], is_stopping: Callable[[], bool], *, is_child: bool = False
 ) -> Callable[[], None]:
-    """Calls ``stop`` in the loop at each signal; answers what undoes it."""
+    """Calls ``stop`` in the event loop at each signal; returns a function that restores the former signal handlers.
+
+    ``is_stopping`` tells whether the event loop has run ``stop``.
+    """
     loop = asyncio.get_running_loop()
-    first_at, calls, told_to_end = 0.0, 0, False
+    first_at, calls, had_sigterm = 0.0, 0, False
 
     def signalled(number: int, _: Any) -> None:
-        nonlocal first_at, calls, told_to_end
-        if is_child and told_to_end and number == signal.SIGTERM:
+        nonlocal first_at, calls, had_sigterm
+        if is_child and had_sigterm and number == signal.SIGTERM:
             return
-        told_to_end = told_to_end or number == signal.SIGTERM
+        had_sigterm = had_sigterm or number == signal.SIGTERM
         calls += 1
         first_at = first_at or time.monotonic()
-        if calls > 1 and not on_signal() and time.monotonic() - first_at > LOOP_UNRESPONSIVE_S:
+        if calls > 1 and not is_stopping() and time.monotonic() - first_at > LOOP_UNRESPONSIVE_S:
             os.write(2, b"tarry: the event loop is blocked and cannot stop; this process ends now.\n")
             os._exit(GIVEN_BACK)
         if calls > 2:
@@ -45,10 +49,10 @@ def handle_signals(
             os._exit(GIVEN_BACK)
         loop.call_soon_threadsafe(stop)
 
-    before = {number: signal.signal(number, signalled) for number in SIGNALS}
+    former = {number: signal.signal(number, signalled) for number in SIGNALS}
 
-    def forget() -> None:
-        for number, old in before.items():
+    def restore() -> None:
+        for number, old in former.items():
             signal.signal(number, old)
 
-    return forget
+    return restore

@@ -1,9 +1,9 @@
 """Slots that the topics of a worker share, by weight.
 
-    in hand    orders ██████████ mail ███▒ audit ▒         total 16, weights 3 : 1 : 1; audit only waits
+    in use     orders ██████████ mail ███▒ audit ▒         total 16, weights 3 : 1 : 1; audit only waits
 
-A lane without a backlog holds one slot, for which it waits, so that its next job can begin at once. The others share the
-rest by weight: nobody goes beyond its part, and who has no rival takes it all.
+A topic without a backlog keeps one slot and waits for a job, so that its next job can start at once. The topics with a
+backlog share the rest by weight: none takes more than its part, and a single one takes it all.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tarry.errors import BadInput
 
 
 class SlotUser(Protocol):
-    """A lane, as its rivals see it."""
+    """A consumer that takes slots from the pool."""
 
     weight: float
 
     @property
     def slots_in_use(self) -> int:
-        """Slots with jobs in hand or asked for."""
+        """Slots with running jobs, or with jobs that were requested."""
         ...
 
 
@@ -40,7 +40,7 @@ class SlotPool:
             raise BadInput(f"concurrency: {self._total} slots for {len(self._users)} topics; each needs one at least.")
 
     def grant_slots(self, user: SlotUser, want: int, *, greedy: bool) -> int:
-        """How many slots the lane may take now. ``greedy``: it has a backlog; else it only waits for its first job."""
+        """How many slots the user may take now. ``greedy``: it has a backlog; otherwise it only waits for its next job."""
         (self._greedy.add if greedy else self._greedy.discard)(user)
         others = sum(max(other.slots_in_use, 1) for other in self._users if other is not user)
         free = self._total - others - user.slots_in_use
@@ -49,11 +49,11 @@ class SlotPool:
             part = shared * user.weight / sum(other.weight for other in self._greedy)
             free = min(free, max(round(part), 1) - user.slots_in_use)
         if user.slots_in_use == 0:
-            return max(min(want, free if greedy else 1), 1)  # its own, which nobody else takes
+            return max(min(want, free if greedy else 1), 1)  # its own slot, which no other user takes
         return max(min(want, free), 0)
 
     async def wait(self, user: SlotUser) -> None:
-        """Until somebody is done."""
+        """Waits until a slot is freed."""
         future = self._waiting[user] = asyncio.get_running_loop().create_future()
         try:
             await future
@@ -61,7 +61,7 @@ class SlotPool:
             self._waiting.pop(user, None)
 
     def slot_freed(self) -> None:
-        """A slot is free: all who want one look, and the rule above says who has it."""
+        """Wakes all waiting users; ``grant_slots`` decides which one gets the slot."""
         for future in self._waiting.values():
             if not future.done():
                 future.set_result(None)

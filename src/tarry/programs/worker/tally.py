@@ -1,4 +1,4 @@
-"""One line a topic every ten seconds at INFO, when something happened: counts and lateness."""
+"""Counts and lateness of each topic, logged every ten seconds at INFO when something happened."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOG_EVERY_S = 10.0
 
 
 class Tally:
-    """What happened in one topic since the last line."""
+    """The counters of one topic since its last log line."""
 
     __slots__ = ("dead", "done", "late_us", "lost", "retried", "taken", "topic")
 
@@ -26,22 +26,22 @@ class Tally:
 
     def add_taken(self, jobs: Sequence[HandedOut[Any]]) -> None:
         self.taken += len(jobs)
-        first = jobs[0]  # due for longest
+        first = jobs[0]  # the one with the earliest due time
         late = first._now - first._due
         if late > self.late_us:
             self.late_us = late
 
     def log(self, running: int) -> None:
-        """The line; nothing if nothing happened."""
+        """Logs the counters and resets them; logs nothing if nothing happened."""
         if not (self.taken or self.done or self.retried or self.dead):
             return
-        said = {
+        fields = {
             "topic": self.topic, "taken": self.taken, "done": self.done, "again": self.retried, "dead": self.dead,
             "lost": self.lost, "running": running, "late_max_ms": self.late_us / 1000,
         }  # fmt: skip
         logger.info(
             "∑ %s: %d taken, %d done, %d again, %d dead, %d running, at most %.1f ms late",
             self.topic, self.taken, self.done, self.retried, self.dead, running, self.late_us / 1000,
-            extra={"tarry": said},
+            extra={"tarry": fields},
         )  # fmt: skip
         self._reset()

@@ -1,4 +1,4 @@
-"""What one job is handed to: a handler or a task, with all that was said of it. Built when the worker starts.
+"""A target: the function that a job is given to, with its timeout, retries and middleware. Built when the worker starts.
 
     middleware ▶ middleware ▶ settles a failure ▶ timeout ▶ body or arguments ▶ the function
 
@@ -23,14 +23,14 @@ from tarry.verbs.jobs.models import HandedOut
 
 Middleware = Callable[[Any, Callable[[Any], Any]], Any]
 Settle = Callable[[Any, BaseException], Any]
-"""Settles a failed job and raises ``Dead`` if that was its end; awaited around async handlers."""
+"""Settles a failed job, and raises ``Dead`` if the job is dead then; awaited around async handlers."""
 
 _current: ContextVar[HandedOut[Any]] = ContextVar("tarry_job")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One function, and the rules for its jobs."""
+    """One function, and how its jobs are run and retried."""
 
     name: str
     is_async: bool
@@ -41,11 +41,11 @@ class Target:
     cancel_when_lost: bool = False
     middleware: tuple[Middleware, ...] = ()
     settles: bool = False
-    """Its middleware is told of failures when they are settled, so they are settled inside."""
+    """Whether failures are settled inside the middleware, so that the middleware sees ``Dead``."""
 
 
 def make_call(handler: Handler) -> Callable[[Any], Any]:
-    """Calls a handler with what it wants of a job."""
+    """Returns a function that calls the handler with the job, or with its body."""
     function = handler.function
     if not handler.wants_body:
         return function
@@ -59,15 +59,15 @@ def make_call(handler: Handler) -> Callable[[Any], Any]:
 
 
 def drop_when_late(
-    call: Callable[[Any], Any], is_async: bool, latest: timedelta, hook: Callable[[Any], Any] | None
+    call: Callable[[Any], Any], is_async: bool, latest: timedelta, on_stale: Callable[[Any], Any] | None
 ) -> Callable[[Any], Any]:
-    """Calls a handler if its job is not too late; else the hook, or the job is set aside as stale."""
+    """Returns a function that calls the handler if its job is not later than ``latest``; otherwise ``on_stale``, or buries the job."""
 
     def bury(_: HandedOut[Any]) -> Any:
         raise Bury("stale")
 
     def chosen(job: HandedOut[Any]) -> Callable[[Any], Any]:
-        return call if job.lateness <= latest else hook or bury
+        return call if job.lateness <= latest else on_stale or bury
 
     if not is_async:
         return lambda job: chosen(job)(job)
@@ -79,15 +79,15 @@ def drop_when_late(
 
 
 def current_job() -> HandedOut[Any]:
-    """Inside a task: the job that it runs for. ``current_job().lost`` says that somebody else has it by now."""
+    """Inside a task: the job that it runs for. ``current_job().lost`` tells whether its reservation was lost."""
     try:
         return _current.get()
     except LookupError:
-        raise BadInput("current_job: no task of a worker runs here.") from None
+        raise BadInput("current_job: call it inside a task that a worker runs.") from None
 
 
 def call_as_current(job: HandedOut[Any], call: Callable[[], Any]) -> Any:
-    """Calls a plain task; while it runs it is the current one of its thread."""
+    """Calls a plain task; while it runs, ``job`` is the current job of its thread."""
     token = _current.set(job)
     try:
         return call()
@@ -96,12 +96,12 @@ def call_as_current(job: HandedOut[Any], call: Callable[[], Any]) -> Any:
 
 
 def set_current(job: HandedOut[Any]) -> None:
-    """For a task of asyncio, whose context ends with it."""
+    """Sets the current job of an asyncio task, until that task ends."""
     _current.set(job)
 
 
 def with_middleware(target: Target, settle: Settle) -> Target:
-    """The target with its timeout and its middleware around it."""
+    """The same target, its call wrapped in its timeout and its middleware."""
     call = target.call
     if target.timeout_s is not None and target.is_async:
         call = _with_timeout(call, target.name, target.timeout_s)

@@ -1,4 +1,4 @@
-"""Tasks that come again, as code declares them.
+"""Schedules of tasks, declared in code.
 
     @worker.every("5m")
     async def tidy() -> None: ...
@@ -6,8 +6,8 @@
     @worker.cron("0 9 * * 1-5", tz="Europe/Berlin", args={"kind": "short"})
     async def report(kind: str) -> None: ...
 
-Each worker says what its code has when it starts, and every minute; the server keeps what the newest version that is alive says
-(docs/decisions/0020-schedules-without-a-leader.md). What is no longer said is shown as orphaned.
+Each worker declares the schedules of its code when it starts, and every minute. The server keeps those of the newest
+version that is alive (docs/decisions/0020-schedules-without-a-leader.md), and shows the others as orphaned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tarry.verbs.schedules.records import Missed, missed_of, new_id_of
 P = ParamSpec("P")
 R = TypeVar("R")
 REDECLARE_S = 60.0
-"""Code says so often what it has; lua/schedules/declare.lua takes it for gone after 2.5 times as long."""
+"""How often code is declared; lua/schedules/declare.lua takes its schedules for gone after 2.5 times as long."""
 RETRY_S = 5.0
 logger = logging.getLogger("tarry.worker")
 
@@ -76,8 +76,8 @@ class ScheduleDecorators:
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
         """The task below runs every so long, with ``args``; a plain function becomes a task.
 
-        Its schedule's name is the task's, or ``id``; a task may have several. ``missed`` says what becomes of occurrences that
-        nobody was there for: ``"skip"``, ``"once"`` (one job for the last), ``"all"``. What is said here is declared when a
+        The schedule's name is the task's, or ``id``; a task may have several. ``missed`` decides what happens to occurrences
+        while no worker ran: ``"skip"``, ``"once"`` (one job, for the last one), ``"all"``. The schedule is declared when a
         worker starts. Raises ``BadInput``.
         """
         opts = job_options(0, None, "error", ttr, max_attempts, None, max_lateness)
@@ -98,7 +98,7 @@ class ScheduleDecorators:
         max_attempts: int | None = TOPIC_DEFAULT,
         max_lateness: Duration | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]:
-        """The same by calendar: minute, hour, day, month, weekday, in a time zone."""
+        """The task below runs by calendar: minute, hour, day, month, weekday, in a time zone. The rest is as for ``every``."""
         opts = job_options(0, None, "error", ttr, max_attempts, None, max_lateness)
         return self._add_schedule(topic, id, args, lambda task, name, body: TaskSchedule(
             task, name, None, expression, tz, missed_of(missed), body, opts
@@ -114,13 +114,13 @@ class ScheduleDecorators:
         def register(function: Callable[P, R]) -> Task[P, R]:
             task: Task[P, R] = function if isinstance(function, Task) else self._as_task(function, topic)
             if topic is not None and topic != task.topic_name:
-                raise BadInput(f"topic: the task {task.name} has {task.topic_name!r}; say it there.")
-            planned = make(task, id or task.name, task.checked(args or {}))
-            new_id_of(planned.id)
-            recurrences.make_recurrence(planned.every, planned.cron, planned.tz)
-            if (task.topic_name, planned.id) in self.all_schedules():
-                raise BadInput(f"schedule: {task.topic_name} has one named {planned.id!r} already; give id=.")
-            self._schedules[task.topic_name, planned.id] = planned
+                raise BadInput(f"topic: the task {task.name} is in {task.topic_name!r}; give topic= to @task.")
+            schedule = make(task, id or task.name, task.checked_body(args or {}))
+            new_id_of(schedule.id)
+            recurrences.make_recurrence(schedule.every, schedule.cron, schedule.tz)
+            if (task.topic_name, schedule.id) in self.all_schedules():
+                raise BadInput(f"schedule: {task.topic_name} has one named {schedule.id!r} already; give id=.")
+            self._schedules[task.topic_name, schedule.id] = schedule
             return task
 
         return register
@@ -129,12 +129,12 @@ class ScheduleDecorators:
         raise NotImplementedError
 
     def all_schedules(self) -> dict[tuple[str, str], TaskSchedule]:
-        """Those of the parts too."""
+        """The schedules of this registry and of included ones, by topic and id."""
         raise NotImplementedError
 
 
-class Declarer:
-    """Says to the server what the code has, again and again."""
+class ScheduleDeclarer:
+    """Declares the code's schedules to the server, again and again."""
 
     def __init__(self, topics: Sequence[AsyncTopic[Any]], schedules: Sequence[TaskSchedule], outage: Outage) -> None:
         self._topics = {topic.name: topic for topic in topics}
@@ -142,22 +142,22 @@ class Declarer:
         for one in schedules:
             if one.task.topic_name in self._topics:
                 self._definitions[one.task.topic_name].append(one.definition(self._topics[one.task.topic_name]))
-        self._server = outage.part()
+        self._health = outage.new_health()
         self._logged: set[str] = set()
 
     async def declare_once(self) -> None:
-        """Before a run that ends when nothing is due: what it declares is due perhaps."""
+        """For a run that ends when nothing is due: a schedule may make a job that is due."""
         await self._declare()
 
     async def run(self, *, declared: bool) -> None:
-        """For ever; where code has nothing, and had nothing, once is enough."""
-        well = declared or await self._declare()
+        """Declares for ever. A topic that has no schedules from code is declared once."""
+        answered = declared or await self._declare()
         while True:
-            await asyncio.sleep(REDECLARE_S if well else RETRY_S)
-            well = await self._declare()
+            await asyncio.sleep(REDECLARE_S if answered else RETRY_S)
+            answered = await self._declare()
 
     async def _declare(self) -> bool:
-        """Answers whether the server was there."""
+        """Declares all topics once. Returns whether the server answered."""
         for name, topic in list(self._topics.items()):
             schedules = self._definitions[name]
             try:
@@ -165,21 +165,25 @@ class Declarer:
                     await topic.engine.register_topic(name)
                 found = await topic.engine.run(declare_schedules(topic.verbs, schedules))
             except TarryError as fault:
-                if self._server.may_wait_for(fault):
-                    self._server.tell(fault)
+                if self._health.should_retry(fault):
+                    self._health.failed(fault)
                     return False
                 self._log_once("schedules of %s: %s", name, str(fault))
             else:
-                self._server.over()
+                self._health.succeeded()
                 for id in found.conflicting:
-                    self._log_once("schedule %s of %s: somebody has put one of this name; delete it", id, name)
+                    self._log_once(
+                        "schedule %s of %s: one of this name was put by hand; delete it, or give id=", id, name
+                    )
                 for id in found.older:
-                    self._log_once("schedule %s of %s: a newer version of it is about, which counts", id, name)
+                    self._log_once(
+                        "schedule %s of %s: a worker with a newer version of it runs; that one counts", id, name
+                    )
                 if not found.any_from_code:
                     del self._topics[name]
         return True
 
-    def _log_once(self, words: str, *about: str) -> None:
-        if words % about not in self._logged:
-            self._logged.add(words % about)
-            logger.warning(words, *about)
+    def _log_once(self, message: str, *args: str) -> None:
+        if message % args not in self._logged:
+            self._logged.add(message % args)
+            logger.warning(message, *args)

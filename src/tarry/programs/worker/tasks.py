@@ -1,4 +1,4 @@
-"""Tasks: a typed function as a job.
+"""Tasks: a call of a typed function as a job.
 
     @worker.task
     async def remind(user: int, text: str = "") -> None: ...
@@ -9,8 +9,8 @@
 
     a job's body   {"task": "remind", "args": {"user": 7, "text": "hi"}}
 
-Arguments travel by name as JSON and are validated against the annotations where the task runs: nothing is pickled, other
-languages may add tasks, and an argument with a default may be added or left out between two releases.
+Arguments are sent by name as JSON, and validated against the annotations where the task runs. Nothing is pickled, other
+languages may add tasks, and an argument with a default may be added or removed between two releases.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ R = TypeVar("R")
 
 
 class Envelope(msgspec.Struct):
-    """The body of a task's job, its arguments not yet read."""
+    """The body of a task's job; the arguments are not decoded yet."""
 
     task: str
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRules:
-    """What a registration says of how its function runs."""
+class RunOptions:
+    """The options of a registration that concern each run of its function."""
 
     timeout_s: float | None = None
     retry: Policy = DEFAULT_BACK_OFF
@@ -66,15 +66,15 @@ class TaskRules:
         cancel: bool,
         max_lateness: Duration | None = None,
         on_stale: Callable[[Any], Any] | None = None,
-    ) -> TaskRules:
-        """Checked. Raises ``BadInput``."""
+    ) -> RunOptions:
+        """Checks the options. Raises ``BadInput``."""
         if max_attempts is not None and (not isinstance(max_attempts, int) or max_attempts < 1):
             raise BadInput(f"max_attempts: {max_attempts!r}; it is a whole number, at least 1.")
         seconds = None if timeout is None else duration_us(timeout, "timeout", minimum=MILLISECOND) / SECOND
         if on_stale is not None and (max_lateness is None or not callable(on_stale)):
-            raise BadInput("on_stale: a function that takes the job, beside max_lateness=.")
+            raise BadInput("on_stale: give a function that takes the job, together with max_lateness=.")
         latest = None if max_lateness is None else as_timedelta(duration_us(max_lateness, "max_lateness"))
-        return TaskRules(seconds, check_policy(retry), max_attempts, cancel, latest, on_stale)
+        return RunOptions(seconds, check_policy(retry), max_attempts, cancel, latest, on_stale)
 
     def target(self, name: str, is_async: bool, call: Callable[[Any], Any]) -> Target:
         if self.latest is not None:
@@ -85,10 +85,16 @@ class TaskRules:
 
 
 class Task(Generic[P, R]):
-    """A function whose calls can be put off. Made by ``@worker.task`` or ``@registry.task``."""
+    """A function whose calls can be added as jobs. Made by ``@worker.task`` or ``@registry.task``."""
 
     def __init__(
-        self, registry: Registry, function: Callable[P, R], topic: str, name: str | None, rules: TaskRules, slots: int
+        self,
+        registry: Registry,
+        function: Callable[P, R],
+        topic: str,
+        name: str | None,
+        options: RunOptions,
+        slots: int,
     ) -> None:
         self.name: str = name or str(getattr(function, "__name__", ""))
         names.check_name(self.name, "task")
@@ -96,7 +102,7 @@ class Task(Generic[P, R]):
         self.slots = slots
         self._registry = registry
         self._function = function
-        self._rules = rules
+        self._run_options = options
         self._signature = handlers.signature_of(function)
         self._arguments = _decoder(self.name, self._signature)
         update_wrapper(self, function)
@@ -106,7 +112,7 @@ class Task(Generic[P, R]):
         return self._function(*args, **kwargs)
 
     def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
-        """Puts a job in that will call the function with these arguments; by the worker's blocking client."""
+        """Adds a job that will call the function with these arguments; uses the worker's blocking client."""
         return TaskOptions(self, {}).add(*args, **kwargs)
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> Added:
@@ -124,25 +130,25 @@ class Task(Generic[P, R]):
         max_attempts: int | None = TOPIC_DEFAULT,
         headers: Mapping[str, str] | None = None,
     ) -> TaskOptions[P]:
-        """The options of the job, as ``topic.add`` has them; then ``.add(…)`` with the function's own arguments."""
+        """Sets options of the job, those of ``topic.add``; then call ``.add(…)`` with the function's own arguments."""
         job_options(delay, at, if_exists, ttr, max_attempts, headers)
         given = {"delay": delay, "at": at, "id": id, "if_exists": if_exists, "ttr": ttr}
         return TaskOptions(self, {**given, "max_attempts": max_attempts, "headers": headers})
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[Any]:
         """The call as a job for ``topic.add_many``."""
-        return NewJob(self.body(*args, **kwargs), headers=self._registry.stamped(None))
+        return NewJob(self.body(*args, **kwargs), headers=self._registry.stamped_headers(None))
 
     def body(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
-        """The call as a body. Raises ``BadInput`` when the arguments are not the function's."""
+        """The call as a body. Raises ``BadInput`` when the arguments do not fit the function's signature."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as fault:
             raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
         return {"task": self.name, "args": bound.arguments}
 
-    def checked(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        """The call as a body, its arguments read as the task will read them. Raises ``BadInput``."""
+    def checked_body(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The call as a body; its arguments are validated as the task will validate them. Raises ``BadInput``."""
         body: Any = self.body
         made: dict[str, Any] = body(**args)
         try:
@@ -151,29 +157,29 @@ class Task(Generic[P, R]):
             raise BadInput(f"task {self.name}{self._signature}: {fault}.") from fault
         return made
 
-    # ── what workers use ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── for workers ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def target(self) -> Target:
         awaited = handlers.is_async(self._function)
-        return self._rules.target(self.name, awaited, self._run_async if awaited else self._run)
+        return self._run_options.target(self.name, awaited, self._run_async if awaited else self._run)
 
     async def _run_async(self, job: HandedOut[Any]) -> Any:
         set_current(job)
-        args, kwargs = self._given(job)
+        args, kwargs = self._decode_arguments(job)
         function: Any = self._function
         return await function(*args, **kwargs)
 
     def _run(self, job: HandedOut[Any]) -> Any:
-        args, kwargs = self._given(job)
+        args, kwargs = self._decode_arguments(job)
         function: Any = self._function
         return call_as_current(job, lambda: function(*args, **kwargs))
 
-    def _given(self, job: HandedOut[Any]) -> tuple[Any, Any]:
+    def _decode_arguments(self, job: HandedOut[Any]) -> tuple[Any, Any]:
         try:
-            given = self._arguments.decode(parse_envelope(job).args)
+            decoded = self._arguments.decode(parse_envelope(job).args)
         except (msgspec.ValidationError, msgspec.DecodeError) as fault:
             raise BodyError(f"the arguments do not fit {self.name}{self._signature}: {fault}") from fault
-        found = {name: getattr(given, name) for name in given.__struct_fields__}
+        found = {name: getattr(decoded, name) for name in decoded.__struct_fields__}
         bound = inspect.BoundArguments(
             self._signature,
             {name: value for name, value in found.items() if value is not msgspec.UNSET},
@@ -184,47 +190,46 @@ class Task(Generic[P, R]):
 class TaskOptions(Generic[P]):
     """A task with options for its next job."""
 
-    def __init__(self, task: Task[P, Any], given: dict[str, Any]) -> None:
+    def __init__(self, task: Task[P, Any], options: dict[str, Any]) -> None:
         self._task = task
-        self._given = given
+        self._options = options
 
     def add(self, *args: P.args, **kwargs: P.kwargs) -> Added:
-        """Puts the job in. Raises what ``topic.add`` raises."""
+        """Adds the job. Raises the errors of ``topic.add``."""
         body = self._task.body(*args, **kwargs)
         topic = self._task._registry.worker().blocking.topic(self._task.topic_name)
-        added: Added = topic.add(body, **self._stamped())
+        added: Added = topic.add(body, **self._job_options())
         return added
 
     async def add_async(self, *args: P.args, **kwargs: P.kwargs) -> Added:
         """The same, awaited."""
         body = self._task.body(*args, **kwargs)
         topic = self._task._registry.worker().client.topic(self._task.topic_name)
-        added: Added = await topic.add(body, **self._stamped())
+        added: Added = await topic.add(body, **self._job_options())
         return added
 
-    def _stamped(self) -> dict[str, Any]:
-        return {**self._given, "headers": self._task._registry.stamped(self._given.get("headers"))}
+    def _job_options(self) -> dict[str, Any]:
+        headers = self._task._registry.stamped_headers(self._options.get("headers"))
+        return {**self._options, "headers": headers}
 
 
 def parse_envelope(job: HandedOut[Any]) -> Envelope:
-    """Raises ``BodyError`` for a body that is no task."""
+    """The task name and the raw arguments of a job. Raises ``BodyError`` for a body that is not a task's."""
     try:
         return _ENVELOPE.decode(job.raw)
     except (msgspec.ValidationError, msgspec.DecodeError) as fault:
-        raise BodyError(f"no task: {fault}") from fault
+        raise BodyError(f"not a task: {fault}") from fault
 
 
 _ENVELOPE = msgspec.json.Decoder(Envelope)
 
 
 def _decoder(name: str, signature: inspect.Signature) -> msgspec.json.Decoder[Any]:
-    """Reads arguments by name, each by its annotation; unknown ones are refused, those with a default may be missing."""
+    """A decoder of the arguments, each by its annotation. Unknown arguments are refused; those with a default may be missing."""
     fields: list[Any] = []
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise BadInput(
-                f"task {name}{signature}: *args and **kwargs have no names to travel by; name the arguments."
-            )
+            raise BadInput(f"task {name}{signature}: *args and **kwargs cannot be sent; name each argument.")
         kind = Any if parameter.annotation is parameter.empty else parameter.annotation
         if kind is not Any:
             handlers.check_type(kind, f"task {name}, argument {parameter.name}")

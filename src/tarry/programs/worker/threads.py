@@ -1,8 +1,8 @@
-"""Threads for plain functions, as many as there are slots; started when they are first needed.
+"""A thread pool for plain functions: as many threads as slots, each started when it is first needed.
 
-    loop ──put──▶ queue ──▶ thread: call(job) ──▶ over ──one wake-up for many──▶ loop
+    loop ──put──▶ queue ──▶ thread: call(job) ──▶ finished ──one wake-up for many──▶ loop
 
-They are daemons: a function that never returns does not keep the process from ending.
+The threads are daemons: a function that never returns does not keep the process from exiting.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ J = TypeVar("J")
 
 
 def refuse_awaitable(result: Any) -> None:
-    """A plain function that answers a coroutine has done nothing yet: its job must not count as done."""
+    """Raises ``TypeError`` for a plain function that returned a coroutine: nothing has run yet, the job is not done."""
     if result is not None and hasattr(result, "__await__"):
         close = getattr(result, "close", None)
         if close is not None:
             close()
-        raise TypeError("the handler is a plain function and answered something to await; make it an async def")
+        raise TypeError("the handler is a plain function and returned an awaitable; make it an async def")
 
 
 class ThreadPool(Generic[J]):
-    """One topic's threads. ``ended`` is called in the loop, once for each job."""
+    """The threads of one topic or queue. ``on_end`` is called in the event loop, once for each job."""
 
-    def __init__(self, name: str, most: int, ended: Callable[[J, BaseException | None], None]) -> None:
+    def __init__(self, name: str, size: int, on_end: Callable[[J, BaseException | None], None]) -> None:
         self._name = name
-        self._size = most
-        self._ended = ended
+        self._size = size
+        self._on_end = on_end
         self._queue: SimpleQueue[tuple[J, Callable[[J], Any]] | None] = SimpleQueue()
-        self._over: deque[tuple[J, BaseException | None]] = deque()
+        self._finished: deque[tuple[J, BaseException | None]] = deque()
         self._notified = False
         self._loop = asyncio.get_running_loop()
         self._threads: list[threading.Thread] = []
 
     def run(self, job: J, call: Callable[[J], Any], busy: int) -> None:
-        """Runs it as soon as a thread is free. ``busy``: how many jobs are in hand, this one included."""
+        """Runs the job as soon as a thread is free. ``busy`` is the number of running jobs, this one included."""
         self._queue.put((job, call))
         if len(self._threads) < min(busy, self._size):
             name = f"tarry {self._name} {len(self._threads) + 1}"
@@ -53,7 +53,7 @@ class ThreadPool(Generic[J]):
             self._threads[-1].start()
 
     def cancel_queued(self) -> list[J]:
-        """Those that no thread has begun: they will not be."""
+        """Removes and returns the jobs that no thread has started."""
         found: list[J] = []
         try:
             while (item := self._queue.get_nowait()) is not None:
@@ -63,7 +63,7 @@ class ThreadPool(Generic[J]):
         return found
 
     def end(self) -> None:
-        """Threads end when their functions return."""
+        """Lets each thread exit when its function returns."""
         for _ in self._threads:
             self._queue.put(None)
 
@@ -73,9 +73,9 @@ class ThreadPool(Generic[J]):
             fault: BaseException | None = None
             try:
                 refuse_awaitable(call(job))
-            except BaseException as raised:  # noqa: BLE001  # whatever it is, the job's fate is decided in the loop
+            except BaseException as raised:  # noqa: BLE001  # the event loop decides what follows
                 fault = raised
-            self._over.append((job, fault))
+            self._finished.append((job, fault))
             del item, job, call, fault
             if not self._notified:
                 self._notified = True
@@ -85,12 +85,12 @@ class ThreadPool(Generic[J]):
                     return
 
     def _drain(self) -> None:
-        self._notified = False  # before looking: what comes from now on wakes the loop again
-        while self._over:
-            self._ended(*self._over.popleft())
+        self._notified = False  # first: a job that ends from now on wakes the loop again
+        while self._finished:
+            self._on_end(*self._finished.popleft())
 
 
 def as_blocking_job(job: HandedOut[Any], topic: Topic[Any]) -> Job[Any]:
-    """The same job with verbs that block, for a thread."""
+    """The same job with blocking verbs, for a handler in a thread."""
     raw = (job.id.encode(), job._value, job.attempt, job._due, job._ttr)
     return Job(job.topic, job._codec, job.receipt, job._now, raw).belongs_to(topic)

@@ -1,16 +1,16 @@
-"""A lane: one topic, its handlers and its slots.
+"""Consumes one topic: pops jobs for the free slots and runs their handlers.
 
-    slots   ██████████▒▒▒▒▒▒┄┄┄┄        pop ──▶ start ──▶ done ──▶ finish, in the same turn as the next pop: one pipeline
-            running   asked  free        ▲                          │
-                      for                └──────────────────────────┘
+    slots   ██████████▒▒▒▒▒▒┄┄┄┄        pop ──▶ start ──▶ done ──▶ finish, in the loop turn of the next pop: one pipeline
+            running   being  free        ▲                          │
+                      popped             └──────────────────────────┘
 
 While there is a backlog (the last pop was full) it pops again at once, half of the slots at a time, and sends that pop
-before it runs the handlers of the last one: server and handlers work at the same time. Else it waits by the watch.
+before it runs the handlers of the last one: server and handlers work at the same time. Otherwise the pop waits (the watch).
 
 Each async handler runs in a task of its own. Running those that never suspend one after the other in one task was tried:
 0.8 instead of 3.0 µs a job on Python 3.11, of 7.5 µs that the process spends while the server, on its own core, spends
-6.5. It would hardly be faster, and what a handler leaves in its task or context would reach the next job. Plain handlers
-run in threads (threads.py).
+6.5. It would hardly be faster, and a handler's context variables would leak into the next job. Plain handlers run in
+threads (threads.py).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from tarry.verbs.jobs.models import HandedOut
 from tarry.verbs.jobs.pop import MOST_JOBS
 
 CLEAN_UP_TIMEOUT_S = 1.0
-"""What a cancelled handler has to put its things in order, before its job is somebody else's."""
+"""How long a cancelled handler may take to clean up before its job is given back."""
 Running = asyncio.Task[None] | ThreadPool[Job[Any]] | None
-"""What runs a job: its task, or threads; ``None`` before it begins."""
+"""What runs a job: its task or the thread pool; ``None`` before it starts."""
 
 
 class TopicConsumer:
-    """One topic's work. Nothing of tarry's own is awaited for a single job."""
+    """Pops and runs the jobs of one topic. It awaits nothing of tarry's own for a single job."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class TopicConsumer:
         self.running: dict[HandedOut[Any], Running] = {}
         self.only_target = pick if isinstance(pick, Target) else None
         self._pick = pick
-        self._server = outage.part()
+        self._health = outage.new_health()
         self._slot_pool = slot_pool
-        self._slots_asked_for = 0
+        self._slots_requested = 0
         self._threads: ThreadPool[Job[Any]] | None = None
         self._freed: asyncio.Future[None] | None = None
         self._idle: asyncio.Future[None] | None = None
@@ -74,48 +74,51 @@ class TopicConsumer:
         self._timers: dict[HandedOut[Any], asyncio.TimerHandle] = {}
         self._timed_out_jobs: set[HandedOut[Any]] = set()
         self.on_popped: Callable[[Sequence[HandedOut[Any]]], None] = lambda jobs: None
-        """Told of what was popped: renewal.py looks after it."""
+        """Called with the jobs that were popped; the renewal thread sets it (renewal.py)."""
         self.idle_s: float | None = None
         """How long a pop waits when nothing is due; ``None`` is for ever."""
-        settler.eased = self._free
+        settler.on_answered = self._free
         if slot_pool is not None:
             slot_pool.add_user(self)
 
     @property
     def slots_in_use(self) -> int:
-        """Slots with jobs in hand or asked for."""
-        return len(self.running) + self._slots_asked_for + self.settler.held
+        """Slots with running jobs, or with jobs that were requested."""
+        return len(self.running) + self._slots_requested + self.settler.unanswered
 
     def target_of(self, job: HandedOut[Any]) -> Target:
-        """What a job is for."""
+        """The handler or task that the job is for."""
         return self._pick if isinstance(self._pick, Target) else self._pick(job)
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Pops and starts, for ever. Cancelling it loses nothing: what runs goes on."""
+        """Pops jobs and starts their handlers, for ever or until nothing is due. Cancelling it leaves the handlers running."""
         loop = asyncio.get_running_loop()
         backlog = False
         while True:
-            want = min(self.slots - len(self.running) - self.settler.held, max(self.slots // 2, 1), MOST_JOBS)
+            want = min(self.slots - len(self.running) - self.settler.unanswered, max(self.slots // 2, 1), MOST_JOBS)
             if self._slot_pool is not None and want > 0:
                 want = self._slot_pool.grant_slots(self, want, greedy=backlog)
             if want <= 0:
                 await self._wait_for_slot()
                 continue
             self.settler.flush()
-            self._slots_asked_for, self._popping = want, backlog  # then what is done meanwhile leaves with the next pop
-            at_once = backlog or not self._server.well  # then who waits knows that the server is there
+            self._slots_requested, self._popping = (
+                want,
+                backlog,
+            )  # then jobs that are done meanwhile are finished together with the next pop
+            at_once = backlog or not self._health.healthy  # with a short pop it learns whether the server is there
             try:
                 jobs = await self.topic.pop_many(want, wait=0 if at_once else self.idle_s, ttr=self.ttr)
             except TarryError as fault:
-                self._slots_asked_for, self._popping, backlog = 0, False, False
-                if not self._server.may_wait_for(fault):
+                self._slots_requested, self._popping, backlog = 0, False, False
+                if not self._health.should_retry(fault):
                     raise
-                await self._server.hold_on(fault)
+                await self._health.back_off(fault)
                 continue
-            self._slots_asked_for, self._popping = 0, False
-            self._server.over()
+            self._slots_requested, self._popping = 0, False
+            self._health.succeeded()
             backlog = len(jobs) == want
             if jobs:
                 taken_jobs: Sequence[HandedOut[Any]] = jobs
@@ -125,12 +128,12 @@ class TopicConsumer:
                 self.on_popped(taken_jobs)
                 loop.call_soon(
                     loop.call_soon, self._start, taken_jobs
-                )  # two turns on: the next pop is on its way by then
+                )  # two loop turns later: by then the next pop was sent
             elif self.idle_s is not None and not backlog:
                 return
 
     async def _wait_for_slot(self) -> None:
-        if self._slot_pool is not None and len(self.running) + self.settler.held < self.slots:
+        if self._slot_pool is not None and len(self.running) + self.settler.unanswered < self.slots:
             await self._slot_pool.wait(self)
             return
         self._freed = asyncio.get_running_loop().create_future()
@@ -149,7 +152,7 @@ class TopicConsumer:
             self._started_at.update(dict.fromkeys(jobs, perf_counter()))
         running, only = self.running, self.only_target
         for job in jobs:
-            if job in running:  # else given back before it began
+            if job in running:  # otherwise it was given back before it started
                 target = only or self.target_of(job)
                 if target.is_async:
                     running[job] = loop.create_task(self._handle(job, target))
@@ -159,7 +162,7 @@ class TopicConsumer:
     async def _handle(self, job: HandedOut[Any], target: Target) -> None:
         try:
             await target.call(job)
-        except BaseException as fault:  # each has its verdict
+        except BaseException as fault:  # the verdict decides what follows
             self._failed(job, target, fault)
             if isinstance(fault, KeyboardInterrupt):
                 raise
@@ -187,7 +190,7 @@ class TopicConsumer:
         if job in self._timers:
             self._timers.pop(job).cancel()
         if job in self._timed_out_jobs:
-            self._timed_out_jobs.discard(job)  # it was released then
+            self._timed_out_jobs.discard(job)  # it was released when it timed out
         elif fault is not None:
             self._failed(job, self.target_of(job), fault)
         elif not job.settled:
@@ -195,7 +198,7 @@ class TopicConsumer:
         self._job_ended(job)
 
     def _timed_out(self, job: Job[Any], target: Target) -> None:
-        """A thread cannot be ended: its job is released, and it is told that it lost it. Its slot stays taken."""
+        """Releases the job of a thread that takes too long, and marks it lost. The thread cannot be ended and keeps its slot."""
         if job in self.running and not job.settled:
             assert target.timeout_s is not None
             self._timed_out_jobs.add(job)
@@ -230,7 +233,7 @@ class TopicConsumer:
             self._idle.set_result(None)
 
     def _free(self) -> None:
-        """A slot is free: whoever waits for one looks."""
+        """Wakes whatever waits for a slot."""
         if self._freed is not None and not self._freed.done():
             self._freed.set_result(None)
         if self._slot_pool is not None:
@@ -241,7 +244,7 @@ class TopicConsumer:
         self.settler.flush()
 
     def reservations_lost(self, jobs: Sequence[HandedOut[Any]]) -> None:
-        """The renewal was refused: who works on them is told."""
+        """Called when the server refused the renewal: logs it, and cancels handlers registered with ``cancel_when_lost``."""
         for job in jobs:
             if job in self.running and not job.settled:
                 self.tally.lost += 1
@@ -251,7 +254,7 @@ class TopicConsumer:
                     task.cancel()
 
     async def wait_until_idle(self) -> None:
-        """Until nothing runs."""
+        """Waits until no handler runs."""
         if self.running:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
@@ -259,9 +262,9 @@ class TopicConsumer:
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def stop(self, grace_s: float, stop_now: asyncio.Event) -> tuple[int, int]:
-        """Lets what runs come to its end, gives back the rest, sends what is left to send.
+        """Waits for the running handlers, gives back the rest, and waits until all jobs are settled.
 
-        Answers how many were cut off, and how many had not begun.
+        Returns how many running jobs were cut off, and how many had not started.
         """
         self._popping, self.settler.ending = False, True
         not_started = [job for job, runs in self.running.items() if runs is None]
@@ -291,7 +294,7 @@ class TopicConsumer:
         return late, len(not_started)
 
     async def _send_remaining(self, stop_now: asyncio.Event) -> None:
-        """What is left to send; when it hurries, as far as the server answers soon."""
+        """Waits for the requests that are under way; after ``stop_now`` for a second at most."""
         interrupted = asyncio.ensure_future(stop_now.wait())
         while self.settler.background and not stop_now.is_set():
             either: set[asyncio.Future[Any]] = {interrupted, *self.settler.background}

@@ -1,12 +1,12 @@
-"""What becomes of a job whose handler did not return: the handler's own word, or the policy's.
+"""The verdict on a job whose handler raised: retried, put off, or dead. The exception or the retry policy decides.
 
-    raise Retry(after="5m")     again in five minutes; without ``after`` when the policy says
+    raise Retry(after="5m")     again in five minutes; without ``after`` when the policy decides
     raise Snooze("1h")          again in an hour, and this attempt does not count
     raise Bury("no such user")  set aside, dead, with the reason
     any other exception         again after a back-off; dead after the last attempt
 
 A policy is a ``BackOff``; or a map from types of exceptions to a ``BackOff``, a duration or ``None`` (dead at once), where
-the nearest type in the exception's ancestry counts; or a function ``(job, exception) -> duration or None``.
+the first type in the exception's method resolution order counts; or a function ``(job, exception) -> duration or None``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tarry.verbs.jobs.models import HandedOut
 from tarry.verbs.jobs.partition import one_line
 
 FRAMES, LONGEST_ERROR, LONGEST_LINE = 20, 6000, 500
-"""Of a traceback: the innermost frames, and the last bytes of its text; characters of the line before it. The script keeps
-8 KiB of both."""
+"""Of a traceback: how many of the innermost frames, how many of the last bytes; and characters of the line before it. The
+script stores 8 KiB of both together."""
 
 
 class Retry(Exception):
-    """Raised by a handler: the attempt failed, try again after a time (or after the usual back-off)."""
+    """Raised by a handler: the attempt failed; the job is retried after a time, or after the policy's back-off."""
 
     def __init__(self, reason: str = "", *, after: Duration | None = None) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class Retry(Exception):
 
 
 class Snooze(Exception):
-    """Raised by a handler: not now; again after a time, and this attempt does not count."""
+    """Raised by a handler: the job is put off for a time, and this attempt does not count."""
 
     def __init__(self, delay: Duration, reason: str = "") -> None:
         super().__init__(reason)
@@ -43,7 +43,7 @@ class Snooze(Exception):
 
 
 class Bury(Exception):
-    """Raised by a handler: trying again makes no sense; the job is set aside with the reason."""
+    """Raised by a handler: a retry makes no sense; the job is set aside as dead, with the reason."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -51,7 +51,7 @@ class Bury(Exception):
 
 
 class Dead(Exception):
-    """What middleware sees when a job was set aside for good; ``error`` is what the handler raised."""
+    """Seen by middleware when a job became dead; ``error`` is the handler's exception."""
 
     def __init__(self, reason: str, error: BaseException) -> None:
         super().__init__(reason)
@@ -87,7 +87,7 @@ DEFAULT_BACK_OFF = BackOff()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``delay_us`` is ``None`` for a job that is set aside."""
+    """``delay_us`` is ``None`` for a job that is dead."""
 
     delay_us: int | None
     counts: bool
@@ -96,13 +96,13 @@ class Verdict:
 
 
 def check_policy(policy: Policy | None) -> Policy:
-    """The policy, or the usual one; ``BadInput`` tells what is wrong with it."""
+    """The policy, or the default one. Raises ``BadInput``."""
     if policy is None:
         return DEFAULT_BACK_OFF
     if isinstance(policy, Mapping):
         for kind, delay in policy.items():
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-                raise BadInput(f"retry: {kind!r} is no type of exception.")
+                raise BadInput(f"retry: {kind!r} is not a type of exception.")
             if delay is not None and not isinstance(delay, BackOff):
                 duration_us(delay, "retry")
     elif not isinstance(policy, BackOff) and not callable(policy):
@@ -113,7 +113,7 @@ def check_policy(policy: Policy | None) -> Policy:
 def decide(
     policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: float, max_attempts: int | None = None
 ) -> Verdict:
-    """What becomes of the job. A policy that fails itself is the usual one, and its own error is told with the job's."""
+    """Decides what happens to the job. If the policy raises, the default back-off is used, and both tracebacks are stored."""
     if isinstance(fault, Bury):
         return Verdict(None, True, fault.reason or "buried by its handler", _traceback(fault.__cause__))
     if isinstance(fault, Snooze):
@@ -121,11 +121,11 @@ def decide(
     if max_attempts is not None and job.attempt >= max_attempts:
         return Verdict(None, True, "attempts exhausted", f"{_one_line(fault)}\n{_traceback(fault)}")
     if isinstance(fault, Retry):
-        after = fault.after_us if fault.after_us is not None else _default_verdict(policy, job, fraction)
+        after = fault.after_us if fault.after_us is not None else _back_off_us(policy, job, fraction)
         return Verdict(after, True, _one_line(fault), _traceback(fault.__cause__))
     try:
         delay = _delay(policy, job, fault, fraction)
-    except Exception as broken:  # noqa: BLE001  # a user's function; its fault must not cost the job
+    except Exception as broken:  # noqa: BLE001  # a user's function; its exception must not lose the job
         broken.__context__ = fault
         return Verdict(DEFAULT_BACK_OFF.after(job.attempt, fraction), True, _one_line(fault), _traceback(broken))
     return Verdict(delay, True, _one_line(fault), _traceback(fault))
@@ -144,7 +144,7 @@ def _delay(policy: Policy, job: HandedOut[Any], fault: BaseException, fraction: 
     return None if given is None else duration_us(given, "retry")
 
 
-def _default_verdict(policy: Policy, job: HandedOut[Any], fraction: float) -> int:
+def _back_off_us(policy: Policy, job: HandedOut[Any], fraction: float) -> int:
     return (policy if isinstance(policy, BackOff) else DEFAULT_BACK_OFF).after(job.attempt, fraction)
 
 
@@ -154,7 +154,7 @@ def _one_line(fault: BaseException) -> str:
 
 
 def _traceback(fault: BaseException | None) -> str:
-    """The end of it: where it happened."""
+    """The end of the traceback's text: where it happened."""
     if fault is None:
         return ""
     lines = traceback.format_exception(type(fault), fault, fault.__traceback__, limit=-FRAMES)

@@ -1,6 +1,6 @@
-"""A worker: what it is, how it is started and told to stop. What a run consists of is in running.py.
+"""The worker: its settings, and how it is started and stopped. One run is in run.py.
 
-first signal    no new jobs; what runs gets the grace period; what still runs then is given back, uncounted
+first signal    no new jobs; running ones get the grace period; those that still run then are given back, uncounted
 second signal   no grace
 """
 
@@ -26,16 +26,16 @@ from tarry.verbs.jobs.pop import ttr_of
 
 logger = logging.getLogger("tarry.worker")
 TTR: Duration = 15
-"""Short, for it is renewed: what a dead worker held comes back after so long."""
+"""Short, because reservations are renewed: the jobs of a dead worker come back after this time."""
 GRACE: Duration = 10
 BLOCKED: Duration = 1
 
 
 class Worker(Registry):
-    """Calls your functions when jobs are due: pops, runs, finishes; what raises is released with back-off.
+    """Calls your functions when jobs are due: pops, runs, finishes. A job whose handler raises is released with back-off.
 
-    ``server``       a URL, a ``Client`` or an ``AsyncClient``; nothing means what it means to them
-    ``concurrency``  slots that all topics share, by weight; without it each topic has its own
+    ``server``       a URL, a ``Client`` or an ``AsyncClient``; without it the same server as ``Client()``
+    ``concurrency``  slots that all topics share, by weight; without it each topic has slots of its own
     ``ttr``          how soon the jobs of a killed worker come back; running jobs are renewed well before it is over
     ``grace``        how long running handlers may go on after ``stop``
     ``blocked``      a handler that blocks the event loop for longer is named in the log
@@ -59,17 +59,17 @@ class Worker(Registry):
         self.grace_s = duration_us(grace, "grace") / SECOND
         self.blocked_s = duration_us(blocked, "blocked", minimum=10 * MILLISECOND) / SECOND
         self._only: frozenset[str] | None = None
-        self.moving: tuple[str, ...] = ()
+        self.moved_queues: tuple[str, ...] = ()
         self._stopping = asyncio.Event()
         self._stop_now = asyncio.Event()
-        self._current_run: asyncio.Task[int] | None = None
+        self._task: asyncio.Task[int] | None = None
         self._idle = False
         self.holder = b""
-        """Its name on the jobs it has in hand; made of host, process and a random word when it starts."""
+        """The holder's name in its jobs' reservations: host, process and a random word, made when it starts."""
         self.is_child = False
         """Whether a parent process stops it."""
-        self.beat: Callable[[bool], None] = lambda worked: None
-        """Called from time to time by a thread of its own, whatever the handlers do; with whether the server ever answered."""
+        self.on_heartbeat: Callable[[bool], None] = lambda worked: None
+        """Called by the renewal thread now and then, with whether the server has ever answered. A child reports to its parent."""
 
     # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,7 +80,7 @@ class Worker(Registry):
 
     @property
     def blocking(self) -> Client:
-        """Its blocking client, for tasks that are added and for handlers in threads."""
+        """Its blocking client, for ``task.add`` and for handlers in threads."""
         return self._clients.blocking
 
     @contextmanager
@@ -89,8 +89,8 @@ class Worker(Registry):
     ) -> Generator[Worker]:
         """In this block it works, and its tasks are added, on another server: for tests.
 
-        ``namespace`` goes with a URL; a client has its own. With ``beside=False`` it does not work beside an application
-        (``async with worker`` starts nothing): somebody calls ``run_until_idle``.
+        ``namespace`` goes with a URL; a client has its own. With ``beside=False``, ``async with worker`` starts nothing:
+        call ``run_until_idle`` yourself.
         """
         before = self._clients, self._idle
         self._clients, self._idle = clients.WorkerClients(server, namespace), not beside
@@ -100,12 +100,12 @@ class Worker(Registry):
             self._clients, self._idle = before
 
     async def close(self) -> None:
-        """Closes its clients, one that it was given too. It may run again: the next verb opens them."""
+        """Closes its clients, also one that it was given. It may run again: the next verb reconnects them."""
         await self._clients.close(given=True)
 
-    # ── what it does ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def with_overrides(
+    def override(
         self,
         *,
         url: str | None = None,
@@ -113,7 +113,7 @@ class Worker(Registry):
         topics: Sequence[str] | None = None,
         concurrency: int | None = None,
     ) -> None:
-        """What a command line says instead of the application; what is ``None`` stays. Raises ``BadInput``."""
+        """Overrides the application's settings with those of a command line; ``None`` keeps a setting. Raises ``BadInput``."""
         if topics is not None:
             known = [route.topic for route in self.routes()] + [route.queue for route in self.queue_routes()]
             for topic in topics:
@@ -126,21 +126,21 @@ class Worker(Registry):
             self._clients = self._clients.at(url, namespace)
 
     def routes(self, outer: tuple[Middleware, ...] = ()) -> list[TopicRoute]:
-        """The topics it works on."""
+        """The topics that it consumes."""
         return [route for route in super().routes(outer) if self._only is None or route.topic in self._only]
 
     def queue_routes(self) -> list[QueueRoute]:
-        """The queues shared with Java that it takes from."""
+        """The queues shared with Java that it consumes."""
         return [route for route in super().queue_routes() if self._only is None or route.queue in self._only]
 
     def keep_moving(self, *queues: str) -> None:
-        """Moves what falls due in these queues too while it works, for consumers in Java (see ``Client.keep_moving``)."""
-        self.moving = (*self.moving, *queues)
+        """While it runs it also moves due elements of these queues, for consumers in Java (see ``Client.keep_moving``)."""
+        self.moved_queues = (*self.moved_queues, *queues)
 
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def stop(self) -> None:
-        """No new jobs; ``run`` returns when the running ones have ended. A second call gives them no more time."""
+        """Takes no new jobs; ``run`` returns when the running ones have ended. A second call ends their grace period."""
         if self._stopping.is_set():
             self._stop_now.set()
         self._stopping.set()
@@ -148,10 +148,10 @@ class Worker(Registry):
     async def run(self, *, signals: bool = True) -> int:
         """Works until ``stop`` is called or, with ``signals``, SIGTERM or SIGINT arrives.
 
-        A client that it was given stays open; jobs go by connections of the worker's own, closed at the end.
-        Answers how many running jobs had to be given back. Raises what makes going on senseless when it begins:
-        ``ServerUnfit``, ``BadInput``. An unreachable server is waited for, and once a topic was served whatever the server
-        refuses: a full disk, a changed password.
+        A client that it was given stays open; jobs use connections of the worker's own, closed at the end.
+        Returns how many running jobs had to be given back. Raises ``ServerUnfit`` or ``BadInput`` when it cannot start.
+        It waits for an unreachable server. Once a topic was served, it also waits out refusals: a full disk, a changed
+        password.
         """
         return await self._execute(signals=signals, idle_s=None)
 
@@ -162,37 +162,37 @@ class Worker(Registry):
     async def _execute(self, *, signals: bool, idle_s: float | None) -> int:
         clients = self._clients
         run = WorkerRun(self, clients, idle_s)
-        forget: Callable[[], None] = lambda: None  # noqa: E731  # nothing to forget
+        unregister: Callable[[], None] = lambda: None  # noqa: E731  # nothing to unregister
         if signals:
-            forget = handle_signals(self.stop, self._stopping.is_set, is_child=self.is_child)
+            unregister = handle_signals(self.stop, self._stopping.is_set, is_child=self.is_child)
         try:
             return await run.execute(self._stopping, self._stop_now)
         finally:
-            forget()
+            unregister()
             self._stopping, self._stop_now = asyncio.Event(), asyncio.Event()  # the next run may be in another loop
             await clients.close(given=False)
 
     # ── beside an application ────────────────────────────────────────────────────────────────────────────────────────
 
     async def __aenter__(self) -> Worker:
-        """Works beside what is in the block, in the same loop; signals are left to the application.
+        """Works beside the block's code, in the same event loop; the application handles signals.
 
-        Leaving the block is ``stop``, and waits for what runs; cancelling that wait gives it no more time. What ended the
-        worker before is logged then and there, and raised when the block is left.
+        Leaving the block calls ``stop`` and waits for the running jobs; cancelling that wait ends their grace period. An
+        error that ends the worker is logged at once, and raised when the block is left.
         """
         if self._idle:
             return self
-        self._current_run = asyncio.create_task(self.run(signals=False))
-        self._current_run.add_done_callback(_log_failure)
+        self._task = asyncio.create_task(self.run(signals=False))
+        self._task.add_done_callback(_log_failure)
         await asyncio.sleep(0)
-        if self._current_run.done():
-            self._current_run.result()
+        if self._task.done():
+            self._task.result()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        run, self._current_run = self._current_run, None
+        run, self._task = self._task, None
         if run is None:
             return
         if not run.done():
@@ -201,12 +201,12 @@ class Worker(Registry):
             await asyncio.shield(run)
         except asyncio.CancelledError:
             if not run.done():
-                self.stop()  # the second time: what runs is given back now
+                self.stop()  # the second call: running jobs are given back now
                 await run
             raise
 
 
 def _log_failure(run: asyncio.Task[int]) -> None:
-    """At once: the application beside it may go on for weeks."""
+    """Logs the error at once: the application may leave the block weeks later."""
     if not run.cancelled() and (fault := run.exception()) is not None:
         logger.error("✗ The worker has ended, no job is handled any more: %s", fault)

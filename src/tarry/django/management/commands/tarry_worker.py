@@ -36,7 +36,7 @@ class Command(BaseCommand):
             if options["processes"] < 1:
                 raise BadInput("processes: it is a whole number, at least 1.")
             chosen = None if topics is None else [name.strip() for name in topics.split(",")]
-            worker.with_overrides(topics=chosen, concurrency=options["concurrency"])
+            worker.override(topics=chosen, concurrency=options["concurrency"])
             code = process.serve(worker, options["processes"], _command(options))
         except TarryError as fault:
             wrong = process.WRONG if isinstance(fault, BadInput) else process.NO_SERVER
