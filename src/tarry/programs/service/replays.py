@@ -1,4 +1,7 @@
-"""A request that may have been done before, its answer lost, says so in ``Tarry-Repeated``; its scripts are told."""
+"""Repeated requests: with ``Tarry-Repeated`` a client says that this request may have been carried out before, its answer lost.
+
+The scripts of such a request run as replays: they recognise what the first one did.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ HEADER = b"tarry-repeated"
 
 
 class ReplayEngine:
-    """An engine that tells every script that it may be a replay."""
+    """An engine that runs every script as a replay. It has those methods of ``Engine`` that handlers of routes call."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
