@@ -101,7 +101,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "clients.awaited.client": "AsyncClient",
     "clients.awaited.guarded_queue": "AsyncGuard AsyncGuardedQueue",
     "clients.awaited.locks": "AsyncGrant AsyncLock AsyncLost",
@@ -147,19 +147,19 @@ _HOMES = {
     "values.durations": "Duration",
     "values.rates": "Rate",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
-    """Names are fetched when they are first used: ``tarry --help`` needs no client."""
+    """Imports a name when it is first used, so that ``tarry --help`` imports no client."""
     if name == "errors":
         return import_module("tarry.errors")
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'tarry' has no attribute {name!r}")
-    value: object = getattr(import_module(f"tarry.{_HOME_OF[name]}"), name)
+    value: object = getattr(import_module(f"tarry.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOME_OF, "errors", *(name for name in globals() if name.startswith("__"))])
+    return sorted([*_MODULE_OF, "errors", *(name for name in globals() if name.startswith("__"))])

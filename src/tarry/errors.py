@@ -1,19 +1,19 @@
-"""What can go wrong, in words: every error that tarry raises on purpose.
+"""Every error that tarry raises on purpose.
 
-Each error has a stable ``code`` (the service's problem details and the CLI's JSON carry it),
-says what happened and what to do about it, and is a ``TarryError``:
+Each one is a ``TarryError``, says what happened and what to do about it, and has a stable ``code``, which the service's problem
+details and the CLI's JSON carry:
 
     TarryError
     ├── BadInput (ValueError)           refused before anything was written
-    ├── JobExists                       the id is taken by a living or dead job
+    ├── JobExists                       another job has the id, dead ones included
     ├── StaleReceipt                    the reservation is no longer yours
     ├── BodyError                       a body does not decode as the topic's type
     ├── Unavailable (ConnectionError)   the server did not answer, or refuses for now; safe to try again
-    │   └── Unconfirmed                 it was added, and is not where ``durability`` wants it
+    │   └── Unconfirmed                 the job was added, but ``durability`` was not reached in time
     ├── ServerUnfit                     the server cannot be used as it is
-    ├── NotAllowed (PermissionError)    a service refuses the token, or what it may not do
-    ├── NotAcquired                     a lock was not had in time
-    ├── LockLost                        a lock was had, and is no longer
+    ├── NotAllowed (PermissionError)    a service refuses the token, or the token's scope is too small
+    ├── NotAcquired                     a lock was not acquired in time
+    ├── LockLost                        a lock was held, and is no longer
     └── FallenBehind                    a guarded queue is later than it may be
 """
 
@@ -24,7 +24,7 @@ from typing import ClassVar
 
 
 class TarryError(Exception):
-    """Something went wrong in tarry. Catch this to catch every error of the package."""
+    """The base of all errors of tarry: catch it to catch every one."""
 
     code: ClassVar[str] = "error"
 
@@ -36,7 +36,7 @@ class BadInput(TarryError, ValueError):
 
 
 class JobExists(TarryError):
-    """A job with this id is already there. Choose another id, or ``if_exists="keep"`` or ``"replace"``."""
+    """A job with this id already exists. Choose another id, or ``if_exists="keep"`` or ``"replace"``."""
 
     code = "job_exists"
 
@@ -44,7 +44,7 @@ class JobExists(TarryError):
         super().__init__(message or self.__doc__)
         self.id = id
         self.state = state
-        #: how many jobs of the same ``add_many`` were added: those before it, and of partitions those that were asked with it
+        #: how many jobs of the same ``add_many`` were added: those before this one, and those of other partitions that were sent with it
         self.done = done
 
 
@@ -56,7 +56,7 @@ class StaleReceipt(TarryError):
     def __init__(self, message: str = "", *, id: str = "", reason: str = "", attempt: int | None = None) -> None:
         super().__init__(message or self.__doc__)
         self.id = id
-        #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (it waits)
+        #: ``"again"`` (handed out again), ``"released"``, ``"timed out"``, ``"dead"``, ``"never"`` (not handed out yet)
         #: or ``"gone"`` (finished or deleted)
         self.reason = reason
         self.attempt = attempt
@@ -65,13 +65,13 @@ class StaleReceipt(TarryError):
 
 
 class BodyError(TarryError):
-    """The body does not decode as the topic's type. Release the job for a consumer that knows it, bury it, or read ``job.raw``."""
+    """The body does not decode as the topic's type. Release the job for a consumer that can decode it, bury it, or read ``job.raw``."""
 
     code = "body_error"
 
 
 class Unavailable(TarryError, ConnectionError):
-    """The server did not answer in time, or refuses for now. The call is safe to repeat; see the cause for its own words."""
+    """The server did not answer in time, or refuses for now. The call is safe to repeat; the cause has the server's own message."""
 
     code = "unavailable"
 
@@ -82,7 +82,7 @@ class Unavailable(TarryError, ConnectionError):
 
 
 class Unconfirmed(Unavailable):
-    """It was added, and did not get where ``durability`` wants it in time. Look after the replicas, or the disk; do not add again."""
+    """The job was added, but ``durability`` was not reached in time. Check the replicas, or the disk; do not add it again."""
 
     code = "unconfirmed"
 
@@ -100,13 +100,13 @@ class NotAllowed(TarryError, PermissionError):
 
 
 class NotAcquired(TarryError):
-    """The lock was not had in time, or is another's. Wait longer, or look at who holds it."""
+    """The lock was not acquired in time, or somebody else holds it. Wait longer, or look at who holds it."""
 
     code = "not_acquired"
 
 
 class LockLost(TarryError):
-    """The lock is no longer held: its lease ended, or somebody took it away. Stop what needs it; what was written since may meet others."""
+    """The lock is no longer held: its lease ended, or it was released by force. Stop the work that needs it; another holder may have begun."""
 
     code = "lock_lost"
 
@@ -115,7 +115,7 @@ class LockLost(TarryError):
         self.name = name
         #: the fencing token that no longer holds
         self.token = token
-        #: how it was lost, in words
+        #: how it was lost, for people
         self.reason = reason
 
 

@@ -2,11 +2,11 @@
 
     from tarry import zookeeper
 
-    locks = zookeeper.Client("zk1:2181,zk2:2181,zk3:2181")      # made once; closing it gives every lock back
+    locks = zookeeper.Client("zk1:2181,zk2:2181,zk3:2181")      # made once; close() releases every lock
     with locks.lock("stock", wait="5s", lease="1m") as grant:
         store.write(row, token=grant.token)
 
-They are fair, and they live with a session: a process that dies, or is cut off, loses them when its session ends.
+The locks are fair, and belong to a session: a process that dies or is cut off loses them when its session ends.
 """
 
 from tarry.clients.awaited.locks import AsyncGrant as AsyncGrant

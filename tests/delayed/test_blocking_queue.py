@@ -142,7 +142,7 @@ async def test_the_next_mover_is_whoever_looks_when_a_promise_is_broken(queues: 
     keys = keys_of(name)
 
     async def look(me: bytes, stays: bool = True) -> transfer.TransferResult:
-        done = queues.client.engine.run(transfer.transfer(keys, me=me, keeps_seat=stays))
+        done = queues.client.engine.run(transfer.transfer(keys, mover_id=me, keeps_seat=stays))
         return done if isinstance(done, transfer.TransferResult) else await done
 
     assert (await look(b"one")).seat == transfer.MOVER
@@ -161,7 +161,7 @@ async def test_a_deputy_of_nobody_is_the_mover_at_its_next_look(queues: Any, nam
     keys = keys_of(name)
 
     async def look(me: bytes) -> transfer.TransferResult:
-        done = queues.client.engine.run(transfer.transfer(keys, me=me, keeps_seat=True))
+        done = queues.client.engine.run(transfer.transfer(keys, mover_id=me, keeps_seat=True))
         return done if isinstance(done, transfer.TransferResult) else await done
 
     await look(b"one")

@@ -10,4 +10,4 @@ from tarry.verbs.mapcache.eviction import evict_step
 
 def step(client: TestClient, name: str, me: bytes, stays: bool = True) -> Any:
     verbs = client.map_cache(name, policy=None)._verbs
-    return client.engine.run(evict_step(verbs.context, me=me, keeps_seat=stays))
+    return client.engine.run(evict_step(verbs.context, evictor_id=me, keeps_seat=stays))

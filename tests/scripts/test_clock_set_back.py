@@ -66,7 +66,7 @@ def test_seats_of_those_who_are_gone_are_taken_by_others(topic: Any, clock: Cloc
     keys = topic.verbs.keys
 
     def seat_of(me: bytes) -> int:
-        looked: int = topic.engine.run(pop.pop_step(keys, 1, ttr=b"0", holder=b"", need=1, me=me)).seat
+        looked: int = topic.engine.run(pop.pop_step(keys, 1, ttr=b"0", holder=b"", need=1, waiter_id=me)).seat
         return looked
 
     assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
@@ -79,7 +79,7 @@ def test_a_queue_whose_mover_is_gone_gets_another(client: TestClient, clock: Clo
     keys = client.delayed_queue("q", codec="json").verbs.keys
 
     def seat_of(me: bytes) -> int:
-        moved: int = client.engine.run(transfer(keys, me=me, keeps_seat=True)).seat
+        moved: int = client.engine.run(transfer(keys, mover_id=me, keeps_seat=True)).seat
         return moved
 
     assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
@@ -91,7 +91,7 @@ def test_a_map_whose_evictor_is_gone_gets_another(client: TestClient, clock: Clo
     context = client.map_cache("m", codec="json")._verbs.context
 
     def seat_of(me: bytes) -> int:
-        return client.engine.run(evict_step(context, me=me, keeps_seat=True)).seat
+        return client.engine.run(evict_step(context, evictor_id=me, keeps_seat=True)).seat
 
     assert [seat_of(b"gone-1"), seat_of(b"gone-2"), seat_of(b"c")] == [1, 2, 0]
     set_back(clock)

@@ -128,7 +128,7 @@ def test_many_at_once(api: Api, clock: Clock) -> None:
 def test_of_many_one_that_is_wrong_is_named_and_nothing_written(api: Api) -> None:
     answer = api("POST", f"{MANY}/add", {"jobs": [{"body": 1}, {"body": 2, "delay": "soon"}]})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
-    assert answer.json()["detail"].startswith("job 1: delay: 'soon' is no duration")
+    assert answer.json()["detail"].startswith("job 1: delay: 'soon' is not a duration")
     assert api.get("/v1/topics") == {"topics": []}
 
 

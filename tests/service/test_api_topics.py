@@ -50,7 +50,7 @@ def test_ruling_a_topic(api: Api, clock: Clock) -> None:
     assert (
         api("POST", "/v1/topics/orders/pause", {"for": "soon"})
         .json()["detail"]
-        .startswith("for: 'soon' is no duration")
+        .startswith("for: 'soon' is not a duration")
     )
     api.post("/v1/topics/orders/resume", {}, 204)
     none = {"rate": None, "burst": None, "concurrency": None, "max_lateness_ms": None}

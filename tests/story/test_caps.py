@@ -99,7 +99,7 @@ async def test_whatever_frees_a_place_calls_one_who_waits(face: Face, topic: Any
 def _empty_look(topic: Any) -> Any:
     from tarry.verbs.jobs import pop
 
-    return pop.pop_step(topic.verbs.keys, 1, ttr=b"0", holder=b"", need=1, me=b"me")
+    return pop.pop_step(topic.verbs.keys, 1, ttr=b"0", holder=b"", need=1, waiter_id=b"me")
 
 
 def _length(key: bytes) -> Any:

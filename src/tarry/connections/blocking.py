@@ -236,13 +236,13 @@ class Server:
         with suppress(IndexError):  # other threads take from it too
             while True:
                 self._idle.pop().disconnect()
-        if "unhurried" in vars(self):
+        if "without_timeout" in vars(self):
             self.without_timeout.close()
 
     def forget(self) -> None:
         """After a fork: the connections are the parent's; leave them alone."""
         self._idle, self._all = deque(), Alive()
-        vars(self).pop("unhurried", None)
+        vars(self).pop("without_timeout", None)
 
     def _take(self) -> Any:
         try:

@@ -1,1 +1,1 @@
-"""The idea: calls, waits and flows as values; script loading; the watch."""
+"""Requests, flows and waits as values; script loading; the watch. No clock, no socket, no thread."""

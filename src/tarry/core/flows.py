@@ -1,7 +1,7 @@
-"""Flows beside flows: what several ask next leaves together; and a flow whose requests are told something on their way.
+"""Combining flows: perform several in step, and intercept a flow's requests and replies.
 
-flows       a1 a2 a3 ┐        b1 b2 ┐        c1 c2 c3
-Together    [a1 b1 c1]        [a2 b2 c2]     [a3 c3]
+flows            a1 a2 a3       b1 b2       c1 c2 c3
+gather asks      Batch[a1 b1 c1]      Batch[a2 b2 c2]      Batch[a3 c3]
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ T = TypeVar("T")
 
 
 def gather(flows: Iterable[Flow[T]]) -> Flow[list[T]]:
-    """Performs flows in step, and answers what each came to. Where one fails, the others are asked nothing more once the
-    answers of that step are in, and the error of the first one is raised."""
-    some = list(flows)
-    answers: list[Any] = [None] * len(some)
-    given: dict[int, Any] = dict.fromkeys(range(len(some)))
+    """Performs flows in step and returns the result of each. If one fails, the others still get the replies of that step, then
+    all end, and the first error is raised."""
+    running = list(flows)
+    results: list[Any] = [None] * len(running)
+    replies: dict[int, Any] = dict.fromkeys(range(len(running)))
     try:
-        while given:
-            asked: list[tuple[int, Any]] = []
-            faults: list[Exception] = []
-            for at, answer in given.items():
+        while replies:
+            steps: list[tuple[int, Any]] = []
+            errors: list[Exception] = []
+            for index, reply in replies.items():
                 try:
-                    asked.append((at, _advance(some[at], answer)))
+                    steps.append((index, _advance(running[index], reply)))
                 except StopIteration as end:
-                    answers[at] = end.value
-                except Exception as fault:  # noqa: BLE001  # told below, when the others have their answers
-                    faults.append(fault)
-            if faults:
-                raise faults[0]
-            given = (yield from _perform_steps(asked)) if asked else {}
+                    results[index] = end.value
+                except Exception as error:  # noqa: BLE001  # raised below, when the others have their replies
+                    errors.append(error)
+            if errors:
+                raise errors[0]
+            replies = (yield from _perform_steps(steps)) if steps else {}
     finally:
-        for flow in some:
+        for flow in running:
             flow.close()
-    return answers
+    return results
 
 
-def _advance(flow: Flow[Any], answer: Any) -> Any:
-    return flow.throw(answer) if isinstance(answer, Exception) else flow.send(answer)
+def _advance(flow: Flow[Any], reply: Any) -> Any:
+    return flow.throw(reply) if isinstance(reply, Exception) else flow.send(reply)
 
 
-def _perform_steps(asked: list[tuple[int, Any]]) -> Flow[dict[int, Any]]:
-    """What some flows ask, which may be several requests of one, and what each is answered."""
-    requests = [one for _, step in asked for one in _requests_of(step)]
-    found: list[Any]
+def _perform_steps(steps: list[tuple[int, Any]]) -> Flow[dict[int, Any]]:
+    """Sends the next step of each flow in one batch, and returns the reply to each by the flow's index."""
+    requests = [request for _, step in steps for request in _requests_of(step)]
+    replies: list[Any]
     if len(requests) != 1:
-        found = yield Batch(requests)
+        replies = yield Batch(requests)
     else:
         try:
-            found = [(yield requests[0])]
-        except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-            found = [fault]
-    answers, given = iter(found), dict[int, Any]()
-    for at, step in asked:
-        given[at] = [next(answers) for _ in step.requests] if isinstance(step, Batch) else next(answers)
-    return given
+            replies = [(yield requests[0])]
+        except Exception as error:  # noqa: BLE001  # the flow decides what it means
+            replies = [error]
+    unread, by_index = iter(replies), dict[int, Any]()
+    for index, step in steps:
+        by_index[index] = [next(unread) for _ in step.requests] if isinstance(step, Batch) else next(unread)
+    return by_index
 
 
 def _requests_of(step: Any) -> Iterable[Request]:
@@ -70,22 +70,22 @@ def intercept(
     on_request: Callable[[Request], Request],
     on_reply: Callable[[Sequence[Request], Sequence[Any]], Sequence[Any]] | None = None,
 ) -> Flow[T]:
-    """The same flow, each of its requests as ``tell`` makes it; ``hear`` says what it hears for what was answered to some
-    requests, values and errors."""
-    answer: Any = None
+    """The same flow; ``on_request`` may change each of its requests, and ``on_reply`` the replies to some requests, values and
+    errors, before the flow gets them."""
+    reply: Any = None
     while True:
         try:
-            step = _advance(flow, answer)
+            step = _advance(flow, reply)
         except StopIteration as end:
             result: T = end.value
             return result
-        asked = list(map(on_request, _requests_of(step)))
-        several = isinstance(step, Batch)
+        requests = list(map(on_request, _requests_of(step)))
+        batched = isinstance(step, Batch)
         try:
-            answer = yield Batch(asked) if several else asked[0]
-        except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-            answer = fault
-            if several:
+            reply = yield Batch(requests) if batched else requests[0]
+        except Exception as error:  # noqa: BLE001  # the flow decides what it means
+            reply = error
+            if batched:
                 continue
         if on_reply is not None:
-            answer = list(on_reply(asked, answer)) if several else on_reply(asked, [answer])[0]
+            reply = list(on_reply(requests, reply)) if batched else on_reply(requests, [reply])[0]

@@ -1,4 +1,10 @@
-"""Patience: how often and how long a lost answer is asked for again, before an error says so."""
+"""Patience: how often, and for how long, a verb is tried again when its answer is lost, before ``Unavailable`` is raised.
+
+    try 1 ──✗── 20 ms ── try 2 ──✗── 40 ms ── try 3 ──✗── … ──✗──▶ Unavailable
+    ├──────────────── at most ``patience`` seconds, of one verb ─────────────┤
+
+A ``Patience`` is the setting of a client. A ``RetryBudget`` is what one verb has left of it.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +14,18 @@ from dataclasses import dataclass
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.02, 1.0
 SHORTEST_S = 1.0
 NEGLIGIBLE_S = 0.1
-"""What was spent to find a server that is well: nobody hurries for it."""
+"""If finding a server took no longer than this, an exchange keeps its normal timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Repeats after 20 ms, 40 ms, … 1 s (± half), until ``bound`` seconds have passed."""
+    """Tries again after 20 ms, 40 ms, … 1 s (± half), until ``bound`` seconds have passed."""
 
     bound: float = 10.0
 
     @property
     def max_answer_s(self) -> float:
-        """No answer is waited for any longer: as long as the bound, a second at least."""
+        """The longest time to wait for one answer: the bound, at least a second."""
         return max(self.bound, SHORTEST_S)
 
     def delay_before(self, tries: int, elapsed: float, jitter: float) -> float | None:
@@ -30,13 +36,13 @@ class Patience:
         return min(pause, self.bound - elapsed)
 
     def start(self, now: Callable[[], float]) -> RetryBudget:
-        """For one verb, from now on."""
+        """The budget of one verb, which begins now."""
         return RetryBudget(self, now)
 
 
 class RetryBudget:
-    """What one verb has of a patience: begun once, and asked by everything that is done for it, be it finding the servers,
-    connecting or asking."""
+    """How much of its patience one verb has left. It is shared by everything done for the verb: finding the servers, connecting,
+    asking."""
 
     __slots__ = ("_now", "_patience", "_started_at", "added", "tries")
 
@@ -45,16 +51,16 @@ class RetryBudget:
         self._now = now
         self._started_at = now()
         self.tries = 0
-        """How many have failed."""
+        """How many tries have failed."""
         self.added = False
-        """Whether one was answered, and only its confirmation not heard."""
+        """Whether a try was answered, and only its confirmation is missing."""
 
     def restart(self) -> None:
-        """From now on: what was done until now was no waiting for an answer."""
+        """Begins again now: the time until now was not spent on waiting for an answer."""
         self._started_at = self._now()
 
     def sibling(self, *, restarted: bool) -> RetryBudget:
-        """For one of several that are asked together, each of which counts its own tries: since the same moment, or anew."""
+        """The budget of one of several requests that are sent together, which counts its own tries; from the same start, or from now."""
         other = RetryBudget(self._patience, self._now)
         if not restarted:
             other._started_at = self._started_at
@@ -62,18 +68,18 @@ class RetryBudget:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the start."""
         return self._now() - self._started_at
 
     @property
     def remaining(self) -> float:
-        """Seconds that what is done next may take. At the first try as many as an answer may take; a moment at least."""
+        """Seconds that the next operation may take, always more than 0. For the first try, the longest time for an answer."""
         whole = self._patience.bound if self.tries else self._patience.max_answer_s
         return max(whole - self.elapsed, FIRST_DELAY_S)
 
     @property
     def exchange_timeout(self) -> float | None:
-        """The same for an exchange, which has a limit of its own: ``None`` while hardly anything is spent."""
+        """A timeout in seconds for the next exchange; ``None`` for the normal one, while hardly any time is spent."""
         return self.remaining if self.tries or self.elapsed > NEGLIGIBLE_S else None
 
     def next_delay(self, jitter: float) -> float | None:

@@ -1,12 +1,11 @@
-"""Operations as values: what a verb wants from the server, said without doing it.
+"""Requests and flows: what a verb wants from the server, as values.
 
-    Call      one script, one round trip: keys, arguments, items, and how to read the reply
-    Command   the same for a plain command
-    Together  several of the two that wait for nothing of each other: one round trip for all
-    flow      a generator of the three, for anything longer than one round trip
+    ScriptCall  one script, one round trip: keys, arguments, items, and how to decode the reply
+    Command     the same for a plain command
+    Batch       several of the two that do not depend on each other: one round trip for all
+    flow        a generator of the three, for anything longer than one round trip
 
-A verb returns one of them; a client's runner performs it, blocking or awaiting. Between the two worlds lies one
-``await``, and it is the runner's.
+A verb returns one of them; a client's runner performs it, blocking or awaited. The runner's ``await`` is the only difference.
 
     def move(a, b):                            # a flow
         found = yield from ask(take(a))        # ask: perform a call, typed
@@ -27,19 +26,19 @@ Reply = Any
 """What the driver gives for a reply: ``int``, ``bytes``, ``None`` or a list of them."""
 
 FIRST_TIME, REPLAY = b"0", b"1"
-"""The last argument of a script that must know a repeated call from a first one: ``again``."""
+"""The last argument of a script that must tell a repeated call from a first one: ``replay``."""
 
 
 class ScriptCall(Generic[T]):
     """One script, one round trip. ``items`` are flat, ``script.stride`` values each.
 
-    Calls of the same script, keys and ``args`` that carry items may be sent as one; the reply then holds ``lead``
-    values for all, and one answer for each item. ``alone`` forbids it: the items stand or fall together.
+    Calls with items and the same script, keys and ``args`` may be sent as one. The reply then has ``reply_header`` values for all,
+    and one answer for each item. ``never_merged`` forbids it: all items succeed, or none.
 
-    Every call is safe to repeat: its script knows a replay, or nothing changes, or what a lost answer handed out comes
-    back after its TTR. ``undo`` makes the call that gives an answer back which nobody wants any more. ``then`` is asked right after it,
-    on the same connection: whether what it wrote is where it should be. ``redirect`` is what to do instead where the server says that
-    a key is of another kind: nothing was done then.
+    Every call is safe to repeat: its script detects a replay, or nothing changes, or a job that a lost answer handed out comes
+    back after its TTR. ``undo`` makes the call that gives an unwanted answer back. ``confirmation`` is sent right after the call,
+    on the same connection, and checks where the write has arrived. ``on_wrong_type`` makes the flow to perform instead when the
+    server answers WRONGTYPE; nothing was done then.
     """
 
     __slots__ = (
@@ -80,7 +79,7 @@ class ScriptCall(Generic[T]):
         self.on_wrong_type: Callable[[ScriptCall[T], WrongType], Flow[T]] | None = None
 
     def as_replay(self) -> ScriptCall[T]:
-        """The same call, told that it may have been done already."""
+        """The same call, marked as one that may have been done already."""
         if not self.script.detects_replays:
             return self
         args = (*self.args[:-1], REPLAY)
@@ -99,15 +98,15 @@ class ScriptCall(Generic[T]):
         return replay
 
     def __repr__(self) -> str:
-        return f"Call({self.script.name}, {len(self.items)} values)"
+        return f"ScriptCall({self.script.name}, {len(self.items)} values)"
 
 
 class WrongType(ServerUnfit):
-    """A key is of another kind than it should be: another program has the name, or the topic has been given partitions."""
+    """A key has another type than expected: another program uses the name, or the topic has been given partitions."""
 
 
 class CannotConfirm(ServerUnfit):
-    """A server was not given what it could not confirm. ``why``: in its words, and what it takes."""
+    """A job was not sent, because the server cannot confirm it. ``why``: the server's message, and what is required."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"Nothing was added: {why}")
@@ -116,10 +115,10 @@ class CannotConfirm(ServerUnfit):
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """A command that waits until what its connection wrote is where it should be, and what its answer means.
+    """A command that waits until the connection's writes are on replicas or on disk, and the check of its reply.
 
-    ``trial`` is the same where nothing was written, answered at once: a server that refuses it is given nothing.
-    ``needs`` says what it takes.
+    ``probe`` is the same command before anything is written, which returns at once: if the server refuses it, nothing is sent.
+    ``requirement`` tells the user what the server needs.
     """
 
     command: tuple[bytes, ...]
@@ -129,7 +128,7 @@ class Confirmation:
 
 
 class Command(Generic[T]):
-    """One plain command, for what needs no script. Safe to repeat. ``at`` says which of its words is the key."""
+    """One plain command, for what needs no script. Safe to repeat. ``args[key_index]`` is the key."""
 
     __slots__ = ("args", "decode", "key_index")
 
@@ -140,10 +139,11 @@ class Command(Generic[T]):
 
 
 class Transaction(Generic[T]):
-    """Plain commands on one connection, where no scripts run: what ``begin`` answers decides what is done at once.
+    """Plain commands on one connection, for servers without scripts: ``decide`` gets the replies to ``begin``, and returns the
+    commands of a MULTI.
 
-    ``decide`` may watch what it has seen: then nothing is done if that has changed, and it begins anew. Answering no
-    commands, or raising, it does nothing. Safe to repeat.
+    If ``begin`` has a WATCH and its key has changed, nothing is done, and the transaction starts again. Nothing is done either if
+    ``decide`` returns no commands, or raises. Safe to repeat.
     """
 
     __slots__ = ("begin", "decide", "decode", "key")
@@ -166,9 +166,9 @@ Request = ScriptCall[Any] | Command[Any]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Requests that wait for nothing of each other. The answer is a list: of each its value, or the error that it ended in.
+    """Requests that do not depend on each other. The reply is a list with the value or the error of each.
 
-    What hands out is asked alone: who is interrupted could not give back what came for many.
+    A request that hands out jobs is never in a batch: an interrupted caller could not give back the jobs of many replies.
     """
 
     requests: Sequence[Request]
@@ -185,7 +185,7 @@ def ask(request: ScriptCall[T] | Command[T]) -> Flow[T]:
 
 
 def flow_of(operation: ScriptCall[T] | Command[T] | Flow[T]) -> Flow[T]:
-    """Whatever it is, as a flow."""
+    """A request or a flow, as a flow."""
     if isinstance(operation, Command):
         return (yield from ask(operation))
     if not isinstance(operation, ScriptCall):
@@ -198,9 +198,9 @@ def flow_of(operation: ScriptCall[T] | Command[T] | Flow[T]) -> Flow[T]:
         return (yield from operation.on_wrong_type(operation, fault))
 
 
-def refusal_error(words: str) -> TarryError | None:
-    """The error that a script's refusal means, by its first word; ``None`` for words that are not ours."""
-    first, _, rest = words.partition(" ")
+def refusal_error(message: str) -> TarryError | None:
+    """The error for a script's refusal, by its first word; ``None`` for a message that is not tarry's."""
+    first, _, rest = message.partition(" ")
     if first == "BEYOND":
         return BadInput("delay: the job would be due beyond the year 9999.")
     if first == "CLOCK":
@@ -225,15 +225,15 @@ _FORMATS = (
 
 
 def _format_refusal(why: str, other: str, queue: str) -> BadInput:
-    """Why nothing is offered into a queue that Java may read."""
+    """The error when an offer's format is unknown, or differs from the queue's."""
     if why == "unknown":
         return BadInput(
-            f"format: nobody has said yet which Redisson reads the queue {queue!r}. {_FORMATS} Say it once: "
-            'format="dLc0" or "Bc0Lc0", or its version, such as "3.16.8", or "tarry" if no Java reads it; for all queues by the '
-            "client's queue_format, or by TARRY_QUEUE_FORMAT."
+            f"format: it is not known yet which Redisson reads the queue {queue!r}. {_FORMATS} Set it once: "
+            'format="dLc0" or "Bc0Lc0", or Redisson\'s version, such as "3.16.8", or "tarry" if no Java reads it; for all queues with '
+            "the client's queue_format, or with TARRY_QUEUE_FORMAT."
         )
-    known = f"was said to have {other}" if why == "remembered" else f"has elements of {other}"
+    known = f"was set to {other}" if why == "remembered" else f"has elements of {other}"
     return BadInput(
-        f"format: the queue {queue!r} {known}, and here another one is meant. {_FORMATS} Correct what is said here; or, if Java "
-        f"was upgraded, say it redirect: `tarry delayed-queue format {queue} …`, or set_format()."
+        f"format: the queue {queue!r} {known}, and this call uses another one. {_FORMATS} Correct the call; or, if Java "
+        f"was upgraded, set the new format: `tarry delayed-queue format {queue} …`, or set_format()."
     )

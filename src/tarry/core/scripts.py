@@ -3,11 +3,11 @@
     lua/topic/finish.lua
         local due, reserved, … = unpack(KEYS)          names of the keys: code and declaration at once
         local clock, replay = unpack(ARGV)              names of the arguments, the clock first
-        -- each: id, receipt = unpack(ARGV, i, i + 1)  what follows for each item, in a script over many
-        -- include clock job watch receipt             shared parts, lua/lib/NAME.lua, put in here in this order
+        -- each: id, receipt = unpack(ARGV, i, i + 1)  names of each item's arguments, in a script over many items
+        -- include clock job watch receipt             shared parts, lua/lib/NAME.lua, inserted here in this order
 
-A verb says what it means to give (``Script("topic/finish", item=("id", "receipt"))``); what the file declares must
-agree, or the import fails: a script and its caller cannot drift apart.
+A verb declares what it will pass (``Script("topic/finish", item=("id", "receipt"))``). It must agree with the file, or the
+import fails: a script and its caller cannot drift apart.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Script:
         keys: tuple[str, ...] = TOPIC_PARTS,
         read_only: bool = False,
     ) -> None:
-        """``args`` come after the clock, ``item`` after them, once for each item; ``keys`` are a topic's, or others.
-        ``looks``: it writes nothing, whatever it finds, so a replica can answer it."""
+        """``args`` come after the clock, ``item`` after them, once for each item; ``keys`` are a topic's by default.
+        ``read_only``: it never writes, so that a replica can answer it."""
         raw = _source_of(name)
         for kind, pattern, expected in (
             ("keys", _KEYS, keys),
@@ -51,30 +51,29 @@ class Script:
         ):
             declared = _declaration(pattern, raw)
             if declared != expected:
-                raise AssertionError(f"lua/{name}.lua declares the {kind} {declared}, its verb gives {expected}")
+                raise AssertionError(f"lua/{name}.lua declares the {kind} {declared}, its verb passes {expected}")
         self.name = name
-        self.source = _INCLUDE.sub(lambda found: "\n".join(map(_include, found[1].split())), raw).encode()
+        self.source = _INCLUDE.sub(lambda match: "\n".join(map(_include, match[1].split())), raw).encode()
         self.sha = sha1(self.source, usedforsecurity=False).hexdigest().encode()
         self.stride = len(item)
         self.read_only = read_only
         self.detects_replays = args[-1:] == ("replay",)
-        self.limit_index = (
-            args.index("limit") if "limit" in args else None
-        )  #: which argument says how many it goes through
+        #: the index of the argument that limits how many records it goes through
+        self.limit_index = args.index("limit") if "limit" in args else None
 
     def __repr__(self) -> str:
         return f"Script({self.name!r})"
 
     @cached_property
     def commands(self) -> frozenset[bytes]:
-        """What it runs. Those that it only tries (``pcall``) are not among them: it goes on without."""
+        """The commands that it needs. Those in a ``pcall`` are not among them: the script continues if they fail."""
         calls = _CALL.findall(self.source)
         return frozenset(name for call in calls for name in _COMMAND.findall(call))
 
 
 def _declaration(pattern: re.Pattern[str], raw: str) -> tuple[str, ...]:
-    found = pattern.search(raw)
-    return tuple(found[1].split(", ")) if found else ()
+    match = pattern.search(raw)
+    return tuple(match[1].split(", ")) if match else ()
 
 
 @lru_cache

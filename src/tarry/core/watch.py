@@ -1,18 +1,19 @@
-"""Keeping the watch, the client's side: one waiter for all who wait, without a poll and without a herd.
+"""The watch, the client's side: how all waiting pops of a client share one blocked connection, without polling.
 
-    callers  ──▶  posts, one a topic      steps            what is told back
-    pop(wait)     ┌ callers, in order     Look(post)   ──▶ what was handed out, the alarm, the seat
-    pop(wait)     │ alarm                 Block(keys)  ──▶ a token's key, or nothing: the alarm rang, or a poke
-    pop(wait)     └ seat                  Leave(post), GiveBack(jobs)
+    callers  ──▶  wait queues, one a topic    steps                what comes back
+    pop(wait)     ┌ callers, in order         PopStep(queue)   ──▶ jobs, the next alarm, the seat
+    pop(wait)     │ alarm: when to pop next   BlockStep(keys)  ──▶ a token's key, or nothing: the alarm rang, or a new caller came
+    pop(wait)     └ seat                      LeaveStep(keys), GiveBackStep(jobs)
 
-The script that looks (lua/lib/watch.lua) says by when to look again and whether this is a seat: a promise that others rely
-on. Until then the waiter blocks on the topic's tokens: on ``wake``, and on ``relay`` while it has no seat. A token asks for
-somebody to promise: it is answered by a look, or by leaving. No answer in hand (the start, a lost connection): look
-before waiting. Who looks while blocked on ``relay`` looks without a name, takes no seat, and is called by a token if one
-is free: a seat and the token that asks for somebody else must never lie in one hand (docs/decisions/0003-the-watch.md).
+The pop script (lua/lib/watch.lua) answers by when to pop again, and whether that is a **seat**: a promise that other consumers
+rely on. Until then the client blocks on the topic's **tokens**, with BLPOP: on ``wake``, and on ``relay`` while it has no seat. A
+token asks for somebody to take a seat. The client answers it with a pop, or with a LeaveStep. Without a fresh answer (at
+the start, after a lost connection) it pops before it blocks. A pop while blocked on ``relay`` takes no seat, and a token follows
+if a seat is free: one client must never have both a seat and the token that calls for another consumer
+(docs/decisions/0003-the-watch.md).
 
-Nothing here talks or knows the time: a driver asks for the next step, performs it, and tells what came of it. Drivers are
-in tarry.clients; the one for tests lets waiting make time pass.
+Nothing here does I/O or knows the time. A driver asks for the next **step**, performs it and reports the result. Drivers are
+in tarry.clients; in the one for tests, waiting makes time pass.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from tarry.errors import Unavailable
 from tarry.values.keys import TopicKeys
 
 MOST_JOBS = 1000
-"""No look asks for more jobs than this."""
+"""No pop asks for more jobs than this."""
 FROZEN_S = 0.05
-"""An answer that was read later than this came to a process that did not run."""
+"""If an answer is read later than this, the process was probably frozen meanwhile."""
 
 
 class PopAnswer(Protocol):
-    """What a look answers, as far as the watch is concerned."""
+    """What the watch needs to know of a pop's answer. Durations are in µs."""
 
     @property
     def jobs(self) -> Sequence[tuple[bytes, bytes, int, int, int]]: ...
@@ -49,7 +50,7 @@ class PopAnswer(Protocol):
 
 
 class Caller:
-    """Somebody who waits for ``want`` jobs of the first of some posts that has any. ``served`` is called at the end."""
+    """A caller of ``pop`` that waits for ``want`` jobs, from the first of its queues that has any. ``served`` is called at the end."""
 
     __slots__ = ("deadline", "done", "fault", "last_pops", "queues", "result", "served", "want")
 
@@ -61,30 +62,30 @@ class Caller:
         self.last_pops: set[WaitQueue] | None = None
         self.done = False
         self.fault: BaseException | None = None
-        #: the post it was served from, the look, and its share of the jobs
+        #: the queue that it was served from, the pop's answer, and its share of the jobs
         self.result: tuple[WaitQueue, PopAnswer, list[tuple[bytes, bytes, int, int, int]]] | None = None
 
 
 class WaitQueue:
-    """The place where callers wait for one topic, with one TTR, for one holder."""
+    """The callers that wait for one topic, with one TTR and one holder. ``waiter_id`` is its name in the server's ``watch``."""
 
-    __slots__ = ("alarm", "callers", "holder", "keys", "me", "seat", "ttr", "uncertain")
+    __slots__ = ("alarm", "callers", "holder", "keys", "seat", "ttr", "uncertain", "waiter_id")
 
-    def __init__(self, keys: TopicKeys, ttr: bytes, holder: bytes, me: bytes) -> None:
+    def __init__(self, keys: TopicKeys, ttr: bytes, holder: bytes, waiter_id: bytes) -> None:
         self.keys = keys
         self.ttr = ttr
         self.holder = holder
-        self.me = me
+        self.waiter_id = waiter_id
         self.callers: list[Caller] = []
         self.alarm: float | None = None
         self.seat = 0
-        #: a look or a wait was broken off, or a token not yet answered: perhaps there is a seat, or a token to hand back
+        #: a pop or a wait was interrupted, or a token is not answered yet: there may be a seat or a token to give back
         self.uncertain = False
 
 
 @dataclass(frozen=True, slots=True)
 class PopStep:
-    """Pop up to ``want`` jobs, for ``need`` callers who wait; ``named``: stay, and take a seat, if fewer come."""
+    """Pop up to ``want`` jobs for ``need`` waiting callers. If fewer come, and ``may_take_seat``, take a seat."""
 
     queue: WaitQueue
     want: int
@@ -94,15 +95,15 @@ class PopStep:
 
 @dataclass(frozen=True, slots=True)
 class LeaveStep:
-    """Hand back a seat, or a token that nobody here will answer."""
+    """Give back a seat, or a token that no caller here will answer."""
 
     keys: TopicKeys
-    me: bytes
+    waiter_id: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class GiveBackStep:
-    """Release, uncounted, what nobody here waits for any more."""
+    """Release jobs that no caller here waits for any more; the attempt does not count."""
 
     queue: WaitQueue
     answer: PopAnswer
@@ -111,8 +112,8 @@ class GiveBackStep:
 
 @dataclass(frozen=True, slots=True)
 class BlockStep:
-    """Wait for a token in one of the keys, until the moment; without keys: stop waiting. ``hang_up``: without a word, to a
-    server that does not answer."""
+    """Wait for a token in one of the keys, until a moment; without keys: stop waiting. ``abandon``: drop the connection, for the
+    server does not answer."""
 
     keys: tuple[bytes, ...]
     until: float
@@ -123,7 +124,7 @@ WaitStep = PopStep | LeaveStep | GiveBackStep | BlockStep
 
 
 class Watch:
-    """The waiter of one client (of one slot in a Cluster). Not thread-safe: its driver guards it."""
+    """All waiting pops of one client (of one slot in a Cluster). Not thread-safe: its driver guards it."""
 
     def __init__(self, name: bytes) -> None:
         self._name = name
@@ -137,15 +138,15 @@ class Watch:
     # ── callers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def enter(self, caller: Caller, queue_keys: Sequence[tuple[TopicKeys, bytes, bytes]]) -> bool:
-        """A caller queues at its posts (keys, ttr, holder), in its order. True when there is something to do at once."""
+        """Adds a caller to its queues, each given by its keys, TTR and holder. True if a pop is due at once."""
         due_now = False
         self._callers[caller] = None  # first: an interrupted entry can be undone
         for keys, ttr, holder in queue_keys:
             queue = self._queues.get((keys.wake, ttr, holder))
             if queue is None:
-                me = self._name + b":%d" % next(self._numbers)
-                queue = self._queues[keys.wake, ttr, holder] = WaitQueue(keys, ttr, holder, me)
-            if queue in caller.queues:  # a topic named twice: one place in its queue
+                waiter_id = self._name + b":%d" % next(self._numbers)
+                queue = self._queues[keys.wake, ttr, holder] = WaitQueue(keys, ttr, holder, waiter_id)
+            if queue in caller.queues:  # the same topic twice
                 continue
             due_now = due_now or queue.alarm is None
             caller.queues.append(queue)
@@ -153,7 +154,7 @@ class Watch:
         return due_now
 
     def leave(self, caller: Caller) -> None:
-        """A caller goes, served or not."""
+        """Removes a caller, served or not."""
         if caller in self._callers:
             del self._callers[caller]
             for queue in caller.queues:
@@ -170,10 +171,10 @@ class Watch:
     # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def next_step(self, now: float) -> WaitStep | None:
-        """What to do now; ``None`` when nobody waits and nothing is left behind."""
+        """What to do now; ``None`` when no caller waits and nothing has to be given back."""
         if (
             self._server_silent and not self._callers
-        ):  # what would be handed back is missed by others at their look-around
+        ):  # a seat or token that is not given back costs others one round at most
             self._pending_steps.clear()
             self._queues.clear()
             return BlockStep((), now, abandon=True) if self._blocked else None
@@ -190,7 +191,7 @@ class Watch:
             if not queue.callers:
                 del self._queues[key]
                 if queue.seat or queue.uncertain:
-                    return LeaveStep(queue.keys, queue.me)
+                    return LeaveStep(queue.keys, queue.waiter_id)
         if not self._queues:
             return BlockStep((), now) if self._blocked else None
         self._blocked = tuple(dict.fromkeys(key for queue in self._queues.values() for key in _tokens_of(queue)))
@@ -205,22 +206,25 @@ class Watch:
     def _pop_step(self, queue: WaitQueue) -> PopStep:
         queue.uncertain = True
         stay = sum(1 for caller in queue.callers if caller.last_pops is None)
-        named = queue.keys.relay not in self._blocked
-        return PopStep(queue, min(sum(caller.want for caller in queue.callers), MOST_JOBS), min(stay, MOST_JOBS), named)
+        want = min(sum(caller.want for caller in queue.callers), MOST_JOBS)
+        return PopStep(queue, want, min(stay, MOST_JOBS), may_take_seat=queue.keys.relay not in self._blocked)
 
-    # ── what came of it ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── results of steps ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def pop_answered(self, step: PopStep, answer: PopAnswer, sent: float, now: float) -> None:
-        """Hands out: one job to each caller in order, then what is left, in order.
+        """Hands out the jobs: one to each caller in order, then the rest in order.
 
-        A promise counts from when the question was ``sent``, but for a moment: a process that froze before it read the
-        answer must not look later than it promised.
+        The next pop is counted from when the request was ``sent``, plus a moment: a process that was frozen before it read the
+        answer must not pop later than its seat promises.
         """
         queue, jobs, self._server_silent = step.queue, list(answer.jobs), False
         stays = len(jobs) < step.need and not answer.ask_again
         queue.uncertain = False
-        queue.seat = answer.seat  # who only asks again has none, but for one who attends to a schedule first
-        wait = answer.wait / 1e6 * (1 if queue.seat else 1 + crc32(queue.me) % 50 / 1000)  # look-arounds fall apart
+        queue.seat = answer.seat  # 0 when it has to ask again, unless schedules are due
+        jitter = (
+            0 if queue.seat else crc32(queue.waiter_id) % 50 / 1000
+        )  # clients without a seat do not pop at the same moment
+        wait = answer.wait / 1e6 * (1 + jitter)
         queue.alarm = min(now, sent + FROZEN_S) + wait if stays else None
         served = [caller for caller in queue.callers if not caller.done][: len(jobs)]
         spare = len(jobs) - len(served)
@@ -240,7 +244,7 @@ class Watch:
                         self._serve(caller)
 
     def pop_failed(self, step: PopStep, fault: BaseException) -> None:
-        """A look could not be had: its callers learn why."""
+        """Raises the error at the callers of the queue."""
         self._server_silent = isinstance(fault, Unavailable)
         step.queue.alarm, step.queue.seat, step.queue.uncertain = None, 0, False
         for caller in list(step.queue.callers):
@@ -248,40 +252,40 @@ class Watch:
             self._serve(caller)
 
     def token_received(self, key: bytes | None) -> None:
-        """The waiting is over. If a token came, somebody here answers it by a look, or it is handed back."""
+        """A BlockStep is over. If it returned a token, a queue here answers it with a pop, or it is given back."""
         self._blocked = ()
         if key is None:
             return
         mine = [queue for queue in self._queues.values() if key in (queue.keys.wake, queue.keys.relay)]
         for queue in mine:
             if queue.callers:
-                queue.alarm, queue.uncertain = None, True  # whoever goes before it has looked leaves
+                queue.alarm, queue.uncertain = None, True  # if its callers go before the pop, the token is given back
                 return
         if mine:
-            self._pending_steps.append(LeaveStep(mine[0].keys, mine[0].me))
+            self._pending_steps.append(LeaveStep(mine[0].keys, mine[0].waiter_id))
         else:
             self._pending_steps.append(LeaveStep(_keys_of(key), b""))
 
     def connection_lost(self) -> None:
-        """The waiting connection is gone, and perhaps a token with it: no answer is in hand any more."""
+        """The blocked connection is lost, and perhaps a token with it: pop before blocking again."""
         self._blocked = ()
         for queue in self._queues.values():
             queue.alarm, queue.uncertain = None, True
 
     def fail_all(self, error: BaseException) -> None:
-        """Nobody can be served here any more: all who wait learn why."""
+        """Raises the error at all callers."""
         for caller in list(self._callers):
             caller.fault = error
             self._serve(caller)
 
     def _serve(self, caller: Caller) -> None:
-        caller.done = True  # in this order: wherever it is interrupted, the caller can tell, and leaves
+        caller.done = True  # in this order: if this is interrupted, the caller sees that it is done, and leaves
         caller.served()
         self.leave(caller)
 
 
 def _wants_pop(caller: Caller, queue: WaitQueue, now: float) -> bool:
-    if caller.last_pops is not None:  # its time is up: one last look at each of its posts
+    if caller.last_pops is not None:  # its time is up: one last pop from each of its queues
         return queue in caller.last_pops
     return queue.alarm is None or queue.alarm <= now
 
@@ -291,7 +295,7 @@ def _tokens_of(queue: WaitQueue) -> tuple[bytes, ...]:
 
 
 def _keys_of(token: bytes) -> TopicKeys:
-    """The topic of a token whose post is gone."""
+    """The keys of the topic that a token belongs to, when its queue is gone."""
     stem = token.rpartition(b":")[0]
     return TopicKeys(*[stem + b":" + part.encode() for part in TopicKeys._fields])
 

@@ -1,1 +1,1 @@
-"""The words everything is said in: keys, durations, names, settings."""
+"""Values that every other package uses: keys, names, durations, rates."""

@@ -1,7 +1,7 @@
-"""Durations and moments, as they come in and go out.
+"""Durations and moments: parsing and formatting.
 
-In: a number of seconds, a ``timedelta``, ``"10m"``, ``"1h30m"`` or ISO 8601 ``"PT10M"``.
-Out: ``timedelta`` and aware UTC datetimes. Inside: whole microseconds, always an ``int``.
+Arguments: a number of seconds, a ``timedelta``, ``"10m"``, ``"1h30m"`` or ISO 8601 ``"PT10M"``.
+Results: ``timedelta`` and aware UTC datetimes. Inside: whole microseconds, always an ``int``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MILLISECOND = 1_000
 HOUR = 3600 * SECOND
 DAY = 24 * HOUR
 FOREVER_US = 9999 * 366 * 86400 * SECOND
-"""No duration reaches further: with it, every moment would lie beyond the year 9999."""
+"""The longest duration: one more microsecond, and every moment would be beyond the year 9999."""
 LAST_MOMENT_US = 253_402_300_799_999_999
 """The last microsecond of the year 9999."""
 
@@ -36,11 +36,11 @@ _TEXT_HINT = 'write seconds, or such as "10m", "1h30m" or "PT10M"'
 
 
 def duration_us(value: Duration, what: str = "delay", *, minimum: int = 0) -> int:
-    """The duration in whole microseconds; ``BadInput`` names ``what`` and says what to write instead."""
+    """The duration in whole microseconds; ``what`` is the argument's name in the ``BadInput`` that it raises."""
     if type(value) is int:
         us = value * SECOND
     elif isinstance(value, bool):
-        raise BadInput(f"{what}: {value!r} is no duration; {_HINT}.")
+        raise BadInput(f"{what}: {value!r} is not a duration; {_HINT}.")
     elif isinstance(value, timedelta):
         us = value // _MICROSECOND
     elif isinstance(value, float):
@@ -50,7 +50,7 @@ def duration_us(value: Duration, what: str = "delay", *, minimum: int = 0) -> in
     elif isinstance(value, str):
         us = _parse(value.strip(), what)
     else:
-        raise BadInput(f"{what}: {type(value).__name__} is no duration; {_HINT}.")
+        raise BadInput(f"{what}: {type(value).__name__} is not a duration; {_HINT}.")
     if us < 0:
         raise BadInput(f"{what}: {as_text(us)} is negative.")
     if us < minimum:
@@ -76,28 +76,28 @@ def _parse(text: str, what: str) -> int:
         number = math.nan
     if math.isfinite(number):
         return round(number * SECOND) if abs(number) < FOREVER_US else FOREVER_US + 1
-    raise BadInput(f"{what}: {text[:40]!r} is no duration; {_TEXT_HINT}.")
+    raise BadInput(f"{what}: {text[:40]!r} is not a duration; {_TEXT_HINT}.")
 
 
 def _multiplied(number: str, unit: int) -> int:
-    """Exact for whole numbers of any size: floats are used only for fractions."""
+    """The product; exact for whole numbers of any size, for floats are used only for fractions."""
     return int(number) * unit if number.isdigit() else round(float(number) * unit)
 
 
 def moment_us(value: datetime, what: str = "at") -> int:
-    """An aware datetime as microseconds since 1970; naive ones are refused, for nobody can know what they mean."""
+    """An aware datetime as microseconds since 1970. Naive ones are refused: their time zone is unknown."""
     if not isinstance(value, datetime):
-        raise BadInput(f"{what}: {type(value).__name__} is no datetime; {_hint_for(value)}.")
+        raise BadInput(f"{what}: {type(value).__name__} is not a datetime; {_hint_for(value)}.")
     if value.tzinfo is None or value.utcoffset() is None:
         raise BadInput(f"{what}: {value.isoformat()} has no time zone; use datetime.now(timezone.utc) or a ZoneInfo.")
     us = (value - _EPOCH) // _MICROSECOND
     if us < 0:
-        raise BadInput(f"{what}: {value.isoformat()} lies before 1970.")
+        raise BadInput(f"{what}: {value.isoformat()} is before 1970.")
     return us
 
 
 def _hint_for(value: object) -> str:
-    return "read it with datetime.fromisoformat()" if isinstance(value, str) else "for a duration use delay="
+    return "convert it with datetime.fromisoformat()" if isinstance(value, str) else "for a duration use delay="
 
 
 def as_datetime(us: int) -> datetime:
@@ -111,7 +111,7 @@ def as_timedelta(us: int) -> timedelta:
 
 
 def as_text(us: int) -> str:
-    """A duration as people say it: ``1d 2h``, ``3m 20s``, ``1.5s``, ``12ms``."""
+    """A duration for people: ``1d 2h``, ``3m 20s``, ``1.5s``, ``12ms``."""
     if us < 0:
         return "-" + as_text(-us)
     if us < SECOND:

@@ -1,13 +1,12 @@
-"""Names: topics, namespaces and job ids, and what they may look like.
+"""Names of topics and namespaces, and job ids: which are allowed, and how default ids are made.
 
-1–200 bytes of UTF-8 (article 001's topic is ``测试``) without control characters, ``{``, ``}`` or blanks
-at the ends: a name stands inside the hash tag of its keys, ``tarry:{check_namespace/topic}:due``.
+A name has 1–200 bytes of UTF-8 (article 001's topic is ``测试``) without control characters, ``{``, ``}`` or blanks
+at the ends, for it is part of the hash tag of its keys: ``tarry:{NAMESPACE/TOPIC}:due``.
 
-Nothing new is called ``.`` or ``..``: in a URL these mean a folder, and browsers resolve them, percent-encoded or not, before
-anything is sent, so that ``…/topics/orders/schedules/../pause`` would pause the topic. What has such a name from before can be
-named as ever.
+``.`` and ``..`` are refused as new names: in a URL they mean a folder, and browsers resolve them, percent-encoded or not, before
+they send anything; ``…/topics/orders/schedules/../pause`` would pause the topic. Things that already have such a name keep it.
 
-A default id is 19 characters: 7 that sort by the millisecond it was made (until 2109), then 72 random bits.
+A default id has 19 characters: 7 that sort by the millisecond it was made (until 2109), then 72 random bits.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _RANDOM_POOL = 256
 
 
 def check_name(value: str, what: str) -> bytes:
-    """The name in UTF-8, or ``BadInput`` that says what is wrong with it."""
+    """The name in UTF-8. Raises ``BadInput``, which says what is wrong with it; ``what`` is the argument's name."""
     if isinstance(value, str):
         try:
             raw = value.encode()
@@ -39,23 +38,25 @@ def check_name(value: str, what: str) -> bytes:
     raise BadInput(f"{what}: {_explain(value, what)}")
 
 
-def new(value: str, what: str) -> bytes:
-    """The same for something that may not be there yet."""
+def check_new_name(value: str, what: str) -> bytes:
+    """Checks the name of something that may not exist yet, as ``check_name`` does; refuses ``.`` and ``..`` too."""
     refuse_dots(value, what)
     return check_name(value, what)
 
 
 def refuse_dots(value: str, what: str) -> None:
-    """Raises ``BadInput`` for what a URL takes for a folder."""
+    """Raises ``BadInput`` for ``.`` and ``..``, which mean a folder in a URL."""
     if value in DOTS:
-        raise BadInput(f"{what}: {value!r} means a folder in a URL; give another name.")
+        raise BadInput(f"{what}: {value!r} means a folder in a URL; choose another name.")
 
 
 def check_namespace(value: str) -> bytes:
-    """A namespace is a name without ``/``, which ends it in the keys."""
+    """The namespace in UTF-8: a name without ``/``, which separates it from the topic in the keys."""
     raw = check_name(value, "namespace")
     if b"/" in raw:
-        raise BadInput(f"namespace: {value!r} holds a '/'; it separates the namespace from the topic in key names.")
+        raise BadInput(
+            f"namespace: {value!r} contains a '/', which separates the namespace from the topic in the keys."
+        )
     return raw
 
 
@@ -71,13 +72,13 @@ def _explain(value: object, what: str) -> str:
         return f"it has {size} bytes of UTF-8; at most {LONGEST} are allowed."
     if value != value.strip():
         return f"{value!r} begins or ends with a blank; strip it."
-    return f"{value!r} holds a control character or one of '{{' '}}', which separate hash tags."
+    return f"{value!r} contains a control character or one of '{{' '}}', which delimit hash tags."
 
 
 class IdGenerator:
     """Makes default ids from a clock (milliseconds) and a source of random bytes, both given by the client.
 
-    Random words are drawn in stock; a process that was forked does not use its parent's.
+    Random bytes are drawn for many ids at once; a forked process draws its own.
     """
 
     def __init__(self, now_ms: Callable[[], int], random: Callable[[int], bytes]) -> None:
@@ -100,12 +101,12 @@ class IdGenerator:
         return self._now() + text
 
     def new_many(self, n: int) -> list[bytes]:
-        """As many ids."""
+        """``n`` ids."""
         stamp = self._now()
         return [stamp + text for text in self._new_texts(n)]
 
     def nonce(self) -> bytes:
-        """Eight random bytes, by which a repeated ``add`` is known."""
+        """Eight random bytes, by which the server recognizes a repeated ``add``."""
         return self._random(8)
 
     def _new_texts(self, n: int) -> list[bytes]:
@@ -120,5 +121,5 @@ class IdGenerator:
 
 
 def random_word(random: Callable[[int], bytes]) -> bytes:
-    """A short random word, for the name of a client. It may stand on a command line: none begins with a hyphen."""
+    """A short random word, for the name of a client. It never begins with a hyphen, so that it can be a command-line argument."""
     return b64encode(random(_RANDOM_BYTES), b"._")

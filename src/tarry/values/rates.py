@@ -1,6 +1,6 @@
-"""Rates, as they come in and go out: so many in so long.
+"""Rates: a number of jobs in a span of time.
 
-In: ``"100/1m"``, ``"5/s"``, ``(100, "1m")``, or a number a second. Out: a ``Rate``.
+Arguments: ``"100/1m"``, ``"5/s"``, ``(100, "1m")``, or a number of jobs per second. Results: a ``Rate``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ RateLike = int | str | tuple[int, Duration]
 
 MOST, LONGEST_US = 1_000_000, 366 * DAY
 _TEXT = re.compile(r"(\d+)\s*/\s*(\S.*)", re.ASCII)
-_HINT = 'write "100/1m", (100, "1m"), or a number for so many a second'
+_HINT = 'write "100/1m", (100, "1m"), or a number of jobs per second'
 _TEXT_HINT = 'write "100/1m" or "5/s"'
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many jobs in so long."""
+    """``count`` jobs in each span of ``per``."""
 
     count: int
     per: timedelta
@@ -33,11 +33,11 @@ class Rate:
 
 
 def parse_rate(value: object) -> tuple[int, int]:
-    """How many, and in how many microseconds. Raises ``BadInput``."""
+    """The number of jobs, and the span in microseconds. Raises ``BadInput``."""
     count: object = value
     span: Duration = 1
-    if isinstance(value, str) and (found := _TEXT.fullmatch(value.strip())):
-        count, span = int(found[1][:12]), found[2] if found[2][:1].isdigit() or found[2][:1] == "P" else "1" + found[2]
+    if isinstance(value, str) and (match := _TEXT.fullmatch(value.strip())):
+        count, span = int(match[1][:12]), match[2] if match[2][:1].isdigit() or match[2][:1] == "P" else "1" + match[2]
     elif isinstance(value, tuple) and len(value) == 2:
         count, span = value
     if not isinstance(count, int) or isinstance(count, bool):
@@ -48,7 +48,7 @@ def parse_rate(value: object) -> tuple[int, int]:
         )
     us = duration_us(span, "rate", minimum=MILLISECOND)
     if us > LONGEST_US:
-        raise BadInput("rate: it spans more than a year.")
+        raise BadInput("rate: its span is longer than a year.")
     return count, us
 
 

@@ -175,7 +175,7 @@ class Waiter:
                 self._give_connection_back()
                 return 0
             if isinstance(step, LeaveStep) and final_requests is not None:
-                final_requests.append(pop.leave_watch(step.keys, step.me))
+                final_requests.append(pop.leave_watch(step.keys, step.waiter_id))
             elif not isinstance(step, BlockStep):
                 self._runner.run(perform_step(self._watch, step, time.monotonic, self._lock))
             elif not self._block(step, sleeps) and not sleeps:

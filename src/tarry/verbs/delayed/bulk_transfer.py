@@ -31,13 +31,13 @@ MOST_STEP, LEAST_STEP, PASSED = 750, 100, 280
 BUCKET = 256
 
 
-def transfer_all(keys: QueueKeys, *, me: bytes = NOBODY, keeps_seat: bool = False) -> Flow[TransferResult]:
+def transfer_all(keys: QueueKeys, *, mover_id: bytes = NOBODY, keeps_seat: bool = False) -> Flow[TransferResult]:
     """Everything that is due now; answers the last transfer, with how many were moved and set aside in all."""
     moved = aside = 0
 
     def transfer_once(**more: Any) -> Flow[TransferResult]:
         nonlocal moved, aside
-        done = yield from ask(transfer(keys, me=me, keeps_seat=keeps_seat, **more))
+        done = yield from ask(transfer(keys, mover_id=mover_id, keeps_seat=keeps_seat, **more))
         moved += done.moved
         aside += done.set_aside
         return done

@@ -42,16 +42,16 @@ class MovedQueue:
         "first_round",
         "keys",
         "last_answer",
-        "me",
+        "mover_id",
         "now",
         "request",
         "seat",
         "sent",
     )
 
-    def __init__(self, keys: QueueKeys, me: bytes) -> None:
+    def __init__(self, keys: QueueKeys, mover_id: bytes) -> None:
         self.keys = keys
-        self.me = me
+        self.mover_id = mover_id
         self.alarm: float | None = None  #: when to look; ``None``: now
         self.first_round = False  #: whether nothing special happens then
         self.seat = 0
@@ -91,7 +91,7 @@ class MoverState:
             due += [kept for kept in self._queues.values() if kept.continuation is None and kept.first_round and kept not in due
                     and kept.alarm is not None and kept.alarm <= now + TOGETHER_S]  # fmt: skip
         for kept in due:
-            kept.continuation = transfer_all(kept.keys, me=kept.me, keeps_seat=True)
+            kept.continuation = transfer_all(kept.keys, mover_id=kept.mover_id, keeps_seat=True)
             kept.request, kept.sent = cast("Request", next(kept.continuation)), now  # a look asks one thing at a time
         return [kept for kept in self._queues.values() if kept.continuation is not None]
 
@@ -124,7 +124,7 @@ class MoverState:
         """Those without a seat look around a little sooner than the script says, each by its own share."""
         queue.seat, queue.failures = result.seat, 0
         queue.last_answer, queue.now = min(now, sent + FROZEN_S), result.now
-        wait = result.wait / SECOND * (1 if result.seat else 1 - crc32(queue.me) % 100 / 500)
+        wait = result.wait / SECOND * (1 if result.seat else 1 - crc32(queue.mover_id) % 100 / 500)
         queue.alarm = None if result.left else queue.last_answer + wait
         queue.first_round = wait >= ROUND_S
 
@@ -136,7 +136,7 @@ class MoverState:
 
     def leave_requests(self) -> list[ScriptCall[TransferResult]]:
         """Gives up all seats."""
-        return [transfer(kept.keys, me=kept.me) for kept in self._queues.values() if kept.seat]
+        return [transfer(kept.keys, mover_id=kept.mover_id) for kept in self._queues.values() if kept.seat]
 
     # ── listening ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -71,7 +71,7 @@ def _parse_result(reply: Reply) -> TransferResult:
 def transfer(
     keys: QueueKeys,
     *,
-    me: bytes = NOBODY,
+    mover_id: bytes = NOBODY,
     keeps_seat: bool = False,
     want: int = 0,
     ahead: int = 0,
@@ -83,7 +83,7 @@ def transfer(
     ``ahead`` asks for the next so many; ``places`` are theirs, as long as the ``anchor`` holds.
     """
     known = (b"%d" % anchor.place, anchor.first, anchor.last) if anchor is not None else (b"", b"", b"")
-    args = (b"%d" % (len(places) or MOST), b"%d" % want, me, b"1" if keeps_seat else b"0", b"%d" % ahead, *known)
+    args = (b"%d" % (len(places) or MOST), b"%d" % want, mover_id, b"1" if keeps_seat else b"0", b"%d" % ahead, *known)
 
     def undo(moved: TransferResult) -> Any:
         return give_back(keys.ready, moved.payloads) if moved.payloads else None

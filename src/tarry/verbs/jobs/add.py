@@ -46,7 +46,7 @@ def add_job(
     if id is None:
         key, when, head = new_id or context.ids.new(), NEW_MARK + opts.when, opts.head(flags, records.NO_NONCE)
     else:
-        key, when, head = names.new(id, "id"), opts.mark + opts.when, opts.head(flags, context.ids.nonce())
+        key, when, head = names.check_new_name(id, "id"), opts.mark + opts.when, opts.head(flags, context.ids.nonce())
 
     def decode(reply: Reply) -> Added:
         return _added_of(key, reply[0], reply[1])
@@ -167,5 +167,5 @@ def _item(context: TopicContext[T], job: NewJob[T], opts: JobOptions, fresh: byt
     latest = opts.latest if job.max_lateness is None else max_lateness_us(job.max_lateness)
     id, mark, nonce = fresh, NEW_MARK, records.NO_NONCE
     if job.id is not None:
-        id, mark, nonce = names.new(job.id, "id"), opts.mark, context.ids.nonce()
+        id, mark, nonce = names.check_new_name(job.id, "id"), opts.mark, context.ids.nonce()
     return id, mark + when, records.pack_head(flags, ttr_ms, limit, nonce, headers, latest) + raw

@@ -61,14 +61,14 @@ def _parse_reply(reply: Reply) -> PopReply:
 
 
 def pop_step(
-    keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, me: bytes = NOBODY
+    keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, waiter_id: bytes = NOBODY
 ) -> ScriptCall[PopReply]:
-    """One look. ``me`` stays to wait when fewer than ``need`` jobs come. Looks for one job each may be sent as one."""
+    """One look. ``waiter_id`` stays to wait when fewer than ``need`` jobs come. Looks for one job each may be sent as one."""
 
     def undo(taken: PopReply) -> ScriptCall[Any] | None:
         return give_back_reply(keys, taken.receipt, taken.jobs) if taken.jobs else None
 
-    args, items = (b"%d" % need, ttr, holder, me), (b"%d" % want,)
+    args, items = (b"%d" % need, ttr, holder, waiter_id), (b"%d" % want,)
     return ScriptCall(
         POP, keys, args, _parse_reply, items=items, reply_header=5, never_merged=want > 1 or need > 0, undo=undo
     )
@@ -114,9 +114,9 @@ def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Po
             return taken
 
 
-def leave_watch(keys: TopicKeys, me: bytes) -> ScriptCall[None]:
+def leave_watch(keys: TopicKeys, waiter_id: bytes) -> ScriptCall[None]:
     """Hands back a seat and a token."""
-    return ScriptCall(LEAVE, keys, (me,), lambda reply: None)
+    return ScriptCall(LEAVE, keys, (waiter_id,), lambda reply: None)
 
 
 J = TypeVar("J")

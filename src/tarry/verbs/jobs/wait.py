@@ -31,10 +31,10 @@ def perform_step(
     lock = lock if lock is not None else nullcontext()
     match step:
         case PopStep(post, want, need, named):
-            me, sent = post.me if named else pop.NOBODY, now()
+            waiter_id, sent = post.waiter_id if named else pop.NOBODY, now()
             try:
                 found = yield from ask(
-                    pop.pop_step(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, me=me)
+                    pop.pop_step(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, waiter_id=waiter_id)
                 )
                 found = yield from pop.heard(post.keys, found)
                 if found.unfinished == pop.FIRE:
@@ -45,9 +45,9 @@ def perform_step(
             else:
                 with lock:
                     watch.pop_answered(step, found, sent, now())
-        case LeaveStep(keys, me):
+        case LeaveStep(keys, waiter_id):
             with suppress(TarryError):  # then the others notice, at their look-around
-                yield from ask(pop.leave_watch(keys, me))
+                yield from ask(pop.leave_watch(keys, waiter_id))
         case GiveBackStep(post, found, jobs):
             with suppress(TarryError):  # then they come back after their TTR
                 yield from ask(pop.give_back_reply(post.keys, found.receipt, jobs))

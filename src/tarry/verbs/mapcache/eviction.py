@@ -44,29 +44,29 @@ class EvictReply(NamedTuple):
 
 
 def evict_step(
-    context: MapContext[Any, Any], *, me: bytes = NOBODY, keeps_seat: bool = False
+    context: MapContext[Any, Any], *, evictor_id: bytes = NOBODY, keeps_seat: bool = False
 ) -> ScriptCall[EvictReply]:
-    args = (context.sharded, MOST, me, b"1" if keeps_seat else b"0")
+    args = (context.sharded, MOST, evictor_id, b"1" if keeps_seat else b"0")
     return ScriptCall(EVICT, context.keys, args, lambda reply: EvictReply(*reply))
 
 
 def evict(
-    context: MapContext[Any, Any], *, me: bytes = NOBODY, keeps_seat: bool = False
+    context: MapContext[Any, Any], *, evictor_id: bytes = NOBODY, keeps_seat: bool = False
 ) -> Flow[tuple[int, EvictReply]]:
     """Everything that has expired now. Answers how many, and the last step."""
-    step = yield from ask(evict_step(context, me=me, keeps_seat=keeps_seat))
-    return (yield from evict_rest(context, step, me=me, keeps_seat=keeps_seat))
+    step = yield from ask(evict_step(context, evictor_id=evictor_id, keeps_seat=keeps_seat))
+    return (yield from evict_rest(context, step, evictor_id=evictor_id, keeps_seat=keeps_seat))
 
 
 def evict_rest(
-    context: MapContext[Any, Any], step: EvictReply, *, me: bytes = NOBODY, keeps_seat: bool = False
+    context: MapContext[Any, Any], step: EvictReply, *, evictor_id: bytes = NOBODY, keeps_seat: bool = False
 ) -> Flow[tuple[int, EvictReply]]:
     """What one step has left."""
     count = step.evicted
     if step.inexact and not step.more:
         yield from trim(context)
     while step.more:
-        step = yield from ask(evict_step(context, me=me, keeps_seat=keeps_seat))
+        step = yield from ask(evict_step(context, evictor_id=evictor_id, keeps_seat=keeps_seat))
         count += step.evicted
     return count, step
 

@@ -1,6 +1,6 @@
 """Keeping maps: who looks when. One evictor a map; whoever else has it open looks around now and then.
 
-    keeper  ── maps, each with an alarm ──▶  look: evict, in my name  ──▶  the next alarm, and whether others rely on me
+    keeper  ── maps, each with an alarm ──▶  look: evict, in my name  ──▶  the next alarm, and whether others rely on evictor_id
                                     ▲
     hints   ── an entry ends sooner ──  the evictor hears it
 
@@ -47,11 +47,11 @@ class EvictedMap:
     __slots__ = (
         "alarm",
         "context",
+        "evictor_id",
         "failures",
         "in_progress",
         "is_recheck",
         "last_answer",
-        "me",
         "more_due",
         "now",
         "pace",
@@ -60,10 +60,10 @@ class EvictedMap:
         "users",
     )
 
-    def __init__(self, context: MapContext[Any, Any], policy: AdaptivePolicy | None, me: bytes) -> None:
+    def __init__(self, context: MapContext[Any, Any], policy: AdaptivePolicy | None, evictor_id: bytes) -> None:
         self.context = context
         self.policy = policy
-        self.me = me
+        self.evictor_id = evictor_id
         self.users: set[int] = set()
         self.alarm: float | None = None  #: when to look; ``None``: now
         self.in_progress = False  #: a look is on its way …
@@ -80,11 +80,11 @@ class EvictedMap:
         self.in_progress, self.more_due = True, False
         if self.policy is not None and self.pace is not None:
             return sweep(self.context, self.policy, self.pace)
-        return evict_step(self.context, me=self.me, keeps_seat=True)
+        return evict_step(self.context, evictor_id=self.evictor_id, keeps_seat=True)
 
     def leave_request(self) -> ScriptCall[Any] | None:
         """Gives the seat back, so that nobody has to find out."""
-        return evict_step(self.context, me=self.me) if self.seat else None
+        return evict_step(self.context, evictor_id=self.evictor_id) if self.seat else None
 
 
 class EvictorState:
@@ -153,7 +153,7 @@ class EvictorState:
 
     def _remaining_work(self, evicted_map: EvictedMap, step: EvictReply, now: Callable[[], float]) -> Flow[None]:
         try:
-            _, last = yield from evict_rest(evicted_map.context, step, me=evicted_map.me, keeps_seat=True)
+            _, last = yield from evict_rest(evicted_map.context, step, evictor_id=evicted_map.evictor_id, keeps_seat=True)
         except Exception:
             self.failed(evicted_map, now())
             raise
@@ -163,7 +163,7 @@ class EvictorState:
         """Those without a seat look around a little sooner than the script says, each by its own share."""
         evicted_map.seat, evicted_map.failures = step.seat, 0
         evicted_map.last_answer, evicted_map.now = min(now, sent + FROZEN_S), step.now
-        wait = step.wait / SECOND * (1 if step.seat else 1 - crc32(evicted_map.me) % 100 / 1000)
+        wait = step.wait / SECOND * (1 if step.seat else 1 - crc32(evicted_map.evictor_id) % 100 / 1000)
         evicted_map.alarm = None if step.more or evicted_map.more_due else evicted_map.last_answer + wait
         evicted_map.in_progress, evicted_map.is_recheck = False, step.wait >= RECHECK_US
 
