@@ -20,7 +20,7 @@ from tarry.verbs.redisson.values import Opaque
         ({"ttl": 0}, "too short"),
         ({"ttl": -1}, "negative"),
         ({"max_idle": "0.1ms"}, "at least 1ms"),
-        ({"ttl": "soon"}, "no duration"),
+        ({"ttl": "soon"}, "not a duration"),
         ({"ttl": 1, "keep_ttl": True}, "keep_ttl"),
     ],
 )

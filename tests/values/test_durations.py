@@ -109,8 +109,8 @@ def test_the_same_moment_in_two_zones_is_one() -> None:
         (datetime(2027, 1, 1), "has no time zone"),  # noqa: DTZ001
         (datetime(1969, 12, 31, tzinfo=timezone.utc), "before 1970"),
         (60, "for a duration use delay="),
-        ("2027-01-01", "no datetime"),
-        (None, "no datetime"),
+        ("2027-01-01", "not a datetime"),
+        (None, "not a datetime"),
     ],
 )
 def test_what_is_no_moment_is_refused(value: Any, why: str) -> None:

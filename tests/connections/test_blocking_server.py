@@ -1,0 +1,36 @@
+"""A blocking client's connections to one server: closed when it is closed, left to the parent after a fork."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import servers
+from tarry.connections.blocking import Server
+from tarry.connections.embedded.process import ServerProcess
+
+PING = ((b"PING",),)
+
+
+@pytest.fixture
+def running() -> Iterator[ServerProcess]:
+    """A Valkey of this test alone."""
+    with servers.server(servers.valkey_binary()) as server:
+        yield server
+
+
+def test_close_closes_the_connections_without_a_timeout_too(running: ServerProcess) -> None:
+    server = Server(running.url)
+    assert server.exchange(PING) == server.without_timeout.exchange(PING) == [b"PONG"]
+    server.close()
+    clients = running.ask("CLIENT", "LIST")
+    assert isinstance(clients, bytes)
+    assert b"name=tarry " not in clients
+
+
+def test_after_a_fork_no_connection_of_the_parent_is_used(running: ServerProcess) -> None:
+    server = Server(running.url)
+    parents = server.without_timeout
+    server.forget()
+    assert server.without_timeout is not parents
