@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
+import threading
 import traceback
 from typing import Any
 
@@ -17,6 +18,8 @@ from tarry import BadInput, ServerUnfit, Unavailable
 KINDS = [tarry.HTTPClient, tarry.AsyncHTTPClient]
 SERVICE = "http://tarry.test:7070"
 SECRET = "geheim"
+LONG_S = 120
+"""No answer takes so long: whatever asks again does not end in time."""
 UNREADABLE = [
     ("HTTP_PROXY", f"http://me:{SECRET}@proxy:port"),
     ("http_proxy", f"ftp://me:{SECRET}@proxy"),
@@ -87,13 +90,36 @@ def test_a_proxy_that_is_not_there_is_told_and_not_the_service(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_proxy_that_wants_a_user_is_told(environment: pytest.MonkeyPatch, kind: Any) -> None:
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_wants_a_user_is_reported_at_once(environment: pytest.MonkeyPatch, kind: Any, scheme: str) -> None:
     with stranger(407, b"") as proxy:
         environment.setenv("ALL_PROXY", proxy)
-        assert isinstance(error := told(kind, patience=30), ServerUnfit)  # told at once
-        assert "wants a user and password" in str(error)
-        error = told(kind, "https://tarry.test:7070", patience=1)
-        assert f"the proxy at {proxy.removeprefix('http://')} (ALL_PROXY) refused" in str(error)
+        error = told(kind, f"{scheme}://tarry.test:7070", patience=LONG_S)
+    assert isinstance(error, ServerUnfit)
+    assert "wants a user and password" in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_proxy_that_refuses_and_then_hangs_is_reported_as_refusing(
+    environment: pytest.MonkeyPatch, kind: Any
+) -> None:
+    """The last try has hardly any time: that it timed out says less than the refusal before."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse_once() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+
+        thread = threading.Thread(target=refuse_once)
+        thread.start()
+        proxy = f"127.0.0.1:{listener.getsockname()[1]}"
+        environment.setenv("ALL_PROXY", f"http://{proxy}")
+        error = told(kind, "https://tarry.test:7070", patience=2)
+        thread.join()
+    assert isinstance(error, Unavailable)
+    assert f"the proxy at {proxy} (ALL_PROXY) refused: 403 Forbidden" in str(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)

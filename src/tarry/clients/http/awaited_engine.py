@@ -16,7 +16,7 @@ from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import call_on_late
 from tarry.clients.http.config import HTTPClientConfig, pop_requests
-from tarry.clients.http.proxies import open_client, proxy_fault
+from tarry.clients.http.proxies import clearest_fault, open_client, proxy_fault
 from tarry.clients.http.requests import (
     HTTPFlow,
     HTTPRequest,
@@ -78,15 +78,17 @@ class HTTPEngine:
         if request.first is not None:
             await self._ask_before(request.first)
         place, budget = self.origin.service, self.origin.patience.start(time.monotonic)
+        told: Exception | None = None
         while True:
             try:
                 answer = await self._http().request(**self.origin.arguments(request, budget))
                 return answer_of(place, request, answer.status_code, answer.content)
             except (httpx.TransportError, RetryLater) as fault:
+                told = clearest_fault(told, fault)
                 pause = budget.next_delay(random.random())
                 if pause is None:
-                    proxy = proxy_fault(self._http(), place.url, fault)
-                    raise unavailable_error(place, budget.elapsed, fault, proxy)  # noqa: B904  # it says its cause, where that may be shown
+                    proxy = proxy_fault(self._http(), place.url, told)
+                    raise unavailable_error(place, budget.elapsed, told, proxy)  # noqa: B904  # it says its cause, where that may be shown
             except httpx.InvalidURL as fault:
                 raise invalid_address(place, fault) from None
             except httpx.DecodingError as fault:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
+from tarry.clients.http.requests import PROXY_AUTH_NEEDED, PROXY_AUTH_STATUS
 from tarry.errors import BadInput, ServerUnfit
 
 if TYPE_CHECKING:
@@ -60,6 +61,16 @@ def proxy_fault(http: Any, url: str, fault: Exception) -> str:
     if isinstance(fault, (httpx.ConnectError, httpx.ConnectTimeout)) and "SSL" not in str(fault):
         return f"{proxy} cannot be reached"
     return f"{proxy} is in between" if isinstance(fault, httpx.TransportError) else ""
+
+
+def clearest_fault(before: Exception | None, fault: Exception) -> Exception:
+    """What to tell of two faults in turn: a later try has less time, so that it timed out says less than what came before.
+    Raises ``ServerUnfit`` where a proxy wants a user and password: the next try would be refused as well."""
+    import httpx
+
+    if isinstance(fault, httpx.ProxyError) and str(fault).startswith(f"{PROXY_AUTH_STATUS} "):
+        raise ServerUnfit(PROXY_AUTH_NEEDED) from None
+    return before if before is not None and isinstance(fault, httpx.TimeoutException) else fault
 
 
 def _from_environment() -> dict[str, str]:
