@@ -69,3 +69,23 @@ def test_what_is_chosen_stays_while_the_page_is_live(site: Site, page: Any, clie
     assert page.get_by_label("Choose 1").is_checked()
     page.get_by_label("Choose 1").uncheck()
     expect(page.locator("tbody tr")).to_have_count(2)
+
+
+def test_what_is_chosen_for_all_that_match_stays_while_the_page_is_live(
+    site: Site, page: Any, client: tarry.Client
+) -> None:
+    topic = client.topic("orders")
+    topic.add_many([NewJob(n, id=f"{n}", delay="1h") for n in range(3)])
+    page.goto(site.at + "/jobs?topic=orders")
+    page.get_by_label("all 3 that match").check()
+    topic.delete("0")
+    expect(page.locator(".sign .word")).to_have_text("held while you choose")
+    assert page.get_by_label("all 3 that match").is_checked()
+    page.get_by_label("those chosen").check()
+    expect(page.locator("tbody tr")).to_have_count(2)
+
+    page.locator("fieldset input[name=delay]").fill("1d")
+    page.get_by_label("those chosen").focus()
+    topic.delete("1")
+    expect(page.locator(".sign .word")).to_have_text("held while you choose")
+    expect(page.locator("fieldset input[name=delay]")).to_have_value("1d")

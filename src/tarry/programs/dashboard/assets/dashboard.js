@@ -44,7 +44,8 @@
       lost.replaceChildren(head, `${why || ""} What you see is of ${clock.format(shown)}. It is tried again by itself.`);
     }
   }
-  const chosen = () => view.querySelector("input[name=id]:checked");
+  // what somebody has ticked or typed and not sent yet; a part that is never replaced loses nothing
+  const chosen = () => [...view.querySelectorAll("input")].some((one) => !one.closest("[data-keep]") && (one.checked !== one.defaultChecked || (one.type === "text" && one.value !== one.defaultValue)));
   const kept = { beforeNodeMorphed: (node) => !(node.nodeType === 1 && node.hasAttribute("data-keep")), beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"), beforeNodeRemoved: (node) => !(node.nodeType === 1 && node.hasAttribute("data-mine")) };
   function show(html) {
     const fresh = parse(html).body;
