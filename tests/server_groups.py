@@ -34,7 +34,7 @@ CLUSTER = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500", *AT_ONC
 def until(what: str, is_so: Callable[[], bool]) -> None:
     """Asks again and again, for a minute at most."""
     for _ in resp.backoff_delays(FORM_S):
-        with suppress(resp.ErrorReply):
+        with suppress(resp.ErrorReply, OSError):  # it is slow, or hangs up just then
             if is_so():
                 return
     pytest.fail(f"{what}: not within {FORM_S:.0f} s")

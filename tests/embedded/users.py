@@ -25,15 +25,15 @@ BOUND_S = 30.0
 SCRIPT = """
 import json, os, random, sys, time
 from pathlib import Path
-from tarry.connections.embedded.shared_server import join
+from tarry.connections.embedded.shared_server import join_server
 folder, linger_s, then = sys.argv[1:]
 if then == "come and go":
-    from tarry.connections.embedded import marks, wire
+    from tarry.connections.embedded import folder_files, resp
     for _ in range(15):
         time.sleep(random.uniform(0, 0.03))  # the other one and the keeper are to be met at every stage
-        with join(Path(folder), linger_s=float(linger_s)):
-            wire.ask(marks.read_address(folder + "/" + marks.ADDRESS), "INCR", "visits")
-share = join(Path(folder), linger_s=float(linger_s))
+        with join_server(Path(folder), linger_s=float(linger_s)):
+            resp.call_once(folder_files.read_address(folder + "/" + folder_files.ADDRESS), "INCR", "visits")
+share = join_server(Path(folder), linger_s=float(linger_s))
 told = {"url": share.url, "started": share.started, "pid": os.getpid()}
 if then == "fork":
     child = os.fork()
