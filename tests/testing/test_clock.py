@@ -79,6 +79,17 @@ def test_a_retry_comes_after_its_back_off(life: Life) -> None:
     assert life.seen[2:] == [(100, "attempt 3")]
 
 
+def test_a_slow_machine_loses_no_answer(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the job that it held would stay reserved: no imaginary time passes while somebody waits."""
+    monkeypatch.setattr("tarry.connections.address.ANSWER_TIMEOUT_S", 1e-6)
+    worker = tarry.Worker()
+    worker.on("n")(lambda job: life.note(f"attempt {job.attempt}"))
+    life.clock.attach(worker)
+    life.clock.client.topic("n").add("x", delay="1m")
+    life.advance("1m")
+    assert life.seen == [(60, "attempt 1")]
+
+
 def test_what_a_dead_consumer_held_comes_back(life: Life) -> None:
     worker = tarry.Worker()
 

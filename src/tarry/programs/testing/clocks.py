@@ -22,6 +22,10 @@ from tarry.values.durations import moment_us as us_of
 from tarry.verbs.delayed.stats import QueueStats
 
 
+ANSWER_S = 60
+"""How long an answer is waited for. Where time is imaginary, a job whose answer was lost stays reserved: its TTR never ends."""
+
+
 class TestClock(Clock):
     """Imaginary time for one test: its server's, its clients' and its workers'."""
 
@@ -29,7 +33,8 @@ class TestClock(Clock):
 
     def __init__(self, url: str, namespace: str) -> None:
         super().__init__()
-        self.client = TestClient(url, self, namespace=namespace)
+        slow = f"{url}{'&' if '?' in url else '?'}socket_timeout={ANSWER_S}"
+        self.client = TestClient(slow, self, namespace=namespace, patience=ANSWER_S)
         self._workers: list[Worker] = []
         self._left = ExitStack()
 
