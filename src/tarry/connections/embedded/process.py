@@ -81,7 +81,8 @@ class ServerProcess:
 
     def ask(self, *args: str) -> resp.Reply:
         """One command and its reply, without a driver: ``server.ask("CONFIG", "SET", "maxmemory", "1mb")``."""
-        return resp.call_once(self.address, *args)
+        with resp.RespConnection.connect(self.address, START_S) as connection:
+            return connection.call(*args)
 
     def stop(self) -> None:
         """Let it end in its own way; by force when it does not within ten seconds. Twice is once."""

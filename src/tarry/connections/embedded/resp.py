@@ -37,11 +37,11 @@ class RespConnection:
         self._read = socket.makefile("rb")
 
     @classmethod
-    def connect(cls, address: Address) -> RespConnection:
-        """Connect. Raises ``OSError`` when nobody listens."""
+    def connect(cls, address: Address, timeout_s: float | None = None) -> RespConnection:
+        """Connect. Raises ``OSError`` when nobody listens. ``timeout_s`` bounds each answer."""
         link = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            link.settimeout(ANSWER_TIMEOUT_S)
+            link.settimeout(ANSWER_TIMEOUT_S if timeout_s is None else timeout_s)
             link.connect(address)
         except BaseException:
             link.close()
