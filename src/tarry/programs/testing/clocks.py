@@ -21,7 +21,6 @@ from tarry.values.durations import Duration, duration_us
 from tarry.values.durations import moment_us as us_of
 from tarry.verbs.delayed.stats import QueueStats
 
-
 ANSWER_S = 60
 """How long an answer is waited for. Where time is imaginary, a job whose answer was lost stays reserved: its TTR never ends."""
 
