@@ -21,9 +21,6 @@ from tarry.values.durations import Duration, duration_us
 from tarry.values.durations import moment_us as us_of
 from tarry.verbs.delayed.stats import QueueStats
 
-ANSWER_S = 60
-"""How long an answer is waited for. Where time is imaginary, a job whose answer was lost stays reserved: its TTR never ends."""
-
 
 class TestClock(Clock):
     """Imaginary time for one test: its server's, its clients' and its workers'."""
@@ -32,8 +29,7 @@ class TestClock(Clock):
 
     def __init__(self, url: str, namespace: str) -> None:
         super().__init__()
-        slow = f"{url}{'&' if '?' in url else '?'}socket_timeout={ANSWER_S}"
-        self.client = TestClient(slow, self, namespace=namespace, patience=ANSWER_S)
+        self.client = TestClient(url, self, namespace=namespace)
         self._workers: list[Worker] = []
         self._left = ExitStack()
 
