@@ -153,7 +153,9 @@ class EvictorState:
 
     def _remaining_work(self, evicted_map: EvictedMap, step: EvictReply, now: Callable[[], float]) -> Flow[None]:
         try:
-            _, last = yield from evict_rest(evicted_map.context, step, evictor_id=evicted_map.evictor_id, keeps_seat=True)
+            _, last = yield from evict_rest(
+                evicted_map.context, step, evictor_id=evicted_map.evictor_id, keeps_seat=True
+            )
         except Exception:
             self.failed(evicted_map, now())
             raise
