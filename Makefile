@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help venv demo serve test check test-long mutants bench chaos lint types mypy coverage format docs packages clean
+.PHONY: help venv demo serve test check test-long mutants bench chaos lint types mypy coverage format blocking docs packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -77,6 +77,9 @@ coverage: venv ## what the suite does not reach; twice as long as the suite alon
 format: venv ## let ruff format and mend what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+blocking: venv ## make the blocking clients from the awaited ones
+	@$(BIN)/python tools/blocking.py
 
 docs: venv ## write the generated reference pages anew
 	@$(BIN)/python docs/generate.py

@@ -43,6 +43,18 @@ class AsyncClient:
     out is given back, its attempt not counted.
     """
 
+    # blocking: Delayed jobs on one server. Thread-safe, fork-safe, a context manager; connects at the first verb.
+    #
+    # ``url``        ``redis://``, ``rediss://``, ``unix://``, ``redis+cluster://``, ``embedded://…``; else ``TARRY_URL``,
+    #                else the embedded server of this user
+    # ``namespace``  keeps applications apart on one server
+    # ``max_body``   bytes that a body may have
+    # ``patience``   how long a lost answer is asked for again, before ``Unavailable`` says so; a verb that waits is not longer
+    #                than its wait and this, whatever the server does
+    # ``name_mapper``  what Redisson's ``NameMapper`` does to names in Java: a prefix, or a function
+    # ``queue_format``  which Redisson shares the queues: ``"dLc0"`` (up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1), its version, such as
+    #                   ``"3.16.8"``, or ``"tarry"`` where no Java reads them; else ``TARRY_QUEUE_FORMAT``, else each queue's own
+
     def __init__(
         self,
         url: str | None = None,
@@ -69,6 +81,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Waits for what is on its way, then closes the connections. The next verb would open them again."""
+        # blocking: Closes the connections. The next verb would open them again.
         await self.engine.close()
 
     # ── topics ───────────────────────────────────────────────────────────────────────────────────────────────────────

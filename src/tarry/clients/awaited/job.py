@@ -23,6 +23,11 @@ class AsyncJob(HandedOut[T]):
     Settle it inside the block, and leaving does nothing more.
     """
 
+    # blocking: A job in your hands, reserved for its TTR. As a context manager it settles itself:
+    #
+    # leaving the block finishes it; an ``Exception`` releases it with back-off; Ctrl-C releases it at once, uncounted.
+    # Settle it inside the block, and leaving does nothing more.
+
     __slots__ = ("_topic",)
     _topic: AsyncTopic[T]
 

@@ -1,4 +1,4 @@
-"""Map caches that are shared with Java applications on Redisson, awaiting: the names of their verbs."""
+"""Map caches that are shared with Java applications on Redisson, awaited: the names of their verbs."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     Made by ``client.map_cache(name)``. As a dictionary, as far as that can be awaited: ``await cache.pop(key)``,
     ``setdefault``, ``update``, ``async for key in cache``; but it never holds ``None``. From its first verb on it keeps expired entries out, until it is closed or lost.
     """
+
+    # blocking: Redisson's ``RMapCache``: a map whose entries have a time to live and an idle time of their own.
+    #
+    # Made by ``client.map_cache(name)``. As a dictionary: ``cache[key]``, ``key in cache``, ``len(cache)``, ``del cache[key]``,
+    # ``cache.pop(key)``, ``for key in cache``; but it never holds ``None``. From its first verb on it keeps expired entries out, until it is closed or lost.
 
     def __init__(self, engine: Engine, verbs: MapVerbs[K, V], policy: Policy) -> None:
         self._engine = engine

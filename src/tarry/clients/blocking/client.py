@@ -1,3 +1,4 @@
+# Made from src/tarry/clients/awaited/client.py by tools/blocking.py: change that file, then `make blocking`.
 """``tarry.Client``: delayed jobs, blocking."""
 
 from __future__ import annotations

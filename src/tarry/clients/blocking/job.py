@@ -1,3 +1,4 @@
+# Made from src/tarry/clients/awaited/job.py by tools/blocking.py: change that file, then `make blocking`.
 """A job in your hands, blocking: it settles itself, or by the names of its verbs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# Made from src/tarry/clients/awaited/schedules.py by tools/blocking.py: change that file, then `make blocking`.
 """Schedules of a client, blocking: the names of their verbs."""
 
 from __future__ import annotations

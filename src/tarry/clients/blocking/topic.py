@@ -1,3 +1,4 @@
+# Made from src/tarry/clients/awaited/topic.py by tools/blocking.py: change that file, then `make blocking`.
 """A topic, blocking: the names of its verbs."""
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ class Topic(Generic[T]):
 
     def kick(self, id: str) -> State | None:
         """A dead job is ready again, its attempts at 0. Answers the state it was in, or ``None`` if it is unknown."""
-        return self.engine.run(self.verbs.kick([id]))[0]
+        return (self.engine.run(self.verbs.kick([id])))[0]
 
     def kick_many(self, ids: Sequence[str]) -> list[State | None]:
         """Kicks many."""
@@ -176,7 +177,7 @@ class Topic(Generic[T]):
 
     def delete(self, id: str) -> State | None:
         """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
-        return self.engine.run(self.verbs.delete([id]))[0]
+        return (self.engine.run(self.verbs.delete([id])))[0]
 
     def delete_many(self, ids: Sequence[str]) -> list[State | None]:
         """Deletes many."""
@@ -184,7 +185,7 @@ class Topic(Generic[T]):
 
     def reschedule(self, id: str, *, delay: Duration | None = None, at: datetime | None = None) -> State | None:
         """Another due time for a delayed or ready job. Answers the state it was in; reserved and dead jobs stay."""
-        return self.engine.run(self.verbs.reschedule([id], delay, at))[0]
+        return (self.engine.run(self.verbs.reschedule([id], delay, at)))[0]
 
     def reschedule_many(
         self, ids: Sequence[str], *, delay: Duration | None = None, at: datetime | None = None
@@ -196,7 +197,7 @@ class Topic(Generic[T]):
 
     def get(self, id: str) -> JobInfo[T] | None:
         """The job as it is now, or ``None`` if it is unknown."""
-        return self.engine.run_view(self.verbs.get([id]))[0]
+        return (self.engine.run_view(self.verbs.get([id])))[0]
 
     def get_many(self, ids: Sequence[str]) -> list[JobInfo[T] | None]:
         """Gets many."""

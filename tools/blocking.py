@@ -1,0 +1,112 @@
+"""Make the blocking clients from the awaited ones: the same words without ``await``. `make blocking`.
+
+Only words change, by one table. What differs between tasks and threads is in `clients/awaited/concurrency.py` and
+`clients/blocking/concurrency.py`, by the same names. A docstring that differs is followed by the other one, as comments:
+
+    \"""Waits for what is on its way, then closes the connections.\"""
+    # blocking: Closes the connections.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CLIENTS = Path("src/tarry/clients")
+MADE = {
+    CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
+    for name in ("client", "job", "schedules", "topic")
+}
+HEADER = "# Made from {source} by tools/blocking.py: change that file, then `make blocking`.\n"
+DROPPED = {"async", "await"}
+NAMES = {
+    "awaited": "blocking",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+}
+"""Words of the code. Each must be met somewhere."""
+AWAITABLE = re.compile(r"\bAwaitable\[((?:[^\[\]]|\[[^\]]*\])*)\]")
+MARK = "# blocking: "
+FIXES = "I,F401,UP028"  # order of imports, imports that nothing uses, `yield from`
+
+
+def blocking(source: str, met: set[str]) -> str:
+    """The blocking module. Adds the words of the table that were met to ``met``."""
+    lines = source.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    tokens = [
+        token
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+    ]
+    edits: list[tuple[int, int, str]] = []
+    for at, token in enumerate(tokens):
+        start, end = (starts[row - 1] + column for row, column in (token.start, token.end))
+        if token.type == tokenize.NAME and (word := _word(token.string)) != token.string:
+            met.add(token.string)
+            edits.append((start, end + (not word), word))  # with the blank behind it
+        elif token.type == tokenize.STRING and tokens[at + 1].string.startswith(MARK):
+            text, last = _other_docstring(tokens, at + 1)
+            edits.append((start, starts[last.end[0] - 1] + last.end[1], text))
+        elif token.type == tokenize.STRING and not at:
+            edits.append((start, end, _module_docstring(token.string)))
+    for start, end, word in reversed(edits):
+        source = source[:start] + word + source[end:]
+    return AWAITABLE.sub(r"\1", source)
+
+
+def _word(word: str) -> str:
+    return "" if word in DROPPED else NAMES.get(word) or re.sub(r"^Async(?=[A-Z])", "", word)
+
+
+def _module_docstring(text: str) -> str:
+    return re.sub(r"\bAsync(?=[A-Z])", "", text.replace("an awaited", "a blocking").replace("awaited", "blocking"))
+
+
+def _other_docstring(tokens: list[tokenize.TokenInfo], at: int) -> tuple[str, tokenize.TokenInfo]:
+    """The docstring that stands in the comments from ``at`` on, and the last of them."""
+    first = last = tokens[at]
+    indent = " " * first.start[1]
+    text = [first.string.removeprefix(MARK)]
+    while tokens[at + len(text)].type == tokenize.COMMENT and tokens[at + len(text)].start[0] == last.start[0] + 1:
+        last = tokens[at + len(text)]
+        text.append((indent + last.string.removeprefix("#").removeprefix(" ")).rstrip())
+    return '"""' + "\n".join(text) + (f'\n{indent}"""' if len(text) > 1 else '"""'), last
+
+
+def made() -> dict[Path, str]:
+    """The text of each module that is made. Raises ``SystemExit`` for a word of the table that nothing needs."""
+    met: set[str] = set()
+    texts: dict[Path, str] = {}
+    for path, source in MADE.items():
+        text = blocking((ROOT / source).read_text(encoding="utf-8"), met)
+        texts[path] = _formatted(path, HEADER.format(source=source) + text)
+    if unmet := (DROPPED | NAMES.keys()) - met:
+        raise SystemExit(f"tools/blocking.py: no module says {', '.join(sorted(unmet))}. Take it out of the table.")
+    return texts
+
+
+def _formatted(path: Path, text: str) -> str:
+    ruff = str(Path(sys.executable).with_name("ruff"))
+    for command in (["check", "--quiet", "--fix-only", "--select", FIXES], ["format", "--quiet"]):
+        call = [ruff, *command, "--stdin-filename", str(path), "-"]
+        text = subprocess.run(call, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    return text
+
+
+def main() -> None:
+    for path, text in made().items():
+        if not (ROOT / path).exists() or (ROOT / path).read_text(encoding="utf-8") != text:
+            (ROOT / path).write_text(text, encoding="utf-8")
+            print(f"written: {path}")
+
+
+if __name__ == "__main__":
+    main()
