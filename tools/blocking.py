@@ -1,10 +1,7 @@
 """Make the blocking clients from the awaited ones: the same words without ``await``. `make blocking`.
 
-Only words change, by one table. What differs between tasks and threads is in `clients/awaited/concurrency.py` and
-`clients/blocking/concurrency.py`, by the same names. A docstring that differs is followed by the other one, as comments:
-
-    \"""Waits for what is on its way, then closes the connections.\"""
-    # blocking: Closes the connections.
+Only words change, by one table. What differs between tasks and threads is in `concurrency.py` and `operators.py` of both
+packages, by the same names. A docstring that differs has the other one behind it, in comments: `# blocking: …`.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLIENTS = Path("src/tarry/clients")
 MADE = {
     CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
-    for name in ("client", "job", "schedules", "topic")
+    for name in ("client", "delayed_queue", "dict_methods", "job", "schedules", "topic")
 }
 HEADER = "# Made from {source} by tools/blocking.py: change that file, then `make blocking`.\n"
 DROPPED = {"async", "await"}
@@ -28,11 +25,12 @@ NAMES = {
     "awaited": "blocking",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
 }
 """Words of the code. Each must be met somewhere."""
 AWAITABLE = re.compile(r"\bAwaitable\[((?:[^\[\]]|\[[^\]]*\])*)\]")
 MARK = "# blocking: "
-FIXES = "I,F401,UP028"  # order of imports, imports that nothing uses, `yield from`
+FIXES = "I,F401"  # order of imports, imports that nothing uses
 
 
 def blocking(source: str, met: set[str]) -> str:

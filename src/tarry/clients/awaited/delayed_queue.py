@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
+from tarry.clients.awaited.operators import CollectionOperators
 from tarry.values.durations import Duration
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncDelayedQueue(Generic[T]):
+class AsyncDelayedQueue(CollectionOperators[T]):
     """Redisson's ``RDelayedQueue``: elements that move to the blocking queue of the same name when they are due.
 
     Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.

@@ -1,10 +1,11 @@
-"""A map cache as a dictionary, as far as that can be awaited."""
+"""A map cache as a dictionary, awaited."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from tarry.clients.awaited.operators import MappingOperators
 from tarry.clients.map_caches import NO_VALUE
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
-class AsyncDictMethods(Generic[K, V]):
+class AsyncDictMethods(MappingOperators[K, V]):
     """What people do with a dictionary, by the verbs of a map cache."""
 
     _verbs: MapVerbs[K, V]

@@ -1,3 +1,4 @@
+# Made from src/tarry/clients/awaited/delayed_queue.py by tools/blocking.py: change that file, then `make blocking`.
 """A delayed queue that is shared with Java applications on Redisson, blocking: the names of its verbs."""
 
 from __future__ import annotations
@@ -5,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
+from tarry.clients.blocking.operators import CollectionOperators
 from tarry.values.durations import Duration
 from tarry.verbs.delayed.stats import QueueStats
 from tarry.verbs.delayed.transfer import SetAside
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class DelayedQueue(Generic[T]):
+class DelayedQueue(CollectionOperators[T]):
     """Redisson's ``RDelayedQueue``: elements that move to the blocking queue of the same name when they are due.
 
     Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
@@ -42,16 +44,12 @@ class DelayedQueue(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         values, at = self.engine.run(self.verbs.page(0))
-        yield from values
+        for value in values:
+            yield value
         while at:
             values, at = self.engine.run(self.verbs.page(at))
-            yield from values
-
-    def __len__(self) -> int:
-        return self.size()
-
-    def __contains__(self, value: T) -> bool:
-        return self.contains(value)
+            for value in values:
+                yield value
 
     def offer(self, value: T, delay: Duration) -> datetime:
         """Puts an element in, to be moved after ``delay``. Answers when it is due, by the server's clock.

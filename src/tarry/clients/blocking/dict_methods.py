@@ -1,10 +1,12 @@
+# Made from src/tarry/clients/awaited/dict_methods.py by tools/blocking.py: change that file, then `make blocking`.
 """A map cache as a dictionary, blocking."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from tarry.clients.blocking.operators import MappingOperators
 from tarry.clients.map_caches import NO_VALUE
 
 if TYPE_CHECKING:
@@ -15,41 +17,17 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
-class DictMethods(Generic[K, V]):
+class DictMethods(MappingOperators[K, V]):
     """What people do with a dictionary, by the verbs of a map cache."""
 
     _verbs: MapVerbs[K, V]
 
     if TYPE_CHECKING:  # the verbs of the whole
 
-        def get(self, key: K) -> Any: ...
         def put_if_absent(self, key: K, value: V) -> V | None: ...
         def put_all(self, entries: Mapping[K, V]) -> None: ...
         def remove(self, key: K) -> V | None: ...
-        def fast_put(self, key: K, value: V) -> bool: ...
-        def fast_remove(self, *keys: K) -> int: ...
-        def contains(self, key: K) -> bool: ...
-        def size(self) -> int: ...
         def _page(self, cursor: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]: ...
-
-    def __getitem__(self, key: K) -> V:
-        found: V | None = self.get(key)
-        if found is None:
-            raise KeyError(key)
-        return found
-
-    def __setitem__(self, key: K, value: V) -> None:
-        self.fast_put(key, value)
-
-    def __delitem__(self, key: K) -> None:
-        if not self.fast_remove(key):
-            raise KeyError(key)
-
-    def __contains__(self, key: K) -> bool:
-        return self.contains(key)
-
-    def __len__(self) -> int:
-        return self.size()
 
     @overload
     def pop(self, key: K) -> V: ...
