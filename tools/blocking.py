@@ -17,7 +17,17 @@ ROOT = Path(__file__).resolve().parent.parent
 CLIENTS = Path("src/tarry/clients")
 MADE = {
     CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
-    for name in ("client", "delayed_queue", "dict_methods", "job", "schedules", "topic")
+    for name in (
+        "blocking_queue",
+        "client",
+        "delayed_queue",
+        "dict_methods",
+        "job",
+        "loader",
+        "replica_reads",
+        "schedules",
+        "topic",
+    )
 }
 HEADER = "# Made from {source} by tools/blocking.py: change that file, then `make blocking`.\n"
 DROPPED = {"async", "await"}

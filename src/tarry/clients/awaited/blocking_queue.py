@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from tarry.clients.awaited.concurrency import LONGEST_WAIT_S, Background, Event
+from tarry.clients.awaited.operators import CollectionOperators
 from tarry.clients.config import wait_seconds
 from tarry.clients.shared_queues import failure_reason
 from tarry.core.patience import LONGEST_DELAY_S
@@ -25,7 +27,7 @@ T = TypeVar("T")
 logger = logging.getLogger("tarry")
 
 
-class AsyncBlockingQueue(Generic[T]):
+class AsyncBlockingQueue(CollectionOperators[T]):
     """Redisson's ``RBlockingQueue``: a list, and where a delayed queue of the same name moves what is due.
 
     Made by ``client.blocking_queue(name)``. Who waits here keeps the delayed queue moving. Nothing is acknowledged: an
@@ -126,14 +128,14 @@ class AsyncBlockingQueue(Generic[T]):
 
     async def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
         """A payload and its value: the first that comes in time."""
-        until = asyncio.get_running_loop().time() + seconds
+        until = time.monotonic() + seconds
         while True:
             pair = await self.engine.take_payload([self.verbs.keys, *others], seconds)
             if pair is None:
                 return None
             for value in await self.engine.run(self.verbs.read(pair[1])):
                 return pair[1], value
-            seconds = max(until - asyncio.get_running_loop().time(), 0)
+            seconds = max(until - time.monotonic(), 0)
 
 
 class AsyncSubscription:
@@ -143,8 +145,8 @@ class AsyncSubscription:
         self._queue = queue
         self._handler = handler
         self._in_handler = False
-        self._stopped = False
-        self._task = asyncio.ensure_future(self._run())
+        self._stopped = Event()
+        self._background = Background(f"tarry-{queue.name}", self._run)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._queue.name!r}>"
@@ -159,19 +161,18 @@ class AsyncSubscription:
 
     async def stop(self) -> None:
         """Ends it, when the handler that runs is done."""
-        self._stopped = True
+        self._stopped.set()
         if not self._in_handler:
-            self._task.cancel()
-        if self._task is not asyncio.current_task():
-            await asyncio.wait({self._task})
+            self._background.interrupt()
+        await self._background.join(float("inf"))
 
     async def _run(self) -> None:
-        while not self._stopped:
+        while not self._stopped.is_set():
             try:
-                taken = await self._queue._take_next(float("inf"))
+                taken = await self._queue._take_next(LONGEST_WAIT_S)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
-                await asyncio.sleep(LONGEST_DELAY_S)
+                await self._stopped.wait(LONGEST_DELAY_S)
                 continue
             if taken is not None:
                 self._in_handler = True

@@ -1,12 +1,12 @@
-"""Loading a value once for all processes, awaiting."""
+"""Loading a value of a map once for all processes, awaited."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.clients.awaited.concurrency import Signal, shield
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.errors import TarryError
 from tarry.verbs.mapcache.load import Load
@@ -35,7 +35,7 @@ async def load(
             return found
     except BaseException:
         with suppress(TarryError):  # then the lease ends by itself
-            await asyncio.shield(asyncio.ensure_future(perform(load_request.give_up())))
+            await shield(perform(load_request.give_up()))
         raise
     await perform(load_request.give_up())
     return None
@@ -43,7 +43,7 @@ async def load(
 
 async def _wait(engine: Engine, perform: Run, load_request: Load[Any]) -> LoadReply:
     """Until there is a value, or the lease is had."""
-    woken = asyncio.Event()
+    woken = Signal()
 
     def on_message(channel: bytes, message: bytes) -> None:
         if load_request.is_relevant(channel, message):
@@ -53,12 +53,9 @@ async def _wait(engine: Engine, perform: Run, load_request: Load[Any]) -> LoadRe
     subscriber = await pubsub.subscribe(load_request.layout.context.keys.entries, load_request.channels, on_message)
     try:
         while True:
-            woken.clear()
             leave: LoadReply = await perform(load_request.start())
             if leave.value is not None or leave.granted:
                 return leave
-            with suppress(TimeoutError):
-                async with asyncio.timeout(leave.wait_ms / 1000 + 0.001):
-                    await woken.wait()
+            await woken.wait(leave.wait_ms / 1000 + 0.001)
     finally:
         pubsub.unsubscribe(subscriber)

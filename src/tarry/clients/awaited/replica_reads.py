@@ -1,14 +1,14 @@
-"""Views, awaiting: what only shows reads from a replica where the URL says so, and from the master where none can answer.
+"""Views, awaited: what only shows reads from a replica where the URL says so, and from the master where none can answer.
 
 Only scripts that say of themselves that they look go there, by EVALSHA_RO: a server refuses to let such a call write.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.clients.awaited.concurrency import Mutex, SharedCalls, gather, to_thread
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.awaited import Server
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class ReplicaReader:
-    """The way of one client's views, in one event loop."""
+    """Performs the views of one client."""
 
     def __init__(self, engine: Engine) -> None:
         self._runner = engine.runner
@@ -32,14 +32,14 @@ class ReplicaReader:
         self._patience_s = engine.origin.patience.max_answer_s
         self._replicas = Replicas(engine.origin.address)
         self._servers: dict[str, Server] = {}
-        self._discovering: asyncio.Task[None] | None = None
-        self._asking: set[asyncio.Task[Any]] = set()
+        self._discovery = Mutex()
+        self._calls = SharedCalls()
 
     async def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Asks a replica once, else the master as for a verb. Raises a ``TarryError``."""
         url = await self._url_of(request)
         if url:
-            (reply,) = await self._shielded(url, [request])
+            (reply,) = await self._ask_shielded(url, [request])
             if not isinstance(reply, Fault):
                 return request.decode(reply)
         return await self._runner.perform(request)
@@ -48,23 +48,26 @@ class ReplicaReader:
         """The same for requests that wait for nothing of each other: the value or the error of each."""
         answers: dict[int, Any] = {}
         by_place = chunked(requests, [await self._url_of(request) for request in requests])
-        await asyncio.gather(*[self._ask_replica(url, requests, its, answers) for url, its in by_place.items() if url])
+        for found in await gather([self._ask_replica(url, requests, its) for url, its in by_place.items() if url]):
+            answers |= found
         left = [at for at in range(len(requests)) if at not in answers]
         if left:
             answers.update(zip(left, await self._runner.perform_batch([requests[at] for at in left]), strict=True))
         return [answers[at] for at in range(len(requests))]
 
     async def _ask_replica(
-        self, url: str, requests: Sequence[Request], chunks: Sequence[Sequence[int]], answers: dict[int, Any]
-    ) -> None:
+        self, url: str, requests: Sequence[Request], chunks: Sequence[Sequence[int]]
+    ) -> dict[int, Any]:
         """What one replica answers, as long as it does."""
+        answers: dict[int, Any] = {}
         for chunk in chunks:
-            replies = await self._shielded(url, [requests[at] for at in chunk])
+            replies = await self._ask_shielded(url, [requests[at] for at in chunk])
             for at, reply in zip(chunk, replies, strict=True):
                 if not isinstance(reply, Fault):
                     answers[at] = decode_reply(requests[at], reply)
             if any(isinstance(reply, Fault) for reply in replies):
                 break
+        return answers
 
     async def perform_step(self, step: Step) -> Any:
         """What a flow asks."""
@@ -75,22 +78,17 @@ class ReplicaReader:
         if not isinstance(request, ScriptCall) or not request.script.read_only:
             return ""
         if self._replicas.is_due:
-            if self._discovering is None or self._discovering.done():
-                self._discovering = asyncio.ensure_future(asyncio.to_thread(self._replicas.discover, self._patience_s))
-            await asyncio.shield(self._discovering)
+            await self._calls.run("discover", self._discover)
         return self._replicas.url_for(request.keys[0]) or ""
 
-    async def _shielded(self, url: str, calls: Sequence[Any]) -> Replies:
-        """Who stops waiting does not stop the exchange: others read behind it on the same connection."""
-        task = asyncio.ensure_future(self._ask(url, calls))
-        self._asking.add(task)
-        task.add_done_callback(self._result_of)
-        return await asyncio.shield(task)
+    async def _discover(self) -> None:
+        with self._discovery:
+            if self._replicas.is_due:
+                await to_thread(self._replicas.discover, self._patience_s)
 
-    def _result_of(self, task: asyncio.Task[Any]) -> None:
-        self._asking.discard(task)
-        if not task.cancelled():
-            task.exception()  # seen: perhaps nobody waits any more
+    async def _ask_shielded(self, url: str, calls: Sequence[Any]) -> Replies:
+        """A cancelled caller does not stop the exchange: others read behind it on the same connection."""
+        return await self._calls.run(object(), lambda: self._ask(url, calls))
 
     async def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
         """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
@@ -108,7 +106,7 @@ class ReplicaReader:
     async def _exchange(self, url: str, calls: Sequence[ScriptCall[Any]]) -> Replies:
         server = self._servers.get(url)
         if server is None:
-            server = self._servers[url] = Server(url, self._patience_s, replica_of_cluster=self._cluster)
+            server = self._servers.setdefault(url, Server(url, self._patience_s, replica_of_cluster=self._cluster))
         first = () if self._replicas.is_trusted(url) else (STATE_COMMAND,)
         told = await server.exchange([*first, *[read_only_command(call, self._runner.clock) for call in calls]])
         state, replies = told[: len(first)], told[len(first) :]
@@ -124,9 +122,7 @@ class ReplicaReader:
         return replies
 
     async def close(self) -> None:
-        for task in [*self._asking, *([self._discovering] if self._discovering is not None else [])]:
-            task.cancel()
-            await asyncio.wait({task})
+        await self._calls.close()
         for server in self._servers.values():
             await server.close()
         self._servers = {}

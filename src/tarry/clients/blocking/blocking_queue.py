@@ -1,14 +1,16 @@
+# Made from src/tarry/clients/awaited/blocking_queue.py by tools/blocking.py: change that file, then `make blocking`.
 """A blocking queue that is shared with Java applications on Redisson, blocking: waiting for what is due, and handlers."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from tarry.clients.blocking.concurrency import LONGEST_WAIT_S, Background, Event
+from tarry.clients.blocking.operators import CollectionOperators
 from tarry.clients.config import wait_seconds
 from tarry.clients.shared_queues import failure_reason
 from tarry.core.patience import LONGEST_DELAY_S
@@ -24,10 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
-LISTENING_S = 1.0
 
 
-class BlockingQueue(Generic[T]):
+class BlockingQueue(CollectionOperators[T]):
     """Redisson's ``RBlockingQueue``: a list, and where a delayed queue of the same name moves what is due.
 
     Made by ``client.blocking_queue(name)``. Who waits here keeps the delayed queue moving. Nothing is acknowledged: an
@@ -41,12 +42,6 @@ class BlockingQueue(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} at {self.engine.origin.address.redacted}>"
-
-    def __len__(self) -> int:
-        return self.size()
-
-    def __contains__(self, value: T) -> bool:
-        return self.contains(value)
 
     def put(self, value: T) -> None:
         """Puts an element at the end, to be taken at once."""
@@ -146,9 +141,9 @@ class Subscription:
     def __init__(self, queue: BlockingQueue[Any], handler: Callable[[Any], Any]) -> None:
         self._queue = queue
         self._handler = handler
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"tarry-{queue.name}", daemon=True)
-        self._thread.start()
+        self._in_handler = False
+        self._stopped = Event()
+        self._background = Background(f"tarry-{queue.name}", self._run)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._queue.name!r}>"
@@ -164,19 +159,22 @@ class Subscription:
     def stop(self) -> None:
         """Ends it, when the handler that runs is done."""
         self._stopped.set()
-        if self._thread is not threading.current_thread():
-            self._thread.join()
+        if not self._in_handler:
+            self._background.interrupt()
+        self._background.join(float("inf"))
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                taken = self._queue._take_next(LISTENING_S)
+                taken = self._queue._take_next(LONGEST_WAIT_S)
             except Exception as fault:  # noqa: BLE001  # whatever it is, the subscription goes on
                 logger.warning("The queue %s cannot be read, trying again: %s", self._queue.name, fault)
                 self._stopped.wait(LONGEST_DELAY_S)
                 continue
             if taken is not None:
+                self._in_handler = True
                 self._handle(*taken)
+                self._in_handler = False
 
     def _handle(self, payload: bytes, value: Any) -> None:
         try:

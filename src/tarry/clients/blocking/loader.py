@@ -1,12 +1,13 @@
-"""Loading a value once for all processes, blocking."""
+# Made from src/tarry/clients/awaited/loader.py by tools/blocking.py: change that file, then `make blocking`.
+"""Loading a value of a map once for all processes, blocking."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.clients.blocking.concurrency import Signal, shield
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.errors import TarryError
 from tarry.verbs.mapcache.load import Load
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.engine import Engine
 
 V = TypeVar("V")
+Run = Callable[[Any], Any]
 
 
-def load(
-    engine: Engine, perform: Callable[[Any], Any], load_request: Load[V], loader: Callable[[], V | None]
-) -> V | None:
+def load(engine: Engine, perform: Run, load_request: Load[V], loader: Callable[[], V | None]) -> V | None:
     """The value, loaded by this caller if nobody else does."""
     leave: LoadReply = perform(load_request.start())
     if leave.value is None and not leave.granted:
@@ -34,15 +34,15 @@ def load(
             return found
     except BaseException:
         with suppress(TarryError):  # then the lease ends by itself
-            perform(load_request.give_up())
+            shield(perform(load_request.give_up()))
         raise
     perform(load_request.give_up())
     return None
 
 
-def _wait(engine: Engine, perform: Callable[[Any], Any], load_request: Load[Any]) -> LoadReply:
+def _wait(engine: Engine, perform: Run, load_request: Load[Any]) -> LoadReply:
     """Until there is a value, or the lease is had."""
-    woken = threading.Event()
+    woken = Signal()
 
     def on_message(channel: bytes, message: bytes) -> None:
         if load_request.is_relevant(channel, message):
@@ -52,7 +52,6 @@ def _wait(engine: Engine, perform: Callable[[Any], Any], load_request: Load[Any]
     subscriber = pubsub.subscribe(load_request.layout.context.keys.entries, load_request.channels, on_message)
     try:
         while True:
-            woken.clear()
             leave: LoadReply = perform(load_request.start())
             if leave.value is not None or leave.granted:
                 return leave

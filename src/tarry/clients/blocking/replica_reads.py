@@ -1,3 +1,4 @@
+# Made from src/tarry/clients/awaited/replica_reads.py by tools/blocking.py: change that file, then `make blocking`.
 """Views, blocking: what only shows reads from a replica where the URL says so, and from the master where none can answer.
 
 Only scripts that say of themselves that they look go there, by EVALSHA_RO: a server refuses to let such a call write.
@@ -5,10 +6,10 @@ Only scripts that say of themselves that they look go there, by EVALSHA_RO: a se
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.clients.blocking.concurrency import Mutex, SharedCalls, gather, to_thread
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.blocking import Replies, Server
@@ -23,7 +24,7 @@ T = TypeVar("T")
 
 
 class ReplicaReader:
-    """The way of one client's views."""
+    """Performs the views of one client."""
 
     def __init__(self, engine: Engine) -> None:
         self._runner = engine.runner
@@ -31,13 +32,14 @@ class ReplicaReader:
         self._patience_s = engine.origin.patience.max_answer_s
         self._replicas = Replicas(engine.origin.address)
         self._servers: dict[str, Server] = {}
-        self._lock = threading.Lock()
+        self._discovery = Mutex()
+        self._calls = SharedCalls()
 
     def perform(self, request: ScriptCall[T] | Command[T]) -> T:
         """Asks a replica once, else the master as for a verb. Raises a ``TarryError``."""
         url = self._url_of(request)
         if url:
-            (reply,) = self._ask(url, [request])
+            (reply,) = self._ask_shielded(url, [request])
             if not isinstance(reply, Fault):
                 return request.decode(reply)
         return self._runner.perform(request)
@@ -45,25 +47,25 @@ class ReplicaReader:
     def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
         """The same for requests that wait for nothing of each other: the value or the error of each."""
         answers: dict[int, Any] = {}
-        for url, chunks in chunked(requests, [self._url_of(request) for request in requests]).items():
-            if url:
-                self._ask_replica(url, requests, chunks, answers)
+        by_place = chunked(requests, [self._url_of(request) for request in requests])
+        for found in gather([self._ask_replica(url, requests, its) for url, its in by_place.items() if url]):
+            answers |= found
         left = [at for at in range(len(requests)) if at not in answers]
         if left:
             answers.update(zip(left, self._runner.perform_batch([requests[at] for at in left]), strict=True))
         return [answers[at] for at in range(len(requests))]
 
-    def _ask_replica(
-        self, url: str, requests: Sequence[Request], chunks: Sequence[Sequence[int]], answers: dict[int, Any]
-    ) -> None:
+    def _ask_replica(self, url: str, requests: Sequence[Request], chunks: Sequence[Sequence[int]]) -> dict[int, Any]:
         """What one replica answers, as long as it does."""
+        answers: dict[int, Any] = {}
         for chunk in chunks:
-            replies = self._ask(url, [requests[at] for at in chunk])
+            replies = self._ask_shielded(url, [requests[at] for at in chunk])
             for at, reply in zip(chunk, replies, strict=True):
                 if not isinstance(reply, Fault):
                     answers[at] = decode_reply(requests[at], reply)
             if any(isinstance(reply, Fault) for reply in replies):
                 break
+        return answers
 
     def perform_step(self, step: Step) -> Any:
         """What a flow asks."""
@@ -74,10 +76,17 @@ class ReplicaReader:
         if not isinstance(request, ScriptCall) or not request.script.read_only:
             return ""
         if self._replicas.is_due:
-            with self._lock:
-                if self._replicas.is_due:
-                    self._replicas.discover(self._patience_s)
+            self._calls.run("discover", self._discover)
         return self._replicas.url_for(request.keys[0]) or ""
+
+    def _discover(self) -> None:
+        with self._discovery:
+            if self._replicas.is_due:
+                to_thread(self._replicas.discover, self._patience_s)
+
+    def _ask_shielded(self, url: str, calls: Sequence[Any]) -> Replies:
+        """A cancelled caller does not stop the exchange: others read behind it on the same connection."""
+        return self._calls.run(object(), lambda: self._ask(url, calls))
 
     def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
         """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
@@ -111,6 +120,7 @@ class ReplicaReader:
         return replies
 
     def close(self) -> None:
+        self._calls.close()
         for server in self._servers.values():
             server.close()
         self._servers = {}

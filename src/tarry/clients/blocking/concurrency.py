@@ -1,0 +1,152 @@
+"""Threads. ``tarry.clients.awaited.concurrency`` has the same names for tasks of an event loop.
+
+What is awaited there is done here when it is an argument: ``gather(ask(url) for url in urls)`` asks one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Generator, Hashable, Iterable
+from contextlib import contextmanager, suppress
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+Holder = threading.Thread
+"""What holds a lock."""
+LONGEST_WAIT_S = 1.0
+"""For a wait in the background, which nothing can interrupt."""
+Mutex = threading.Lock
+sleep = time.sleep
+current_holder = threading.current_thread
+is_alive = threading.Thread.is_alive
+
+
+def shield(answer: T) -> T:
+    """Nothing is cancelled here."""
+    return answer
+
+
+def to_thread(function: Callable[..., T], *args: Any) -> T:
+    """It may block this one."""
+    return function(*args)
+
+
+def gather(answers: Iterable[T]) -> list[T]:
+    """Performs operations."""
+    return list(answers)
+
+
+class Event:
+    """Is set once, and wakes all that wait for it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.set = self._event.set
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Until it is set, or the time is up; answers whether it is set."""
+        return self._event.wait(min(max(seconds, 0), threading.TIMEOUT_MAX))
+
+
+class Signal:
+    """Wakes one waiter; set twice is once. Set before the wait, it is not missed."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        with suppress(RuntimeError):  # it was set already
+            self._lock.release()
+
+    set_from_thread = set
+    """The same from any thread, and from a finalizer."""
+
+    def wait(self, seconds: float = float("inf")) -> bool:
+        """Until it is set, or the time is up; answers whether it was set."""
+        return self._lock.acquire(timeout=min(max(seconds, 0), threading.TIMEOUT_MAX))
+
+
+class Background:
+    """Work of a client that goes on by itself."""
+
+    def __init__(self, name: str, run: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def interrupt(self) -> None:
+        """A thread cannot be interrupted: it waits for ``LONGEST_WAIT_S`` at most, and looks whether it was stopped."""
+
+    def join(self, seconds: float) -> None:
+        """Waits for its end, or until the time is up. From inside it does nothing."""
+        if self._thread is not threading.current_thread():
+            self._thread.join(min(seconds, threading.TIMEOUT_MAX))
+
+
+class BackgroundCalls:
+    """Operations that nobody waits for. Here they are done when they are started."""
+
+    def start(self, answer: None) -> None: ...
+    def join(self, seconds: float) -> None: ...
+
+
+class SharedCalls:
+    """Calls of the same key at the same time: each thread makes its own."""
+
+    def run(self, key: Hashable, operation: Callable[[], T]) -> T:  # noqa: ARG002  # as the awaited one
+        return operation()
+
+    def close(self) -> None: ...
+
+
+class Local(Generic[K, T]):
+    """Values of which each process has its own, by a key."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, dict[K, T]] = {}
+        self._mutexes: dict[int, threading.Lock] = {}
+        """A thread of the parent may have held another one when this process was forked."""
+
+    def get(self, key: K, make: Callable[[], T]) -> T:
+        pid = os.getpid()
+        values = self._values.setdefault(pid, {})
+        if key not in values:
+            with self._mutexes.setdefault(pid, threading.Lock()):
+                if key not in values:
+                    values[key] = make()
+        return values[key]
+
+    def items(self) -> list[tuple[K, T]]:
+        return list(self._values.get(os.getpid(), {}).items())
+
+    def take_all(self) -> list[T]:
+        """Takes out those of this process, the last first."""
+        values, self._values = self._values, {}
+        return list(reversed(values.get(os.getpid(), {}).values()))
+
+
+def finish_or_undo(answer: T, undo: Callable[[T], None], ignored: type[Exception]) -> T:  # noqa: ARG001
+    """Nothing is cancelled here."""
+    return answer
+
+
+@contextmanager
+def cancelled_by(
+    listen: Callable[[Callable[[], None]], None],  # noqa: ARG001  # a thread cannot be cancelled
+    message: str,  # noqa: ARG001
+    error: Callable[[], Exception],  # noqa: ARG001
+) -> Generator[None]:
+    """A block that nothing cancels."""
+    yield
