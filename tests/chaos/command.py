@@ -3,7 +3,7 @@
 python -m tests.chaos                                 mixed faults for a minute
 python -m tests.chaos --family cluster --minutes 5 --seed 7
 python -m tests.chaos --all --minutes 80 --write      all families, one after the other; the page
-python -m tests.chaos --render                        the page again, from docs/reliability.json
+python -m tests.chaos --render [FILE ...]             the page again, from docs/reliability.json, or of several results
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 from . import plan
 from .crew import TESTS
 from .families import FAMILIES, Family
+from .report import render, results_file
 from .run import one
 
 ROOT = TESTS.parent
@@ -44,7 +45,12 @@ def asked(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=1.0, help="of the adds, against the usual")
     parser.add_argument("--few", action="store_true", help="half as many processes")
     parser.add_argument("--write", action="store_true", help="write docs/reliability.json and the page")
-    parser.add_argument("--render", action="store_true", help="only write the page from docs/reliability.json")
+    parser.add_argument(
+        "--render",
+        nargs="*",
+        metavar="FILE",
+        help="only write the page: from these results together, or from docs/reliability.json",
+    )
     parser.add_argument("--plan", action="store_true", help="only show what would be done")
     parser.add_argument("--json", default="", help="where the results go; else a new file in chaos-results")
     return parser.parse_args(words)
@@ -53,10 +59,11 @@ def asked(words: list[str] | None) -> argparse.Namespace:
 def main(words: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupted)
     told = asked(words)
-    if told.render:
-        from .report import render
-
-        render(ROOT)
+    if told.render is not None:
+        if told.render:
+            write_page([json.loads(Path(name).read_text()) for name in told.render])
+        else:
+            render(ROOT)
         return 0
     seed = told.seed or str(random.randrange(1_000_000))
     names = list(FAMILIES) if told.all else [name.strip() for name in told.family.split(",")]
@@ -79,10 +86,7 @@ def main(words: list[str] | None = None) -> int:
         return 0
     print(f"\nwritten to {where}")
     if told.write:
-        from .report import render, results_file
-
-        results_file(ROOT).write_text(json.dumps(_for_the_page(results), indent=1, sort_keys=True) + "\n")
-        render(ROOT)
+        write_page([results])
     ran = [one for one in results["runs"] if "events" in one]
     total, acknowledged = (sum(one[name] for one in ran) for name in ("events", "acknowledged"))
     small = [one["family"] for one in ran if one["events"] < ENOUGH_EVENTS]
@@ -103,7 +107,8 @@ def play(
     """All of them, within the time; each gets an equal share of what is left."""
     until = time.monotonic() + 60 * minutes
     runs: list[dict[str, Any]] = []
-    results = {"seed": seed, "runs": runs, "machine": {"processors": os.cpu_count(), "python": sys.version.split()[0]}}
+    machine = {"processors": os.cpu_count(), "python": sys.version.split()[0]}
+    results = {"seed": seed, "runs": runs, "machine": machine, "commit": commit()}
     for number, name in enumerate(names):
         share = max((until - time.monotonic()) / (len(names) - number), 20.0)
         # starting, calming down, the last look and the checking are part of it
@@ -172,9 +177,24 @@ def show(found: dict[str, Any]) -> None:
     print(f"  BROKEN {found['breaches']}{found['excerpt']}" if found["breaches"] else "  nothing broken", flush=True)
 
 
-def _for_the_page(results: dict[str, Any]) -> dict[str, Any]:
-    runs = [{k: v for k, v in run.items() if k != "excerpt"} for run in results["runs"]]
-    return {**results, "runs": runs}
+def commit() -> str:
+    """What is tested; empty outside of a repository."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def write_page(all_results: list[dict[str, Any]]) -> None:
+    """docs/reliability.json and the page, of one or several results."""
+    runs = [
+        {k: v for k, v in run.items() if k != "excerpt"} | {"commit": results.get("commit", "")}
+        for results in all_results
+        for run in results["runs"]
+    ]
+    runs.sort(key=lambda run: list(FAMILIES).index(run["family"]))
+    written = {"machine": all_results[0]["machine"], "runs": runs}
+    results_file(ROOT).write_text(json.dumps(written, indent=1, sort_keys=True) + "\n")
+    render(ROOT)
 
 
 def _new_file(seed: str) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +49,10 @@ def ran(results: dict[str, Any]) -> list[dict[str, Any]]:
 
 def counts(results: dict[str, Any]) -> str:
     rows, total = [], [0] * 9
-    for run in ran(results):
-        numbers = _numbers(run)
+    for name, runs in groupby(ran(results), itemgetter("family")):
+        numbers = [sum(column) for column in zip(*map(_numbers, runs), strict=True)]
         total = [have + more for have, more in zip(total, numbers, strict=True)]
-        family = FAMILIES[run["family"]]
+        family = FAMILIES[name]
         rows.append(f"| `{family.name}`: {family.fault} | {family.promise} | {_cells(numbers)} |")
     rows.append(f"| **all** | | {_cells(total)} |")
     skipped = [
@@ -62,10 +64,10 @@ def counts(results: dict[str, Any]) -> str:
     machine = results["machine"]
     seconds = sum(run["seconds"] for run in ran(results))
     seeds = ", ".join(sorted({str(run["seed"]) for run in ran(results)}))
-    note = f"{results['note']}\n\n" if "note" in results else ""
+    commits = ", ".join(sorted({run["commit"] for run in ran(results) if run.get("commit")}))
     head = (
-        f"{note}Seed {seeds}; {len(rows) - 1} families in {seconds / 60:.0f} minutes, {machine['processors']} processors, "
-        f"Python {machine['python']}.\n\n"
+        f"Seed {seeds}; {len(rows) - 1} families in {seconds / 60:.0f} minutes, {machine['processors']} processors, "
+        f"Python {machine['python']}{', commit ' + commits if commits else ''}.\n\n"
     )
     return head + HEAD + "\n".join(rows) + "\n" + said
 

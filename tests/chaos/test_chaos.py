@@ -111,6 +111,15 @@ def test_the_tables_tell_what_was_measured() -> None:
     assert report.rendered(text, results()) == text
 
 
+def test_several_runs_of_a_family_are_one_row() -> None:
+    again = results()
+    again["runs"] = [run | {"commit": "abc"} for run in again["runs"][:1]] + again["runs"]
+    table = report.counts(again)
+    assert "| 24,690 | 8,642 | 4 | 8 | 16 | 0 | 0 | 0 | 0 |" in table
+    assert "1 families in" in table
+    assert "commit abc" in table
+
+
 def test_the_page_is_made_of_the_recorded_results() -> None:
     page = report.page_file(ROOT).read_text()
     assert page == report.rendered(page, json.loads(report.results_file(ROOT).read_text()))
