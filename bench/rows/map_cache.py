@@ -99,7 +99,7 @@ def _expired(bench: Bench) -> list[Result]:
             if number:
                 took.append(seconds)
                 longest.append(slowest)
-    what = f"{count:,} expired entries gone, every event heard"
+    what = f"{count:,} expired entries gone, every event received"
     words = f"longest of its scripts, {count:,} entries"
     return [
         Result("map_cache", what, "s", Reading(tuple(took)), Reach("≤", 2)),

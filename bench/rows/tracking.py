@@ -44,7 +44,7 @@ def hearing(bench: Bench) -> list[Result]:
     return [
         Result(
             "hearing",
-            "from the add to the job in hand, in a slot that is heard",
+            "from the add to the job in hand, in a slot that is tracked",
             "ms",
             heard.reading,
             Reach("≤", 2, "ratio"),
@@ -53,7 +53,7 @@ def hearing(bench: Bench) -> list[Result]:
         ),
         Result(
             "hearing",
-            f"the same with {CROWD} who hear",
+            f"the same with {CROWD} tracking clients",
             "ms",
             crowd.reading,
             None,
