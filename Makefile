@@ -55,11 +55,12 @@ CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MIN
 chaos: venv ## faults on purpose, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
 	@$(BIN)/python -m tests.chaos $(CHAOS)
 
-lint: venv ## ruff, the formatter and the import contracts
+lint: venv ## ruff, the formatter, the import contracts, and the words of the prose
 	@echo "== lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python docs/prose.py
 
 types: mypy ## mypy strict and basedpyright strict
 	@$(BIN)/basedpyright

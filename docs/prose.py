@@ -34,7 +34,7 @@ class Word(NamedTuple):
     instead: str
 
 
-def words() -> tuple[list[Word], set[str]]:
+def word_list() -> tuple[list[Word], set[str]]:
     """The list, and the files of src that are not checked yet."""
     told = tomllib.loads((ROOT / "docs" / "words.toml").read_text(encoding="utf-8"))
     flags = re.I | re.M
@@ -52,9 +52,9 @@ def blank(text: re.Match[str]) -> str:
     return "CODE" + "\n" * text[0].count("\n")
 
 
-def found(text: str, list_of_words: list[Word]) -> Iterator[tuple[int, str, str]]:
+def found(text: str, words: list[Word]) -> Iterator[tuple[int, str, str]]:
     """Line, words and advice for every hit."""
-    for pattern, instead in list_of_words:
+    for pattern, instead in words:
         for hit in pattern.finditer(text):
             if not hit.groupdict().get("rest", "").rstrip().endswith("?"):
                 yield text.count("\n", 0, hit.start("said")) + 1, hit["said"], instead
@@ -76,29 +76,37 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
                 assert isinstance(first.value, ast.Constant)
                 yield first.lineno, CODE.sub(blank, str(first.value.value))
         elif isinstance(node, ast.Raise) and node.exc is not None:
-            for part in ast.walk(node.exc):
-                if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    yield part.lineno, CODE.sub(blank, part.value)
+            yield node.lineno, CODE.sub(blank, said(node.exc))
+
+
+def said(node: ast.AST) -> str:
+    """The strings of an expression as one text; a value that is put into one is an ellipsis."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.FormattedValue):
+        return "…"
+    return "".join(said(part) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr | ast.keyword))
 
 
 def main(paths: list[str]) -> int:
     """Print every hit; 1 if there is one."""
-    chosen, not_yet = words()
+    chosen, not_yet = word_list()
     wanted = [Path(path).resolve() for path in paths]
     count = 0
     clean: list[str] = []
     for path in wanted or [*PAGES, *sorted(SRC.rglob("*.py"))]:
         texts = [(1, page(path))] if path.suffix == ".md" else list(strings(path))
-        hits = sorted((first + line - 1, said, why) for first, text in texts for line, said, why in found(text, chosen))
+        hits = sorted((first + line - 1, hit, why) for first, text in texts for line, hit, why in found(text, chosen))
         inside = path.relative_to(SRC).as_posix() if path.is_relative_to(SRC) else ""
         if inside in not_yet and not wanted:
             clean += [] if hits else [inside]
             continue
         count += len(hits)
-        for line, said, why in hits:
-            print(f"{path.relative_to(ROOT)}:{line}: '{' '.join(said.split())}': {why}")
+        for line, hit, why in hits:
+            print(f"{path.relative_to(ROOT)}:{line}: '{' '.join(hit.split())}': {why}")
+    clean += [] if wanted else [path for path in sorted(not_yet) if not (SRC / path).exists()]
     if clean:
-        print(f"clean by now, take out of not_yet in docs/words.toml: {', '.join(clean)}")
+        print(f"clean or gone, take out of not_yet in docs/words.toml: {', '.join(clean)}")
     return 1 if count else 0
 
 

@@ -1,0 +1,53 @@
+"""docs/prose.py finds the words of docs/words.toml in sentences, and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import prose
+
+WORDS, _ = prose.word_list()
+
+
+def found(text: str) -> list[str]:
+    return [hit for _, hit, _ in prose.found(text, WORDS)]
+
+
+@pytest.mark.parametrize(
+    ("text", "hit"),
+    [
+        ("Who dies loses only time.", "Who"),
+        ("It waits. What is due is handed out.", "What"),
+        ("- **Whoever comes late** is refused.", "Whoever"),
+        ("The time to run begins anew.", "anew"),
+        ("A worker that dies loses his jobs.", "his"),
+        ("A full server refuses jobs\nin words.", "in words"),
+        ("At most so many a minute.", "so many a minute"),
+    ],
+)
+def test_a_turn_of_the_list_is_found(text: str, hit: str) -> None:
+    assert hit in found(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Who may use it?", "It says what happened.", "The consumer that dies loses time.", "This is a thesis."]
+)
+def test_plain_words_are_not(text: str) -> None:
+    assert found(text) == []
+
+
+def test_code_and_headings_are_not_read(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# What it is\n\nSay `anew=True`.\n\n```sh\necho anew\n```\n\nIt ends. Who knows.\n")
+    assert [(line, hit) for line, hit, _ in prose.found(prose.page(page), WORDS)] == [(9, "Who")]
+
+
+def test_docstrings_and_errors_are_read(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text(
+        '''def f(x):\n    """Begins anew."""\n    raise ValueError(f"{x} what is" f" refused in words.")\n'''
+    )
+    hits = [hit for _, text in prose.strings(module) for _, hit, _ in prose.found(text, WORDS)]
+    assert hits == ["anew", "in words"]
