@@ -1,5 +1,5 @@
 # Everything that a developer types. `make` alone lists the targets.
-# Needs Python 3.11 or newer, make and git; the rest goes into .venv. Once installed, no target needs a network.
+# Needs Python 3.11 or newer with its venv module, make and git; the rest goes into .venv. Once installed, no target needs a network.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 BIN := .venv/bin
@@ -25,14 +25,18 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 $(STAMP): pyproject.toml .ci/venv.py
-	@"$(PYTHON)" .ci/venv.py
+	@"$(PYTHON)" .ci/venv.py dev
+
+# Only what the target needs, 50 to 80 MB; `make venv` adds the development tools.
+$(STAMP)-%: pyproject.toml .ci/venv.py
+	@"$(PYTHON)" .ci/venv.py $*
 
 venv: $(STAMP) ## make .venv with tarry and its development tools
 
-demo: venv ## a thousand unpaid orders, two workers, one of them killed, on the embedded server
+demo: $(STAMP)-demo ## a thousand unpaid orders, two workers, one of them killed, on the embedded server
 	@$(BIN)/tarry demo
 
-serve: venv ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
+serve: $(STAMP)-serve ## the service on 127.0.0.1:7070: HTTP API, metrics, embedded server
 	@$(BIN)/tarry serve
 
 test: packages venv ## everything: lint, types, the whole suite on every server

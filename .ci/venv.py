@@ -1,8 +1,9 @@
-"""Make `.venv` with tarry and what its development needs: `python3 .ci/venv.py`, called by `make venv`.
+"""Make `.venv` with tarry and what a target of the Makefile needs: `python3 .ci/venv.py [demo|serve|dev]`.
 
-Installs only when what is to be installed has changed: the stamp in `.venv` holds a digest of those tables of
-pyproject.toml that pip reads. So a new lint rule, a touched file or a second run needs no network.
-Runs on the system's own Python, with nothing but the standard library.
+`demo` and `serve` install tarry with the extras that they use, `dev` adds everything for development. A later target adds to
+what is there. Nothing is installed when nothing has changed: a stamp in `.venv` holds a digest of the tables of pyproject.toml
+that pip reads. So a new lint rule, a touched file or a second run needs no network.
+Runs on the system's own Python, with only the standard library.
 """
 
 import sys
@@ -14,6 +15,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - this file is run by whatever Pyt
     )
 
 import hashlib
+import importlib.util
 import json
 import subprocess
 import tomllib
@@ -22,36 +24,53 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-STAMP = VENV / "installed"
-EXTRAS = "embedded,uvloop,http,zookeeper,otel"
+EXTRAS = {"demo": "embedded", "serve": "embedded,http", "dev": "embedded,uvloop,http,zookeeper,otel"}
+NO_VENV = """Python's venv module is incomplete here: it has no pip. On Debian and Ubuntu, install it with
+
+    apt install python3-venv
+"""
 
 
-def wanted() -> str:
-    """A digest of everything that decides what is in the venv, its place and its Python included."""
+def stamp(target: str) -> Path:
+    """Tells that the target has all that it needs."""
+    return VENV / ("installed" if target == "dev" else f"installed-{target}")
+
+
+def wanted(target: str) -> str:
+    """A digest of everything that decides what the target has in the venv, its place and its Python included."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     tables = {name: project.get(name) for name in ("build-system", "project", "dependency-groups")}
     tables["tool.hatch"] = project.get("tool", {}).get("hatch")
-    told = json.dumps([tables, EXTRAS, str(ROOT), sys.version], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    deciding = json.dumps([tables, EXTRAS[target], str(ROOT), sys.version], sort_keys=True)
+    return hashlib.sha256(deciding.encode()).hexdigest()
 
 
-def main() -> None:
+def main(target: str) -> None:
     """Make the venv what it should be, or find that it is."""
-    digest = wanted()
-    if STAMP.exists() and STAMP.read_text(encoding="utf-8") == digest and PYTHON.exists():
-        STAMP.touch()
-        return
-    STAMP.unlink(missing_ok=True)
-    fresh = ["--clear"] if VENV.exists() else []
+    have = [one for one in EXTRAS if PYTHON.exists() and stamp(one).exists() and stamp(one).read_text() == wanted(one)]
+    if target not in have and "dev" not in have:
+        install(target, add=bool(have))
+    stamp(target).write_text(wanted(target), encoding="utf-8")
+
+
+def install(target: str, add: bool) -> None:
+    """Into the venv that is there if ``add``, else into a new one."""
+    if importlib.util.find_spec("ensurepip") is None:
+        sys.exit(NO_VENV)
     try:
-        subprocess.run([sys.executable, "-m", "venv", *fresh, str(VENV)], check=True)
+        if not add:
+            subprocess.run(
+                [sys.executable, "-m", "venv", *(["--clear"] if VENV.exists() else []), str(VENV)], check=True
+            )
         pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)  # the first pip that knows --group
-        subprocess.run([*pip, "--prefer-binary", "-e", f".[{EXTRAS}]", "--group", "dev"], check=True, cwd=ROOT)
+        group = []
+        if target == "dev":
+            subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)  # the first pip that knows --group
+            group = ["--group", "dev"]
+        subprocess.run([*pip, "--prefer-binary", "-e", f".[{EXTRAS[target]}]", *group], check=True, cwd=ROOT)
     except subprocess.CalledProcessError as failed:
         sys.exit(f"could not make .venv: {' '.join(map(str, failed.cmd))} ended with {failed.returncode}")
-    STAMP.write_text(digest, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1] if len(sys.argv) > 1 else "dev")
