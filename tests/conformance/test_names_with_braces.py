@@ -48,7 +48,7 @@ def told(face: str, url: str, story: Any) -> None:
 def test_names_of_ours_have_none(constellation: Any, place: str, feature: str, face: str) -> None:
     async def story(world: Environment) -> None:
         for name in BROKEN:
-            with pytest.raises(tarry.BadInput, match=r"separate hash tags"):
+            with pytest.raises(tarry.BadInput, match=r"delimit hash tags"):
                 await OURS[feature](world, name)
 
     told(face, constellation(place).url, story)

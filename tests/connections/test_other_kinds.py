@@ -61,9 +61,9 @@ def fresh_sentinel() -> Iterator[str]:
 def test_a_plain_server_is_no_cluster_and_no_sentinel(plain: str, nobody: str, kind: str, ways: Any) -> None:
     for hosts in (plain, f"{plain},{nobody}"):  # who does not answer says nothing else
         url = f"redis+cluster://{hosts}"
-        is_told(tarry.ServerUnfit, r"no Cluster; use redis://", ways(kind, url, imaginary=False))
+        is_told(tarry.ServerUnfit, r"not part of a Cluster; use redis://", ways(kind, url, imaginary=False))
         url = f"redis+sentinel://{hosts}/mymaster"
-        is_told(tarry.ServerUnfit, r"no Sentinel; use redis://", ways(kind, url, imaginary=False))
+        is_told(tarry.ServerUnfit, r"not a Sentinel; use redis://", ways(kind, url, imaginary=False))
 
 
 def test_a_stranger_among_nodes_is_not_believed(plain: str, newborn: str, kind: str, ways: Any) -> None:
@@ -73,7 +73,7 @@ def test_a_stranger_among_nodes_is_not_believed(plain: str, newborn: str, kind: 
 
 def test_a_sentinel_is_no_server_and_no_cluster(fresh_sentinel: str, kind: str, ways: Any) -> None:
     is_told(tarry.ServerUnfit, r"it is a Sentinel; use redis\+sentinel://", ways(kind, f"redis://{fresh_sentinel}"))
-    is_told(tarry.ServerUnfit, "is no Cluster", ways(kind, f"redis+cluster://{fresh_sentinel}"))
+    is_told(tarry.ServerUnfit, "is not part of a Cluster", ways(kind, f"redis+cluster://{fresh_sentinel}"))
 
 
 def test_a_sentinel_that_watches_nobody_yet_is_waited_for(fresh_sentinel: str, kind: str, ways: Any) -> None:
@@ -116,7 +116,7 @@ def test_an_older_node_refuses_a_database_in_other_words(kind: str, ways: Any) -
 @pytest.mark.parametrize("form", ["rediss://{}", "rediss+cluster://{}", "rediss+sentinel://{}/m"])
 def test_who_waits_for_tls_in_vain_is_told_what_may_be_wrong(plain: str, form: str, kind: str, ways: Any) -> None:
     way = ways(kind, form.format(plain) + "?socket_timeout=0.3", **SOON)
-    is_told(tarry.Unavailable, "if that port speaks no TLS, write redis for rediss", way)
+    is_told(tarry.Unavailable, "if that port does not use TLS, write redis for rediss", way)
 
 
 @contextmanager
@@ -145,12 +145,12 @@ def saying(words: bytes) -> Iterator[int]:
 
 def test_a_server_without_tls_that_says_something_is_known(kind: str, ways: Any) -> None:
     with saying(b"-DENIED Redis is running in protected mode\r\n") as port:  # as it says at once to strangers
-        is_told(tarry.ServerUnfit, "speaks no TLS; write redis for rediss", ways(kind, f"rediss://127.0.0.1:{port}"))
+        is_told(tarry.ServerUnfit, "does not use TLS; write redis for rediss", ways(kind, f"rediss://127.0.0.1:{port}"))
 
 
 def test_a_server_with_tls_that_says_something_is_known(kind: str, ways: Any) -> None:
     with saying(bytes.fromhex("15 03 01 00 02 02 46")) as port:  # TLS's alert: a fatal one, of the version
-        is_told(tarry.ServerUnfit, "speaks TLS; write rediss for redis", ways(kind, f"redis://127.0.0.1:{port}"))
+        is_told(tarry.ServerUnfit, "uses TLS; write rediss for redis", ways(kind, f"redis://127.0.0.1:{port}"))
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,36 +14,36 @@ OLD, NEW = MasterReport("redis://old", 3), MasterReport("redis://new", 4)
 
 
 def test_the_newest_is_believed_however_few_say_it() -> None:
-    assert choose_report([OLD, OLD, NEW], OLD, of=3) == NEW
-    assert choose_report([OLD, NEW], None, of=3) == NEW
+    assert choose_report([OLD, OLD, NEW], OLD, total=3) == NEW
+    assert choose_report([OLD, NEW], None, total=3) == NEW
 
 
 def test_those_who_are_behind_are_not_believed_again() -> None:
-    assert choose_report([OLD], NEW, of=3) is None
-    assert choose_report([OLD, OLD], NEW, of=3) is None
+    assert choose_report([OLD], NEW, total=3) is None
+    assert choose_report([OLD, OLD], NEW, total=3) is None
 
 
-def test_all_of_them_are_believed_where_the_master_was_named_to_them_anew() -> None:
-    assert choose_report([OLD, OLD, OLD], NEW, of=3) == OLD
+def test_an_older_epoch_is_trusted_if_all_sentinels_report_it() -> None:
+    assert choose_report([OLD, OLD, OLD], NEW, total=3) == OLD
 
 
 def test_of_the_newest_most_are_believed_and_the_one_before_if_they_are_as_many() -> None:
     other = MasterReport("redis://other", 4)
-    assert choose_report([other, NEW, NEW], None, of=3) == NEW
-    assert choose_report([other, NEW], NEW, of=3) == NEW
-    assert choose_report([NEW, other], other, of=3) == other
+    assert choose_report([other, NEW, NEW], None, total=3) == NEW
+    assert choose_report([other, NEW], NEW, total=3) == NEW
+    assert choose_report([NEW, other], other, total=3) == other
 
 
 def test_nobody_is_believed_where_nobody_answers() -> None:
-    assert choose_report([], NEW, of=3) is None
+    assert choose_report([], NEW, total=3) is None
 
 
 def test_it_is_up_if_one_of_those_who_are_believed_sees_it() -> None:
     down = MasterReport(NEW.url, NEW.epoch, up=False)
-    seen = choose_report([down, NEW, OLD], None, of=3)
+    seen = choose_report([down, NEW, OLD], None, total=3)
     assert seen is not None
     assert seen.up
-    unseen = choose_report([down, down, OLD], None, of=3)
+    unseen = choose_report([down, down, OLD], None, total=3)
     assert unseen is not None
     assert not unseen.up
 

@@ -245,7 +245,7 @@ def test_a_server_that_calls_itself_a_replica_is_given_nothing(trio: Sentinels, 
         one.ask("SENTINEL", "SET", MASTER, "down-after-milliseconds", "600000")
     master.ask("REPLICAOF", "127.0.0.1", str(port_of(replica)))
     try:
-        with pytest.raises(tarry.Unavailable, match="it is a replica; its master is awaited"):
+        with pytest.raises(tarry.Unavailable, match="it is a replica; waiting for its master"):
             way.call(way.topic("orders"), "add", "tea")
         assert not ids_at(master)
     finally:

@@ -45,7 +45,7 @@ def test_a_program_that_is_no_server_is_reported_with_its_own_words(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_server, "find_binary", lambda: Path("/bin/false"))
-    with pytest.raises(ServerUnfit, match="ended while it started"):
+    with pytest.raises(ServerUnfit, match="ended during its start"):
         join_server(folder)
     monkeypatch.setattr(shared_server, "find_binary", lambda: Path("/no/such/program"))
     with pytest.raises(ServerUnfit, match=r"/no/such/program cannot be started"):
@@ -80,14 +80,14 @@ def test_a_runtime_folder_with_an_odd_name_works(folder: Path, monkeypatch: pyte
 
 
 def test_a_name_that_is_too_long_for_the_disk_is_refused(folder: Path) -> None:
-    with pytest.raises(BadInput, match="Name another"):
+    with pytest.raises(BadInput, match="Choose another"):
         join_server(folder / ("x" * 300))
 
 
 @pytest.mark.parametrize("name", ["a\0b", "file/below"])
 def test_a_name_that_cannot_be_a_folder_is_refused(folder: Path, name: str) -> None:
     (folder / "file").touch()
-    with pytest.raises(BadInput, match="Name another"):
+    with pytest.raises(BadInput, match="Choose another"):
         join_server(folder / name)
 
 
@@ -159,7 +159,7 @@ def test_a_server_that_still_reads_its_data_is_waited_for_and_named(
     with monkeypatch.context() as hasty:
         hasty.setattr(shared_server, "START_TIMEOUT_S", 0.1)
         said = ""
-        while "still reads its data" not in said:  # on a busy machine it has not even begun to, at first
+        while "is still reading its data" not in said:  # on a busy machine it has not even begun to, at first
             with pytest.raises(Unavailable) as told:
                 join_server(folder)
             said = str(told.value)

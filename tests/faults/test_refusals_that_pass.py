@@ -19,13 +19,13 @@ from tarry.connections.faults import NotNow, TryLater, fault_of
 REFUSALS = {
     "LOADING Redis is loading the dataset in memory": "it still loads its data; wait until it has",
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.": "end it with SCRIPT KILL",
-    "MISCONF Errors writing to the AOF file: No space left on device": "make room there, and look into its log",
-    "ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -MISCONF Redis is configured to save": "make room",
+    "MISCONF Errors writing to the AOF file: No space left on device": "free space there, and look into its log",
+    "ERR Error running script (call to f_1): @user_script:3: @user_script: 3: -MISCONF Redis is configured to save": "free space",
     "NOREPLICAS Not enough good replicas to write.": "bring them back, or lower that",
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": "bring the master back",
     "CLUSTERDOWN The cluster is down": "bring back the nodes that are missing",
-    "TRYAGAIN Multiple keys request during rehashing of slot": "wait until it has arrived",
-    "ERR max number of clients reached": "raise its maxclients",
+    "TRYAGAIN Multiple keys request during rehashing of slot": "wait until it has moved",
+    "ERR max number of clients reached": "raise maxclients",
     "READONLY You can't write against a read only replica.": "wait until the fail-over is over",
 }
 
@@ -55,7 +55,7 @@ def test_a_full_disk_is_told_in_words_and_what_is_asked_patiently_is_done_when_t
     patient.call(patient.topic("a"), "add", "before")
     disk.fill()
     with pytest.raises(
-        tarry.Unavailable, match=r"refused for 0\.\d s: it cannot write to its disk.*make room.*MISCONF"
+        tarry.Unavailable, match=r"refused for 0\.\d s: it cannot write to its disk.*free space.*MISCONF"
     ):
         hurried.call(hurried.topic("a"), "add", "tea", id="tea")
     add = threads.submit(patient.call, patient.topic("a"), "add", "cake", id="cake")

@@ -212,7 +212,7 @@ def test_jobs_that_a_broken_off_migrate_left_on_the_way_are_told_of(
     words = "30 jobs and 1 schedule are on their way to another topic"
     done = cli("doctor")
     assert (done.returncode, f"moving  {words}" in done.stdout, "zoo  all well" in done.stdout) == (1, True, True)
-    assert "broken  A key has another kind" in done.stdout
+    assert "broken  A key has another type" in done.stdout
     assert words in cli("check", "moving").stdout
     assert words in cli("stats", "moving").stderr
     told = answers("check", "moving", "zoo")

@@ -169,7 +169,7 @@ REFUSALS = [
     ("worker nowhere:app", ""),
     ("worker os:path", ""),
     ("stats --url nonsense", "--url: 'nonsense' has no scheme"),
-    ("stats --url redis://x/name", "--url: behind the host stands a database"),
+    ("stats --url redis://x/name", "--url: the database after the host is a number"),
     ("stats --patience soon", "--patience: 'soon' is not a duration"),
     ("--patience soon stats", "--patience: 'soon' is not a duration"),
 ]

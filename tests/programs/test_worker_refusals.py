@@ -163,7 +163,7 @@ def test_it_waits_while_the_disk_is_full_and_says_so_once(disk: Disk, loop: str,
             await work.until_settled(url)
         assert a_second < 100  # ten parts ask, each at most some times a second
         first, *others = heard.lines
-        assert re.match(r"✗ .* refused .*cannot write to its disk.*make room.* Waiting for it\.$", first)
+        assert re.match(r"✗ .* refused .*cannot write to its disk.*free space.* Waiting for it\.$", first)
         assert others == ["✓ The server answers again."]
 
     run(loop, story())

@@ -1,1 +1,1 @@
-"""The links: how a server is reached, started or joined."""
+"""How a server is found, reached and started: the only package that knows a driver."""

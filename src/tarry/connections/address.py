@@ -1,4 +1,4 @@
-"""Addresses: which server a URL means, and how the driver is told to reach it.
+"""Addresses: which server a URL means, and the driver's connection class and arguments for it.
 
     redis://  rediss://  unix://        a server of yours (valkey:// and valkeys:// mean the same)
     redis+cluster://host:port,…         a Cluster, by some of its nodes
@@ -6,9 +6,9 @@
     embedded://  embedded:///path       the embedded server of this user, or of a folder
     nothing                             TARRY_URL, else embedded:// (TARRY_EMBEDDED=no refuses it)
 
-``?views=replica`` behind a Cluster or Sentinels: what only shows reads from replicas (tarry.connections.replicas).
+``?views=replica``, for a Cluster or Sentinels: calls that only read ask replicas (tarry.connections.replicas).
 
-The driver's own traps are closed here: no hidden repeats, RESP2, keepalive (docs/decisions/0004-dependencies.md).
+The driver's retries are turned off here, and RESP2 and keepalive on (docs/decisions/0004-dependencies.md).
 """
 
 from __future__ import annotations
@@ -32,23 +32,21 @@ from redis.retry import Retry
 from tarry.errors import BadInput, ServerUnfit
 
 ANSWER_TIMEOUT_S = 5.0
-"""How long one answer may take before the connection counts as lost; ``?socket_timeout=`` in the URL says otherwise."""
+"""Seconds to wait for one answer before the connection counts as lost; ``?socket_timeout=`` in the URL sets another number."""
 
 _SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
-_UNREADABLE_URL = (
-    "it cannot be read; a port is a number, and signs like # @ / ? in a password are written %23 %40 %2F %3F."
-)
+_UNREADABLE_URL = "it cannot be parsed; a port is a number, and # @ / ? in a password are written %23 %40 %2F %3F."
 _KNOWN_SCHEMES = "redis://, rediss://, unix://, redis+cluster://, redis+sentinel:// or embedded://"
 _MULTI_SERVER_URL = re.compile(r"(redis|rediss|valkey|valkeys)\+(cluster|sentinel)")
 SENTINEL_PORT = 26379
 SENTINEL_PREFIX = "sentinel_"
-"""Options in the URL that begin with it are for the Sentinels, not for their master: ``?sentinel_password=…``."""
+"""Options of the URL with this prefix are for the Sentinels, not for their master: ``?sentinel_password=…``."""
 _CLASSES = {"rediss": redis.SSLConnection, "valkeys": redis.SSLConnection, "unix": redis.UnixDomainSocketConnection}
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the server is. ``shown`` is safe to log: it carries no password."""
+    """Where the server is. ``redacted`` is safe to log: it has no password."""
 
     kind: Literal["server", "cluster", "sentinel", "embedded"]
     url: str = field(repr=False)
@@ -60,7 +58,7 @@ class Address:
 
     @property
     def full_url(self) -> str | None:
-        """The URL that means the same to another client; ``None`` where nobody gave one."""
+        """The complete URL, for another client; ``None`` if none was given."""
         if self.kind == "embedded":
             return None if self.is_default else f"embedded://{self.folder or ''}"
         if self.kind == "server":
@@ -71,28 +69,28 @@ class Address:
 
 
 def find_address(url: str | None, environment: Mapping[str, str]) -> Address:
-    """The address that a client means; ``BadInput`` or ``ServerUnfit`` in words."""
+    """The address for a client's ``url``, or for the environment. Raises ``BadInput`` or ``ServerUnfit``."""
     given = url or environment.get("TARRY_URL") or ""
     if not given:
         refuse_embedded(environment, "No URL is given")
         return Address("embedded", "", "the embedded server", is_default=True)
     if not isinstance(given, str):
-        raise BadInput(f"url: {type(given).__name__} is no URL; it begins with {_KNOWN_SCHEMES}.")
+        raise BadInput(f"url: {type(given).__name__} is not a URL; it begins with {_KNOWN_SCHEMES}.")
     scheme, separator, rest = given.partition("://")
     if not separator:
         raise BadInput(f"url: {_redacted(given)!r} has no scheme; it begins with {_KNOWN_SCHEMES}.")
     if scheme == "embedded":
         refuse_embedded(environment, "The URL names the embedded server")
         return Address("embedded", "", "the embedded server", _folder(rest))
-    rest, views = _split_read_option(rest)
+    rest, read_from = _split_read_option(rest)
     _refuse_unknown_options(rest, scheme)
-    if several := _MULTI_SERVER_URL.fullmatch(scheme):
-        scheme = _SCHEMES.get(several[1], several[1])
-        _refuse_no_host(rest, several[2])
-        if several[2] == "cluster":
-            return Address("cluster", f"{scheme}://{rest}", _redacted(given), read_from=views)
-        return Address("sentinel", f"{scheme}://{_with_master_name(rest)}", _redacted(given), read_from=views)
-    if views:
+    if multi := _MULTI_SERVER_URL.fullmatch(scheme):
+        scheme = _SCHEMES.get(multi[1], multi[1])
+        _refuse_no_host(rest, multi[2])
+        if multi[2] == "cluster":
+            return Address("cluster", f"{scheme}://{rest}", _redacted(given), read_from=read_from)
+        return Address("sentinel", f"{scheme}://{_with_master_name(rest)}", _redacted(given), read_from=read_from)
+    if read_from:
         raise BadInput("url: views=replica is for redis+cluster:// and redis+sentinel://, which know their replicas.")
     scheme = _SCHEMES.get(scheme, scheme)
     if scheme not in ("redis", "rediss", "unix"):
@@ -110,77 +108,75 @@ def refuse_embedded(environment: Mapping[str, str], why: str) -> None:
 
 
 def _split_read_option(rest: str) -> tuple[str, bool]:
-    """The URL without our own option, and what it says. The others are the driver's."""
-    plain, mark, options = rest.partition("?")
-    words = options.split("&") if mark else []
-    said = [word for word in words if word.startswith("views=")]
-    if any(word != "views=replica" for word in said):
-        raise BadInput(f"url: {said[0]} is unknown; it is views=replica, or nothing.")
-    others = "&".join(word for word in words if word not in said)
-    return (f"{plain}?{others}" if others else plain) if said else rest, bool(said)
+    """The URL without the option ``views=``, and whether it was there. The other options are the driver's."""
+    plain, mark, query = rest.partition("?")
+    options = query.split("&") if mark else []
+    own = [option for option in options if option.startswith("views=")]
+    if any(option != "views=replica" for option in own):
+        raise BadInput(f"url: {own[0]} is unknown; write views=replica, or leave it out.")
+    others = "&".join(option for option in options if option not in own)
+    return (f"{plain}?{others}" if others else plain) if own else rest, bool(own)
 
 
 def _refuse_unknown_options(rest: str, scheme: str) -> None:
-    """What the driver has no argument for it would refuse at the first call, and in Python's words."""
+    """Refuses options that the driver has no argument for: it would refuse them at the first call, with a ``TypeError``."""
     options = rest.partition("?")[2]
     known = _arguments_of(_CLASSES.get(scheme.partition("+")[0], redis.Connection))
-    theirs = SENTINEL_PREFIX if scheme.endswith("+sentinel") else ""
+    prefix = SENTINEL_PREFIX if scheme.endswith("+sentinel") else ""
     for name, _ in parse_qsl(options):
-        if name.removeprefix(theirs) in known:
+        if name.removeprefix(prefix) in known:
             continue
-        if "@" in options:  # perhaps a piece of a password
+        if "@" in options:  # perhaps a part of a password
             raise BadInput(f"url: {_UNREADABLE_URL}")
         if name.startswith("ssl_"):
-            raise BadInput(f"url: {name} is for rediss://, which speaks TLS.")
+            raise BadInput(f"url: {name} is for rediss://, which uses TLS.")
         raise BadInput(
-            f"url: {name} is unknown; behind the ? stand views=replica and the driver's own, such as socket_timeout=5."
+            f"url: {name} is unknown; the options after the ? are views=replica and redis-py's, such as socket_timeout=5."
         )
 
 
 @cache
-def _arguments_of(kind: type) -> frozenset[str]:
-    """What may stand in a URL: the arguments of the driver's connections, and what it takes for itself."""
+def _arguments_of(connection: type) -> frozenset[str]:
+    """The options that a URL may have: the arguments of the driver's connection class and of its pool."""
     return frozenset({"db", "max_connections"}).union(
-        *(inspect.signature(vars(one).get("__init__", kind)).parameters for one in kind.__mro__[:-1])
+        *(inspect.signature(vars(base).get("__init__", connection)).parameters for base in connection.__mro__[:-1])
     ) - {"self", "kwargs"}
 
 
 def _folder(rest: str) -> Path | None:
-    """A relative folder would be another one in each working directory."""
+    """The folder of an embedded server. A relative one is refused: it would be another one in each working directory."""
     if not rest:
         return None
     folder = Path(rest).expanduser()
     if not folder.is_absolute():
-        raise BadInput(f"url: embedded://{rest} is relative; name a whole path: embedded:///{rest}.")
+        raise BadInput(f"url: embedded://{rest} is relative; give an absolute path: embedded:///{rest}.")
     return folder
 
 
 def _with_master_name(rest: str) -> str:
     name = rest.partition("?")[0].rpartition("@")[2].partition("/")[2].partition("/")[0]
     if not name:
-        raise BadInput(
-            "url: behind the Sentinels stands the name of their master: redis+sentinel://host:26379/mymaster."
-        )
+        raise BadInput("url: the master's name is missing after the Sentinels: redis+sentinel://host:26379/mymaster.")
     return rest
 
 
 def _refuse_no_host(rest: str, kind: str) -> None:
-    """The driver's own, which is this machine, may well be another server."""
+    """Refuses a URL without a host: the driver's default, localhost, may well be another server."""
     hosts = rest.partition("?")[0].rpartition("@")[2].partition("/")[0].split(",")
     if not all(host.rpartition(":")[0] if ":" in host else host for host in hosts):
-        like = "redis+cluster://host:6379" if kind == "cluster" else "redis+sentinel://host:26379/mymaster"
-        raise BadInput(f"url: it names no host, or leaves one out: {like}, or several with commas between them.")
+        example = "redis+cluster://host:6379" if kind == "cluster" else "redis+sentinel://host:26379/mymaster"
+        raise BadInput(f"url: a host is missing: {example}, or several hosts with commas between them.")
 
 
 def _refuse_names_for_databases(rest: str) -> None:
-    """The driver takes database 0 for a name that it cannot read."""
+    """Refuses a database that is not a number: the driver would use database 0."""
     database = rest.partition("?")[0].rpartition("@")[2].partition("/")[2].strip("/")
     if database and not database.isdigit():
-        raise BadInput("url: behind the host stands a database by its number, such as /0.")
+        raise BadInput("url: the database after the host is a number, such as /0.")
 
 
 def _redacted(url: str) -> str:
-    """The URL without user, password and options. What cannot be told apart for certain is left out."""
+    """The URL without user, password and options; without all that may be part of a password."""
     scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
     plain, _, options = rest.partition("?")
     return scheme + separator + ("…" if "@" in options else plain.rpartition("@")[2])
@@ -189,12 +185,12 @@ def _redacted(url: str) -> str:
 def connection_class(
     url: str, *, awaited: bool, max_answer_s: float = math.inf, with_name: bool = True
 ) -> tuple[Any, dict[str, Any], float]:
-    """The driver's connection class, its arguments for a URL, and how long an answer may take. ``named``: the server is told
-    whose connections they are, which a Sentinel's user need not be allowed to say."""
+    """The driver's connection class, its arguments for a URL, and the seconds to wait for an answer. ``with_name``: set the
+    connections' name with CLIENT SETNAME, which a Sentinel's user need not be allowed to do."""
     pool_class = redis.asyncio.ConnectionPool if awaited else redis.ConnectionPool
     try:
         pool: Any = pool_class.from_url(url)
-    except (ValueError, TypeError) as fault:  # its words may hold a piece of the password
+    except (ValueError, TypeError) as fault:  # its message may contain a part of the password
         why = str(fault) if str(fault).startswith("Invalid value for") else _UNREADABLE_URL
         raise BadInput(f"url: {why}") from None
     arguments = dict(pool.connection_kwargs)

@@ -1,10 +1,10 @@
-"""Reaching one server, awaiting: one connection for all requests, pipelined; one more for waiting.
+"""Connections to one server, awaited: one for all requests, pipelined; one more that blocks in BLPOP.
 
     exchange a ──send──┐                 replies come in the order of the requests; each exchange reads its own
-    exchange b ────────send──┐           when its turn has come
+    exchange b ────────send──┐           in that order
                        └─read─┴─read─▶
 
-An exchange must not be cancelled by those who wait for its answer: the runner performs it in a task of its own.
+A caller that is cancelled must not cancel its exchange: the runner performs it in a task of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarry.connections.blocking import (
     BUFFERED_TIMEOUT_S,
     READ_ONLY,
     ROLE,
-    Alive,
+    LiveObjects,
     Args,
     MasterCheck,
     Replies,
@@ -47,14 +47,14 @@ class Server:
         max_answer_s: float = math.inf,
         *,
         replica_of_cluster: bool = False,
-        guard: MasterCheck | None = None,
+        master_check: MasterCheck | None = None,
     ) -> None:
-        """``max_answer_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
-        that he only reads. ``guard`` is asked about each connection."""
+        """``max_answer_s``: the longest time to wait for an answer. ``replica_of_cluster``: it answers reads only after READONLY.
+        ``master_check`` confirms each new connection."""
         self.forbidden: frozenset[bytes] = frozenset()
-        """Commands that the user of the URL may not run, as far as anybody told."""
+        """Commands that the URL's user may not run, as far as known."""
         self.confirms: set[bytes] = set()
-        """Commands by which it can confirm what it was given."""
+        """Commands that confirm a write and that the server accepts."""
         self._class, self._arguments, self.answer_timeout_s = connection_class(
             url, awaited=True, max_answer_s=max_answer_s
         )
@@ -62,17 +62,17 @@ class Server:
         self._connection: Any = None
         self._send_lock = asyncio.Lock()
         self._reading = asyncio.Lock()
-        self._all: Alive[Any] = Alive()
+        self._all: LiveObjects[Any] = LiveObjects()
         self._loop = asyncio.get_running_loop()
         self._dropping: asyncio.Task[None] | None = None
-        self._guard = guard
+        self._master_check = master_check
         self.url = url
-        if guard is not None:
-            guard.watch(self)
+        if master_check is not None:
+            master_check.register(self)
 
     async def exchange(self, commands: Sequence[Args]) -> Replies:
-        """Sends commands and reads their replies. Raises a ``Fault`` when there is no answer at all; where an answer
-        breaks off, what had come is answered and the rest is ``ConnectionLost``."""
+        """Sends commands and returns their replies. Raises a ``Fault`` if no reply came; if only some came, the others are
+        ``ConnectionLost``."""
         async with self._send_lock:
             connection = self._connection
             if connection is None:
@@ -89,18 +89,16 @@ class Server:
         try:
             async with self._reading:  # joined in the order of sending: nothing is awaited in between
                 if connection is not self._connection:
-                    raise ConnectionLost("the connection broke while an earlier reply was awaited")
+                    raise ConnectionLost("the connection broke before the reply to an earlier request")
                 try:
                     async with asyncio.timeout(self.answer_timeout_s):
                         for _ in commands:
                             replies.append(await _read(connection))  # those that came are kept
-                except (
-                    TimeoutError
-                ):  # perhaps it was this loop that stood still, and not the server: what has come is taken
+                except TimeoutError:  # perhaps this loop was blocked, not the server: read what is buffered
                     async with asyncio.timeout(BUFFERED_TIMEOUT_S):
                         for _ in commands[len(replies) :]:
                             replies.append(await _read(connection))
-        except BaseException as error:  # cancelled, too: a reply that nobody reads would be taken for the next one's
+        except BaseException as error:  # cancelled, too: an unread reply would be taken for that of the next request
             await self._drop(connection)
             if not isinstance(error, Exception):
                 raise
@@ -108,16 +106,16 @@ class Server:
         return replies
 
     async def transact(self, transaction: Transaction[T], within_s: float | None = None) -> T:
-        """Performs a transaction, again while what it watches changes, all of it ``within_s``. Raises a ``Fault``."""
+        """Performs a transaction, again if a watched key changes, all of it within ``within_s``. Raises a ``Fault``."""
         try:
             async with asyncio.timeout(within_s):
-                connection = await self.connect()  # what it watches is a connection's own, and the other is everybody's
+                connection = await self.connect()  # WATCH belongs to a connection, and the other one is shared
                 try:
                     while True:
-                        words = transaction.decide(await self._request(connection, transaction.begin))
-                        answers = (await self._request(connection, transaction_end(words)))[-1]
-                        if answers is not None:
-                            return transaction.decode(answers if words else [])
+                        commands = transaction.decide(await self._request(connection, transaction.begin))
+                        replies = (await self._request(connection, transaction_end(commands)))[-1]
+                        if replies is not None:
+                            return transaction.decode(replies if commands else [])
                 finally:
                     await abort_connection(connection)
         except (TimeoutError, *CONNECTION_ERRORS) as error:
@@ -132,17 +130,17 @@ class Server:
             return [await _read(connection) for _ in commands]
 
     async def connect(self, *, push_messages: bool = False) -> Any:
-        """A connection of one's own; ``told``: on which the server says something by itself, as lists."""
+        """A new connection; with ``push_messages``, the server may send messages on it, which are read as lists."""
         connection = self._class(**(self._arguments | {"protocol": 3} if push_messages else self._arguments))
         try:
-            if self._guard is not None:
-                await asyncio.to_thread(self._guard.confirm, self.url, self.answer_timeout_s)
+            if self._master_check is not None:
+                await asyncio.to_thread(self._master_check.confirm, self.url, self.answer_timeout_s)
             async with asyncio.timeout(self.answer_timeout_s):
                 await connection.connect()
-                if self._guard is not None:
+                if self._master_check is not None:
                     self._all.add(connection)
                     judge_role(await self._asked(connection, ROLE))
-                    self._guard.keep(self.url)
+                    self._master_check.recheck(self.url)
                 if self._read_only:
                     await self._request(connection, [READ_ONLY])
             if push_messages:
@@ -155,7 +153,7 @@ class Server:
         return connection
 
     def drop_all(self) -> None:
-        """From any thread: whoever waits for an answer is told that there will be none."""
+        """Drops all connections, from any thread; requests without a reply fail."""
         with suppress(RuntimeError):  # the loop was closed
             self._loop.call_soon_threadsafe(self._abort)
 
@@ -165,7 +163,7 @@ class Server:
                 connection._writer.transport.abort()
         if self._connection is not None:
             self._dropping = asyncio.ensure_future(self._drop(self._connection))
-            self._connection = None  # nobody sends on it from now on
+            self._connection = None  # nothing is sent on it any more
 
     async def close(self) -> None:
         if self._connection is not None:
@@ -189,7 +187,7 @@ async def _unchanged(message: Any) -> Any:
 
 
 async def send(connection: Any, commands: Sequence[Args]) -> None:
-    """Sends commands. What the transport raises is a ``Fault``, or one of ``CONNECTION_ERRORS``."""
+    """Sends commands. Raises a ``Fault``, or one of ``CONNECTION_ERRORS``."""
     try:
         await connection.send_packed_command(list(map(pack, commands)), check_health=False)
     except CLOSED as error:
@@ -205,7 +203,7 @@ async def read_push_or_reply(connection: Any) -> Any:
 
 
 async def abort_connection(connection: Any) -> None:
-    """Ends a connection at once: one with TLS would still wait for a farewell when its event loop is closed."""
+    """Closes a connection at once: one with TLS would wait for the peer's close_notify, even when its event loop is closed."""
     writer = connection._writer
     await connection.disconnect(nowait=True)
     if writer is not None and writer.get_extra_info("ssl_object") is not None:
@@ -220,9 +218,9 @@ async def _read(connection: Any) -> Any:
 
 
 class BlpopConnection:
-    """The one connection that blocks, for all who wait: BLPOP over tokens, begun, awaited, ended.
+    """The connection that blocks for all waiting callers: BLPOP on tokens is sent, awaited and ended.
 
-    The server ends a wait by itself from time to time. A line on which it did not is dead, however open it looks.
+    The server ends each BLPOP after ``wait_s``. If it does not, the connection is lost, even if it seems open.
     """
 
     wait_s = WAIT_S
@@ -237,17 +235,17 @@ class BlpopConnection:
         self.keys: tuple[bytes, ...] = ()
 
     async def connect_to(self, server: Server) -> None:
-        """Where the next wait is; after a fail-over, or when a slot has moved, that is somewhere else."""
+        """Sets the server of the next wait; after a fail-over, or when a slot has moved, it is another one."""
         if self._connection is not None and self.server is not server:
             await self.drop()
         self.server = server
 
     def is_connected_to(self, server: Server | None) -> bool:
-        """Whether it is connected there."""
+        """Whether it has a connection to this server."""
         return self._connection is not None and self.server is server
 
     async def begin(self, keys: tuple[bytes, ...]) -> None:
-        """Waits for a token in one of the keys. Raises a ``Fault``."""
+        """Sends BLPOP for tokens in some keys. Raises a ``Fault``."""
         try:
             if self._connection is None:
                 self._connection = await self.server.connect()
@@ -266,8 +264,8 @@ class BlpopConnection:
         self.keys = keys
 
     async def wait(self, seconds: float, interrupt: asyncio.Future[None]) -> tuple[bool, bytes | None]:
-        """Until a token comes, the time is up, or somebody pokes. Answers whether the wait on the server is over, and
-        the key whose token came. Raises a ``Fault``."""
+        """Waits until a token comes, the time is up, or ``interrupt`` is done. Returns whether the BLPOP is over, and the key of
+        the token. Raises a ``Fault``."""
         assert self._reply is not None
         until = min(_now() + seconds, self._ends_by)
         await asyncio.wait(
@@ -277,11 +275,11 @@ class BlpopConnection:
             return True, await self._read()
         if _now() >= self._ends_by:
             await self.drop()
-            raise ConnectionLost("the waiting connection has been silent for too long")
+            raise ConnectionLost("the blocked connection has been silent for too long")
         return False, None
 
     async def end(self) -> bytes | None:
-        """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
+        """Ends the BLPOP. Returns the key of a token that came at the last moment. Raises a ``Fault``."""
         self._ends_by = min(self._ends_by, _now() + self.server.answer_timeout_s)
         never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         while self._reply is not None:
@@ -316,7 +314,7 @@ class BlpopConnection:
                 task.cancel()
                 await asyncio.wait({task})
                 if not task.cancelled():
-                    task.exception()  # seen: the line is gone anyway
+                    task.exception()  # retrieved, or asyncio would log it
         finally:
             if connection is not None:
                 await abort_connection(connection)

@@ -1,7 +1,7 @@
-"""Reaching one server, blocking: a few connections for requests; one more for waiting is in tarry.connections.blocking_blpop.
+"""Connections to one server, blocking: a pool for requests. The one that blocks in BLPOP is in tarry.connections.blocking_blpop.
 
-Any number of threads may exchange at once; each takes a connection that is free, or a new one. A connection that failed
-takes all the free ones with it: after a restart they are as dead as it is.
+Any number of threads may exchange at once; each takes an idle connection, or a new one. When a connection fails, all idle ones
+are closed: after a restart of the server they are dead too.
 """
 
 from __future__ import annotations
@@ -25,68 +25,69 @@ from tarry.core.requests import Transaction
 T = TypeVar("T")
 Args = tuple[bytes, ...]
 Replies = list[Any]
-"""One for each command: a value, or a ``Fault``."""
+"""One for each command: a value or a ``Fault``."""
 
 ExchangeHalves = Generator[Replies, float | None, None]
 READ_ONLY = (b"READONLY",)
 DRAIN_TIMEOUT_S = 1.0
 BUFFERED_TIMEOUT_S = 0.05
-"""To read what has come already, when the time of an answer is up."""
+"""Seconds to read replies that are buffered already, after a timeout."""
 
 
 def pack(args: Args) -> bytes:
-    """One command as it goes over the wire."""
+    """One command in RESP."""
     packed: bytes = _pack(args)  # type: ignore[arg-type]  # its stub wants a tuple of one
     return packed
 
 
-class Drops(Protocol):
+class DroppableServer(Protocol):
     """A server whose connections can all be dropped."""
 
     url: str
 
     def drop_all(self) -> None:
-        """From any thread: whoever waits for an answer is told that there will be none."""
+        """Drops all connections, from any thread; requests without a reply fail."""
 
 
 class MasterCheck(Protocol):
-    """Knows whether a server is the master. Both raise a ``Fault`` if it is not."""
+    """Knows whether a server is the master. ``confirm`` and ``recheck`` raise a ``Fault`` if it is not."""
 
-    def watch(self, server: Drops) -> None: ...
+    def register(self, server: DroppableServer) -> None:
+        """Drops the server's connections when it is no longer the master."""
 
     def confirm(self, url: str, within_s: float) -> None:
         """Before a connection is made; blocks."""
 
-    def keep(self, url: str) -> None:
-        """When it is made."""
+    def recheck(self, url: str) -> None:
+        """When the connection is made."""
 
 
-class Alive(Generic[T]):
-    """Those that are still there, of all that were added. Thread-safe, also where the collector takes one away."""
+class LiveObjects(Generic[T]):
+    """Weak references to objects that still exist. Thread-safe, even while the garbage collector removes one."""
 
     def __init__(self) -> None:
         self._refs: dict[int, ref[T]] = {}
 
-    def add(self, one: T) -> None:
-        refs, key = self._refs, id(one)
-        refs[key] = ref(one, lambda _: refs.pop(key, None))
+    def add(self, value: T) -> None:
+        refs, key = self._refs, id(value)
+        refs[key] = ref(value, lambda _: refs.pop(key, None))
 
     def all(self) -> list[T]:
-        return [one for each in self._refs.copy().values() if (one := each()) is not None]
+        return [value for weak in self._refs.copy().values() if (value := weak()) is not None]
 
 
 ROLE = ((b"ROLE",), (b"INFO", b"replication"))
-"""The latter for users who may not ask the first."""
+"""INFO is for users whose ACL forbids ROLE."""
 
 
 def judge_role(replies: Replies) -> None:
-    """Raises a ``Fault`` unless the server calls itself a master; who may not ask takes it as it is."""
+    """Raises a ``Fault`` unless the server says that it is a master, or the user may ask neither command."""
     role, info = replies
     for reply in replies:
         if isinstance(reply, (ConnectionLost, TryLater)):
             raise reply
     if (isinstance(role, list) and role[0] != b"master") or (isinstance(info, bytes) and b"role:master" not in info):
-        raise IsReplica("it is a replica; its master is awaited")
+        raise IsReplica("it is a replica; waiting for its master")
 
 
 class Server:
@@ -99,29 +100,29 @@ class Server:
         *,
         replica_of_cluster: bool = False,
         with_name: bool = True,
-        guard: MasterCheck | None = None,
+        master_check: MasterCheck | None = None,
     ) -> None:
-        """``max_answer_s``: no answer is waited for any longer. ``of_a_replica``: of a Cluster, which answers there only who says
-        that he only reads. ``named``: it is told whose connections they are. ``guard`` is asked about each connection."""
+        """``max_answer_s``: the longest time to wait for an answer. ``replica_of_cluster``: it answers reads only after READONLY.
+        ``with_name``: the connections are named ``tarry``. ``master_check`` confirms each new connection."""
         self.forbidden: frozenset[bytes] = frozenset()
-        """Commands that the user of the URL may not run, as far as anybody told."""
+        """Commands that the URL's user may not run, as far as known."""
         self.confirms: set[bytes] = set()
-        """Commands by which it can confirm what it was given."""
+        """Commands that confirm a write and that the server accepts."""
         self._class, self._arguments, self.answer_timeout_s = connection_class(
             url, awaited=False, max_answer_s=max_answer_s, with_name=with_name
         )
         self._read_only = replica_of_cluster
         self._idle: deque[Any] = deque()
-        self._all: Alive[Any] = Alive()
-        self._guard = guard
+        self._all: LiveObjects[Any] = LiveObjects()
+        self._master_check = master_check
         self.url = url
-        if guard is not None:
-            guard.watch(self)
+        if master_check is not None:
+            master_check.register(self)
 
     @cached_property
     def without_timeout(self) -> Server:
-        """The same for what blocks its connection for a while: with all the time that an answer may take."""
-        return Server(self.url, guard=self._guard)
+        """The same server, without ``max_answer_s``: for commands that block for a while."""
+        return Server(self.url, master_check=self._master_check)
 
     def exchange(
         self,
@@ -129,11 +130,11 @@ class Server:
         on_interrupt: Callable[[Replies], None] | None = None,
         within_s: float | None = None,
     ) -> Replies:
-        """Sends commands and reads their replies. Raises a ``Fault`` when there is no answer at all; where an answer breaks
-        off, what had come is answered and the rest is ``ConnectionLost``.
+        """Sends commands and returns their replies. Raises a ``Fault`` if no reply came; if only some came, the others are
+        ``ConnectionLost``.
 
-        ``rescue`` is given the replies when the reading was interrupted (Ctrl-C): what they hand out is not lost.
-        ``within_s``, if it is less than an answer may take, is enough for all of it; on a connection of its own.
+        ``on_interrupt`` gets the replies when reading them is interrupted (Ctrl-C), so that the jobs in them are not lost.
+        ``within_s``, if it is shorter than the normal timeout, is the timeout of all of it, on a connection of its own.
         """
         halves = self.exchange_halves(commands, on_interrupt, within_s)
         try:
@@ -148,14 +149,14 @@ class Server:
         on_interrupt: Callable[[Replies], None] | None = None,
         within_s: float | None = None,
     ) -> ExchangeHalves:
-        """An exchange in two steps, so that several servers work at the same time: the first sends, the second reads, and may
-        be told how long the first reply may keep it waiting."""
+        """An exchange in two steps, so that several servers work at the same time: the first sends, the second reads. ``send(s)``
+        starts the second with a timeout for the first reply."""
         own_connection = within_s is not None and within_s < self.answer_timeout_s
         connection = self.connect(within_s) if own_connection else self._take()
         replies: Replies = []
         sent = False
         try:
-            connection.send_packed_command([b"".join(map(pack, commands))], check_health=False)  # the driver sends each
+            connection.send_packed_command([b"".join(map(pack, commands))], check_health=False)  # joined: one send
             sent = True
             left_s = yield []
             if left_s is not None and not connection.can_read(left_s):
@@ -167,7 +168,7 @@ class Server:
             if not replies:
                 raise fault_of(error) from error
             replies += [fault_of(error)] * (len(commands) - len(replies))
-        except BaseException:  # Ctrl-C, or whatever a signal's handler raised: the caller's own, not the server's
+        except BaseException:  # Ctrl-C, or an exception of a signal handler: not the server's
             if sent and on_interrupt is not None:
                 _drain(connection, len(commands), replies)
             connection.disconnect()
@@ -179,43 +180,43 @@ class Server:
         yield replies
 
     def transact(self, transaction: Transaction[T], within_s: float | None = None) -> T:
-        """Performs a transaction, again while what it watches changes. Raises a ``Fault``. ``within_s``: as for an exchange."""
+        """Performs a transaction, again if a watched key changes. Raises a ``Fault``. ``within_s``: as for an exchange."""
         own_connection = within_s is not None and within_s < self.answer_timeout_s
         connection = self.connect(within_s) if own_connection else self._take()
         try:
             while True:
-                words = transaction.decide(_request(connection, transaction.begin))
-                answers = _request(connection, transaction_end(words))[-1]
-                if answers is not None:
+                commands = transaction.decide(_request(connection, transaction.begin))
+                replies = _request(connection, transaction_end(commands))[-1]
+                if replies is not None:
                     break
         except BaseException as error:
-            connection.disconnect()  # and it watches nothing any more
+            connection.disconnect()  # which ends a WATCH too
             if isinstance(error, CONNECTION_ERRORS):
                 raise fault_of(error) from error
             raise
         self._put_back(connection, discard=own_connection)
-        return transaction.decode(answers if words else [])
+        return transaction.decode(replies if commands else [])
 
     def connect(self, within_s: float | None = None, *, push_messages: bool = False) -> Any:
-        """A connection of one's own; ``within_s`` is how long it and each of its answers may take; ``told``: on which the
-        server says something by itself, as lists."""
-        other: dict[str, Any] = {"protocol": 3} if push_messages else {}
+        """A new connection; ``within_s`` is the timeout for connecting and for each answer; with ``push_messages``, the server may
+        send messages on it, which are read as lists."""
+        changed: dict[str, Any] = {"protocol": 3} if push_messages else {}
         if within_s is not None:
-            other |= {"socket_timeout": within_s, "socket_connect_timeout": within_s}
-        connection = self._class(**self._arguments | other)
+            changed |= {"socket_timeout": within_s, "socket_connect_timeout": within_s}
+        connection = self._class(**self._arguments | changed)
         try:
-            if self._guard is not None:
-                self._guard.confirm(self.url, self.answer_timeout_s if within_s is None else within_s)
+            if self._master_check is not None:
+                self._master_check.confirm(self.url, self.answer_timeout_s if within_s is None else within_s)
             connection.connect()
-            if self._guard is not None:
+            if self._master_check is not None:
                 self._all.add(connection)
                 judge_role(_asked(connection, ROLE))
-                self._guard.keep(self.url)
+                self._master_check.recheck(self.url)
             if self._read_only:
                 _request(connection, [READ_ONLY])
             if push_messages:
                 connection._parser.set_invalidation_push_handler(_unchanged)
-        except (*CONNECTION_ERRORS, UnicodeError) as error:  # UnicodeError: a host that cannot be one
+        except (*CONNECTION_ERRORS, UnicodeError) as error:  # UnicodeError: not a valid host name
             connection.disconnect()
             raise fault_of(error, database=self._arguments.get("db", 0)) from error
         except BaseException:
@@ -224,12 +225,12 @@ class Server:
         return connection
 
     def drop_all(self) -> None:
-        """From any thread: whoever waits for an answer is told that there will be none."""
+        """Drops all connections, from any thread; requests without a reply fail."""
         for connection in self._all.all():
-            its = connection._sock
-            if its is not None:
+            open_socket = connection._sock
+            if open_socket is not None:
                 with suppress(OSError):
-                    socket.socket.shutdown(its, socket.SHUT_RDWR)  # not TLS's own, which others use at the moment
+                    socket.socket.shutdown(open_socket, socket.SHUT_RDWR)  # not SSLSocket's, which is not thread-safe
         self.close()
 
     def close(self) -> None:
@@ -240,8 +241,8 @@ class Server:
             self.without_timeout.close()
 
     def forget(self) -> None:
-        """After a fork: the connections are the parent's; leave them alone."""
-        self._idle, self._all = deque(), Alive()
+        """In a forked process: the connections are the parent's, and are neither used nor closed."""
+        self._idle, self._all = deque(), LiveObjects()
         vars(self).pop("without_timeout", None)
 
     def _take(self) -> Any:
@@ -251,7 +252,7 @@ class Server:
             return self.connect()
 
     def _put_back(self, connection: Any, *, discard: bool) -> None:
-        """For the next who asks, or for nobody."""
+        """Makes a connection available again, or closes it."""
         if discard:
             connection.disconnect()
         else:
@@ -267,7 +268,7 @@ def transaction_end(commands: Sequence[Args]) -> Sequence[Args]:
 
 
 def _request(connection: Any, commands: Sequence[Args]) -> Replies:
-    """Raises whatever is no answer, and an answer that is an error."""
+    """Sends commands and returns their replies. Raises a ``Fault``, also for a reply that is an error."""
     return raise_faults(_asked(connection, commands))
 
 

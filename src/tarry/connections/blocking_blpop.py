@@ -1,4 +1,4 @@
-"""The connection of a blocking client that waits."""
+"""The connection of a blocking client that blocks in BLPOP."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tarry.connections.connection_limit import Permit
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, fault_of
 
 WAIT_S = 60
-"""The server ends a wait by itself after so long; it is begun again."""
+"""The server ends a BLPOP after this time; then it is sent again."""
 
 
 class BlpopConnection:
-    """The one connection that blocks, for all who wait: BLPOP over tokens, begun, awaited, ended.
+    """The connection that blocks for all waiting callers: BLPOP on tokens is sent, awaited and ended.
 
-    The server ends a wait by itself from time to time. A line on which it did not is dead, however open it looks.
+    The server ends each BLPOP after ``wait_s``. If it does not, the connection is lost, even if it seems open.
     """
 
     wait_s = WAIT_S
@@ -32,22 +32,22 @@ class BlpopConnection:
         self.keys: tuple[bytes, ...] = ()
 
     def connect_to(self, server: Server) -> None:
-        """Where the next wait is; after a fail-over, or when a slot has moved, that is somewhere else."""
+        """Sets the server of the next wait; after a fail-over, or when a slot has moved, it is another one."""
         if self._connection is not None and self.server is not server:
             self.drop()
         self.server = server
 
     def is_connected_to(self, server: Server | None) -> bool:
-        """Whether it is connected there."""
+        """Whether it has a connection to this server."""
         return self._connection is not None and self.server is server
 
     @property
     def socket(self) -> Any:
-        """Can be read when the wait is over."""
+        """Its socket, which can be read when the BLPOP is over."""
         return None if self._connection is None else self._connection._sock
 
     def begin(self, keys: tuple[bytes, ...]) -> None:
-        """Waits for a token in one of the keys. Raises a ``Fault``."""
+        """Sends BLPOP for tokens in some keys. Raises a ``Fault``."""
         try:
             if self._connection is None:
                 self._connection = self.server.connect()
@@ -64,12 +64,12 @@ class BlpopConnection:
         self.keys = keys
 
     def wait(self, seconds: float) -> tuple[bool, bytes | None]:
-        """Whether the wait has ended within the time, and the key whose token came. Raises a ``Fault``."""
+        """Whether the BLPOP has ended within the time, and the key of the token. Raises a ``Fault``."""
         try:
             left = self._ends_by - time.monotonic()
             if not self._connection.can_read(max(min(seconds, left), 0)):
                 if left <= seconds:
-                    raise ConnectionLost("the waiting connection has been silent for too long")
+                    raise ConnectionLost("the blocked connection has been silent for too long")
                 return False, None
             reply = self._connection.read_response(disconnect_on_error=False)
         except driver.ResponseError as error:
@@ -85,7 +85,7 @@ class BlpopConnection:
         return True, reply[0] if reply else None
 
     def end(self) -> bytes | None:
-        """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
+        """Ends the BLPOP. Returns the key of a token that came at the last moment. Raises a ``Fault``."""
         self._ends_by = min(self._ends_by, time.monotonic() + self.server.answer_timeout_s)
         while self.keys:
             try:
@@ -99,7 +99,7 @@ class BlpopConnection:
         return None
 
     def interrupt(self) -> None:
-        """Wakes whoever waits, from any thread. Raises a ``Fault``."""
+        """Unblocks the BLPOP, from any thread. Raises a ``Fault``."""
         if self._connection is None:  # not yet, or no longer
             return
         self.server.exchange([(b"CLIENT", b"UNBLOCK", self._id)])

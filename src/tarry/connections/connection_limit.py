@@ -1,6 +1,6 @@
-"""How many connections of a process may be blocked at once in waiting; beyond that many share one a node (tarry.connections.tracking).
+"""The limit of blocked connections of a process; further waits share one connection per node (tarry.connections.tracking).
 
-A blocked connection waits in one slot of a Cluster. A process that waits in hundreds of them would hold hundreds.
+A blocked connection waits in one slot of a Cluster. A process that waits in hundreds of slots would need hundreds of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MOST_BLOCKED = 16
 
 
 class Permit:
-    """The right to block one connection. Given back once, at the latest when nobody has it any more."""
+    """The right to block one connection. It is released once, at the latest when it is garbage collected."""
 
     __slots__ = ("_limit", "_pid")
 
@@ -22,16 +22,16 @@ class Permit:
         self._pid = os.getpid()
 
     def release(self) -> None:
-        budget, self._limit = self._limit, None
-        if budget is not None:
-            budget.release_one(self._pid)
+        limit, self._limit = self._limit, None
+        if limit is not None:
+            limit.release_one(self._pid)
 
     def __del__(self) -> None:
         self.release()
 
 
 class ConnectionLimit:
-    """A number of permits, anew in each process. Thread-safe, also where the collector gives one back."""
+    """A number of permits of this process. Thread-safe, even while the garbage collector releases one."""
 
     def __init__(self, maximum: int) -> None:
         self.maximum = maximum
@@ -40,7 +40,7 @@ class ConnectionLimit:
         self._in_use = 0
 
     def acquire(self) -> Permit | None:
-        """A permit, if there is one left."""
+        """A permit, or ``None`` if all are in use."""
         with self._lock:
             if self._in_use >= self.maximum:
                 return None
@@ -48,7 +48,7 @@ class ConnectionLimit:
             return Permit(self)
 
     def reset_after_fork(self) -> None:
-        """In a forked process: the parent's are the parent's, and its threads may have held the lock."""
+        """In a forked process: no permit is in use, and the lock is new, for a thread of the parent may have held the old one."""
         self._pid, self._lock, self._in_use = os.getpid(), threading.RLock(), 0
 
     def release_one(self, pid: int) -> None:
@@ -58,10 +58,10 @@ class ConnectionLimit:
 
 
 BLOCKED_LIMIT = ConnectionLimit(MOST_BLOCKED)
-"""In slots of Clusters, of this process, whatever clients it has."""
+"""For slots of Clusters, of all clients of this process."""
 UNLIMITED = ConnectionLimit(sys.maxsize)
-"""Of clients that have one server: each waits with one connection, blocked or not, so nothing is saved by hearing."""
+"""For clients with one server: each waits with one connection anyway, so tracking would save nothing."""
 
 if hasattr(os, "register_at_fork"):
-    for one in (BLOCKED_LIMIT, UNLIMITED):
-        os.register_at_fork(after_in_child=one.reset_after_fork)
+    for limit in (BLOCKED_LIMIT, UNLIMITED):
+        os.register_at_fork(after_in_child=limit.reset_after_fork)

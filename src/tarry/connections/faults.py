@@ -1,10 +1,10 @@
 """What a driver's error means, in five kinds.
 
-Lost        no answer: the connection broke, or the time was up. The call may or may not have been done.
-Later       the server refuses for now: loading, a replica after a fail-over, a full disk. Nothing was done.
-Elsewhere   a Cluster has moved the slot, or it is a replica. Nothing was done.
-NoScript    the server does not know the script yet. Nothing was done.
-Refused     the server will not do it, and says why.
+ConnectionLost   no answer: the connection broke, or a timeout. The call may or may not have been done.
+TryLater         the server refuses for now: loading, a replica after a fail-over, a full disk. Nothing was done.
+  WrongNode      a Cluster has moved the slot, or the server is a replica. Nothing was done.
+NoScript         the server does not know the script yet. Nothing was done.
+ServerRefused    the server refuses for good; the error says why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ConnectionLost(Fault):
 
 
 class ConfirmationLost(ConnectionLost):
-    """What was asked is done, and its confirmation was not heard."""
+    """The call was done, but its confirmation did not arrive."""
 
 
 class TryLater(Fault):
@@ -35,7 +35,7 @@ class TryLater(Fault):
 
 
 class NotNow(TryLater):
-    """It says so itself, and here are the words for it."""
+    """The server itself refuses for now; the message explains its reply."""
 
 
 class WrongNode(TryLater):
@@ -43,7 +43,7 @@ class WrongNode(TryLater):
 
 
 class IsReplica(WrongNode):
-    """It takes no writes: its master is elsewhere."""
+    """The server is a replica, which takes no writes."""
 
 
 class NoScript(Fault):
@@ -51,7 +51,7 @@ class NoScript(Fault):
 
 
 class UnknownMaster(TryLater):
-    """A Sentinel watches others than the one that it was asked for."""
+    """A Sentinel knows no master of this name, but others."""
 
     def __init__(self, wanted: str, watched: Iterable[str]) -> None:
         self.wanted, self.watched = wanted, frozenset(watched)
@@ -65,7 +65,7 @@ class ServerRefused(Fault):
 
 
 class WrongServerKind(ServerRefused):
-    """It is of another kind than the URL says."""
+    """The server is of another kind than the URL says."""
 
 
 class NotPermitted(ServerUnfit):
@@ -73,29 +73,29 @@ class NotPermitted(ServerUnfit):
 
 
 class NoDatabase(ServerRefused):
-    """It has not the database that the URL names."""
+    """The server does not have the database that the URL names."""
 
 
 CONNECTION_ERRORS = (Fault, driver.RedisError, OSError, EOFError)
-"""What talking to a server may raise. Anything else is not the server's: a signal's handler, a defect."""
+"""Exceptions of a connection. Any other has another cause: a signal handler, a bug."""
 CLOSED = (RuntimeError,)
-"""What uvloop raises besides, when something is sent by a connection that has broken since."""
+"""What uvloop raises when something is sent on a broken connection."""
 
 _WRONG_NODE_WORDS = ("MOVED ", "ASK ")
 _WRONG_NODE_ERRORS = (driver.MovedError, driver.AskError)
 _NOT_NOW = {
     "LOADING": "it still loads its data; wait until it has",
     "BUSY ": "a script keeps it busy; wait for the script, or end it with SCRIPT KILL",
-    "MISCONF": "it cannot write to its disk, and takes no writes until it can; make room there, and look into its log",
-    "NOREPLICAS": "too few replicas follow it for its min-replicas-to-write; bring them back, or lower that",
+    "MISCONF": "it cannot write to its disk, and takes no writes until it can; free space there, and look into its log",
+    "NOREPLICAS": "it has fewer replicas than its min-replicas-to-write; bring them back, or lower that",
     "MASTERDOWN": "it is a replica whose master is gone; bring the master back",
     "CLUSTERDOWN": "its Cluster is down; bring back the nodes that are missing",
-    "TRYAGAIN": "the slot is on its way to another node; wait until it has arrived",
+    "TRYAGAIN": "the slot is moving to another node; wait until it has moved",
     "UNBLOCKED": "it has become a replica; wait until another master is known",
-    "max number of clients": "it has as many connections as it may; close some, or raise its maxclients",
+    "max number of clients": "it has reached its maxclients; close some connections, or raise maxclients",
 }
-"""What a server says that will not do it now, and what to do: by its first words, in the order in which they are looked for."""
-_NOT_NOW_BY_CLASS = {  # the driver has taken the first word away
+"""What to do about a server's refusal for now, by its first words, in the order in which they are tried."""
+_NOT_NOW_BY_CLASS = {  # the driver has removed the first word
     driver.BusyLoadingError: "LOADING",
     driver.MasterDownError: "MASTERDOWN",
     driver.ClusterDownError: "CLUSTERDOWN",
@@ -109,16 +109,16 @@ WRONG_LOGIN = "The server refused the user or password; correct the URL."
 CERTIFICATE_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 ONE_DATABASE = "A Cluster has one database, or with Valkey 9 as many as its `cluster-databases` says; leave its number out of the URL"
 _WRONG_KIND_TEXTS = {
-    "cluster support disabled": "What answers at this URL is no Cluster; use redis://host:port",
-    "unknown command .CLUSTER": "What answers at this URL is no Cluster",
-    "unknown command .SENTINEL": "What answers at this URL is no Sentinel; use redis://host:port",
+    "cluster support disabled": "The server at this URL is not part of a Cluster; use redis://host:port",
+    "unknown command .CLUSTER": "The server at this URL is not part of a Cluster",
+    "unknown command .SENTINEL": "The server at this URL is not a Sentinel; use redis://host:port",
 }
 _KNOWN_REFUSALS = {
-    "WRONGTYPE": "A key has another kind than it should: the name is something else's, choose another; or a newer version of tarry "
-    "keeps the topic, upgrade this process",
-    r'got "\x15"': "What answers at this URL speaks TLS; write rediss for redis in the URL",
-    "WRONG_VERSION_NUMBER": "What answers at this URL speaks no TLS; write redis for rediss in the URL",
-    "Protocol error": "What answers at this URL is no Redis or Valkey; correct the URL",
+    "WRONGTYPE": "A key has another type than expected: another program uses the name, choose another one; or a newer version of "
+    "tarry wrote the topic, upgrade this process",
+    r'got "\x15"': "The server at this URL uses TLS; write rediss for redis in the URL",
+    "WRONG_VERSION_NUMBER": "The server at this URL does not use TLS; write redis for rediss in the URL",
+    "Protocol error": "The server at this URL is not Redis or Valkey; correct the URL",
     "not allowed in cluster mode": ONE_DATABASE,
     CERTIFICATE_UNTRUSTED: "The server's certificate cannot be trusted; name its CA with ?ssl_ca_certs=",
 }
@@ -126,13 +126,13 @@ _NO_WAIT_ON_REPLICA = "cannot be used with replica instances"
 
 
 def fault_of(error: BaseException, what: str = "the call", *, database: int = 0) -> Fault:
-    """The kind of a driver's error; ``database`` is the one that the URL names."""
+    """The ``Fault`` for a driver's error; ``database`` is the URL's."""
     if isinstance(error, Fault):
         return error
     if type(error) is driver.ConnectionError and isinstance(error.__cause__, driver.ResponseError):
-        error = error.__cause__  # said while connecting, wrapped by the awaiting driver
+        error = error.__cause__  # raised while connecting, and wrapped by redis.asyncio
     text = str(error)
-    if wrapped := _ERROR_IN_SCRIPT.search(text):  # Redis 6.2 wraps what a command inside a script said
+    if wrapped := _ERROR_IN_SCRIPT.search(text):  # Redis 6.2 wraps the error of a command inside a script
         text = wrapped[1]
     if isinstance(error, driver.ReadOnlyError) or text.startswith("READONLY") or _NO_WAIT_ON_REPLICA in text:
         return IsReplica("it is a replica now, which takes no writes; wait until the fail-over is over")
@@ -142,62 +142,62 @@ def fault_of(error: BaseException, what: str = "the call", *, database: int = 0)
         return NoScript(text)
     if (later := _not_now(error, text)) is not None:
         return later
-    if (no := _wrong_server_kind(text, database) or _refusal_text(error, text)) is not None:
-        return no if isinstance(no, ServerRefused) else ServerRefused(no)
+    if (refusal := _wrong_server_kind(text, database) or _known_refusal(error, text)) is not None:
+        return refusal if isinstance(refusal, ServerRefused) else ServerRefused(refusal)
     if isinstance(error, (driver.ConnectionError, driver.TimeoutError, OSError, EOFError, *CLOSED)):
         return ConnectionLost(text or type(error).__name__)
     return ServerRefused(refusal_error(text) or ServerUnfit(f"The server failed at {what}: {text}"))
 
 
 def with_tls_hint(fault: Fault, url: str) -> Fault:
-    """The same fault of a server that was never met, with what may be wrong: one side waits for TLS, and the other for none."""
+    """The fault of a first connection, with a hint if only one side may be using TLS."""
     text = str(fault)
     if (
         isinstance(fault, ConnectionLost)
         and url.startswith("rediss")
         and re.search("(?i)timeout|no answer|in time", text)
     ):
-        return ConnectionLost(f"{text}; if that port speaks no TLS, write redis for rediss in the URL")
+        return ConnectionLost(f"{text}; if that port does not use TLS, write redis for rediss in the URL")
     if (
         isinstance(fault, ConnectionLost)
         and url.startswith("redis:")
         and re.search("reset by peer|closed by server", text)
     ):
-        return ConnectionLost(f"{text}; if that port speaks TLS, write rediss for redis in the URL")
+        return ConnectionLost(f"{text}; if that port uses TLS, write rediss for redis in the URL")
     return fault
 
 
 def _not_now(error: BaseException, text: str) -> NotNow | None:
-    """What a server says that will do it later, in words; its own, as far as the first full stop, are in brackets."""
-    said = next((word for kind, word in _NOT_NOW_BY_CLASS.items() if isinstance(error, kind)), "")
-    spoken = text if text.startswith(said) else f"{said} {text}"
-    for first, words in _NOT_NOW.items():
-        if spoken.startswith((first, f"ERR {first}")):
-            return NotNow(f"{words} ({spoken.partition('. ')[0].strip().rstrip('.')})")
+    """The fault of a refusal for now: what to do, and the first sentence of the server's message in brackets."""
+    code = next((code for kind, code in _NOT_NOW_BY_CLASS.items() if isinstance(error, kind)), "")
+    message = text if text.startswith(code) else f"{code} {text}"
+    for prefix, advice in _NOT_NOW.items():
+        if message.startswith((prefix, f"ERR {prefix}")):
+            return NotNow(f"{advice} ({message.partition('. ')[0].strip().rstrip('.')})")
     return None
 
 
 def _wrong_server_kind(text: str, database: int) -> ServerRefused | None:
-    """What is said by a server that is no such one as the URL means."""
-    for said, words in _WRONG_KIND_TEXTS.items():
-        if re.search(said, text):
-            return WrongServerKind(ServerUnfit(f"{words}: {text.strip()}"))
+    """The fault of a server of another kind than the URL says, or without its database."""
+    for pattern, advice in _WRONG_KIND_TEXTS.items():
+        if re.search(pattern, text):
+            return WrongServerKind(ServerUnfit(f"{advice}: {text.strip()}"))
     if "DB index is out of range" not in text:
         return None
     return NoDatabase(
         ServerUnfit(
-            f"The server has no database {database}, which the URL names; most have /0 to /15, a node of a Cluster has one. Name "
+            f"The server has no database {database}, which the URL names; most have /0 to /15, a node of a Cluster has one. Use "
             "another, or leave it out, or raise the server's `databases`."
         )
     )
 
 
-def _refusal_text(error: BaseException, text: str) -> TarryError | None:
-    """What a server says that will not do it, now or later, in words."""
+def _known_refusal(error: BaseException, text: str) -> TarryError | None:
+    """The error of a refusal for good, if it is a known one."""
     if isinstance(error, driver.OutOfMemoryError) or text.startswith("OOM"):
         return Unavailable(
-            "The server's memory is full (maxmemory), nothing was written. Give it more, or finish and delete jobs: "
-            "those still work."
+            "The server's memory is full (maxmemory), nothing was written. Raise maxmemory, or finish and delete jobs, which "
+            "still works."
         )
     if isinstance(error, driver.AuthenticationError) or text.startswith(("NOAUTH", "WRONGPASS")):
         return ServerUnfit(WRONG_LOGIN)
@@ -206,7 +206,7 @@ def _refusal_text(error: BaseException, text: str) -> TarryError | None:
             f"The server's ACL forbids something that tarry needs: {text.rstrip('.')}. The rules that each role needs are in "
             "docs/how-to/secure-the-server.md."
         )
-    for said, words in _KNOWN_REFUSALS.items():
-        if said in text:
-            return (WrongType if said == "WRONGTYPE" else ServerUnfit)(f"{words}: {text}")
+    for fragment, advice in _KNOWN_REFUSALS.items():
+        if fragment in text:
+            return (WrongType if fragment == "WRONGTYPE" else ServerUnfit)(f"{advice}: {text}")
     return None

@@ -1,9 +1,8 @@
-"""Which server has a slot: all of them on one server, by the map of slots on a Cluster, the master of the moment with
-Sentinel.
+"""Which server has a key: the only server, a Cluster's master of its slot, or the current master behind Sentinels.
 
-Nodes and Sentinels are asked for the map and the master's name one after the other, each in its share of the time that
-there is; the last share is for what is asked of the server that they name. Of a Cluster the nodes are asked that the URL
-names, and then those that are known from the last map. Everything here blocks; the awaiting client calls it in a thread.
+A Cluster's nodes are asked for the map of slots one after the other, each with a share of the time that is left; the last share is
+for the request itself. The URL's nodes come first, then those of the last map. Everything here blocks; the awaited client
+calls it in a thread.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from weakref import WeakValueDictionary
 from redis.crc import key_slot
 
 from tarry.connections.address import SENTINEL_PORT, SENTINEL_PREFIX, Address
-from tarry.connections.blocking import Alive, Drops, Server, raise_faults
+from tarry.connections.blocking import DroppableServer, LiveObjects, Server, raise_faults
 from tarry.connections.embedded.shared_server import SharedServer, join_server
 from tarry.connections.faults import (
     ONE_DATABASE,
@@ -45,15 +44,15 @@ T = TypeVar("T")
 DEFAULT_PORT = 6379
 SLOTS = 16384
 slot_of = lru_cache(maxsize=4096)(key_slot)
-"""A topic's calls all name the same key: its slot is found once."""
+"""Cached: all calls of a topic have the same first key."""
 
 REFUSED_BY_SENTINELS = (
-    "The Sentinels refused the user or password; ?sentinel_username= and ?sentinel_password= in the URL are theirs."
+    "The Sentinels refused the user or password; give theirs as ?sentinel_username= and ?sentinel_password= in the URL."
 )
 
 
 class Topology:
-    """The servers behind an address. Made at the first verb."""
+    """The servers of an address. Made at the first verb."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -61,10 +60,10 @@ class Topology:
         self._nodes: list[str] = []
         self._slot_urls: list[str] = []
         self._sentinels: Sentinels | None = None
-        self._servers: Alive[Drops] = Alive()
+        self._servers: LiveObjects[DroppableServer] = LiveObjects()
 
     def open(self, within_s: float) -> None:
-        """Finds the servers within a time, or starts the embedded one. Raises a ``Fault`` while there is nobody to ask."""
+        """Finds the servers within a time, or starts the embedded one. Raises a ``Fault`` if no server answers."""
         if self.address.kind == "embedded":
             self._embedded = join_server(self.address.folder)
         else:
@@ -92,21 +91,21 @@ class Topology:
         return "" if self._sentinels is None else self._sentinels.master
 
     def redacted_url(self, url: str) -> str:
-        """One of the servers, as it may be shown."""
+        """The name of one of the servers, without password."""
         return urlsplit(url).netloc.rpartition("@")[2] if self._nodes or self._master else self.redacted
 
     def urls(self) -> dict[str, str]:
-        """All servers: each as it may be shown, and its URL."""
+        """All servers: the URL by the name without password."""
         if not self._nodes:
             return {self.redacted: self.url_of(b"")}
         return {self.redacted_url(url): url for url in dict.fromkeys(self._nodes)}
 
     def group_of(self, key: bytes) -> int:
-        """Keys of one group can be waited for by one connection: all of them, or those of one slot."""
+        """The group of a key; one connection can wait for all keys of a group: a slot of a Cluster, else all keys."""
         return slot_of(key) if self.address.kind == "cluster" else 0
 
     def refresh(self, within_s: float) -> None:
-        """After a lost connection or a moved slot: look again, or start the embedded server again."""
+        """After a lost connection or a moved slot: finds the servers again, or restarts the embedded server."""
         if self._embedded is not None:
             self._embedded.ensure_running()
             return
@@ -134,105 +133,105 @@ class Topology:
 
     @property
     def sure(self) -> bool:
-        """Whether verbs may use the connections that there are: it was heard a moment ago who is master."""
+        """Whether verbs may use existing connections: the Sentinels confirmed the master a moment ago."""
         sentinels = self._sentinels
         return sentinels is None or now() < sentinels.sure_until
 
     def make_sure(self, within_s: float) -> None:
-        """Hears it, in this process, if there is anybody to say it; blocks for a time at most. Raises a ``Fault`` while the
-        master changes."""
+        """Asks the Sentinels for the master, if that is not sure; blocks for a time at most. Raises a ``Fault`` during a
+        fail-over."""
         if self._sentinels is not None:
             self._sentinels.join(self)
             if not self.sure:
-                with suppress(Fault, TarryError):  # connections that there are stay in use; no new one is made
+                with suppress(Fault, TarryError):  # existing connections stay in use; no new one is made
                     self._sentinels.ask_all(within_s)
-                self._sentinels.settle(within_s)
+                self._sentinels.wait_for_failover(within_s)
 
     @property
-    def guard(self) -> Topology | None:
-        """Who is asked about every connection to a server."""
+    def master_check(self) -> Topology | None:
+        """Confirms every new connection to a server, behind Sentinels."""
         return None if self._sentinels is None else self
 
-    def watch(self, server: Drops) -> None:
-        """From now on the server drops its connections as soon as it is no longer the master."""
+    def register(self, server: DroppableServer) -> None:
+        """Drops the server's connections as soon as it is no longer the master."""
         self._servers.add(server)
 
     def confirm(self, url: str, within_s: float) -> None:
-        """Before a connection is made: raises a ``Fault`` unless the Sentinels say that this is the master. Blocks."""
+        """Before a connection is made: asks the Sentinels. Raises a ``Fault`` unless this server is the master. Blocks."""
         assert self._sentinels is not None
         self._sentinels.join(self)
         self._sentinels.ask_all(min(within_s, ASK_TIMEOUT_S + FIRST_DELAY_S))
-        self.keep(url)
+        self.recheck(url)
 
-    def keep(self, url: str) -> None:
-        """Raises a ``Fault`` when another has been named meanwhile."""
+    def recheck(self, url: str) -> None:
+        """When a connection is made: raises a ``Fault`` if there is another master meanwhile."""
         if self._master != url:
             raise WrongNode(f"the Sentinels name {self.redacted_url(self._master)} as the master now")
 
-    def switched(self) -> None:
-        """Another is the master: nobody has a connection to the old one any more."""
+    def master_changed(self) -> None:
+        """Drops all connections to servers that are not the master."""
         for server in self._servers.all():
             if server.url != self._master:
                 server.drop_all()
 
 
-_watched: WeakValueDictionary[str, Sentinels] = WeakValueDictionary()
-_watching = threading.Lock()
+_sentinels_by_url: WeakValueDictionary[str, Sentinels] = WeakValueDictionary()
+_sentinels_lock = threading.Lock()
 
 
 def _sentinels_of(url: str) -> Sentinels:
-    """Those that a URL names, once in a process."""
-    with _watching:
-        found = _watched.get(url)
-        if found is None:
-            urls, name, master = _told_by(url)
-            found = _watched[url] = Sentinels(
-                name, urls, lambda rows: _master_request(rows, name, master), _judged_of_sentinels
+    """The Sentinels of a URL, once in a process."""
+    with _sentinels_lock:
+        sentinels = _sentinels_by_url.get(url)
+        if sentinels is None:
+            urls, name, master_url = _parse_sentinel_url(url)
+            sentinels = _sentinels_by_url[url] = Sentinels(
+                name, urls, lambda rows: _parse_master(rows, name, master_url), _sentinels_error
             )
-        return found
+        return sentinels
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     """In a forked process."""
-    global _watching
-    _watching = threading.Lock()
-    for sentinels in list(_watched.values()):
+    global _sentinels_lock
+    _sentinels_lock = threading.Lock()
+    for sentinels in list(_sentinels_by_url.values()):
         sentinels.reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-def _judged_of_sentinels(faults: Sequence[Fault]) -> Exception:
-    found = _judged(faults)
-    return ServerUnfit(REFUSED_BY_SENTINELS) if str(found) == WRONG_LOGIN else found
+def _sentinels_error(faults: Sequence[Fault]) -> Exception:
+    error = _error_of_all(faults)
+    return ServerUnfit(REFUSED_BY_SENTINELS) if str(error) == WRONG_LOGIN else error
 
 
 def read_slots(url: str, within_s: float, known: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """For each slot of a Cluster the URLs of its master and of its replicas, as one of those says that the URL names; or one
-    of those that were ``known``, when none of them does."""
+    """For each slot of a Cluster, the URLs of its master and its replicas. Asks the nodes of the URL, then those in ``known``,
+    until one answers."""
     parts = urlsplit(url)
     seeds = [_url_at(parts, *place) for place in _hosts(parts, DEFAULT_PORT)]
     random.shuffle(seeds)  # or all clients would ask the first
-    asked = dict.fromkeys([*seeds, *random.sample(known, len(known))])
+    nodes_to_ask = dict.fromkeys([*seeds, *random.sample(known, len(known))])
 
     def read(rows: Any, seed: str) -> list[tuple[str, ...]]:
-        itself = urlsplit(seed).hostname or ""
-        found: list[tuple[str, ...]] = [()] * SLOTS
+        own_host = urlsplit(seed).hostname or ""
+        slots: list[tuple[str, ...]] = [()] * SLOTS
         for first, last, *nodes in rows:
-            urls = tuple(_url_at(parts, _check_host(host) or itself, port) for host, port, *_ in nodes)
-            found[first : last + 1] = [urls] * (last + 1 - first)
-        served = sum(map(bool, found))
+            urls = tuple(_url_at(parts, _decode(host) or own_host, port) for host, port, *_ in nodes)
+            slots[first : last + 1] = [urls] * (last + 1 - first)
+        served = sum(map(bool, slots))
         if served < SLOTS:
             raise TryLater(f"the Cluster serves {served} of {SLOTS} slots; repair it")
-        return found
+        return slots
 
-    return _first_answer(list(asked), (b"CLUSTER", b"SLOTS"), read, within_s)
+    return _first_answer(list(nodes_to_ask), (b"CLUSTER", b"SLOTS"), read, within_s)
 
 
 def all_nodes(slot_urls: Iterable[tuple[str, ...]]) -> list[str]:
-    """Every node once."""
+    """The URLs of all nodes, each once."""
     return [url for nodes in dict.fromkeys(slot_urls) for url in nodes]
 
 
@@ -240,116 +239,118 @@ Place = tuple[str, int]
 Rows = list[dict[str, str]]
 
 
-def _told_by(url: str) -> tuple[list[str], str, Callable[[Place], str]]:
-    """The URLs of the Sentinels, the name of their master, and the URL of a server that they tell of."""
+def _parse_sentinel_url(url: str) -> tuple[list[str], str, Callable[[Place], str]]:
+    """The URLs of the Sentinels, the name of their master, and a function from a server's place to its URL."""
     parts = urlsplit(url)
     name, _, database = parts.path.strip("/").partition("/")
-    given = parse_qsl(parts.query, keep_blank_values=True)
-    plain = [(key, value) for key, value in given if not key.startswith(SENTINEL_PREFIX)]
-    theirs = [(key.removeprefix(SENTINEL_PREFIX), value) for key, value in given if key.startswith(SENTINEL_PREFIX)]
-    place = parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query=urlencode(dict(plain + theirs)))
-    master = parts._replace(path=f"/{database}" if database else "", query=urlencode(plain))
-    return [_url_at(place, *one) for one in _hosts(parts, SENTINEL_PORT)], name, lambda there: _url_at(master, *there)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    plain = [(key, value) for key, value in options if not key.startswith(SENTINEL_PREFIX)]
+    own = [(key.removeprefix(SENTINEL_PREFIX), value) for key, value in options if key.startswith(SENTINEL_PREFIX)]
+    sentinel = parts._replace(netloc=parts.netloc.rpartition("@")[2], path="", query=urlencode(dict(plain + own)))
+    server = parts._replace(path=f"/{database}" if database else "", query=urlencode(plain))
+    urls = [_url_at(sentinel, *place) for place in _hosts(parts, SENTINEL_PORT)]
+    return urls, name, lambda place: _url_at(server, *place)
 
 
-def replicas_request(url: str, within_s: float) -> list[str]:
-    """The URLs of the replicas that follow the master of the name in the URL, as one of the Sentinels says."""
-    urls, name, replica = _told_by(url)
+def read_replicas(url: str, within_s: float) -> list[str]:
+    """The URLs of the replicas of the URL's master; asks the Sentinels until one answers."""
+    urls, name, url_of = _parse_sentinel_url(url)
 
     def read(rows: Any, _: str) -> list[str]:
-        found = [replica(place) for _, place in _healthy_rows(_parse_rows(rows), "slave")]
-        if not found:
+        replicas = [url_of(place) for _, place in _healthy_rows(_parse_rows(rows), "slave")]
+        if not replicas:
             raise TryLater("no Sentinel names a replica that answers")
-        return found
+        return replicas
 
-    return _first_answer(urls, (b"SENTINEL", b"SLAVES", name.encode()), read, within_s, named=False)
+    return _first_answer(urls, (b"SENTINEL", b"SLAVES", name.encode()), read, within_s, with_name=False)
 
 
-def _master_request(rows: Any, name: str, url: Callable[[Place], str]) -> MasterReport:
-    """What a Sentinel says of the master of the name."""
-    found = {row["name"]: row for row in _parse_rows(rows)}
-    if found and name not in found:
-        raise UnknownMaster(name, found)
-    if not found:  # as when it has just begun
+def _parse_master(rows: Any, name: str, url_of: Callable[[Place], str]) -> MasterReport:
+    """The report of the master with this name, from the reply to SENTINEL MASTERS."""
+    masters = {row["name"]: row for row in _parse_rows(rows)}
+    if masters and name not in masters:
+        raise UnknownMaster(name, masters)
+    if not masters:  # the Sentinel has just started
         raise TryLater(f"no Sentinel names a master {name!r} that answers")
-    row = found[name]
+    row = masters[name]
     up = bool(_healthy_rows([row], "master"))
     switching = "failover_in_progress" in row["flags"]
-    return MasterReport(url((row["ip"], int(row["port"]))), int(row["config-epoch"]), up, switching)
+    return MasterReport(url_of((row["ip"], int(row["port"]))), int(row["config-epoch"]), up, switching)
 
 
 def _healthy_rows(rows: Rows, role: str) -> list[tuple[str, Place]]:
     flags = [set(row["flags"].split(",")) for row in rows]
     return [
         (row["name"], (row["ip"], int(row["port"])))
-        for row, said in zip(rows, flags, strict=True)
-        if role in said and not said & {"s_down", "o_down"}
+        for row, row_flags in zip(rows, flags, strict=True)
+        if role in row_flags and not row_flags & {"s_down", "o_down"}
     ]
 
 
 def _parse_rows(rows: Any) -> Rows:
-    """What a Sentinel says of servers: names and values in turn, for each of them."""
+    """A Sentinel's reply about servers: fields and values in turn, for each of them."""
     pairs = [row.items() if isinstance(row, dict) else zip(row[::2], row[1::2], strict=True) for row in rows]
-    return [{_check_host(key): _check_host(value) for key, value in one} for one in pairs]
+    return [{_decode(key): _decode(value) for key, value in row} for row in pairs]
 
 
 def _first_answer(
     urls: Sequence[str],
-    words: tuple[bytes, ...],
+    command: tuple[bytes, ...],
     read: Callable[[Any, str], T],
     within_s: float,
     *,
-    named: bool = True,
+    with_name: bool = True,
 ) -> T:
-    """What the first of several servers answers that can. Raises ``ServerUnfit`` if one refused, else a ``Fault``. That one is of
-    another kind is believed if nobody who answers says otherwise; that a master's name is wrong, if all answer and say so."""
+    """The first answer of several servers, which are asked one after the other. Raises ``ServerUnfit`` or a ``Fault`` if none of
+    them has one."""
     until = time.monotonic() + within_s
     faults: list[Fault] = []
-    for at, url in enumerate(urls):
-        share = max((until - time.monotonic()) / (len(urls) - at + 1), FIRST_DELAY_S)
-        server = Server(url, min(share, ASK_TIMEOUT_S), with_name=named)
+    for index, url in enumerate(urls):
+        share = max((until - time.monotonic()) / (len(urls) - index + 1), FIRST_DELAY_S)
+        server = Server(url, min(share, ASK_TIMEOUT_S), with_name=with_name)
         try:
-            return read(raise_faults(server.exchange([words]))[0], url)
+            return read(raise_faults(server.exchange([command]))[0], url)
         except Fault as fault:
             faults.append(fault)
         finally:
             server.close()
-    raise _judged(faults)
+    raise _error_of_all(faults)
 
 
-def _judged(faults: Sequence[Fault]) -> Exception:
-    """What it means that nobody could say where the servers are."""
-    spoken = [fault for fault in faults if not isinstance(fault, ConnectionLost)]
-    kin = [fault for fault in spoken if not isinstance(fault, WrongServerKind)] or spoken
-    if any(isinstance(fault, NoDatabase) for fault in kin):  # Sentinels are asked without one
+def _error_of_all(faults: Sequence[Fault]) -> Exception:
+    """The error to raise when all that were asked for the servers have failed: a refusal first. That a server is of another kind
+    counts only if no other answered; that a master's name is unknown, only if all answer so."""
+    replies = [fault for fault in faults if not isinstance(fault, ConnectionLost)]
+    relevant = [fault for fault in replies if not isinstance(fault, WrongServerKind)] or replies
+    if any(isinstance(fault, NoDatabase) for fault in relevant):  # Sentinels are asked without one
         return ServerUnfit(f"{ONE_DATABASE}.")
-    if refused := [fault.error for fault in kin if isinstance(fault, ServerRefused)]:
+    if refused := [fault.error for fault in relevant if isinstance(fault, ServerRefused)]:
         return refused[0]
-    others = [fault for fault in faults if isinstance(fault, UnknownMaster)]
-    if others and len(others) == len(faults):
-        watched = ", ".join(sorted(frozenset().union(*[fault.watched for fault in others])))
-        return ServerUnfit(f"The Sentinels watch no master {others[0].wanted!r}, but {watched}. Correct the URL.")
-    if kin:
-        return kin[0]
-    return ConnectionLost(f"none of {len(faults)} that were asked where the servers are answered: {faults[-1]}")
+    unknown = [fault for fault in faults if isinstance(fault, UnknownMaster)]
+    if unknown and len(unknown) == len(faults):
+        watched = ", ".join(sorted(frozenset().union(*[fault.watched for fault in unknown])))
+        return ServerUnfit(f"The Sentinels watch no master {unknown[0].wanted!r}, but {watched}. Correct the URL.")
+    if relevant:
+        return relevant[0]
+    return ConnectionLost(f"none of {len(faults)} servers that were asked answered: {faults[-1]}")
 
 
 def _hosts(parts: SplitResult, port: int) -> list[Place]:
-    found: list[Place] = []
+    places: list[Place] = []
     for host in parts.netloc.rpartition("@")[2].split(","):
         try:
             place = urlsplit(f"//{host}")
-            found.append((place.hostname or "", place.port or port))
+            places.append((place.hostname or "", place.port or port))
         except ValueError:
-            raise BadInput(f"url: {host!r} is no host and port.") from None
-    return found
+            raise BadInput(f"url: {host!r} is not a host and port.") from None
+    return places
 
 
 def _url_at(parts: SplitResult, host: str, port: int) -> str:
-    """The URL of one server, with the user and the options of all."""
+    """The URL of one server, with the user and the options of ``parts``."""
     user, at, _ = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{user}{at}{f'[{host}]' if ':' in host else host}:{port}").geturl()
 
 
-def _check_host(word: bytes | None) -> str:
-    return (word or b"").decode("utf-8", "replace")
+def _decode(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")

@@ -1,15 +1,15 @@
-"""A lookout: one connection to a node, on which any number of waiters hear of their tokens. What is said and heard on it.
+"""Waiting for tokens in many slots with one connection to a node, by CLIENT TRACKING. The commands and replies, without I/O.
 
-    a wish  ──▶  LLEN token            0: from now on the server tells when the list changes (CLIENT TRACKING)
-                 invalidate token  ◀── it has changed
-            ──▶  LLEN token            0: somebody else was quicker, or it was removed; it is heard again
-                                       1: LPOP token: the wish is granted, or that changes too, and is told
+    TokenWait ──▶ LLEN token            0: the server will send an invalidation when the list changes
+                  invalidate token  ◀── the list has changed
+              ──▶ LLEN token            0: another client was quicker, or the list was deleted; it is tracked again
+                                        1: LPOP token: the wait has its token, or the list changes again
 
-The server tells of a list once, then each LLEN makes it tell again. Whatever it tells too often (a list that was removed,
-a full table, a flush) costs a look. It does not tell when a slot leaves for another node while its lists are empty: so on a
-Cluster the lookout subscribes to one sharded channel in each slot, to which nobody ever publishes, and which the server
-takes away together with the slot. Where that may not be, and against everything else, all lists are looked at every ten
-seconds; a node that does not answer then is gone (docs/decisions/0022-hearing-beyond-sixteen.md).
+The server sends one invalidation for a list, and again one after the next LLEN. Superfluous ones (a deleted list, a full
+tracking table, a flush) cost one LLEN. There is none when a slot moves to another node while its lists are empty: so on a Cluster the
+connection subscribes to one sharded channel in each slot. Nobody publishes there; the server ends the subscription when the
+slot moves. In case an ACL or an old server forbids it, or anything else is missed, all lists are checked every ten seconds;
+a node that does not answer then counts as lost (docs/decisions/0022-hearing-beyond-sixteen.md).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tarry.connections.faults import ConnectionLost, Fault, ServerRefused, Wrong
 
 RECHECK_S = 10.0
 LINGER_S = 1.0
-"""How long a lookout that nobody needs keeps its connection."""
+"""Seconds until an unused connection is closed."""
 Args = tuple[bytes, ...]
 
 _TRACK, _LENGTH, _CLAIM, _SUBSCRIBE, _UNSUBSCRIBE = b"CLIENT", b"LLEN", b"LPOP", b"SSUBSCRIBE", b"SUNSUBSCRIBE"
 
 
 class TokenWait:
-    """A token of one of some keys, all in one slot, for one waiter. ``ring`` is called when it is over."""
+    """One waiter's wait for a token in some keys of one slot. ``on_end`` is called when it is over."""
 
     __slots__ = ("claiming", "ended", "fault", "keys", "next_keys", "on_end", "token", "wanted")
 
@@ -42,13 +42,13 @@ class TokenWait:
         self.ended = False
         self.token: bytes | None = None
         self.fault: Fault | None = None
-        #: a claim is on its way; never two, or one hand would hold two tokens
+        #: an LPOP was sent; never two at once, or one waiter could get two tokens
         self.claiming = False
         self.next_keys: list[bytes] = []
 
 
 class TrackingState:
-    """Everything that one lookout looks after, and what it has asked. Not thread-safe: one thread, or one loop, has it."""
+    """The waits of one connection, and the requests without a reply. Not thread-safe: it belongs to one thread, or one loop."""
 
     def __init__(self, *, cluster: bool) -> None:
         self._cluster = cluster
@@ -59,22 +59,22 @@ class TrackingState:
 
     @property
     def awaits_reply(self) -> bool:
-        """Whether an answer is to come."""
+        """Whether a reply is expected."""
         return bool(self._awaited_replies)
 
     @property
     def idle(self) -> bool:
         return not self._waits and not self._awaited_replies
 
-    # ── what is said ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── commands to send ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> list[Args]:
-        """On a new connection."""
+        """The commands for a new connection."""
         self._awaited_replies.append((_TRACK, b"", None))
-        return [(_TRACK, b"TRACKING", b"ON", b"NOLOOP")]  # its own claims it knows
+        return [(_TRACK, b"TRACKING", b"ON", b"NOLOOP")]  # no invalidations for its own LPOPs
 
     def add(self, token_wait: TokenWait) -> list[Args]:
-        """Somebody waits."""
+        """Adds a wait. Returns the commands to send."""
         commands: list[Args] = []
         for key in token_wait.keys:
             self._waits[key] = token_wait
@@ -85,13 +85,13 @@ class TrackingState:
         return commands + [self._command(_LENGTH, key) for key in token_wait.keys if key not in self._tracked]
 
     def remove(self, token_wait: TokenWait) -> None:
-        """Somebody waits no more. A claim that is on its way is awaited: its token is his to answer."""
+        """Removes a wait. If its LPOP was sent, it ends with the reply: the waiter must answer the token."""
         token_wait.wanted = False
         if not token_wait.ended and not token_wait.claiming:
             self._end(token_wait)
 
     def recheck(self) -> list[Args]:
-        """From time to time."""
+        """The commands that check all lists, sent every RECHECK_S."""
         self._tracked &= self._waits.keys()
         slots = {key_slot(key) for key in self._waits}
         gone = [slot for slot in self._slot_subscriptions if slot not in slots]
@@ -100,20 +100,20 @@ class TrackingState:
             *[self._command(_LENGTH, key) for key in self._waits],
         ]
 
-    # ── what is heard ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── replies and messages ─────────────────────────────────────────────────────────────────────────────────────────
 
     def on_message(self, reply: Any) -> list[Args]:
-        """Takes what came: a message, which is a list, or the next answer. What is to be said now; raises a ``Fault`` that
-        concerns everybody."""
+        """Handles a push message, which is a list, or the next reply. Returns the commands to send; raises a ``Fault`` that
+        ends all waits."""
         if isinstance(reply, list):
             return self._on_push(reply[0], reply[1])
         if not self._awaited_replies:
-            raise ConnectionLost("an answer came that nobody asked for")
+            raise ConnectionLost("an unexpected reply came")
         verb, key, token_wait = self._awaited_replies.popleft()
         if isinstance(reply, Fault):
             return self._refused(verb, key, token_wait, reply)
         if verb == _CLAIM and token_wait is not None:
-            return self._claimed(token_wait, key, came=reply is not None)
+            return self._claimed(token_wait, key, has_token=reply is not None)
         if verb == _LENGTH:
             if reply:
                 return self._claim(key)
@@ -121,7 +121,7 @@ class TrackingState:
         return []
 
     def connection_lost(self, fault: Fault) -> None:
-        """The connection is gone, and all that was asked on it."""
+        """Ends all waits with a fault."""
         token_waits = [
             *self._waits.values(),
             *[token_wait for _, _, token_wait in self._awaited_replies if token_wait is not None],
@@ -132,20 +132,20 @@ class TrackingState:
         for token_wait in token_waits:
             self._fail(token_wait, fault)
 
-    def _on_push(self, kind: bytes, what: Any) -> list[Args]:
+    def _on_push(self, kind: bytes, payload: Any) -> list[Args]:
         if kind == b"invalidate":
-            said: list[Args] = []
-            for key in list(self._tracked | self._waits.keys()) if what is None else what:
+            commands: list[Args] = []
+            for key in list(self._tracked | self._waits.keys()) if payload is None else payload:
                 self._tracked.discard(key)
                 if key in self._waits:
-                    said.append(self._command(_LENGTH, key))
-            return said
+                    commands.append(self._command(_LENGTH, key))
+            return commands
         if kind in (b"ssubscribe", b"sunsubscribe"):
             verb, channel, _ = self._awaited_replies[0] if self._awaited_replies else (b"", b"", None)
-            if verb in (_SUBSCRIBE, _UNSUBSCRIBE) and channel == what:
+            if verb in (_SUBSCRIBE, _UNSUBSCRIBE) and channel == payload:
                 self._awaited_replies.popleft()
             elif kind == b"sunsubscribe":
-                self._slot_moved(key_slot(what), WrongNode("the slot has moved"))
+                self._slot_moved(key_slot(payload), WrongNode("the slot has moved"))
         return []
 
     def _claim(self, key: bytes) -> list[Args]:
@@ -158,12 +158,12 @@ class TrackingState:
         token_wait.claiming = True
         return [self._command(_CLAIM, key, token_wait)]
 
-    def _claimed(self, token_wait: TokenWait, key: bytes, *, came: bool) -> list[Args]:
+    def _claimed(self, token_wait: TokenWait, key: bytes, *, has_token: bool) -> list[Args]:
         token_wait.claiming = False
-        if came:
-            self._tracked.discard(key)  # NOLOOP: its own change is not told, and forgotten
+        if has_token:
+            self._tracked.discard(key)  # NOLOOP: no invalidation for its own LPOP, and the list is tracked no more
             token_wait.token = key
-        if came or not token_wait.wanted:
+        if has_token or not token_wait.wanted:
             self._end(token_wait)
         elif token_wait.next_keys:
             return self._claim(token_wait.next_keys.pop())
@@ -174,7 +174,7 @@ class TrackingState:
             raise fault
         if verb == _SUBSCRIBE:
             self._slot_subscriptions.pop(key_slot(key), None)
-            if isinstance(fault, ServerRefused):  # an old server, or an ACL: the look-around does without
+            if isinstance(fault, ServerRefused):  # an old server, or an ACL: the recheck has to do
                 self._cluster = False
                 return []
         token_wait = token_wait or self._waits.get(key)

@@ -1,4 +1,4 @@
-"""Bells: what wakes a thread that waits."""
+"""Events that wake a waiting thread."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 
 class WakeEvent:
-    """Wakes one thread; rung twice is once. A ``threading.Event`` that Ctrl-C strikes while it is set stays locked for
-    ever: its lock is taken in Python, this one in one step."""
+    """Wakes one thread; set twice counts once. A ``threading.Event`` that Ctrl-C interrupts in ``set`` stays locked for
+    ever: it takes its lock in Python code. This one releases a lock, in one step."""
 
     __slots__ = ("_lock",)
 
@@ -23,11 +23,11 @@ class WakeEvent:
         self._lock.acquire()
 
     def set(self) -> None:
-        with suppress(RuntimeError):  # it was rung already
+        with suppress(RuntimeError):  # it was set already
             self._lock.release()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until it rings, or the time is up."""
+        """Waits until it is set, or the time is up."""
         if seconds is None:
             self._lock.acquire()
         elif seconds > 0:
@@ -35,7 +35,7 @@ class WakeEvent:
 
 
 class SocketWakeEvent:
-    """The same for a thread that waits for sockets, too."""
+    """Wakes one thread that waits for sockets, too."""
 
     sees_sockets = True
 
@@ -45,15 +45,15 @@ class SocketWakeEvent:
         self._writer.setblocking(False)
 
     def set(self) -> None:
-        with suppress(OSError):  # it was rung often enough, or nobody waits any more
+        with suppress(OSError):  # the buffer is full, or it was closed
             self._writer.send(b".")
 
     def wait(self, seconds: float, sockets: Sequence[Any] = ()) -> None:
-        """Until it rings, there is something to read from one of the sockets, or the time is up."""
+        """Waits until it is set, one of the sockets can be read, or the time is up."""
         poll = select.poll()
-        for one in (self._reader, *sockets):
-            with suppress(ValueError, OSError):  # it was closed: whoever reads it finds out
-                poll.register(one, select.POLLIN)
+        for readable in (self._reader, *sockets):
+            with suppress(ValueError, OSError):  # it was closed: the next read raises
+                poll.register(readable, select.POLLIN)
         poll.poll(min(max(seconds, 0) * 1000, 1e9))
         with suppress(OSError):
             while self._reader.recv(1024):

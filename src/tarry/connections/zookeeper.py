@@ -1,6 +1,6 @@
-"""Reaching ZooKeeper: kazoo's client, its errors in our words, its events passed on.
+"""A session with ZooKeeper: kazoo's client, with tarry's errors, and its events passed on.
 
-kazoo calls back on threads of its own; what it calls here notes what happened, and blocks nowhere.
+kazoo runs callbacks on threads of its own; the callbacks here only pass the event on, and never block.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CONNECTION_ERRORS = (
 
 
 class SessionListener(Protocol):
-    """Is told of the connection, on kazoo's thread."""
+    """Is notified of the session's state, on kazoo's thread."""
 
     def suspended(self) -> None: ...
 
@@ -54,16 +54,16 @@ class SessionListener(Protocol):
 
 
 class ZooKeeperSession:
-    """One session. Connects when it is first asked."""
+    """One session. It connects at ``connect``."""
 
     def __init__(self, hosts: str, session_timeout_s: float, notify: Callable[[Callable[[], None]], None]) -> None:
-        """``tell`` passes on what happened to whoever is to know it: at once, or in its own thread."""
+        """``notify`` runs a callback: at once, or in the listener's own thread."""
         self._notify = notify
         self._lock = threading.Lock()
         self._connecting = False
         self._closed = False
         self.reached = False
-        """Whether there has been a connection: the first one is waited for."""
+        """Whether there has ever been a connection."""
         self.listener: SessionListener | None = None
         try:
             self._client: Any = KazooClient(
@@ -73,7 +73,7 @@ class ZooKeeperSession:
                 command_retry={"max_tries": 0},
             )
         except (ValueError, TypeError, AttributeError) as fault:
-            raise BadInput(f"hosts: {hosts!r} cannot be read ({fault}); write host:port,host:port.") from None
+            raise BadInput(f"hosts: {hosts!r} cannot be parsed ({fault}); write host:port,host:port.") from None
         self._client.add_listener(self._state_changed)
 
     def _state_changed(self, state: str) -> None:
@@ -90,7 +90,7 @@ class ZooKeeperSession:
             self._notify(listener.expired)
 
     def connect(self) -> threading.Event:
-        """Begins to connect, if it has not; the event is set while there is a connection."""
+        """Starts to connect, once. Returns an event that is set while there is a connection."""
         with self._lock:
             if not self._connecting:
                 self._connecting = True
@@ -103,8 +103,8 @@ class ZooKeeperSession:
         return bool(self._client.connected)
 
     def start_request(self, op: Any) -> Any:
-        """Begins one request; what is answered has ``get`` and ``rawlink``. Raises ``ConnectionInterrupted`` without a connection: kazoo
-        would keep it, and do it when nobody expects it any more."""
+        """Sends one request and returns kazoo's async result. Raises ``ConnectionInterrupted`` without a connection: kazoo would queue
+        the request, and send it when the caller has given up."""
         if not self.alive:
             raise ConnectionInterrupted("there is no connection")
         client = self._client
@@ -127,18 +127,18 @@ class ZooKeeperSession:
         return lambda event: self._notify(lambda: wake(event.type == EventType.DELETED))
 
     def close(self) -> None:
-        """Ends the session, and with it every node that it has."""
+        """Ends the session; ZooKeeper deletes its ephemeral nodes."""
         self._closed = True
         if self._connecting:
-            with suppress(Exception):  # it is gone either way
+            with suppress(Exception):  # closed either way
                 self._client.stop()
                 self._client.close()
 
 
-def result_of(op: Any, answered: Any) -> Any:
-    """What a request's end means. Raises ``ConnectionInterrupted``, or ``ServerUnfit`` with ZooKeeper's own words."""
+def result_of(op: Any, async_result: Any) -> Any:
+    """The result of a finished request. Raises ``ConnectionInterrupted``, or ``ServerUnfit`` with ZooKeeper's own error."""
     try:
-        reply = answered.get_nowait()
+        reply = async_result.get_nowait()
     except kazoo.NoNodeError:
         return [] if isinstance(op, ListChildren) else None if isinstance(op, ReadNode) else False
     except _CONNECTION_ERRORS as fault:

@@ -105,7 +105,7 @@ class ServerPool:
         return server
 
     async def _connect(self, url: str, key: bytes = b"", *, scripts: bool = True) -> Server:
-        server = Server(url, self._patience.max_answer_s, guard=self._topology.guard)
+        server = Server(url, self._patience.max_answer_s, master_check=self._topology.master_check)
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = await server.exchange(fitness.probe_commands(key))
@@ -127,7 +127,7 @@ class ServerPool:
     def _waiting_server(self, url: str) -> Server:
         """A connection of its own for what waits for replicas or disks."""
         if url not in self._waiting_servers:
-            self._waiting_servers[url] = Server(url, guard=self._topology.guard)
+            self._waiting_servers[url] = Server(url, master_check=self._topology.master_check)
         return self._waiting_servers[url]
 
     async def server_of(self, key: bytes) -> Server:

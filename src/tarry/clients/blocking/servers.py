@@ -99,7 +99,7 @@ class ServerPool:
             budget.restart()  # it was started, which has limits of its own
 
     def _connect(self, url: str, budget: RetryBudget, key: bytes = b"", *, scripts: bool = True) -> Server:
-        server = Server(url, self._patience.max_answer_s, guard=self._topology.guard)
+        server = Server(url, self._patience.max_answer_s, master_check=self._topology.master_check)
         cluster = self._topology.address.kind == "cluster"
         try:
             replies = server.exchange(fitness.probe_commands(key), within_s=budget.exchange_timeout)

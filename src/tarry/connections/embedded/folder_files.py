@@ -1,14 +1,14 @@
-"""What lies in an embedded server's folder beside its data, and how it is read and written.
+"""The files in an embedded server's folder beside its data.
 
-    users.lock     held, shared, by everybody who uses the server
-    start.lock     held while a keeper is being started
-    keeper.lock    held by the keeper; its process id is written in it
-    server.lock    held by the server's process itself; the same
-    bell           a pipe that the keeper reads: "somebody has come"
+    users.lock     locked, shared, by every process that uses the server
+    start.lock     locked while a supervisor is being started
+    keeper.lock    locked by the supervisor; contains its process id
+    server.lock    locked by the server's process; contains its process id
+    bell           a pipe that wakes the supervisor: a user has joined
     address        the path of the server's socket
 
-Rules: the standard library only, because the keeper reads this file too; a lock is what the system says about the file
-(flock), never what is written in it; a lock file is never deleted, since its inode is the lock.
+Rules: the standard library only, because the supervisor imports this file too; a lock is the system's flock on the file,
+never its contents; a lock file is never deleted, since its inode is the lock.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BELL, ADDRESS, LOG = "bell", "address", "server.log"
 
 
 def open_lock(path: str) -> int:
-    """A file to lock. It is closed when another program is started, and never deleted: its inode is the lock."""
+    """Opens a file to lock. It is closed on exec, and never deleted: its inode is the lock."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def try_lock(file: int, *, shared: bool = False) -> bool:
-    """Lock if nobody is in the way."""
-    import fcntl  # here, because Windows has none, and must be able to import what refuses it in words
+    """Locks the file if no other process has; returns whether it did."""
+    import fcntl  # here: Windows has none, and must be able to import the module that refuses it
 
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -39,7 +39,7 @@ def try_lock(file: int, *, shared: bool = False) -> bool:
 
 
 def wait_for_exclusive(file: int) -> None:
-    """Sleep until nobody holds the lock; nothing is held afterwards."""
+    """Waits until no process holds the lock; does not keep it."""
     import fcntl
 
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -47,22 +47,22 @@ def wait_for_exclusive(file: int) -> None:
 
 
 def write_owner(lock: int, pid: int) -> None:
-    """Write into a lock who holds it: for people, and for messages. Only the lock itself is to be believed."""
+    """Writes the holder's process id into a lock, for people and messages. Only the lock itself counts."""
     os.ftruncate(lock, 0)
     os.pwrite(lock, b"%d\n" % pid, 0)
 
 
 def read_owner(path: str) -> str:
-    """Who held this lock last."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - no pathlib in the keeper
+    """The process id of the lock's last holder."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - no pathlib in the supervisor
         return file.read(20).decode(errors="replace").strip() or "unknown"
     return "unknown"
 
 
 def read_address(file: str = ADDRESS) -> str | None:
-    """Where the folder's server listens, or listened; None when nothing sensible is written there."""
+    """The path of the server's socket, which may be dead; ``None`` if the file is missing or damaged."""
     try:
-        with open(file, "rb") as record:  # noqa: PTH123 - no pathlib in the keeper
+        with open(file, "rb") as record:  # noqa: PTH123 - no pathlib in the supervisor
             address = os.fsdecode(record.read(4096))
     except OSError:
         return None
@@ -71,23 +71,23 @@ def read_address(file: str = ADDRESS) -> str | None:
 
 def write_address(socket: str) -> None:
     draft = ADDRESS + ".new"
-    with open(draft, "wb") as file:  # noqa: PTH123 - no pathlib in the keeper
+    with open(draft, "wb") as file:  # noqa: PTH123 - no pathlib in the supervisor
         file.write(os.fsencode(socket))
-    os.replace(draft, ADDRESS)  # noqa: PTH105 - no pathlib in the keeper
+    os.replace(draft, ADDRESS)  # noqa: PTH105 - no pathlib in the supervisor
 
 
 def open_wakeup_pipe() -> int:
-    """The pipe by which a user says that he has come. Opened for both directions it never ends."""
+    """Opens the pipe by which users wake the supervisor. It is opened for reading and writing, so that it never ends."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISFIFO(os.lstat(BELL).st_mode):
-            os.unlink(BELL)  # noqa: PTH108 - no pathlib in the keeper
+            os.unlink(BELL)  # noqa: PTH108 - no pathlib in the supervisor
     with contextlib.suppress(FileExistsError):
         os.mkfifo(BELL, 0o600)
     return os.open(BELL, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def write_wakeup(path: str) -> bool:
-    """Ring the bell; False when there is nobody to hear it."""
+    """Wakes the supervisor; ``False`` if there is none."""
     try:
         pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -97,7 +97,7 @@ def write_wakeup(path: str) -> bool:
     try:
         if not stat.S_ISFIFO(os.fstat(pipe).st_mode):
             return False
-        with contextlib.suppress(BlockingIOError):  # full: it has been rung often enough
+        with contextlib.suppress(BlockingIOError):  # full: it will wake anyway
             os.write(pipe, b".")
     except BrokenPipeError:
         return False

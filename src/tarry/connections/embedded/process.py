@@ -1,11 +1,11 @@
-"""Start one private server process, and stop it again.
+"""A private server process: start it, stop it, freeze it.
 
     folder/                 the server's working directory: its data and ``server.log``
     socket  or  port        where it listens: a unix socket (mode 700), or a port of the loopback interface
 
-    launch(folder, socket=…) ──▶ Running ── stop() · kill() · freeze() · thaw() · restart()
+    launch(folder, socket=…) ──▶ ServerProcess ── stop() · kill() · freeze() · resume() · restart()
 
-Rules: the call returns when the server answers PING, or raises with the end of the log; files are made with umask 077;
+Rules: ``launch`` returns when the server answers PING, or raises with the end of the log; files are made with umask 077;
 signals go to the pid of the process that was started here, never to a name.
 """
 
@@ -23,13 +23,13 @@ from urllib.parse import quote
 from tarry.connections.embedded import resp
 from tarry.errors import BadInput, ServerUnfit, Unavailable
 
-#: The name that a test server gives to ECHO. A script that can call it may take its time from the caller.
+#: The name of ECHO on a test server. A script that can call it may take the time from its caller.
 IMAGINARY_CLOCK = "tarry-imaginary-clock"
 
-#: How a test server is started: nothing on disk, and the mark of the imaginary clock.
+#: The options of a test server: nothing on disk, and an imaginary clock.
 TEST_OPTIONS: tuple[str, ...] = ("--save", "", "--appendonly", "no", "--rename-command", "ECHO", IMAGINARY_CLOCK)
 
-#: a server answers after some 20 ms; ten seconds are a machine in distress
+#: a server answers after some 20 ms; ten seconds mean an overloaded machine
 START_S = 10.0
 STOP_S = 10.0
 
@@ -65,7 +65,7 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        """How a client reaches it: ``unix:///…`` or ``redis://127.0.0.1:…``."""
+        """Its URL: ``unix:///…`` or ``redis://127.0.0.1:…``."""
         if isinstance(self.address, str):
             return "unix://" + quote(self.address)
         host, port = self.address
@@ -85,7 +85,7 @@ class ServerProcess:
             return connection.call(*args)
 
     def stop(self) -> None:
-        """Let it end in its own way; by force when it does not within ten seconds. Twice is once."""
+        """Stops it with SIGTERM, or after ten seconds with SIGKILL. May be called twice."""
         if self.alive:
             self.resume()
             self._process.terminate()
@@ -95,12 +95,12 @@ class ServerProcess:
                 self.kill()
 
     def kill(self) -> None:
-        """End it without a word, as a power cut would."""
+        """Kills it, like a power cut."""
         self._process.kill()
         self._process.wait()
 
     def freeze(self) -> None:
-        """Stop it in the middle of whatever it does; its connections stay open and nobody answers."""
+        """Stops it with SIGSTOP; its connections stay open, and it does not answer."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -123,14 +123,14 @@ class ServerProcess:
                     umask=0o077,
                 )
         except OSError as error:
-            raise ServerUnfit(f"The server {self._command[0]} cannot be started in {self.folder}: {error}.") from error
+            raise ServerUnfit(f"Cannot start the server {self._command[0]} in {self.folder}: {error}.") from error
         self._wait_until_ready(process)
         return process
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         for _ in resp.backoff_delays(START_S):
             if process.poll() is not None:
-                raise ServerUnfit(f"The server ended while it started. Its log says:\n{resp.last_lines(str(self.log))}")
+                raise ServerUnfit(f"The server ended during its start. Its log says:\n{resp.last_lines(str(self.log))}")
             if resp.read_state(self.address) == "ready":
                 return
         process.kill()
@@ -152,7 +152,7 @@ def launch(
     Raises ``ServerUnfit`` when it cannot be started, ``Unavailable`` when it does not answer.
     """
     if (socket is None) == (port == 0):
-        raise BadInput("A server listens on a socket or on a port: give exactly one of the two.")
+        raise BadInput("A server listens on a socket or on a port: give one of the two.")
     command = [str(binary or find_binary()), "--port", str(port), "--daemonize", "no"]
     address: resp.Address
     if socket is not None:

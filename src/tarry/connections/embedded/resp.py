@@ -1,11 +1,11 @@
-"""The few words that starting and stopping a server takes, spoken to it without a driver.
+"""A minimal RESP client, to start and stop a server without a driver.
 
-    Line.to("/run/…/a.sock")        one open connection (a path, or a (host, port))
-      .ask("INFO", "server")   →    the reply: bytes, int, None or a list of them
-      .gone()                  →    True once the server has closed it, which it never does while it lives
+    RespConnection.connect("/run/…/a.sock")        one open connection (a path, or a (host, port))
+      .call("INFO", "server")   →    the reply: bytes, int, None or a list of them
+      .is_closed()              →    True once the server has closed it, which it never does while it runs
 
-Rules: the standard library only, because the keeper runs this file without any package; every read has a bound;
-an error reply is raised as ``ErrorReply`` with the server's own words, a dead or silent server as ``OSError``.
+Rules: the standard library only, because the supervisor imports this file without any package; every read has a timeout;
+an error reply is raised as ``ErrorReply`` with the server's message, a dead or silent server as ``OSError``.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import TypeAlias
 Address: TypeAlias = "str | tuple[str, int]"
 Reply: TypeAlias = "bytes | int | list[Reply] | None"
 
-#: one question; a server that needs longer is frozen, or its machine is
+#: the timeout of one reply; a server that needs longer is frozen, or its machine is
 ANSWER_TIMEOUT_S = 2.0
 
 
 class ErrorReply(Exception):
-    """The server is there, and answered with an error. The text is the server's."""
+    """The server answered with an error. The text is the server's."""
 
 
 class RespConnection:
@@ -38,15 +38,15 @@ class RespConnection:
 
     @classmethod
     def connect(cls, address: Address, timeout_s: float | None = None) -> RespConnection:
-        """Connect. Raises ``OSError`` when nobody listens. ``timeout_s`` bounds each answer."""
-        link = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET, socket.SOCK_STREAM)
+        """Connects. ``timeout_s`` bounds each reply. Raises ``OSError`` if no server listens."""
+        sock = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            link.settimeout(ANSWER_TIMEOUT_S if timeout_s is None else timeout_s)
-            link.connect(address)
+            sock.settimeout(ANSWER_TIMEOUT_S if timeout_s is None else timeout_s)
+            sock.connect(address)
         except BaseException:
-            link.close()
+            sock.close()
             raise
-        return cls(link)
+        return cls(sock)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -63,18 +63,18 @@ class RespConnection:
 
     def send(self, *args: str) -> None:
         parts = [f"*{len(args)}\r\n".encode()]
-        for word in args:
-            data = os.fsencode(word)
+        for arg in args:
+            data = os.fsencode(arg)
             parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
         self._socket.sendall(b"".join(parts))
 
     def call(self, *args: str) -> Reply:
-        """Send one command and read its reply."""
+        """Sends one command and returns its reply."""
         self.send(*args)
         return self._reply()
 
     def is_closed(self) -> bool:
-        """Whether the server has hung up. Does not wait; meant for a line on which nothing else is outstanding."""
+        """Whether the server has closed it. Does not wait; only for a connection without outstanding replies."""
         try:
             if not select.select([self._socket], [], [], 0)[0]:
                 return False
@@ -85,7 +85,7 @@ class RespConnection:
     def _reply(self) -> Reply:
         line = self._read.readline()
         if not line.endswith(b"\r\n"):
-            raise ConnectionError("the server hung up")
+            raise ConnectionError("the server closed the connection")
         kind, rest = line[:1], line[1:-2]
         if kind == b"-":
             raise ErrorReply(rest.decode(errors="replace"))
@@ -97,34 +97,34 @@ class RespConnection:
             return self._bulk(int(rest))
         if kind == b"*":
             return None if rest == b"-1" else [self._reply() for _ in range(int(rest))]
-        raise ConnectionError(f"not a Redis or Valkey server: it said {line[:40]!r}")
+        raise ConnectionError(f"not a Redis or Valkey server: it sent {line[:40]!r}")
 
     def _bulk(self, size: int) -> bytes | None:
         if size < 0:
             return None
         data = self._read.read(size + 2)
         if len(data) < size + 2:
-            raise ConnectionError("the server hung up")
+            raise ConnectionError("the server closed the connection")
         return data[:-2]
 
 
 def call_once(address: Address, *args: str) -> Reply:
-    """Connect, ask one thing, hang up."""
-    with RespConnection.connect(address) as line:
-        return line.call(*args)
+    """Connects, sends one command, returns its reply and closes."""
+    with RespConnection.connect(address) as connection:
+        return connection.call(*args)
 
 
 def read_info(connection: RespConnection, section: str = "server") -> dict[str, str]:
     """A section of ``INFO`` as a mapping."""
     text = connection.call("INFO", section)
     if not isinstance(text, bytes):
-        raise ConnectionError("not a Redis or Valkey server: INFO is not a text")
+        raise ConnectionError("not a Redis or Valkey server: INFO is not a string")
     pairs = (row.partition(":") for row in text.decode(errors="replace").splitlines() if ":" in row)
     return {name: value for name, _, value in pairs}
 
 
 def read_state(address: Address) -> str:
-    """``"ready"``, ``"loading"`` (it reads its data and will answer soon) or ``"dead"`` (nobody answers)."""
+    """``"ready"``, ``"loading"`` (it reads its data and will answer soon) or ``"dead"`` (it does not answer)."""
     try:
         call_once(address, "PING")
     except OSError:
@@ -135,9 +135,9 @@ def read_state(address: Address) -> str:
 
 
 def backoff_delays(within_s: float, *, first_s: float = 0.001, most_s: float = 0.05) -> Iterator[float]:
-    """Sleep a little longer each time until the bound is over: ``for _ in backoff_delays(10): look again``.
+    """Sleeps a little longer in each round until the time is over: ``for _ in backoff_delays(10): try again``.
 
-    The first look comes at once, the last one after the bound.
+    The first round comes at once, the last one after the time is over.
     """
     end = time.monotonic() + within_s
     pause = first_s
@@ -151,7 +151,7 @@ def backoff_delays(within_s: float, *, first_s: float = 0.001, most_s: float = 0
 
 def last_lines(log: str, *, lines: int = 8) -> str:
     """The last lines of a server's log, for an error message."""
-    with contextlib.suppress(OSError), open(log, "rb") as file:  # noqa: PTH123 - the keeper has no room for pathlib
+    with contextlib.suppress(OSError), open(log, "rb") as file:  # noqa: PTH123 - no pathlib in the supervisor
         file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
         return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
     return "(no log)"

@@ -1,15 +1,15 @@
-"""Join the embedded server of a folder: the one server that all processes of a user with this folder share.
+"""The embedded server of a folder: the one server that all processes of a user with this folder share.
 
     user ──┐  users.lock, shared        folder/ (per user; ``embedded:///path`` names another)
-    user ──┼──────────────▶ keeper ──▶ server ──▶ its append-only file and server.log there
-    user ──┘  bell             │                  its socket elsewhere, on a short path
-                               └── ends it a minute after the last user has left
+    user ──┼──────────────▶ supervisor ──▶ server ──▶ its append-only file and server.log there
+    user ──┘  bell             │                      its socket elsewhere, on a short path
+                               └── stops it a minute after the last user has left
 
-    join(folder) ─▶ Share(url, folder, started) ─▶ close()
+    join_server(folder) ─▶ SharedServer(url, folder, started) ─▶ close()
 
-Rules: the first starts the server, the others find it; a user who crashes harms nobody, because the system lets go of
-his lock; a minute after the last has left the server ends. A Share made before ``os.fork`` is held by both processes.
-Everything here blocks; nothing here takes longer than ``START_TIMEOUT_S`` before it says what is wrong.
+Rules: the first user starts the server, the others find it; a crashed user does no harm, because the system releases
+its lock; the server stops a minute after the last user has left. A SharedServer made before ``os.fork`` belongs to both processes.
+Everything here blocks; after ``START_TIMEOUT_S`` at most, an error says what is wrong.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ LINGER_S = 60.0
 START_TIMEOUT_S = 30.0
 
 PRIVATE_OPTIONS = ("--port", "0", "--daemonize", "no", "--unixsocketperm", "700", "--maxmemory-policy", "noeviction")
-#: it loses at most a second, and only when the machine itself fails
+#: at most a second of writes is lost, and only if the machine itself fails
 DURABLE_OPTIONS = ("--appendonly", "yes", "--appendfsync", "everysec", "--save", "")
-#: for tests: imaginary time is allowed, nothing is worth writing down (a point at which it would is never reached)
+#: for tests: imaginary time is allowed, and nothing is saved (the save point is never reached)
 TEST_OPTIONS = ("--appendonly", "no", "--save", "31536000 1000000000", "--rename-command", "ECHO", IMAGINARY_CLOCK)
 
 
 class SharedServer:
-    """A part in the embedded server of ``folder``: while it is open, the server runs. A context manager."""
+    """A user of the embedded server of ``folder``: while it is open, the server runs. A context manager."""
 
     def __init__(self, folder: Path, *, linger_s: float, options: Sequence[str]) -> None:
         self.folder = _checked_folder(folder)
         self._linger_s = linger_s
         self._options = options
-        #: whether this call started the server, and did not find it running
+        #: whether this call started the server
         self.started = False
         self._address = ""
         self._user_lock: int | None = _register_user(self.folder)
@@ -59,18 +59,18 @@ class SharedServer:
 
     @property
     def url(self) -> str:
-        """Where the server is, for a client: ``unix:///…``."""
+        """The server's URL: ``unix:///…``."""
         return "unix://" + quote(self._address)
 
     def ensure_running(self) -> str:
-        """Make sure that the server runs, and say where: for a client that lost it. Usually it need not do anything.
+        """Makes sure that the server runs, after a lost connection; returns its URL.
 
-        The keeper starts a server that died by itself; this is for the case that both are gone. One thread at a time.
+        The supervisor restarts a server that died; this is for the case that both are gone. One thread at a time.
         Raises ``ServerUnfit`` or ``Unavailable`` with the reason.
         """
         if self._user_lock is None:
-            raise BadInput("This share of the embedded server was closed. Join again.")
-        if not _is_file(self._user_lock, self.folder / folder_files.USERS):  # somebody deleted the folder: begin anew
+            raise BadInput("This use of the embedded server was closed. Join it again.")
+        if not _is_file(self._user_lock, self.folder / folder_files.USERS):  # the folder was deleted: start again
             self.close()
             self.folder = _checked_folder(self.folder)
             self._user_lock = _register_user(self.folder)
@@ -78,7 +78,7 @@ class SharedServer:
         return self.url
 
     def close(self) -> None:
-        """Leave. Twice is once; a forked process leaves for itself only."""
+        """Leaves the server. May be called twice; a forked process leaves for itself only."""
         lock, self._user_lock = self._user_lock, None
         if lock is not None:
             os.close(lock)  # not LOCK_UN: that would also unlock it for the processes it was forked to
@@ -93,12 +93,12 @@ class SharedServer:
 def join_server(
     folder: Path | None = None, *, linger_s: float = LINGER_S, options: Sequence[str] = DURABLE_OPTIONS
 ) -> SharedServer:
-    """Join the embedded server of ``folder`` (by default: the one of this user), and start it if nobody has.
+    """Joins the embedded server of ``folder`` (by default: the one of this user), and starts it if it does not run.
 
-    ``linger_s`` is how long a server that this call starts stays after its last user has left; ``options`` are that
+    ``linger_s`` is how long a server that this call starts runs on after its last user has left; ``options`` are that
     server's own.
     Raises ``BadInput`` (the folder cannot be used), ``ServerUnfit`` (no server can be started: the message says what
-    to do) or ``Unavailable`` (it is there but does not answer).
+    to do) or ``Unavailable`` (it runs, but does not answer).
     """
     if sys.platform == "win32":
         raise ServerUnfit("There is no embedded server on Windows: set TARRY_URL to a Redis or Valkey server.")
@@ -106,7 +106,7 @@ def join_server(
 
 
 def running_url(folder: Path | None = None) -> str | None:
-    """Where the embedded server of ``folder`` is, if it runs. Starts none, and is no user of it."""
+    """The URL of the embedded server of ``folder``, if it runs. Does not start it, and does not count as a user."""
     address = None if sys.platform == "win32" else _address_of(_default_folder() if folder is None else folder)
     return "unix://" + quote(address) if address is not None and resp.read_state(address) == "ready" else None
 
@@ -121,22 +121,22 @@ def _default_folder() -> Path:
 
 
 def _checked_folder(folder: Path) -> Path:
-    """The folder by its real name, made if need be, ours, and writable."""
+    """The folder's real path; it is created if need be. Refuses one that belongs to somebody else, or that everybody may write to."""
     try:
         folder = Path(folder).expanduser().resolve()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = folder.stat()
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"The embedded server cannot keep its data in {str(folder)!r}: {error}. Name another."
+            f"The embedded server cannot keep its data in {str(folder)!r}: {error}. Choose another folder."
         ) from error
     if about.st_uid != os.geteuid():
         raise BadInput(
             f"The folder {folder} belongs to user {about.st_uid}, and an embedded server is for one user only "
-            f"(you are {os.geteuid()}). Name a folder of your own, or set TARRY_URL to share a server."
+            f"(you are {os.geteuid()}). Choose a folder of your own, or set TARRY_URL to share a server."
         )
     if about.st_mode & stat.S_IWOTH:
-        raise BadInput(f"Everybody may write to {folder}. Name a folder for the embedded server that is yours alone.")
+        raise BadInput(f"Everybody may write to {folder}. Choose a folder for the embedded server that is yours alone.")
     return folder
 
 
@@ -144,7 +144,9 @@ def _lock_file(path: Path) -> int:
     try:
         return folder_files.open_lock(str(path))
     except OSError as error:
-        raise BadInput(f"The embedded server cannot use {path}: {error}. Make it writable, or name another.") from error
+        raise BadInput(
+            f"The embedded server cannot use {path}: {error}. Make it writable, or choose another folder."
+        ) from error
 
 
 def _is_file(file: int, path: Path) -> bool:
@@ -155,7 +157,7 @@ def _is_file(file: int, path: Path) -> bool:
 
 
 def _register_user(folder: Path) -> int:
-    """Be a user of the folder. Waits while a keeper is just stopping its server."""
+    """Locks ``users.lock`` as a user of the folder. Waits while a supervisor is just stopping its server."""
     lock = _lock_file(folder / folder_files.USERS)
     try:
         for _ in resp.backoff_delays(START_TIMEOUT_S):
@@ -163,7 +165,7 @@ def _register_user(folder: Path) -> int:
                 return lock
     except OSError as error:
         os.close(lock)
-        raise ServerUnfit(f"Files in {folder} cannot be locked ({error}). Name a folder on a local disk.") from error
+        raise ServerUnfit(f"Files in {folder} cannot be locked ({error}). Choose a folder on a local disk.") from error
     os.close(lock)
     raise Unavailable(
         f"The embedded server of {folder} has been stopping for {START_TIMEOUT_S:.0f} s. Try again later."
@@ -174,7 +176,7 @@ def _register_user(folder: Path) -> int:
 
 
 def _ensure_server(folder: Path, linger_s: float, options: Sequence[str]) -> tuple[str, bool]:
-    """Where the folder's server listens, and whether it was started here."""
+    """The socket of the folder's server, and whether it was started here."""
     started = False
     state = "dead"
     for _ in resp.backoff_delays(START_TIMEOUT_S):
@@ -187,15 +189,15 @@ def _ensure_server(folder: Path, linger_s: float, options: Sequence[str]) -> tup
             if state == "ready":
                 return address, started
     if state == "loading":
-        raise Unavailable(f"The embedded server still reads its data from {folder}. Try again in a while.")
+        raise Unavailable(f"The embedded server is still reading its data from {folder}. Try again later.")
     raise Unavailable(
         f"The embedded server of {folder} (process {folder_files.read_owner(str(folder / folder_files.SERVER))}) does not answer. "
-        f"It may be frozen, or run in another container; {folder / folder_files.LOG} may say more."
+        f"It may be frozen, or run in another container; see {folder / folder_files.LOG}."
     )
 
 
 def _wake_supervisor(folder: Path) -> bool:
-    """Tell the keeper that somebody has come; False when there is no keeper."""
+    """Tells the supervisor that there is a new user; ``False`` if there is no supervisor."""
     try:
         return folder_files.write_wakeup(str(folder / folder_files.BELL))
     except OSError as error:
@@ -213,7 +215,7 @@ def _address_of(folder: Path) -> str | None:
     return address
 
 
-#: files that must not stay open in a forked child, or it would hold a lock that nobody knows of
+#: files to close in a forked child, or it would hold their locks
 _closed_in_child: set[int] = set()
 
 
@@ -228,7 +230,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def _may_start(folder: Path) -> Generator[bool]:
-    """Whether it is our turn to start a keeper; of ten processes that come at once it is one's."""
+    """Whether this process may start a supervisor; of several processes at once only one may."""
     lock = _lock_file(folder / folder_files.START)
     _closed_in_child.add(lock)
     try:
@@ -240,11 +242,11 @@ def _may_start(folder: Path) -> Generator[bool]:
 
 
 def _start_supervisor(folder: Path, linger_s: float, options: Sequence[str]) -> bool:
-    """Start a keeper, and through it the server. True when the server is new, False when it was found running."""
-    order = supervisor.SupervisorArgs(
+    """Starts a supervisor, which starts the server. ``True`` if the server is new, ``False`` if it was running."""
+    args = supervisor.SupervisorArgs(
         str(find_binary()), [*PRIVATE_OPTIONS, *options], str(socket_path.socket_for(folder)), linger_s
     )
-    command = [_interpreter(), "-I", "-S", supervisor.__file__, json.dumps(order._asdict())]
+    command = [_interpreter(), "-I", "-S", supervisor.__file__, json.dumps(args._asdict())]
     log = os.open(folder / folder_files.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         with subprocess.Popen(
@@ -256,32 +258,32 @@ def _start_supervisor(folder: Path, linger_s: float, options: Sequence[str]) -> 
             start_new_session=True,
         ) as process:
             assert process.stdout is not None
-            heard = bool(select.select([process.stdout], [], [], START_TIMEOUT_S)[0])
-            answer = process.stdout.readline() if heard else b""
+            reported = bool(select.select([process.stdout], [], [], START_TIMEOUT_S)[0])
+            report = process.stdout.readline() if reported else b""
     except OSError as error:
-        raise ServerUnfit(f"The embedded server's keeper cannot be started ({command[0]}: {error}).") from error
+        raise ServerUnfit(f"Cannot start the embedded server's supervisor ({command[0]}: {error}).") from error
     finally:
         os.close(log)
-    if not heard:
-        return False  # still reading its data; whoever waits will hear it
-    return _parse_report(folder, answer)
+    if not reported:
+        return False  # the server is still reading its data
+    return _parse_report(folder, report)
 
 
-def _parse_report(folder: Path, answer: bytes) -> bool:
-    words = (
-        json.loads(answer)
-        if answer
-        else {"unfit": f"its keeper ended:\n{resp.last_lines(str(folder / folder_files.LOG))}"}
+def _parse_report(folder: Path, report: bytes) -> bool:
+    fields = (
+        json.loads(report)
+        if report
+        else {"unfit": f"its supervisor ended:\n{resp.last_lines(str(folder / folder_files.LOG))}"}
     )
-    if "unfit" in words:
-        raise ServerUnfit(f"The embedded server of {folder} cannot be started: {words['unfit']}")
-    return bool(words.get("started", False))
+    if "unfit" in fields:
+        raise ServerUnfit(f"The embedded server of {folder} cannot be started: {fields['unfit']}")
+    return bool(fields.get("started", False))
 
 
 def _interpreter() -> str:
-    """An interpreter for the keeper: this one, unless Python is embedded in some other program."""
+    """The Python interpreter for the supervisor: this one, unless Python is embedded in another program."""
     if Path(sys.executable or "").name.lower().startswith(("python", "pypy")) and not getattr(sys, "frozen", False):
         return sys.executable
     if found := shutil.which("python3"):
         return found
-    raise ServerUnfit("The embedded server needs a python3 on the PATH to watch over it. Or set TARRY_URL.")
+    raise ServerUnfit("The embedded server's supervisor needs a python3 on the PATH. Install one, or set TARRY_URL.")

@@ -1,12 +1,12 @@
-"""Where the embedded server's socket lives: a short path, in a folder that is ours alone.
+"""The path of the embedded server's socket: short, in a private folder.
 
-    $XDG_RUNTIME_DIR/tarry/9f86d081884c7d65.sock        where the system gives each user such a folder
-    $TMPDIR/tarry-501/9f86d081884c7d65.sock             elsewhere; /tmp/tarry-501/… when that is too long
+    $XDG_RUNTIME_DIR/tarry/9f86d081884c7d65.sock        if the system has such a folder for each user
+    $TMPDIR/tarry-501/9f86d081884c7d65.sock             elsewhere; /tmp/tarry-501/… if that is too long
 
-A socket's path has at most 107 bytes (103 on macOS), a data folder may have a thousand: so the name is a hash of it.
+A socket's path has at most 107 bytes (103 on macOS), a data folder's may have a thousand: so the name is a hash of it.
 
-Rules: the folder is a real folder (not a link), belongs to our uid and has mode 700, or it is refused: whoever could
-write there could put a server of his own in our way.
+Rules: the folder must be a real folder (not a link), belong to this uid and have mode 700: otherwise another user could put
+a server of their own there.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pathlib import Path
 
 from tarry.errors import ServerUnfit
 
-#: what fits into sockaddr_un with its closing zero
+#: the size of sockaddr_un's path without its closing zero
 SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 
 
 def socket_for(folder: Path) -> Path:
-    """The socket of the server that keeps ``folder``. Makes the folder around it. Raises ``ServerUnfit``.
+    """The socket of the server of ``folder``. Creates the socket's own folder. Raises ``ServerUnfit``.
 
-    A folder that was deleted and made anew is another one: its inode goes into the name, so that a server which
-    still runs on the deleted one is in nobody's way.
+    The inode is part of the name: a folder that was deleted and created again has another socket, so that a server which
+    still runs in the deleted one does no harm.
     """
     about = folder.stat()
     seed = f"{folder}\0{about.st_dev}\0{about.st_ino}"
@@ -53,7 +53,7 @@ def socket_for(folder: Path) -> Path:
 
 
 def check_private(folder: Path) -> None:
-    """Refuse a folder that others could have made, or could write to. Raises ``ServerUnfit``."""
+    """Refuses a folder that others may have created, or may write to. Raises ``ServerUnfit``."""
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode):
         fault = "it is not a folder"
@@ -73,9 +73,9 @@ def _candidates() -> Iterator[Path]:
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if given.startswith("/"):
         base = Path(given)
-        # after `su` the variable names another user's folder: that is not an attack, only not for us
+        # after `su` the variable still names the other user's folder
         if base.is_dir() and base.stat().st_uid == os.geteuid():
             yield base / "tarry"
     own = f"tarry-{os.geteuid()}"
     yield Path(tempfile.gettempdir()) / own
-    yield Path("/tmp") / own  # noqa: S108 - verified above before anything is trusted to it
+    yield Path("/tmp") / own  # noqa: S108 - check_private verifies it before use

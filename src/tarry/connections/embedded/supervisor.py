@@ -1,18 +1,18 @@
-"""The keeper of one embedded server: a small process between the server and those who use it.
+"""The supervisor of one embedded server: a small process, the server's parent.
 
     users ──(shared flock on users.lock)──┐
                                           ▼
-    join ──ring──▶ bell ──────────▶  keeper (holds keeper.lock)  ──parent──▶  server (holds server.lock)
-                                          │ one open line: closed = the server died
+    join ──write──▶ bell ─────────▶  supervisor (keeper.lock)  ──parent──▶  server (server.lock)
+                                          │ one open connection: closed = the server died
                                           ▼
-             all left ─▶ linger a minute ─▶ nobody came ─▶ SHUTDOWN, under an exclusive lock on users.lock
+             all left ─▶ linger a minute ─▶ no new user ─▶ SHUTDOWN, under an exclusive lock on users.lock
 
-It waits in one ``select`` and polls nothing: a thread sleeps in ``flock`` until the last user has left, each user who
-comes rings the bell, a server that dies closes its line.
+It waits in one ``select``, without polling: a thread sleeps in ``flock`` until the last user has left, each new user
+writes to the pipe ``bell``, and a server that dies closes its connection.
 
-Rules: the standard library only (it runs as ``python -I -S supervisor.py``, without any package); one keeper a folder
-(keeper.lock); one server a folder (server.lock is inherited by the server process and so lives exactly as long); a
-server that is found running is adopted, never doubled; a server that dies is started again, with a bound.
+Rules: the standard library only (it runs as ``python -I -S supervisor.py``, without any package); one supervisor per folder
+(keeper.lock); one server per folder (the server process inherits server.lock, which is locked exactly while it lives); a
+running server is adopted, never started twice; a server that dies is restarted, a limited number of times.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING or __name__ != "__main__":
     from tarry.connections.embedded import folder_files, resp
-else:  # run by its path, without packages: what it needs lies beside it
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - no pathlib in the keeper
+else:  # run by its path, without packages: its imports are beside it
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - no pathlib in the supervisor
     import folder_files
     import resp
 
 START_S = 10.0
 STOP_S = 10.0
 
-#: a server that lived this long was well; deaths before it count
+#: after this time a server counts as stable, and earlier crashes are forgotten
 STABLE_AFTER_S = 30.0
 MOST_CRASHES = 6
 MOST_PAUSE_S = 5.0
 
 
 class CannotStart(Exception):
-    """The server cannot be had; the text says why."""
+    """The server cannot be started; the text says why."""
 
 
 class SupervisorArgs(NamedTuple):
-    """What the keeper is told on its command line. The folder is its working directory."""
+    """The supervisor's arguments, as JSON on its command line. The folder is its working directory."""
 
     binary: str
     options: list[str]
@@ -57,7 +57,7 @@ class SupervisorArgs(NamedTuple):
 
 
 class Supervisor:
-    """What the keeper knows: the folder's server, the line to it, and how often it has died."""
+    """The state of the supervisor: the folder's server, the connection to it, and how often it has crashed."""
 
     def __init__(self, args: SupervisorArgs) -> None:
         self.args = args
@@ -75,11 +75,11 @@ class Supervisor:
         self.connection = self.ensure_server()
 
     def run(self) -> None:
-        """Until the server is not needed any more."""
+        """Runs until the server is not needed any more."""
         self.watch_users()
-        alarm: float | None = None
+        stop_at: float | None = None
         while True:
-            left = None if alarm is None else max(0.0, alarm - time.monotonic())
+            left = None if stop_at is None else max(0.0, stop_at - time.monotonic())
             ready, _, _ = select.select([self.connection.fileno(), self.news, self.wakeup_pipe], [], [], left)
             if self.connection.fileno() in ready and self.connection.is_closed():
                 self.connection = self.restart_server()
@@ -87,22 +87,22 @@ class Supervisor:
                 return
             if self.news in ready:
                 os.read(self.news, 1)
-                # nobody can come to a folder that was deleted
-                alarm = time.monotonic() + (self.args.linger_s if self.folder_exists() else 0.0)
+                # a deleted folder gets no new users
+                stop_at = time.monotonic() + (self.args.linger_s if self.folder_exists() else 0.0)
             if self.wakeup_pipe in ready:
                 os.read(self.wakeup_pipe, 65_536)
                 self.restore_socket()
-                if alarm is not None:
-                    alarm = None
+                if stop_at is not None:
+                    stop_at = None
                     self.watch_users()
-            if alarm is not None and time.monotonic() >= alarm:
-                alarm = None
+            if stop_at is not None and time.monotonic() >= stop_at:
+                stop_at = None
                 if folder_files.try_lock(self.users):
                     return
                 self.watch_users()
 
     def watch_users(self) -> None:
-        """Learn when the last user has left, however: the system lets go of a dead process's lock."""
+        """Starts the thread that waits until the last user has left or died: the system releases a dead process's lock."""
         threading.Thread(target=self._wait_until_all_left, daemon=True).start()
 
     def _wait_until_all_left(self) -> None:
@@ -110,18 +110,18 @@ class Supervisor:
         os.write(self._notify, b".")
 
     def request_stop(self, *_: object) -> None:
-        """Somebody wants us to end, or the machine shuts down. Noted here, done between two steps, never inside one."""
+        """Handles SIGTERM. The request is only noted here; ``run`` stops between two steps."""
         self.stopping = True
         os.write(self._notify, b".")
 
     def folder_exists(self) -> bool:
-        """Whether the folder has not been deleted meanwhile."""
+        """Whether the folder still exists."""
         return os.fstat(self.folder_id).st_nlink > 0
 
     # ---- the server
 
     def ensure_server(self) -> resp.RespConnection:
-        """An open line to the folder's server: the one that runs, or else a new one."""
+        """A connection to the folder's server, which is started if it does not run."""
         lock = folder_files.open_lock(folder_files.SERVER)
         try:
             for _ in resp.backoff_delays(START_S):
@@ -138,14 +138,14 @@ class Supervisor:
                     f"{folder_files.read_address() or 'any address'}. It may be frozen, or run in another container"
                 )
         finally:
-            os.close(lock)  # the server has its own copy, which keeps the lock
-        line = resp.RespConnection.connect(self.socket)
-        self.pid = int(resp.read_info(line)["process_id"])
+            os.close(lock)  # the server has inherited it, and keeps the lock
+        connection = resp.RespConnection.connect(self.socket)
+        self.pid = int(resp.read_info(connection)["process_id"])
         self.started_at = time.monotonic()
-        return line
+        return connection
 
     def adopt_running_server(self) -> bool:
-        """Whether a server that was started by an earlier keeper answers."""
+        """Whether the server of an earlier supervisor answers."""
         address = folder_files.read_address()
         if address is None or resp.read_state(address) == "dead":
             return False
@@ -153,12 +153,12 @@ class Supervisor:
         return True
 
     def start_server(self, lock: int) -> None:
-        home = os.path.dirname(self.socket)  # noqa: PTH120 - no pathlib in the keeper
+        home = os.path.dirname(self.socket)  # noqa: PTH120 - no pathlib in the supervisor
         _reap_child()
         with contextlib.suppress(OSError):
-            os.mkdir(home, 0o700)  # noqa: PTH102 - no pathlib in the keeper
+            os.mkdir(home, 0o700)  # noqa: PTH102 - no pathlib in the supervisor
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.socket)  # noqa: PTH108 - left by a killed server: the lock says that nobody listens
+            os.unlink(self.socket)  # noqa: PTH108 - left by a killed server: the lock says that none listens
         folder_files.write_address(self.socket)
         os.set_inheritable(lock, True)
         command = [self.args.binary, *self.args.options, "--unixsocket", self.socket]
@@ -172,7 +172,7 @@ class Supervisor:
         self.wait_until_ready(pid)
 
     def wait_until_ready(self, pid: int) -> None:
-        """Until the new server answers. One that reads much data says so, and has the time it needs."""
+        """Waits until the new server answers. While it is loading its data there is no timeout."""
         while True:
             for _ in resp.backoff_delays(START_S):
                 state = resp.read_state(self.socket)
@@ -180,7 +180,7 @@ class Supervisor:
                     return
                 if os.waitpid(pid, os.WNOHANG)[0]:
                     raise CannotStart(
-                        f"it ended while it started. Its log ({folder_files.LOG}) says:\n{resp.last_lines(folder_files.LOG)}"
+                        f"it ended during its start. Its log ({folder_files.LOG}) says:\n{resp.last_lines(folder_files.LOG)}"
                     )
                 if state == "loading":
                     break
@@ -193,7 +193,7 @@ class Supervisor:
             time.sleep(0.05)
 
     def restart_server(self) -> resp.RespConnection:
-        """The server died though it was wanted: start it again, more slowly each time, and not for ever."""
+        """Starts a server that died again, with a growing delay, up to MOST_CRASHES times."""
         self.connection.close()
         if time.monotonic() - self.started_at > STABLE_AFTER_S:
             self.crashes = 0
@@ -207,13 +207,13 @@ class Supervisor:
             time.sleep(min(0.1 * 2**self.crashes, MOST_PAUSE_S))
 
     def restore_socket(self) -> None:
-        """A cleaner of old files, or a log-out, took the socket away: only a restart brings it back."""
-        if not os.path.exists(self.socket):  # noqa: PTH110 - no pathlib in the keeper
+        """Restarts the server if its socket was deleted, by a cleaner of old files or at a log-out."""
+        if not os.path.exists(self.socket):  # noqa: PTH110 - no pathlib in the supervisor
             with contextlib.suppress(OSError):
                 self.connection.send("SHUTDOWN")
 
     def stop_server(self) -> None:
-        """Let it write its last data and end. A server that does not is left for the next keeper to adopt."""
+        """Stops the server with SHUTDOWN. If it does not stop, the next supervisor will adopt it."""
         with contextlib.suppress(OSError):
             self.connection.send("SHUTDOWN")
         if self._server_exited():
@@ -228,23 +228,23 @@ class Supervisor:
 
 
 def _reap_child() -> None:
-    """Take note of a server of ours that has ended, or is just about to: its lock is free already."""
+    """Reaps a server that has ended or is about to: its lock is free already."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(-1, 0)
 
 
 def _report(**fields: object) -> None:
-    """One line of JSON to the process that waits for us, which may have gone."""
+    """Writes one line of JSON to the process that started the supervisor, which may be gone."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(fields).encode() + b"\n")
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    devnull = os.open(os.devnull, os.O_RDWR)
+    os.dup2(devnull, 1)
+    os.close(devnull)
 
 
 def main() -> None:
     if os.fork():
-        os._exit(0)  # the keeper is nobody's child: who needed the server first may end without leaving a zombie
+        os._exit(0)  # daemonized: the process that started it may end without leaving a zombie
     os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     lock = folder_files.open_lock(folder_files.KEEPER)
@@ -253,15 +253,15 @@ def main() -> None:
         return
     folder_files.write_owner(lock, os.getpid())
     try:
-        keeper = Supervisor(SupervisorArgs(**json.loads(sys.argv[1])))
+        supervisor = Supervisor(SupervisorArgs(**json.loads(sys.argv[1])))
     except (CannotStart, OSError) as trouble:
         _report(unfit=str(trouble))
         return
-    _report(keeper=os.getpid(), server=keeper.pid, started=keeper.started)
+    _report(keeper=os.getpid(), server=supervisor.pid, started=supervisor.started)
     try:
-        keeper.run()
+        supervisor.run()
     finally:
-        keeper.stop_server()
+        supervisor.stop_server()
 
 
 if __name__ == "__main__":
