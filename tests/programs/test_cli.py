@@ -171,13 +171,13 @@ def test_a_list_of_the_dead_says_why(client: tarry.Client, cli: Cli) -> None:
 
 
 def test_the_collector_rests_only_while_modules_are_imported() -> None:
-    from tarry.programs.cli import importing
+    from tarry.programs.cli import gc_paused
 
     try:
-        with importing():
+        with gc_paused():
             assert not gc.isenabled()
         assert gc.isenabled()
-        with pytest.raises(ModuleNotFoundError), importing():
+        with pytest.raises(ModuleNotFoundError), gc_paused():
             importlib.import_module("tarry.nowhere")
         assert gc.isenabled()
     finally:

@@ -78,7 +78,7 @@ def test_the_doctor_finds_what_is_at_odds_between_partitions(client: tarry.Clien
     client.engine.run(
         first.configure(ttr=settings.UNCHANGED, max_attempts=settings.UNCHANGED, keep=settings.UNCHANGED, rate=9)
     )
-    assert "different limits or defaults, for a configure was broken off" in cli("doctor").stdout
+    assert "different limits or defaults, because a configure was interrupted" in cli("doctor").stdout
     assert "rate 9/1s" in cli("limit", "parted").stdout
     assert "parted  all well" in cli("doctor").stdout
     plain = topic_keys(namespace, "parted")
@@ -221,6 +221,6 @@ def test_jobs_that_a_broken_off_migrate_left_on_the_way_are_told_of(
     assert "31 jobs would move, and 1 schedule" in trial.stdout
     assert words in trial.stderr
     gone = cli("--patience", "100ms", "migrate", "moving", "--to-url", f"redis://127.0.0.1:{free_ports(1)[0]}")
-    assert "moving  broken off, 0 jobs moved; nothing is lost: run the same again, and it goes on" in gone.stderr
+    assert "moving  interrupted, 0 jobs moved; nothing is lost: run the same command again to continue" in gone.stderr
     assert "31 jobs moved" in cli("migrate", "moving", "--to", "there").stdout
     assert "their way" not in cli("check", "moving").stdout

@@ -169,7 +169,7 @@ def drip(line: socket.socket, piece: bytes) -> Answer:
 
 
 def test_a_head_that_grows_byte_by_byte_is_given_up(real: Api, soon: Callable[..., None]) -> None:
-    soon(HEAD_S=0.3)
+    soon(HEAD_TIMEOUT_S=0.3)
     line = line_to(real.url)
     line.sendall(GET + b"x: ")
     answer = drip(line, b"x")
@@ -177,12 +177,12 @@ def test_a_head_that_grows_byte_by_byte_is_given_up(real: Api, soon: Callable[..
 
 
 def test_who_never_says_anything_is_closed(real: Api, soon: Callable[..., None]) -> None:
-    soon(HEAD_S=0.1)
+    soon(HEAD_TIMEOUT_S=0.1)
     assert rest_of(line_to(real.url)) == b""
 
 
 def test_line_ends_between_two_requests_keep_no_connection(real: Api, soon: Callable[..., None]) -> None:
-    soon(HEAD_S=0.3)
+    soon(HEAD_TIMEOUT_S=0.3)
     line = line_to(real.url)
     line.sendall(GET + b"\r\n")
     assert line.recv(65536).startswith(b"HTTP/1.1 200")
@@ -191,14 +191,14 @@ def test_line_ends_between_two_requests_keep_no_connection(real: Api, soon: Call
 
 def test_a_second_head_has_its_time_too(real: Api, soon: Callable[..., None]) -> None:
     """It began in the packet in which the first request ended."""
-    soon(HEAD_S=0.3)
+    soon(HEAD_TIMEOUT_S=0.3)
     line = line_to(real.url)
     line.sendall(GET + b"\r\n" + GET)
     assert [part[:4] for part in rest_of(line).split(b"HTTP/1.1 ")] == [b"", b"200 ", b"408 "]
 
 
 def test_a_connection_is_kept_for_its_time_between_two_requests(valkey_url: str, soon: Callable[..., None]) -> None:
-    soon(KEPT_S=0.2)
+    soon(KEEP_ALIVE_S=0.2)
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as running:
         line = line_to(running.url)
         for _ in range(2):
@@ -209,14 +209,14 @@ def test_a_connection_is_kept_for_its_time_between_two_requests(valkey_url: str,
 
 def test_whoever_waits_for_a_job_has_all_the_time(served: Served, real: Api, soon: Callable[..., None]) -> None:
     """Also when the next request has begun meanwhile."""
-    soon(HEAD_S=0.1, REST_S=0.1)
+    soon(HEAD_TIMEOUT_S=0.1, UNREAD_BODY_S=0.1)
     body = b'{"wait": 30}'
     place = f"POST /v1/topics/orders/pop?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n"
     with line_to(real.url) as line, line_to(real.url) as stream:
         stream.sendall(f"GET /v1/events?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert b"200" in stream.recv(65536)
         line.sendall(f"{place}Content-Length: {len(body)}\r\n\r\n".encode() + body + b"GET /heal")
-        until(lambda: served.app.held >= 2)
+        until(lambda: served.app.held_requests >= 2)
         assert rest_of(line_to(real.url)) == b""  # as long as a head has
         assert rest_of(line_to(real.url)) == b""
         real.post(JOBS, {"body": "tea"}, 201)
@@ -235,7 +235,7 @@ def test_a_body_that_drips_is_given_up(real: Api, soon: Callable[..., None], fie
 
 
 def test_what_is_left_of_a_refused_body_has_its_time(real: Api, soon: Callable[..., None]) -> None:
-    soon(REST_S=0.3)
+    soon(UNREAD_BODY_S=0.3)
     line = line_to(real.url)
     line.sendall(b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
     assert drip(line, b"x").status == 404

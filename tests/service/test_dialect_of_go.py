@@ -129,7 +129,7 @@ def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkey
         text, id, record = tokens.create_token(os.urandom, (scope,), calls=0.01)
         spoken.run(client.engine.run(tokens.store_token(client.namespace, id, record)))
         bearers.append({"headers": {"authorization": f"Bearer {text}"}})
-    spoken.call(spoken.app.ask_for_tokens, True)
+    spoken.call(spoken.app.require_tokens, True)
     assert "A token is needed" in refused()[1]
     assert "no token of tarry" in refused(headers={"authorization": "Bearer tea"})[1]
     assert "this needs produce or admin" in refused(**bearers[0])[1]

@@ -33,7 +33,7 @@ def test_a_listener_hears_how_it_is_and_every_change(served: Served, real: Api) 
         real.post("/v1/topics/other/jobs", {"body": 1, "delay": 60}, 201)
         _, stats = next(heard)
         assert (stats["topic"], stats["delayed"]) == ("orders", 1)
-    until(lambda: served.app.held == 0)
+    until(lambda: served.app.held_requests == 0)
 
 
 def test_all_topics_of_a_namespace(real: Api) -> None:
@@ -45,12 +45,12 @@ def test_all_topics_of_a_namespace(real: Api) -> None:
 
 
 def test_nobody_looks_when_nobody_listens(served: Served, real: Api) -> None:
-    from tarry.programs.service.routes.events import Ticker
+    from tarry.programs.service.routes.events import StatsPoller
 
     with real.http.stream("GET", "/v1/topics/orders/events") as answer:
         next(events(answer))
-    ticker = served.app.shared_part(Ticker)
-    until(lambda: ticker._task is None or ticker._task.done())
+    poller = served.app.shared_part(StatsPoller)
+    until(lambda: poller._task is None or poller._task.done())
 
 
 # ── shared queues ────────────────────────────────────────────────────────────────────────────────────────────────────

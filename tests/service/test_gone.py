@@ -28,10 +28,10 @@ def asking(api: Api, path: str, said: Any) -> socket.socket:
 
 def test_a_client_that_goes_while_it_waits_is_handed_nothing(served: Served, real: Api) -> None:
     lines = [asking(real, "/v1/topics/orders/pop", {"wait": 60}) for _ in range(5)]
-    until(lambda: served.app.held == 5)
+    until(lambda: served.app.held_requests == 5)
     for line in lines:
         line.close()
-    until(lambda: not served.app.held)
+    until(lambda: not served.app.held_requests)
     real.post("/v1/topics/orders/jobs", {"body": "tea"}, 201)
     job = real.post("/v1/topics/orders/pop", {"wait": 10})
     assert (job["body"], job["attempt"]) == ("tea", 1)
@@ -43,13 +43,13 @@ def test_whoever_goes_in_the_very_moment_loses_no_job(served: Served, real: Api)
     """Whichever comes first, the job or the end of the connection: the next one gets it, as if nothing had been."""
     for number in range(40):
         line = asking(real, "/v1/topics/orders/pop", {"wait": 60, "ttr": "10m"})
-        until(lambda: served.app.held == 1)
+        until(lambda: served.app.held_requests == 1)
         adding = asking(real, "/v1/topics/orders/jobs", {"body": number})
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, as of a killed process
         line.close()
         adding.recv(4096)
         adding.close()
-        until(lambda: not served.app.held)
+        until(lambda: not served.app.held_requests)
         answer = real("POST", "/v1/topics/orders/pop", {"wait": 1})
         if answer.status_code == 204:  # it was written before the end was heard: only the TTR can tell
             assert real.get("/v1/topics/orders/stats")["reserved"] == 1
@@ -125,10 +125,10 @@ def test_a_client_that_goes_while_it_waits_for_an_element_loses_none(served: Ser
     path = QUEUE.format(name)
     lines = [asking(api, path + "/take", {"wait": 60, "codec": "string"}) for _ in range(4)]
     lines.append(asking(api, "/v1/take", {"queues": [name], "wait": 60, "codec": "string"}))
-    until(lambda: served.app.held == 5)
+    until(lambda: served.app.held_requests == 5)
     for line in lines:
         line.close()
-    until(lambda: not served.app.held)
+    until(lambda: not served.app.held_requests)
     api.post(path + "/put", {"values": ["tea"], "codec": "string"}, 204)
     assert api.post(path + "/take", {"wait": 10, "codec": "string"})["values"] == ["tea"]
 
@@ -137,10 +137,10 @@ def test_a_client_that_goes_while_it_waits_for_an_item_loses_none(served: Served
     api, name = shared
     path = GUARDED.format(name)
     lines = [asking(api, path + "/poll", {"wait": 60}) for _ in range(3)]
-    until(lambda: served.app.held == 3)
+    until(lambda: served.app.held_requests == 3)
     for line in lines:
         line.close()
-    until(lambda: not served.app.held)
+    until(lambda: not served.app.held_requests)
     api.post(path + "/push", {"items": [{"body": "tea"}]})
     assert [item["body"] for item in api.post(path + "/poll", {"wait": 10})["items"]] == ["tea"]
 
@@ -170,7 +170,7 @@ def test_who_waits_for_elements_and_items_is_answered_when_the_service_drains(va
             (GUARDED.format(namespace) + "/poll", {"wait": 60}),
         )
         lines = [asking(api, path, said) for path, said in waits]
-        until(lambda: running.app.held == 2)
+        until(lambda: running.app.held_requests == 2)
         running.call(running.app.drain)
         for line in lines:
             assert line.recv(4096).startswith(b"HTTP/1.1 503")

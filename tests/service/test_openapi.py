@@ -85,7 +85,7 @@ UNSAID = {
     r"beyond the year 9999|never comes": "sums with the present",
     r"is before 1970": "what a moment is in UTC",
     r"^due_after, due_before: reserved and dead": "what two parameters of a query have to do with each other",
-    r"^query: the options of a JSON body": "what a query and a body have to do with each other",
+    r"^query: put the options of a JSON request": "what a query and a body have to do with each other",
     r"^delay and at: give one": "as these are, in the query of an add",
     r"missing required field `(delay|value|id|topic)`": "what may stand in the query or in the body",
     r"is given twice": "which elements of a list have an id in common",
@@ -94,7 +94,7 @@ UNSAID = {
     r"declares it; change it there": "as that is",
     r"^migrate: a topic cannot move into itself": "a path and a body that say the same",
     r"^(values?|keys?|element|codec|long|string|json|kryo5|river)\b.*": "what a codec of Java takes",
-    r"the inside of something else": "the path of a queue, told by its beginning",
+    r"(the inside of|belongs to) something else": "the path of a queue, told by its beginning",
 }
 """Refusals of what the document allows: what no schema can say, each with the reason."""
 

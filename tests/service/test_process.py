@@ -139,7 +139,7 @@ def test_from_the_first_token_on_a_running_service_asks_for_one(start: Start, va
     with ExitStack() as stack:
         one, other = (stack.enter_context(httpx.Client(base_url=at.url)) for at in (running, open_to_all))
         assert [one.get(page).status_code for page in pages] == [200, 200, 200, 200]
-        assert "not asked for until there is one" in running.said
+        assert "not required until the first one is created" in running.said
         client = stack.enter_context(tarry.Client(valkey_url))
         text, id, record = tokens.create_token(os.urandom, ("view",))
         client.engine.run(tokens.store_token("process-asking", id, record))
@@ -148,7 +148,7 @@ def test_from_the_first_token_on_a_running_service_asks_for_one(start: Start, va
         assert [one.get(page).status_code for page in pages] == [401, 401, 200, 303]
         assert one.get("/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code == 200
         assert [other.get(page).status_code for page in pages] == [200, 200, 200, 200]
-        assert "There is a token now" in running.said
+        assert "The first token was created" in running.said
         client.engine.run(tokens.delete_token("process-asking", id))
         until(lambda: one.get("/v1/topics", headers={"authorization": f"Bearer {text}"}).status_code == 401)
         assert one.get("/v1/topics").status_code == 401
@@ -231,7 +231,7 @@ def test_the_embedded_server_is_what_it_uses_when_nothing_is_said(start: Start, 
     ("words", "code", "said"),
     [
         (("--host", "0.0.0.0"), 3, "no token exists in default"),
-        (("--host", "no.such.host.invalid"), 2, "is no address of this machine"),
+        (("--host", "no.such.host.invalid"), 2, "is not an address of this machine"),
         (("--certificate", "/nowhere.pem"), 2, "--certificate: /nowhere.pem: No such file"),
         (("--certificate", __file__, "--key", "/nowhere.key"), 2, "--key: /nowhere.key: No such file"),
         (("--certificate", __file__), 2, f"--certificate: {__file__} and its key cannot be used"),
@@ -252,7 +252,7 @@ def test_a_port_that_is_taken_is_said(start: Start) -> None:
     port = start().url.rpartition(":")[2]
     other = start("--port", port)
     assert other.ended() == 2
-    assert "cannot be had" in other.said
+    assert "cannot be opened" in other.said
 
 
 @pytest.mark.slow

@@ -109,7 +109,7 @@ def problem_on(line: socket.socket) -> tuple[str, Any]:
 def test_who_drains_waits_for_no_body(valkey_url: str) -> None:
     with serve(lambda name: tarry.AsyncClient(valkey_url, namespace=name)) as draining:
         lines = [begun(Api(draining.url, "default")) for _ in range(3)]
-        until(lambda: draining.app.held == 3)
+        until(lambda: draining.app.held_requests == 3)
         draining.call(draining.app.drain)
         for line in lines:
             head, problem = problem_on(line)

@@ -2,7 +2,7 @@
 
     exit code   0  done
                 1  refused: StaleReceipt, JobExists, BodyError; a demo that lost an order
-                2  wrong words: BadInput, unknown options
+                2  bad arguments: BadInput, unknown options
                 3  no server: Unavailable, ServerUnfit
                 4  tarry worker: stopped, but running jobs had to be given back
 
@@ -26,9 +26,9 @@ def main() -> None:
 
 
 @contextmanager
-def importing() -> Generator[None]:
-    """For a block that imports much: what modules are made of stays, and the collector need not look at it again and again.
-    That is a fifth of the time of a short call."""
+def gc_paused() -> Generator[None]:
+    """Switches the cyclic garbage collector off in a block that imports much, and freezes what was imported: modules stay.
+    This saves a fifth of the time of a short call."""
     gc.disable()
     try:
         yield
@@ -38,10 +38,10 @@ def importing() -> Generator[None]:
 
 
 def run() -> int:
-    """Runs the command line; answers the exit code."""
+    """Runs the command line; returns the exit code."""
     from tarry.errors import BadInput, ServerUnfit, TarryError, Unavailable
 
-    with importing():
+    with gc_paused():
         from tarry.programs.cli.app import app
 
     try:
@@ -50,8 +50,8 @@ def run() -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except TarryError as fault:
-        words = " ".join(str(fault).split())
-        print(f"error: {words} [{fault.code}]", file=sys.stderr)
+        message = " ".join(str(fault).split())
+        print(f"error: {message} [{fault.code}]", file=sys.stderr)
         if isinstance(fault, BadInput):
             return WRONG
         return NO_SERVER if isinstance(fault, (Unavailable, ServerUnfit)) else REFUSED

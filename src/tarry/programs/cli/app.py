@@ -1,4 +1,4 @@
-"""All verbs, by the modules that hold them; ``--help`` lists them in this order."""
+"""All commands, by module; ``--help`` lists them in this order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is typed, as what the library takes."""
+"""Parses arguments of the command line into values that the library takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def parse_body(text: str, *, raw: bool, what: str = "body") -> Any:
         if "\\u" in text:
             json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise BadInput(f"{what}: it holds half a surrogate pair, which UTF-8 cannot say.") from None
+        raise BadInput(f"{what}: it contains half of a surrogate pair, which UTF-8 cannot encode.") from None
     except RecursionError:
         raise BadInput(f"{what}: it is nested too deeply.") from None
     except ValueError as fault:
@@ -39,7 +39,7 @@ def parse_moment(text: str | None, what: str) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as fault:
-        raise BadInput(f"{what}: {text!r} is no moment; write 2026-02-03T04:05:06Z.") from fault
+        raise BadInput(f"{what}: {text!r} is not a moment; write 2026-02-03T04:05:06Z.") from fault
     if found.tzinfo is None:
         raise BadInput(f"{what}: {text!r} has no time zone; write 2026-02-03T04:05:06Z, or +01:00 for Z.")
     return found
@@ -50,7 +50,7 @@ def parse_wait(text: str) -> str | None:
 
 
 def parse_limit(text: str | int | None) -> int | None:
-    """``--max-attempts``: a number, or ``none`` for no limit; -1 means what the topic has."""
+    """``--max-attempts``: a number, or ``none`` for no limit; -1 is the topic's default."""
     if text is None:
         return -1
     if text == "none":

@@ -1,4 +1,4 @@
-"""Many jobs from a file, one a line: ``{"body": …, "id": "7", "delay": "10m"}``, or a plain text each."""
+"""Adds many jobs from a file, one a line: ``{"body": …, "id": "7", "delay": "10m"}``, or plain text."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def add_from_file(
     limit: int | None,
     dry_run: bool,
 ) -> Sequence[Added]:
-    """Puts the jobs of a file in, with progress; ``dry_run`` only checks them and says how many there are."""
-    place = session.topic(topic, options["partitions"])
-    said = new_jobs(path, raw=raw)[:limit]
+    """Adds the jobs of a file, with a progress bar; ``dry_run`` only checks them and prints their number."""
+    handle = session.topic(topic, options["partitions"])
+    jobs = new_jobs(path, raw=raw)[:limit]
     if not dry_run:
-        place.engine.run(place.verbs.partitions())  # asked before, so that each answer below is one of work
-    every = place.verbs.add_many(
-        said,
+        handle.engine.run(handle.verbs.partitions())  # first, so that each answer below counts as progress
+    operation = handle.verbs.add_many(
+        jobs,
         options["delay"],
         options["at"],
         options["if_exists"],
@@ -57,18 +57,18 @@ def add_from_file(
         options["headers"],
         False,
     )
-    flow = flow_of(with_durability(every, options["durability"]))
+    flow = flow_of(with_durability(operation, options["durability"]))
     if dry_run:
-        session.print_answer({"topic": topic, "would_add": len(said)}, f"{topic}  {len(said)} jobs would be added")
+        session.print_answer({"topic": topic, "would_add": len(jobs)}, f"{topic}  {len(jobs)} jobs would be added")
         return ()
-    if said:
-        place.engine.register_topic(topic)
-    with progress(f"{topic}: adding", len(said)) as more:
-        return place.engine.run(with_progress(flow, lambda step: more(len(step))))
+    if jobs:
+        handle.engine.register_topic(topic)
+    with progress(f"{topic}: adding", len(jobs)) as advance:
+        return handle.engine.run(with_progress(flow, lambda step: advance(len(step))))
 
 
 def new_jobs(path: str, *, raw: bool) -> list[NewJob[Any]]:
-    """The jobs of a file, ``-`` for stdin; empty lines are passed over. ``BadInput`` names the line."""
+    """The jobs of a file, ``-`` for stdin; empty lines are skipped. Raises ``BadInput`` with the line's number."""
     lines = enumerate(_text_of(path).split("\n"), 1)
     return [NewJob(line) if raw else _new_job(line, number) for number, line in lines if line.strip()]
 
@@ -84,17 +84,17 @@ def _text_of(path: str) -> str:
 
 def _new_job(line: str, number: int) -> NewJob[Any]:
     try:
-        said = _decode(line)
+        job = _decode(line)
     except msgspec.MsgspecError as fault:
         raise BadInput(
             f'line {number}: {fault}; write {{"body": …}}, with id, delay, at, ttr, headers as needed.'
         ) from fault
     return NewJob(
-        said.body,
-        delay=said.delay,
-        at=said.at,
-        id=said.id,
-        ttr=said.ttr,
-        max_attempts=said.max_attempts,
-        headers=said.headers,
+        job.body,
+        delay=job.delay,
+        at=job.at,
+        id=job.id,
+        ttr=job.ttr,
+        max_attempts=job.max_attempts,
+        headers=job.headers,
     )

@@ -1,4 +1,4 @@
-"""Jobs by their ids: looked at, moved, deleted. No receipt is asked."""
+"""Commands on jobs by their ids: get, list, delete, kick, reschedule. None needs a receipt."""
 
 from __future__ import annotations
 
@@ -28,10 +28,15 @@ def delete(
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Deletes jobs, whatever their state; says what it was."""
-    place = session.topic(topic)
+    """Deletes jobs, whatever their state; prints the state."""
+    handle = session.topic(topic)
     act_on_each(
-        session, place, choose_ids(place, ids, state, limit), place.delete_many, "deleted, was {was}", dry_run=dry_run
+        session,
+        handle,
+        choose_ids(handle, ids, state, limit),
+        handle.delete_many,
+        "deleted, was {was}",
+        dry_run=dry_run,
     )
 
 
@@ -48,8 +53,8 @@ def kick(
     dry_run: DryRun = False,
 ) -> None:
     """Makes dead jobs ready again."""
-    place = session.topic(topic)
-    act_on_each(session, place, choose_ids(place, ids, state, limit), place.kick_many, "was {was}", dry_run=dry_run)
+    handle = session.topic(topic)
+    act_on_each(session, handle, choose_ids(handle, ids, state, limit), handle.kick_many, "was {was}", dry_run=dry_run)
 
 
 @verb()
@@ -64,14 +69,14 @@ def reschedule(
     dry_run: DryRun = False,
 ) -> None:
     """Gives waiting jobs another due time."""
-    place, moment = session.topic(topic), arguments.parse_moment(at, "at")
+    handle, moment = session.topic(topic), arguments.parse_moment(at, "at")
     if delay is None and moment is None:
         raise BadInput("reschedule: give --delay or --at.")
     act_on_each(
         session,
-        place,
-        choose_ids(place, ids, state, limit),
-        lambda step: place.reschedule_many(step, delay=delay, at=moment),
+        handle,
+        choose_ids(handle, ids, state, limit),
+        lambda step: handle.reschedule_many(step, delay=delay, at=moment),
         "was {was}",
         dry_run=dry_run,
     )
@@ -81,31 +86,33 @@ def reschedule(
 def release_holder(
     session: CommandSession,
     topic: TopicName,
-    holder: Annotated[str, typer.Argument(metavar="HOLDER", help="The holder, as get shows it.", show_default=False)],
-    count: Annotated[bool, typer.Option("--count", help="Their attempts stay counted.")] = False,
+    holder: Annotated[
+        str, typer.Argument(metavar="HOLDER", help="The holder's name, as get shows it.", show_default=False)
+    ],
+    count: Annotated[bool, typer.Option("--count", help="The attempts count.")] = False,
     limit: Limit = None,
     dry_run: DryRun = False,
 ) -> None:
-    """Gives back at once what a process held that is certainly dead."""
-    place = session.topic(topic)
+    """Gives back at once all jobs of a process that is certainly dead."""
+    handle = session.topic(topic)
     if dry_run:
-        held = (job for job in list_jobs(place, "reserved", None) if job.holder == holder)
+        held = (job for job in list_jobs(handle, "reserved", None) if job.holder == holder)
         for job in islice(held, limit):
             session.print_answer({"id": job.id, "state": job.state}, f"{job.id}  {job.state}")
         return
-    found = place.release_holder(holder, count=count, limit=limit)
+    found = handle.release_holder(holder, count=count, limit=limit)
     session.print_answer({"topic": topic, "holder": holder, "released": found}, f"{topic}  {found} jobs given back")
 
 
 @verb()
 def get(session: CommandSession, topic: TopicName, ids: Ids) -> None:
-    """Shows jobs as they are, null for an unknown id."""
+    """Shows jobs by id; null for an unknown id."""
     for id, job in zip(ids, session.topic(topic).get_many(ids), strict=True):
         if job is None:
             session.print_answer(None, f"{id}  unknown")
         else:
-            said = output.job_data(job)
-            session.print_answer(said, "\n".join(f"{name:<14} {_shown(value)}" for name, value in said.items()))
+            data = output.job_data(job)
+            session.print_answer(data, "\n".join(f"{name:<14} {_shown(value)}" for name, value in data.items()))
 
 
 def _shown(value: object) -> str:
@@ -119,13 +126,13 @@ def _list(
     state: StateName = None,
     due_after: Annotated[str | None, typer.Option(help="Due then or later.", show_default=False)] = None,
     due_before: Annotated[str | None, typer.Option(help="Due before then.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
-    """Shows jobs in order of time: due, end of their TTR, death."""
-    place, cursor, left = session.topic(topic), None, limit
+    """Lists jobs by time: when due, when their TTR ends, when they died."""
+    handle, cursor, left = session.topic(topic), None, limit
     after, before = arguments.parse_moment(due_after, "due_after"), arguments.parse_moment(due_before, "due_before")
     while left:
-        page = place.list(
+        page = handle.list(
             cast("State | None", state), due_after=after, due_before=before, limit=min(left, 1000), cursor=cursor
         )
         for job in page:

@@ -1,10 +1,10 @@
-"""The register of verbs. A verb is a function whose first parameter is the session; every one has the same options:
+"""Defines commands. A command is a function whose first parameter is the session; all have the same global options:
 
     @verb()
-    def kick(session: Session, topic: TopicName, ids: Ids) -> None:
+    def kick(session: CommandSession, topic: TopicName, ids: Ids) -> None:
         "Makes dead jobs ready again."      (the docstring is the help)
 
-A module of verbs is named in ``app.py``; there is nothing else to do.
+Name a new module of commands in ``app.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarry.programs.cli import completion
 from tarry.programs.cli.session import CommandSession
 
 INTERRUPTED = 130
-"""What a shell calls a program ended by Ctrl-C."""
+"""The exit code of a program that Ctrl-C ended, by convention of the shells."""
 app = typer.Typer(
     name="tarry",
     help="Delayed jobs on Redis and Valkey: put a job in now, get it out when it is due.",
@@ -33,12 +33,12 @@ app = typer.Typer(
 )
 
 Url = Annotated[
-    str | None, typer.Option("--url", help="The server. Else TARRY_URL, else the embedded one.", show_default=False)
+    str | None, typer.Option("--url", help="The server. Default: TARRY_URL, or the embedded one.", show_default=False)
 ]
 Namespace = Annotated[
     str | None,
     typer.Option(
-        "--namespace", help="Keeps applications apart. Else TARRY_NAMESPACE, else default.", show_default=False
+        "--namespace", help="Separates applications. Default: TARRY_NAMESPACE, or default.", show_default=False
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, one line each.")]
@@ -47,13 +47,13 @@ Patience = Annotated[
     str | None,
     typer.Option(
         "--patience",
-        help="How long to try a server that does not answer: 3s, or 10s for what waits.",
+        help="How long to retry when the server does not answer: 3s, or 10s for commands that wait.",
         show_default=False,
     ),
 ]
 
 
-def _tell_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         from tarry import __version__
 
@@ -61,9 +61,7 @@ def _tell_version(asked: bool) -> None:
         raise typer.Exit
 
 
-Version = Annotated[
-    bool, typer.Option("--version", help="Says which tarry this is.", callback=_tell_version, is_eager=True)
-]
+Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)]
 TopicName = Annotated[
     str,
     typer.Argument(metavar="TOPIC", help="The topic.", show_default=False, autocompletion=completion.complete_topics),
@@ -78,7 +76,7 @@ AnyTopics = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TOPIC...]",
-        help="The topics; all of them when none is named.",
+        help="The topics; default: all.",
         autocompletion=completion.complete_topics,
     ),
 ]
@@ -88,20 +86,20 @@ Receipt = Annotated[int, typer.Argument(metavar="RECEIPT", help="The receipt tha
 
 
 @app.callback()
-def everywhere(
+def global_options(
     context: typer.Context,
     url: Url = None,
     namespace: Namespace = None,
     json: Json = False,
     patience: Patience = None,
-    version: Version = False,  # noqa: ARG001  # its own callback has told it
+    version: Version = False,  # noqa: ARG001  # its callback has printed it
 ) -> None:
     context.obj = (url, namespace, json, patience)
 
 
-def group(name: str, words: str) -> typer.Typer:
-    """Verbs of one thing, behind its name: ``@verb(within=group("delayed-queue", "…"))``."""
-    made = typer.Typer(help=words, no_args_is_help=True, rich_markup_mode=None)
+def group(name: str, help: str) -> typer.Typer:
+    """A group of commands behind one name: ``@verb(within=group("delayed-queue", "…"))``."""
+    made = typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
     app.add_typer(made, name=name)
     return made
 
@@ -109,12 +107,12 @@ def group(name: str, words: str) -> typer.Typer:
 def verb(
     *, name: str | None = None, hidden: bool = False, patient: bool = True, within: typer.Typer = app
 ) -> Callable[[Callable[..., None]], Any]:
-    """Makes a command of a function, with ``--url``, ``--namespace``, ``--json`` and, if it is ``patient``, ``--patience``."""
+    """Makes a function a command with the options ``--url``, ``--namespace``, ``--json`` and, if ``patient``, ``--patience``."""
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
         own = list(signature.parameters.values())[1:]
-        shared = list(inspect.signature(everywhere, eval_str=True).parameters.values())[: -1 if patient else -2]
+        shared = list(inspect.signature(global_options, eval_str=True).parameters.values())[: -1 if patient else -2]
 
         @wraps(function)
         def command(
@@ -133,13 +131,13 @@ def verb(
                 function(session, **given)
                 sys.stdout.flush()
             except BrokenPipeError:
-                session.forget_stdout()
+                session.discard_stdout()
             except KeyboardInterrupt:
                 raise typer.Exit(INTERRUPTED) from None
             except TarryError as fault:
-                from tarry.programs.cli.messages import in_cli_words
+                from tarry.programs.cli.messages import with_option_names
 
-                fault.args = (in_cli_words((*own, *shared), str(fault)),)
+                fault.args = (with_option_names((*own, *shared), str(fault)),)
                 raise
             finally:
                 session.close()

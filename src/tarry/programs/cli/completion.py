@@ -1,7 +1,7 @@
-"""What a shell offers when TAB is pressed: names of topics from the server, and the words that an option knows.
+"""Shell completion: names of topics from the server, and the values of an option.
 
-A shell waits for the answer, so it comes soon or not at all: a server that does not answer within ``TIMEOUT_S`` has nothing to
-offer, and no embedded server is started for it.
+The shell waits for it. So a server that does not answer within ``TIMEOUT_S`` gives no completions, and no embedded server is
+started.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TIMEOUT_S = 1.0
 
 
 def complete_words(*known: str) -> Callable[[], list[str]]:
-    """For an option that takes one of these."""
+    """Completes an option with fixed values."""
     return lambda: list(known)
 
 
 def complete_topics(context: typer.Context) -> list[str]:
-    """The known topics; those that stand on the line already are left out."""
-    from tarry.clients.blocking.client import Client  # takes its time, and cannot hang: the second is the server's
+    """The known topics, without those on the command line already."""
+    from tarry.clients.blocking.client import Client  # imported before the timeout starts, which is for the server
 
     found: list[str] = []
     asking = threading.Thread(target=_read_topics, args=(Client, context, found), daemon=True)
@@ -40,7 +40,7 @@ def complete_topics(context: typer.Context) -> list[str]:
 def _read_topics(kind: type[Client], context: typer.Context, found: list[str]) -> None:
     from tarry.errors import TarryError
 
-    logging.disable(logging.CRITICAL)  # what would be said here would run through the line
+    logging.disable(logging.CRITICAL)  # log lines would disturb the command line
     try:
         url = _running_url(_option_value(context, "url") or None)
         namespace = _option_value(context, "namespace") or os.environ.get("TARRY_NAMESPACE") or "default"
@@ -52,7 +52,7 @@ def _read_topics(kind: type[Client], context: typer.Context, found: list[str]) -
 
 
 def _option_value(context: typer.Context, option: str) -> str:
-    """An option, behind the verb or before it."""
+    """The value of a global option, given before or after the command."""
     here: typer.Context | None = context
     while here is not None:
         if here.params.get(option):
@@ -62,7 +62,7 @@ def _option_value(context: typer.Context, option: str) -> str:
 
 
 def _running_url(url: str | None) -> str | None:
-    """The server that was said, or that of the environment; an embedded one only if it runs."""
+    """The URL from the option or the environment; the embedded server only if it is running."""
     from tarry.connections.address import find_address
     from tarry.connections.embedded.shared_server import running_url
 

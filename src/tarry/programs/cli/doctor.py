@@ -1,4 +1,4 @@
-"""``tarry doctor``: is all well with the server, and with every topic of the namespace?"""
+"""``tarry doctor``: checks the server, and every topic of the namespace."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.partition import PartitionVerbs
 
 LATE_S = 60.0
-"""What has been ready for so long while nobody waits for it is worth a word."""
+"""A topic whose first job has been ready for longer, without a consumer, gets a note."""
 MOST_JOBS, MOST_MB = 1_000_000, 500
-"""Of one place: moving its hash to another node blocks a server for 1.2 to 1.6 s (measured)."""
+"""Of one topic or partition: moving a larger hash to another node blocks a server for 1.2 to 1.6 s (measured)."""
 Large = Annotated[int, typer.Option(min=1, help="Warn of a topic, or a partition, that has more jobs.")]
 LargeMB = Annotated[int, typer.Option(min=0, help="The same for megabytes of jobs.")]
 
 
-Roles = Annotated[bool, typer.Option("--acl", help="Only print the users that the server is to have, a line each.")]
+Roles = Annotated[bool, typer.Option("--acl", help="Only print ACL lines for the server's users, one each.")]
 Objects = Annotated[
-    str, typer.Option(help="With --acl: how the names of queues, maps and locks begin that are shared with Java.")
+    str, typer.Option(help="With --acl: the prefix of queues, maps and locks that are shared with Java.")
 ]
 
 
 Also = Annotated[
     list[str] | None,
     typer.Option(
-        help="With --acl: another namespace of these users, such as a dialect's; may be repeated.", show_default=False
+        help="With --acl: another namespace for these users, such as a dialect's; may be repeated.", show_default=False
     ),
 ]
 
@@ -56,34 +56,34 @@ def doctor(
     objects: Objects = "",
     also: Also = None,
 ) -> None:
-    """Looks at the server and checks every topic; writes topics into the list of known ones that are missing there.
+    """Checks the server and every topic; adds topics that are missing in the list of known topics.
 
-    Of each server, on a Cluster of each node: version, memory and what becomes of it when it is full, persistence, how soon
-    it answers, how far its clock is from this machine's; of a master behind Sentinels, whether it goes on without its
-    replicas. Exits with 1 when a job is not in its place; a server that cannot be used ends it with 3. The server's
-    administrator is told more than a user with a role of tarry's, who may not CONFIG GET and SCAN; it says what it could not ask.
+    For each server, on a Cluster for each node: version, memory and the policy when it is full, persistence, response time,
+    difference of the clocks; for a master behind Sentinels, whether it accepts writes without its replicas. Exits with 1
+    when a job is not in exactly one state, with 3 when the server cannot be used. It finds more as the server's administrator:
+    tarry's own ACL roles may not CONFIG GET or SCAN. It prints what it could not check.
     """
     from tarry.connections.faults import NotPermitted
     from tarry.programs.cli.nodes import as_text
 
     if acl:
-        _tell_users(session, objects, also or ())
+        _print_acl_users(session, objects, also or ())
         return
     client = session.client
-    known = set(client.topics())  # the server is judged when it is first met
+    known = set(client.topics())  # connecting checks whether the server can be used
     try:
         there = _topics_with_jobs(client)
     except NotPermitted:
         there = dict[str, int]()
         session.print_note(
-            "Topics that are missing in the list were not looked for, as this user may not SCAN; the server's administrator may."
+            "Topics that are missing in the list were not searched: this user may not SCAN. Run it as the server's administrator."
         )
     found = set(there)
     missing = sorted(found - known)
     if missing and not dry_run:
         for name in missing:
             client.engine.run(topic_names.note(client.namespace, name))
-    well = True
+    all_ok = True
     shown = client.engine.origin.address.redacted
     servers = _servers(client)
     session.print_answer(
@@ -104,29 +104,29 @@ def doctor(
         session.print_note(f"{name}  was not in the list of known topics{'' if dry_run else '; it is now'}")
     for name in sorted(known | found):
         try:
-            said, words, fine = _check_topic(client, name, there.get(name, -1), most_jobs, most_mb << 20)
+            data, text, ok = _check_topic(client, name, there.get(name, -1), most_jobs, most_mb << 20)
         except Unavailable:
             raise
-        except TarryError as fault:  # of this topic: the others are looked at all the same
-            said, words, fine = {"topic": name, "ok": False, "looked_at": 0, "notes": [str(fault)]}, str(fault), False
-        well = well and fine
-        session.print_answer(said, f"{name}  {words}")
-    if not well:
+        except TarryError as fault:  # of this topic: go on with the others
+            data, text, ok = {"topic": name, "ok": False, "looked_at": 0, "notes": [str(fault)]}, str(fault), False
+        all_ok = all_ok and ok
+        session.print_answer(data, f"{name}  {text}")
+    if not all_ok:
         raise typer.Exit(1)
 
 
 def _check_topic(
     client: Client, name: str, last: int, most_jobs: int, most_bytes: int
 ) -> tuple[dict[str, Any], str, bool]:
-    place = client.topic(name)
-    found, now = check_with_progress(place), place.stats()
-    parts = client.engine.run(place.verbs.partitions())
-    notes, well = list(found.faults), found.ok
+    handle = client.topic(name)
+    found, now = check_with_progress(handle), handle.stats()
+    parts = client.engine.run(handle.verbs.partitions())
+    notes, ok = list(found.faults), found.ok
     if last >= len(parts) or (last >= 0 and len(parts) == 1):
-        well = False
+        ok = False
         notes.append(
-            f"there are jobs in partition {last}, and nothing says how many it has: that was deleted by hand. Say so again, with "
-            f"partitions= the number it had (at least {last + 1}), before somebody uses it as a plain topic"
+            f"there are jobs in partition {last}, but the number of partitions is not stored: its key was deleted by hand. Use the "
+            f"topic with partitions= the number it had (at least {last + 1}) before it is used as a plain topic"
         )
     if more := continue_hint(found.leaving, found.schedules_leaving):
         notes.append(more)
@@ -140,27 +140,27 @@ def _check_topic(
     if now.dead:
         notes.append(f"{count_text(now.dead, 'dead job')}; tarry list {name} --state dead")
     notes += [*_too_large(client, parts, most_jobs, most_bytes), *_check_settings(client, name, parts)]
-    said = {"topic": name, "ok": well, "looked_at": found.looked_at, "notes": notes}
-    return said, "; ".join(notes) or "all well", well
+    data = {"topic": name, "ok": ok, "looked_at": found.looked_at, "notes": notes}
+    return data, "; ".join(notes) or "all well", ok
 
 
 def _check_settings(client: Client, name: str, parts: Sequence[PartitionVerbs[Any]]) -> list[str]:
-    """What a ``configure`` that was broken off leaves."""
+    """Notes about partitions with different settings, which an interrupted ``configure`` leaves."""
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
     from tarry.verbs.jobs.settings import read_settings
 
-    said = client.engine.run(gather(flow_of(read_settings(part.keys, part.share)) for part in parts))
-    if all(one == said[0] for one in said):
+    data = client.engine.run(gather(flow_of(read_settings(part.keys, part.share)) for part in parts))
+    if all(one == data[0] for one in data):
         return []
-    why = "its partitions have different limits or defaults, for a configure was broken off"
-    return [f"{why}: `tarry limit {name}` spreads what was said last, or say it again"]
+    why = "its partitions have different limits or defaults, because a configure was interrupted"
+    return [f"{why}: run `tarry limit {name}` to apply the last settings everywhere, or configure it again"]
 
 
 def _too_large(
     client: Client, parts: Sequence[PartitionVerbs[Any]], most_jobs: int = MOST_JOBS, most_bytes: int = MOST_MB << 20
 ) -> list[str]:
-    """Places that are so large that moving them to another node would hold a server up."""
+    """Notes about topics or partitions so large that moving them to another node would block a server."""
     from tarry.core.flows import gather
     from tarry.core.requests import Command, flow_of
 
@@ -173,14 +173,14 @@ def _too_large(
         if jobs > most_jobs or size > most_bytes:
             what = f"partition {number}" if len(parts) > 1 else "it"
             notes.append(
-                f"{what} has {count_text(jobs, 'job')} in {size / 2**20:,.0f} MB: moving it between nodes would hold a server up for more "
-                f"than a second; tarry migrate it into a topic with more partitions"
+                f"{what} has {count_text(jobs, 'job')} in {size / 2**20:,.0f} MB: moving it between nodes would block a server for more "
+                f"than a second; use tarry migrate to a topic with more partitions"
             )
     return notes
 
 
 def _topics_with_jobs(client: Client) -> dict[str, int]:
-    """The topics that have jobs, by their keys, and the last partition that has any, or -1; on a Cluster those of all nodes."""
+    """The topics that have jobs, found by their keys on all nodes, and the last partition that has any, or -1."""
     from tarry.connections.blocking import raise_faults
     from tarry.values.keys import partition_of, topic_keys
 
@@ -206,8 +206,8 @@ def _topics_with_jobs(client: Client) -> dict[str, int]:
     return found
 
 
-def _tell_users(session: CommandSession, objects: str, also: Sequence[str]) -> None:
-    """As the server can read them: an old one refuses a line that names a command which it does not know."""
+def _print_acl_users(session: CommandSession, objects: str, also: Sequence[str]) -> None:
+    """Prints ACL lines that the server accepts: an old server refuses a line with a command that it does not know."""
     from tarry.connections import fitness
     from tarry.programs import acl
 
@@ -220,7 +220,7 @@ def _tell_users(session: CommandSession, objects: str, also: Sequence[str]) -> N
         line = f"user {acl.line(role, session.namespace, objects, oldest, also)}"
         session.print_answer({"role": role, "line": line}, line)
     session.print_note(
-        f"For {' and '.join((session.namespace, *also))}, and what is shared with Java and begins with {objects or session.namespace}; write "
+        f"For {' and '.join((session.namespace, *also))}, and objects shared with Java that begin with {objects or session.namespace}; set "
         "your own passwords. What each role is for, and what to add: docs/how-to/secure-the-server.md."
     )
 

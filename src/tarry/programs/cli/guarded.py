@@ -25,7 +25,7 @@ GuardName = Annotated[
     typer.Option(
         "--guard",
         metavar="LOCK",
-        help="Plain commands under this lock, for a queue whose other users need one.",
+        help="Poll with plain commands under this lock, for a queue that others use with one.",
         show_default=False,
     ),
 ]
@@ -43,12 +43,12 @@ def push(
     values: Annotated[
         list[str], typer.Argument(metavar="VALUE...", help="JSON; plain text with --raw.", show_default=False)
     ],
-    delay: Annotated[str, typer.Option(help="Handed out after so long, such as 10m, 1h30m or 1.5.")] = "0",
+    delay: Annotated[str, typer.Option(help="Due after this time, such as 10m, 1h30m or 1.5.")] = "0",
     layout: LayoutName = "tarry",
     guard: GuardName = None,
-    raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, no JSON.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, not JSON.")] = False,
 ) -> None:
-    """Puts values in, to be handed out after a delay."""
+    """Pushes values, to be polled after a delay."""
     given = [(arguments.parse_body(text, raw=raw, what="value"), delay) for text in values]
     for text, due in zip(values, _queue(session, queue, layout, guard).push(given), strict=True):
         moment = output.rfc3339(due)
@@ -59,36 +59,36 @@ def push(
 def poll(
     session: CommandSession,
     queue: QueueName,
-    count: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 1,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 1,
     wait: Annotated[str, typer.Option(help="How long to wait for the first.")] = "0",
     layout: LayoutName = "tarry",
     guard: GuardName = None,
 ) -> None:
-    """Takes out what is due. It is out of the queue then: whoever reads this has it."""
+    """Takes out what is due, and prints it. It is out of the queue then."""
     for item in _queue(session, queue, layout, guard).poll(wait=wait, count=count):
         late = output.exact_ms(item.lateness)
         value = item.value.decode("utf-8", "replace") if isinstance(item.value, bytes) else item.value
-        said = {"value": value, "due": output.rfc3339(item.due), "lateness_ms": late}
-        session.print_answer(said, f"{dumps(value)}  {late:g} ms late")
+        data = {"value": value, "due": output.rfc3339(item.due), "lateness_ms": late}
+        session.print_answer(data, f"{dumps(value)}  {late:g} ms late")
 
 
 @verb(within=GUARDED)
 def stats(session: CommandSession, queue: QueueName, layout: LayoutName = "tarry") -> None:
-    """Shows how many there are, how many are due, and how late the first is."""
+    """Shows how many items there are, how many are due, and how late the first is."""
     now = _queue(session, queue, layout, None).stats()
     late = output.exact_ms(now.lateness)
-    said = {
+    data = {
         "queue": queue,
         "size": now.size,
         "overdue": now.overdue,
         "next_due": output.rfc3339(now.next_due),
         "lateness_ms": late,
     }
-    session.print_answer(said, f"{queue}  {now.size} items  {now.overdue} due  first {late:g} ms late")
+    session.print_answer(data, f"{queue}  {now.size} items  {now.overdue} due  first {late:g} ms late")
 
 
 @verb(within=GUARDED)
 def clear(session: CommandSession, queue: QueueName, layout: LayoutName = "tarry") -> None:
-    """Takes out everything."""
+    """Removes all items."""
     cleared = _queue(session, queue, layout, None).clear()
     session.print_answer({"queue": queue, "cleared": cleared}, f"{queue}  {'cleared' if cleared else 'was empty'}")

@@ -1,4 +1,4 @@
-"""Jobs go in, come out, and are settled."""
+"""Commands that add, pop and settle jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Ttr = Annotated[str | None, typer.Option(help="Time to run, such as 30s.", show_default=False)]
 At = Annotated[str | None, typer.Option(help="Due at this moment, such as 2026-02-03T04:05:06Z.", show_default=False)]
-Delay = Annotated[str | None, typer.Option(help="Due after so long, such as 10m, 1h30m or 1.5.", show_default=False)]
+Delay = Annotated[str | None, typer.Option(help="Due after this time, such as 10m, 1h30m or 1.5.", show_default=False)]
 
 
 @verb()
@@ -29,7 +29,7 @@ def add(
     body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="JSON; plain text with --raw.")] = None,
     delay: Delay = None,
     at: At = None,
-    id: Annotated[str | None, typer.Option(help="An id of yours; else one is made.", show_default=False)] = None,
+    id: Annotated[str | None, typer.Option(help="The job's id. Default: a new one.", show_default=False)] = None,
     if_exists: Annotated[
         str,
         typer.Option(
@@ -39,26 +39,27 @@ def add(
     ] = "error",
     ttr: Ttr = None,
     max_attempts: Annotated[
-        str | None, typer.Option(help="Attempts until it is dead; none: no limit.", show_default=False)
+        str | None, typer.Option(help="After this many attempts it is dead; none: no limit.", show_default=False)
     ] = None,
     header: Annotated[list[str] | None, typer.Option(help="name=value; may be repeated.", show_default=False)] = None,
     file: Annotated[
         str | None,
-        typer.Option(help='Many, a line each: {"body": …, "id": …, "delay": …}; - is stdin.', show_default=False),
+        typer.Option(help='Many jobs, one a line: {"body": …, "id": …, "delay": …}; - is stdin.', show_default=False),
     ] = None,
     durability: Annotated[
-        str | None, typer.Option(help="Answer when so many replicas have it, or fsynced.", show_default=False)
+        str | None, typer.Option(help="Wait until this many replicas have it, or: fsynced.", show_default=False)
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option(help="Of a topic that is made now; it stays so.", show_default=False)
+        int | None,
+        typer.Option(help="The number of partitions of a new topic; it cannot be changed.", show_default=False),
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Bodies are plain text.")] = False,
     limit: Limit = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --file: only check every line, and say how many.")
+        bool, typer.Option("--dry-run", help="With --file: only check every line, and print how many.")
     ] = False,
 ) -> None:
-    """Puts a job in, or many from a file."""
+    """Adds a job, or many from a file."""
     if (body is None) == (file is None):
         raise BadInput("body: give a body, or --file for many.")
     options: dict[str, Any] = {
@@ -72,7 +73,7 @@ def add(
     }
     if file is None:
         if dry_run or limit is not None:
-            raise BadInput("dry_run, limit: they are for many jobs, from a --file.")
+            raise BadInput("dry_run, limit: use them with --file.")
         _added(
             session, session.topic(topic, partitions).add(arguments.parse_body(body or "", raw=raw), id=id, **options)
         )
@@ -95,24 +96,24 @@ def _added(session: CommandSession, job: Added) -> None:
 def pop(
     session: CommandSession,
     topics: TopicNames,
-    wait: Annotated[str, typer.Option(help="Wait so long for one; or: forever.")] = "0",
+    wait: Annotated[str, typer.Option(help="How long to wait for a job, or: forever.")] = "0",
     ttr: Ttr = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="As many, if there are.")] = 1,
+    n: Annotated[int, typer.Option("-n", min=1, max=1000, help="Up to this many.")] = 1,
 ) -> None:
-    """Takes the next due job of the first topic that has one, and shows its receipt."""
+    """Pops the next due job of the first topic that has one, and shows its receipt."""
     if wait != "0":
         session.usual_patience = WAITING
     client = session.client
     jobs = client.engine.take([client.topic(name) for name in topics], n, arguments.parse_wait(wait), ttr)
     for job in jobs:
-        said = output.popped_data(job)
-        session.print_answer(said, _job_in_words(job, said))
+        data = output.popped_data(job)
+        session.print_answer(data, _job_as_text(job, data))
     if not jobs:
         session.print_note(f"nothing is due in {', '.join(topics)}")
 
 
-def _job_in_words(job: HandedOut[Any], said: dict[str, Any]) -> str:
-    body = dumps(said["body"]) if "body" in said else f"base64 {said['body_base64']}"
+def _job_as_text(job: HandedOut[Any], data: dict[str, Any]) -> str:
+    body = dumps(data["body"]) if "body" in data else f"base64 {data['body_base64']}"
     late = f"{output.lateness_text(job.lateness)} late"
     return f"{job.topic}  {job.id}  receipt {job.receipt}  attempt {job.attempt}, {late}  {body}"
 
@@ -128,8 +129,8 @@ def _settle(
 
 @verb()
 def finish(session: CommandSession, topic: TopicName, id: Id, receipt: Receipt) -> None:
-    """The work is done: the job is gone."""
-    _settle(session, topic, id, receipt, "finished", lambda place, job: place.finish(job))
+    """Finishes a job: the work is done, and the job is deleted."""
+    _settle(session, topic, id, receipt, "finished", lambda handle, job: handle.finish(job))
 
 
 @verb()
@@ -140,8 +141,8 @@ def touch(
     receipt: Receipt,
     ttr: Annotated[str, typer.Option(help="From now on.")] = "60s",
 ) -> None:
-    """More time for a job in hand."""
-    _settle(session, topic, id, receipt, "touched", lambda place, job: place.touch(job, ttr))
+    """Renews the reservation of a job."""
+    _settle(session, topic, id, receipt, "touched", lambda handle, job: handle.touch(job, ttr))
 
 
 @verb()
@@ -150,11 +151,13 @@ def release(
     topic: TopicName,
     id: Id,
     receipt: Receipt,
-    delay: Annotated[str, typer.Option(help="Due again after so long.")] = "0",
-    uncounted: Annotated[bool, typer.Option("--uncounted", help="The attempt is taken back.")] = False,
+    delay: Annotated[str, typer.Option(help="Due again after this time.")] = "0",
+    uncounted: Annotated[bool, typer.Option("--uncounted", help="The attempt does not count.")] = False,
 ) -> None:
-    """Back with a job in hand."""
-    _settle(session, topic, id, receipt, "released", lambda place, job: place.release(job, delay, count=not uncounted))
+    """Gives a reserved job back."""
+    _settle(
+        session, topic, id, receipt, "released", lambda handle, job: handle.release(job, delay, count=not uncounted)
+    )
 
 
 @verb()
@@ -165,5 +168,5 @@ def bury(
     receipt: Receipt,
     reason: Annotated[str, typer.Option(help="Why, in one line.")] = "",
 ) -> None:
-    """Sets a job in hand aside, dead."""
-    _settle(session, topic, id, receipt, "buried", lambda place, job: place.bury(job, reason))
+    """Sets a reserved job aside as dead."""
+    _settle(session, topic, id, receipt, "buried", lambda handle, job: handle.bury(job, reason))

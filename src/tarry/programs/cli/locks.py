@@ -1,4 +1,4 @@
-"""Locks: ``tarry lock …``, on Redis, or with ``--zookeeper`` there."""
+"""Locks: ``tarry lock …``, on Redis, or on ZooKeeper with ``--zookeeper``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tarry.connections.blocking import Server
     from tarry.verbs.locks.models import LockState
 
-LOCKS = group("lock", "Locks across machines: who has them, and taking them away.")
+LOCKS = group("lock", "Locks across machines: who holds them, and releasing them by force.")
 LockName = Annotated[str, typer.Argument(metavar="LOCK", help="The lock.", show_default=False)]
 LockNames = Annotated[list[str], typer.Argument(metavar="LOCK...", help="The locks.", show_default=False)]
 Hosts = Annotated[
@@ -25,7 +25,7 @@ Hosts = Annotated[
     typer.Option(
         "--zookeeper",
         metavar="HOSTS",
-        help="The locks in this ZooKeeper, host:port,…; its namespace is tarry if --namespace says nothing.",
+        help="Use locks in this ZooKeeper, host:port,…; the default of --namespace is tarry then.",
         show_default=False,
     ),
 ]
@@ -33,7 +33,7 @@ Hosts = Annotated[
 
 @contextmanager
 def _lock_client(session: CommandSession, hosts: str | None) -> Generator[Any]:
-    """Whoever gives locks."""
+    """The client that has the locks: of Redis, or of ZooKeeper."""
     if hosts is None:
         yield session.client
         return
@@ -47,14 +47,14 @@ def _lock_client(session: CommandSession, hosts: str | None) -> Generator[Any]:
 def _list(
     session: CommandSession,
     zookeeper: Hosts = None,
-    all: Annotated[bool, typer.Option("--all", help="Those that are free, too.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Also those that are free.")] = False,
 ) -> None:
-    """Shows the locks that are held. On Redis: of those that were had through tarry in the last week."""
-    with _lock_client(session, zookeeper) as place:
-        for name in place.locks() if zookeeper is not None else _known_names(session):
+    """Lists the locks that are held. On Redis: of those that tarry has used in the last week."""
+    with _lock_client(session, zookeeper) as handle:
+        for name in handle.locks() if zookeeper is not None else _known_names(session):
             try:
-                state = place.lock(name).state()
-            except BadInput:  # something else has the name now
+                state = handle.lock(name).state()
+            except BadInput:  # another type of key has the name now
                 continue
             if state.held or all:
                 _show(session, state)
@@ -84,24 +84,24 @@ def _known_names(session: CommandSession) -> list[str]:
 @verb(within=LOCKS)
 def show(session: CommandSession, locks: LockNames, zookeeper: Hosts = None) -> None:
     """Shows who holds a lock, for how long, its fencing token, and how many wait."""
-    with _lock_client(session, zookeeper) as place:
+    with _lock_client(session, zookeeper) as handle:
         for name in locks:
-            _show(session, place.lock(name).state())
+            _show(session, handle.lock(name).state())
 
 
 @verb(name="force-release", within=LOCKS)
 def force_release(session: CommandSession, lock: LockName, zookeeper: Hosts = None) -> None:
-    """Takes a lock away from whoever holds it. Its holder is told at once, and may still be working."""
-    with _lock_client(session, zookeeper) as place:
-        before = place.lock(lock).state()
-        released = place.lock(lock).force_release()
-    said = {"lock": lock, "released": released, "holder": before.holder if released else None}
-    session.print_answer(said, f"{lock}  taken from {before.holder}" if released else f"{lock}  nobody had it")
+    """Releases a lock by force. Its holder is notified at once, but may still be working."""
+    with _lock_client(session, zookeeper) as handle:
+        before = handle.lock(lock).state()
+        released = handle.lock(lock).force_release()
+    data = {"lock": lock, "released": released, "holder": before.holder if released else None}
+    session.print_answer(data, f"{lock}  taken from {before.holder}" if released else f"{lock}  nobody had it")
 
 
 def _show(session: CommandSession, state: LockState) -> None:
     remaining = output.ms(state.remaining) if state.remaining is not None else None
-    said = {
+    data = {
         "lock": state.name,
         "held": state.held,
         "holder": state.holder,
@@ -111,7 +111,7 @@ def _show(session: CommandSession, state: LockState) -> None:
         "waiting": state.waiting,
     }
     if not state.held:
-        session.print_answer(said, f"{state.name}  free")
+        session.print_answer(data, f"{state.name}  free")
         return
     words = [f"{state.name}  held by {state.holder}", f"token {state.token}"]
     if state.depth > 1:
@@ -120,4 +120,4 @@ def _show(session: CommandSession, state: LockState) -> None:
         words.append(f"ends in {remaining / 1000:.1f} s if nobody renews it")
     if state.waiting:
         words.append(f"{state.waiting} waiting")
-    session.print_answer(said, "  ".join(words))
+    session.print_answer(data, "  ".join(words))

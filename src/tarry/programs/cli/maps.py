@@ -1,4 +1,4 @@
-"""Map caches that are shared with Java: ``tarry map-cache …``. No call of it keeps a map; ``evict`` does so once."""
+"""Map caches that are shared with Java: ``tarry map-cache …``. No command runs an evictor; ``evict`` evicts once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,17 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="Plain text; JSON with -
 Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="Plain text; JSON with --json-key.")]
 KeyCodec = Annotated[
     str | None,
-    typer.Option("--key-codec", help="Of the keys; else that of the values.", autocompletion=complete_words(*CODECS)),
+    typer.Option(
+        "--key-codec",
+        help="The codec of the keys. Default: that of the values.",
+        autocompletion=complete_words(*CODECS),
+    ),
 ]
 Backend = Annotated[
     str,
     typer.Option("--backend", help="redisson, or native: RMapCacheNative.", autocompletion=complete_words(*BACKENDS)),
 ]
-JsonKey = Annotated[bool, typer.Option("--json-key", help="Keys are JSON: numbers, for instance.")]
+JsonKey = Annotated[bool, typer.Option("--json-key", help="Keys are JSON, numbers for instance.")]
 
 
 def _map(session: CommandSession, name: str, codec: str, key_codec: str | None, backend: str) -> MapCache[Any, Any]:
@@ -59,26 +63,26 @@ def put(
     map: MapName,
     key: Key,
     value: Annotated[str, typer.Argument(help="JSON; plain text with --raw.", show_default=False)],
-    ttl: Annotated[str | None, typer.Option(help="Lives so long, such as 10m.", show_default=False)] = None,
-    max_idle: Annotated[str | None, typer.Option(help="Lives so long after its last use.", show_default=False)] = None,
-    keep_ttl: Annotated[bool, typer.Option("--keep-ttl", help="An entry that is there keeps its time.")] = False,
-    if_absent: Annotated[bool, typer.Option("--if-absent", help="Only where there is none.")] = False,
+    ttl: Annotated[str | None, typer.Option(help="Time to live, such as 10m.", show_default=False)] = None,
+    max_idle: Annotated[str | None, typer.Option(help="Time to live after its last use.", show_default=False)] = None,
+    keep_ttl: Annotated[bool, typer.Option("--keep-ttl", help="An existing entry keeps its time to live.")] = False,
+    if_absent: Annotated[bool, typer.Option("--if-absent", help="Only if there is no entry.")] = False,
     codec: CodecName = "kryo5",
     key_codec: KeyCodec = None,
     backend: Backend = "redisson",
-    raw: Annotated[bool, typer.Option("--raw", help="The value is plain text, no JSON.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="The value is plain text, not JSON.")] = False,
     json_key: JsonKey = False,
 ) -> None:
-    """Puts an entry, and answers what was there."""
+    """Puts an entry, and prints the old value."""
     cache = _map(session, map, codec, key_codec, backend)
     given = arguments.parse_body(value, raw=raw, what="value")
     if codec == "bytes" and isinstance(given, str):
         given = given.encode()
-    place = _key(key, json_key, key_codec or codec)
+    map_key = _key(key, json_key, key_codec or codec)
     if if_absent:
-        was = cache.put_if_absent(place, given, ttl=ttl, max_idle=max_idle)
+        was = cache.put_if_absent(map_key, given, ttl=ttl, max_idle=max_idle)
     else:
-        was = cache.put(place, given, ttl=ttl, max_idle=max_idle, keep_ttl=keep_ttl)
+        was = cache.put(map_key, given, ttl=ttl, max_idle=max_idle, keep_ttl=keep_ttl)
     session.print_answer(
         {"key": key, "was": _data(was)}, f"{key}  {'there was none' if was is None else 'was ' + _text(was)}"
     )
@@ -94,15 +98,15 @@ def get(
     backend: Backend = "redisson",
     json_key: JsonKey = False,
 ) -> None:
-    """Shows entries and how long they live yet. It is a use of them."""
+    """Shows entries and how long they still live. It restarts their idle time."""
     cache = _map(session, map, codec, key_codec, backend)
     for text in keys:
         key = _key(text, json_key, key_codec or codec)
         found = cache.get(key)
         left = cache.remaining_ttl(key) if found is not None else None
         ttl = None if left is None or left == timedelta.max else left
-        said = {"key": text, **output.element_data(found), "ttl_ms": output.ms(ttl)} if found is not None else None
-        session.print_answer(said, f"{text}  {'none' if found is None else _text(found)}{_ttl_text(ttl)}")
+        data = {"key": text, **output.element_data(found), "ttl_ms": output.ms(ttl)} if found is not None else None
+        session.print_answer(data, f"{text}  {'none' if found is None else _text(found)}{_ttl_text(ttl)}")
 
 
 @verb(within=MAPS)
@@ -115,7 +119,7 @@ def remove(
     backend: Backend = "redisson",
     json_key: JsonKey = False,
 ) -> None:
-    """Takes entries out."""
+    """Removes entries."""
     cache = _map(session, map, codec, key_codec, backend)
     gone = cache.fast_remove(*[_key(text, json_key, key_codec or codec) for text in keys])
     session.print_answer({"map": map, "removed": gone}, f"{map}  {gone} removed")
@@ -128,9 +132,9 @@ def _list(
     codec: CodecName = "kryo5",
     key_codec: KeyCodec = None,
     backend: Backend = "redisson",
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
 ) -> None:
-    """Shows entries, in no order; none that has expired. It is no use of them."""
+    """Lists live entries, in no order. It does not restart their idle time."""
     items = _map(session, map, codec, key_codec, backend).items()
     for key, value in islice(items, limit):
         session.print_answer({"key": _data(key), **output.element_data(value)}, f"{_text(key)}  {_text(value)}")
@@ -140,7 +144,7 @@ def _list(
 
 @verb(within=MAPS)
 def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson") -> None:
-    """Shows how many entries live, how many wait for the evictor, and what is next."""
+    """Shows how many entries live, how many have expired and wait for the evictor, and when the next expires."""
     for name in maps:
         cache = _map(session, name, "bytes", None, backend)
         if backend == "native":
@@ -148,7 +152,7 @@ def size(session: CommandSession, maps: MapNames, backend: Backend = "redisson")
             session.print_answer({"map": name, "size": count}, f"{name}  size {count}")
         else:
             now = cache.stats()
-            session.print_answer(stats_data(now), _in_words(now))
+            session.print_answer(stats_data(now), _as_text(now))
 
 
 def stats_data(now: MapStats) -> dict[str, Any]:
@@ -166,18 +170,18 @@ def stats_data(now: MapStats) -> dict[str, Any]:
     }
 
 
-def _in_words(now: MapStats) -> str:
-    said = [now.name, f"size {now.size}", f"expired {now.expired}", f"keepers {now.keepers}"]
+def _as_text(now: MapStats) -> str:
+    data = [now.name, f"size {now.size}", f"expired {now.expired}", f"keepers {now.keepers}"]
     if now.next_expiry is not None:
-        said.append(f"next in {output.lateness_text(now.next_expiry - now.now)}")
+        data.append(f"next in {output.lateness_text(now.next_expiry - now.now)}")
     if now.max_size is not None:
-        said.append(f"at most {now.max_size} ({now.mode})")
-    return "  ".join(said)
+        data.append(f"at most {now.max_size} ({now.mode})")
+    return "  ".join(data)
 
 
 @verb(within=MAPS)
 def evict(session: CommandSession, maps: MapNames) -> None:
-    """Takes out what has expired, with an event for each."""
+    """Removes expired entries, with an event for each."""
     for name in maps:
         gone = _map(session, name, "bytes", None, "redisson").evict()
         session.print_answer({"map": name, "evicted": gone}, f"{name}  {gone} evicted")
@@ -185,7 +189,7 @@ def evict(session: CommandSession, maps: MapNames) -> None:
 
 @verb(within=MAPS)
 def clear(session: CommandSession, map: MapName) -> None:
-    """Takes everything out, without events."""
+    """Removes all entries, without events."""
     there = _map(session, map, "bytes", None, "redisson").clear()
     session.print_answer({"map": map, "cleared": there}, f"{map}  {'cleared' if there else 'was empty'}")
 

@@ -1,4 +1,4 @@
-"""What the library says, in the words of the command line: a verb's options by their names there.
+"""Error messages of the library with the option names of the command line.
 
 if_exists: 'x' is unknown; …                        --if-exists: 'x' is unknown; …
 give another id, or if_exists="keep" or "replace"   give another id, or --if-exists keep or replace
@@ -22,8 +22,8 @@ _GIVEN = re.compile(r'\b(\w+)=("[\w-]+"(?:(?:,| or|, or) "[\w-]+")*)?')
 _NONE = re.compile(r"\bNone\b")
 
 
-def in_cli_words(parameters: Iterable[Parameter], message: str) -> str:
-    """A refusal of the library as the command line says it."""
+def with_option_names(parameters: Iterable[Parameter], message: str) -> str:
+    """Replaces parameter names in a message by the command's options and arguments."""
     names = _names(parameters)
     lead = _LEAD.match(message)
     if lead is not None:
@@ -39,7 +39,8 @@ def in_cli_words(parameters: Iterable[Parameter], message: str) -> str:
 
 @contextmanager
 def renamed_parameters(**names: str) -> Generator[None]:
-    """For what a verb hands to the library under another name: ``renamed_parameters(url="to_url")``."""
+    """Renames the parameter at the start of a ``BadInput``, for a command that gives an option to another parameter of the
+    library: ``renamed_parameters(url="to_url")``."""
     try:
         yield
     except BadInput as fault:
@@ -49,24 +50,24 @@ def renamed_parameters(**names: str) -> Generator[None]:
 
 
 def _names(parameters: Iterable[Parameter]) -> dict[str, str]:
-    """What the library calls a thing, and what the verb does: ``if_exists``, ``--if-exists``; ``lock``, ``LOCK``."""
+    """The library's parameter names and the command's: ``if_exists``, ``--if-exists``; ``lock``, ``LOCK``."""
     found: dict[str, str] = {}
     for parameter in parameters:
-        for told in get_args(parameter.annotation)[1:]:
-            if isinstance(told, (OptionInfo, ArgumentInfo)):
-                shown = _option(parameter, told) if isinstance(told, OptionInfo) else _argument(parameter, told)
-                plain = (told.metavar or parameter.name).strip("[].").lower()
+        for info in get_args(parameter.annotation)[1:]:
+            if isinstance(info, (OptionInfo, ArgumentInfo)):
+                shown = _option(parameter, info) if isinstance(info, OptionInfo) else _argument(parameter, info)
+                plain = (info.metavar or parameter.name).strip("[].").lower()
                 one = parameter.name.removesuffix("s")
                 for name in (parameter.name, one, one + "s", plain):
                     found.setdefault(name, shown)
     return found
 
 
-def _option(parameter: Parameter, told: OptionInfo) -> str:
-    given = [told.default] if isinstance(told.default, str) else []  # where Option has the first flag in an annotation
-    flags = [*given, *(told.param_decls or ())] or ["--" + parameter.name.replace("_", "-")]
+def _option(parameter: Parameter, info: OptionInfo) -> str:
+    first = [info.default] if isinstance(info.default, str) else []  # in an annotation, Option has the first flag here
+    flags = [*first, *(info.param_decls or ())] or ["--" + parameter.name.replace("_", "-")]
     return next((flag for flag in flags if flag.startswith("--")), flags[0])
 
 
-def _argument(parameter: Parameter, told: ArgumentInfo) -> str:
-    return (told.metavar or parameter.name.upper()).strip("[].")
+def _argument(parameter: Parameter, info: ArgumentInfo) -> str:
+    return (info.metavar or parameter.name.upper()).strip("[].")

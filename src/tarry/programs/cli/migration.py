@@ -1,4 +1,4 @@
-"""Moving a topic's jobs somewhere else."""
+"""``tarry migrate``: moves a topic's jobs to another topic, namespace or server."""
 
 from __future__ import annotations
 
@@ -21,51 +21,51 @@ if TYPE_CHECKING:
 def migrate(
     session: CommandSession,
     topic: TopicName,
-    to: Annotated[str | None, typer.Option("--to", help="The new topic's name; the same when it is not given.")] = None,
-    to_url: Annotated[
-        str | None, typer.Option("--to-url", help="The new server; the same when it is not given.")
-    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="The new topic's name. Default: the same.")] = None,
+    to_url: Annotated[str | None, typer.Option("--to-url", help="The new server. Default: the same.")] = None,
     to_namespace: Annotated[
-        str | None, typer.Option("--to-namespace", help="The new namespace; else the same.")
+        str | None, typer.Option("--to-namespace", help="The new namespace. Default: the same.")
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", help="Make the new topic with so many.", show_default=False)
+        int | None,
+        typer.Option("--partitions", help="Create the new topic with this many partitions.", show_default=False),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many.")] = False,
     redirect: Annotated[
         bool,
-        typer.Option("--redirect", help="What is still on its way to another one, which is gone for good, goes here."),
+        typer.Option(
+            "--redirect", help="Jobs of an interrupted migrate to another topic, which no longer exists, go here."
+        ),
     ] = False,
 ) -> None:
-    """Moves all jobs that wait, the dead, and schedules into another topic; due times and attempts are kept, and so is what
-    was configured. Safe to repeat."""
+    """Moves waiting and dead jobs, schedules and settings into another topic; due times and attempts are kept. Safe to repeat."""
     from tarry.clients.blocking.client import Client
 
     if to is None and to_url is None and to_namespace is None:
-        raise BadInput("to: say where: --to another name, --to-namespace, or --to-url another server.")
+        raise BadInput("to: give --to (another name), --to-namespace or --to-url (another server).")
     before = session.topic(topic).stats()
     if topic not in session.client.topics() and not before.added:
         raise BadInput(f"topic: there is no topic {topic} in the namespace {session.namespace}.")
     with renamed_parameters(url="to_url", namespace="to_namespace", topic="to"):
-        place = Client(to_url or session.url, namespace=to_namespace or session.namespace, patience=session.patience)
-        target = place.topic(to or topic, partitions=partitions)
-    if dry_run and (more := continue_hint(*count_leaving(session.topic(topic)))):
-        session.print_note(f"{topic}  {more}")
-    gone = 0
-    with place:
+        handle = Client(to_url or session.url, namespace=to_namespace or session.namespace, patience=session.patience)
+        target = handle.topic(to or topic, partitions=partitions)
+    if dry_run and (hint := continue_hint(*count_leaving(session.topic(topic)))):
+        session.print_note(f"{topic}  {hint}")
+    moved_so_far = 0
+    with handle:
 
-        def tell(moved: int) -> None:
-            nonlocal gone
-            gone = moved
+        def on_progress(moved: int) -> None:
+            nonlocal moved_so_far
+            moved_so_far = moved
             if moved % 10_000 < 200:
                 session.print_note(f"{moved} moved")
 
         try:
-            done = session.client.migrate(topic, target, dry_run=dry_run, redirect=redirect, progress=tell)
+            done = session.client.migrate(topic, target, dry_run=dry_run, redirect=redirect, progress=on_progress)
         except (KeyboardInterrupt, Unavailable):
             if not dry_run:
                 session.print_note(
-                    f"{topic}  broken off, {gone} jobs moved; nothing is lost: run the same again, and it goes on"
+                    f"{topic}  interrupted, {moved_so_far} jobs moved; nothing is lost: run the same command again to continue"
                 )
             raise
     session.print_answer({"topic": topic, **asdict(done)}, _as_text(topic, done, dry_run=dry_run))
@@ -74,13 +74,13 @@ def migrate(
 def _as_text(topic: str, done: Migrated, *, dry_run: bool) -> str:
     words = f"{topic}  {done.moved} jobs {'would move' if dry_run else 'moved'}"
     if done.refused:
-        words += f", {done.refused} stay: their ids are taken there"
+        words += f", {done.refused} stay: their ids exist there already"
     if done.reserved:
-        words += f", {done.reserved} are in hand: run this again when they are finished"
+        words += f", {done.reserved} are reserved: run this again when they are finished"
     if done.schedules or done.schedules_refused:
         words += f", and {done.schedules} schedule{'s' * (done.schedules != 1)}"
     if done.schedules_refused:
-        words += f", {done.schedules_refused} go on here: their names are taken there, or they are damaged"
+        words += f", {done.schedules_refused} schedules stay here: their names exist there already, or they are damaged"
     if done.options:
-        words += f"; {', '.join(done.options)} {'would hold' if dry_run else 'now hold'} there, too"
+        words += f"; {', '.join(done.options)} {'would be set' if dry_run else 'are set'} there, too"
     return words

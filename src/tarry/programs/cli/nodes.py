@@ -1,4 +1,4 @@
-"""The servers behind a client, asked one by one, and told in a line each."""
+"""Reads the state of each server behind a client, for ``tarry doctor``; one line of text each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PINGS = 5
 
 
 def read_node(server: Server, *, cluster: bool, watched: bool = False) -> Node:
-    """Asks one server; ``watched``: by Sentinels. Raises a ``Fault`` when it does not answer."""
+    """Reads one server; ``watched`` if Sentinels watch it. Raises a ``Fault`` when it does not answer."""
     replies = server.exchange(fitness.probe_commands())
     if fitness.wants_save(replies):
         replies += server.exchange((fitness.SAVE,))
@@ -33,7 +33,7 @@ def read_node(server: Server, *, cluster: bool, watched: bool = False) -> Node:
 
 
 def _settings(server: Server) -> dict[str, str] | None:
-    """What it says of its replicas, if this user may ask."""
+    """Its settings about replicas; ``None`` if this user may not read them."""
     [reply] = server.exchange(((b"CONFIG", b"GET", b"min-replicas-*"),))
     if not isinstance(reply, list):
         return None
@@ -44,17 +44,17 @@ def _settings(server: Server) -> dict[str, str] | None:
 def as_text(node: Node) -> str:
     """``Valkey 9.0.1, noeviction, append-only file, 1.2 MB; answers in 0.12 ms, clock +0.3 ms``"""
     memory = None if node.memory is None else f"{node.memory / 1e6:.1f} MB"
-    said = ", ".join(part for part in (node.version, node.policy, node.persistence, memory) if part)
+    data = ", ".join(part for part in (node.version, node.policy, node.persistence, memory) if part)
     clock = "" if node.clock_ms is None else f", clock {node.clock_ms:+.1f} ms"
-    return f"{said}; answers in {node.answer_ms:.2f} ms{clock}" + "".join(f"; {note}" for note in node.notes)
+    return f"{data}; answers in {node.answer_ms:.2f} ms{clock}" + "".join(f"; {note}" for note in node.notes)
 
 
 def _clock(server: Server) -> float | None:
-    """The middle of the way there and back is when it was read."""
+    """The difference of the server's clock to ours in ms, assuming it was read in the middle of the round trip."""
     before = time.time()
     [reply] = server.exchange(((b"TIME",),))
     after = time.time()
     if isinstance(reply, Fault):
         return None
-    its: Any = int(reply[0]) + int(reply[1]) / 1e6
-    return round(float(its - (before + after) / 2) * 1000, 3)
+    server_time: Any = int(reply[0]) + int(reply[1]) / 1e6
+    return round(float(server_time - (before + after) / 2) * 1000, 3)

@@ -1,6 +1,6 @@
-"""What the library answers, as JSON data: in the shapes of the service (tarry.clients.http.wire), where it says the same.
+"""The library's answers as JSON data, in the models of the service (tarry.clients.http.wire) where it has the same.
 
-Durations are ``*_ms``, moments RFC 3339, bytes base64. The shapes are imported when something is told: most calls are short.
+Durations are ``*_ms``, moments RFC 3339, bytes base64. The models are imported when they are needed: most calls are short.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def ms(span: timedelta | None) -> int | None:
 
 
 def exact_ms(span: timedelta) -> float:
-    """A lateness is mostly less than a millisecond or two."""
+    """Milliseconds with fractions, for latenesses, which are mostly less than 2 ms."""
     from tarry.clients.http.wire.types import ms
 
     return ms(span)
@@ -49,7 +49,7 @@ def count_text(n: int, what: str) -> str:
 
 
 def as_data(answer: Struct) -> dict[str, Any]:
-    """What the service answers of the same, as JSON data: there is one shape for both."""
+    """A model of the service as JSON data."""
     import msgspec
 
     found: dict[str, Any] = json.loads(msgspec.json.encode(answer))
@@ -69,14 +69,14 @@ def popped_data(job: HandedOut[Any]) -> dict[str, Any]:
 
 
 def job_data(job: JobInfo[Any]) -> dict[str, Any]:
-    """A job as it is; what does not apply to its state is left out."""
+    """A job; fields that do not apply to its state are left out."""
     from tarry.clients.http.wire import answers
 
     return as_data(answers.job_shown(job))
 
 
 def stats_data(now: Stats) -> dict[str, Any]:
-    """A topic's numbers; of its lateness the percentiles."""
+    """A topic's stats; of its lateness the percentiles."""
     from tarry.clients.http.wire import topic_answers
 
     found = as_data(topic_answers.topic_stats(now))
@@ -85,14 +85,14 @@ def stats_data(now: Stats) -> dict[str, Any]:
 
 
 def defaults_data(now: Defaults) -> dict[str, Any]:
-    """What holds for a topic."""
+    """A topic's defaults."""
     from tarry.clients.http.wire import topic_answers
 
     return as_data(topic_answers.topic_defaults(now))
 
 
 def schedule_data(now: Schedule) -> dict[str, Any]:
-    """A schedule as it is; what does not apply is left out."""
+    """A schedule; fields that do not apply are left out."""
     from tarry.clients.http.wire import schedule_answers
 
     return as_data(schedule_answers.schedule(now))
@@ -102,11 +102,11 @@ def worker_data(info: WorkerInfo) -> dict[str, Any]:
     """A live worker."""
     import msgspec
 
-    said = {
+    data = {
         name: value for name, value in msgspec.structs.asdict(info).items() if name not in ("now", "topics", "jobs")
     }
     return {
-        **{name: rfc3339(value) if isinstance(value, datetime) else value for name, value in said.items()},
+        **{name: rfc3339(value) if isinstance(value, datetime) else value for name, value in data.items()},
         "free": info.free,
         "topics": [msgspec.structs.asdict(topic) for topic in info.topics],
         "jobs": [{**msgspec.structs.asdict(job), "taken": rfc3339(job.taken)} for job in info.jobs],
@@ -114,7 +114,7 @@ def worker_data(info: WorkerInfo) -> dict[str, Any]:
 
 
 def topic_workers(workers: Sequence[WorkerInfo], topic: str) -> dict[str, int]:
-    """How many work on a topic, and how busy they are with it."""
+    """How many workers consume a topic, and how busy they are with it."""
     parts = [part for info in workers for part in info.topics if part.name == topic]
     return {
         "workers": len(parts),
@@ -130,7 +130,7 @@ def histogram_data(topic: str, found: Histogram) -> dict[str, Any]:
 
 
 def timeline_data(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, Any]:
-    """How many jobs are due when."""
+    """How many jobs are due in each interval of time."""
     return {
         "older": past.before,
         "stretches": [
@@ -142,7 +142,7 @@ def timeline_data(past: Histogram, stretches: Sequence[Histogram]) -> dict[str, 
 
 
 def element_data(body: Any) -> dict[str, Any]:
-    """A value that Java knows, as JSON data; bytes, and what JSON has no word for, as ``value_base64``."""
+    """An element of a queue or map as JSON data: bytes as ``value_base64``, other values as ``value``."""
     import msgspec
 
     if isinstance(body, (bytes, bytearray)):

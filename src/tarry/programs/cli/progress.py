@@ -1,4 +1,4 @@
-"""Progress of what takes long: on a terminal, from half a second on, on stderr; gone when it is done."""
+"""A progress bar for commands that take long: on a terminal, on stderr, after half a second; removed at the end."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 AFTER_S = 0.5
 Advance = Callable[[int], None]
-"""So many more are done."""
+"""Called with how many more are done."""
 
 
 @contextmanager
 def progress(label: str, total: int | None = None) -> Generator[Advance]:
-    """``with progress("orders", 5000) as more: … more(500)``."""
+    """``with progress("orders", 5000) as advance: … advance(500)``."""
     if not sys.stderr.isatty():
         yield lambda n: None
         return
@@ -59,7 +59,7 @@ class _Bar:
             TimeElapsedColumn(),
             console=Console(file=sys.stderr),
             transient=True,
-            redirect_stdout=False,  # answers go where they are sent
+            redirect_stdout=False,  # stdout is not touched
         )
         self._shown.add_task(self._what, total=self._total)
         self._shown.start()
@@ -70,7 +70,7 @@ class _Bar:
 
 
 def with_progress(flow: Flow[T], on_answer: Callable[[Any], None], script: Script | None = None) -> Flow[T]:
-    """The same flow; ``saw`` is told of each answer on its way, or of those of one script."""
+    """The same flow; ``on_answer`` is called with each answer, or with those of one script."""
     from tarry.core.flows import intercept
 
     def on_reply(asked: Sequence[Request], answers: Sequence[Any]) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Queues that are shared with Java: ``tarry delayed-queue …``, and the way over into a topic."""
+"""Queues that are shared with Java: ``tarry delayed-queue …``, and ``tarry move-to-topic``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 QUEUES = group("delayed-queue", "Delayed queues that Java applications with Redisson share.")
 CODECS = ("kryo5", "river", "json", "string", "long", "bytes")
 FORMATS = ("Bc0Lc0", "dLc0", "tarry")
-WHICH = "dLc0 (Redisson up to 3.21.0), Bc0Lc0 (from 3.21.1), its version, or tarry where no Java reads the queue"
+FORMATS_HELP = (
+    "dLc0 (Redisson up to 3.21.0), Bc0Lc0 (from 3.21.1), Redisson's version, or tarry if no Java reads the queue"
+)
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue, as Java names it.", show_default=False)]
 QueueNames = Annotated[
     list[str], typer.Argument(metavar="QUEUE...", help="The queues, as Java names them.", show_default=False)
@@ -31,7 +33,9 @@ QueueNames = Annotated[
 CodecName = Annotated[
     str,
     typer.Option(
-        "--codec", help=f"The Java application's: {', '.join(CODECS)}.", autocompletion=complete_words(*CODECS)
+        "--codec",
+        help=f"The codec of the Java application: {', '.join(CODECS)}.",
+        autocompletion=complete_words(*CODECS),
     ),
 ]
 
@@ -43,24 +47,24 @@ def offer(
     values: Annotated[
         list[str], typer.Argument(metavar="VALUE...", help="JSON; plain text with --raw.", show_default=False)
     ],
-    delay: Annotated[str, typer.Option(help="Delivered after so long, such as 10m, 1h30m or 1.5.")] = "0",
+    delay: Annotated[str, typer.Option(help="Due after this time, such as 10m, 1h30m or 1.5.")] = "0",
     codec: CodecName = "kryo5",
     format: Annotated[
         str | None,
         typer.Option(
-            help=f"{WHICH}; said once of a queue, else TARRY_QUEUE_FORMAT. After an upgrade from 0.1.0 say it for queues that are empty.",
+            help=f"{FORMATS_HELP}. Needed once for each queue; default: TARRY_QUEUE_FORMAT. After an upgrade from 0.1.0 give it for empty queues.",
             show_default=False,
             autocompletion=complete_words(*FORMATS),
         ),
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, no JSON.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="The values are plain text, not JSON.")] = False,
 ) -> None:
-    """Puts values in, to be delivered after a delay. Into a queue of which no format is known, nothing is put."""
-    place = session.client.delayed_queue(queue, codec=codec, format=format)
+    """Offers values, to be delivered after a delay. Refused if the queue's format is unknown."""
+    handle = session.client.delayed_queue(queue, codec=codec, format=format)
     given = [arguments.parse_body(text, raw=raw, what="value") for text in values]
     if codec == "bytes":
         given = [value.encode() if isinstance(value, str) else value for value in given]
-    for text, due in zip(values, place.offer_many(given, delay), strict=True):
+    for text, due in zip(values, handle.offer_many(given, delay), strict=True):
         moment = output.rfc3339(due)
         session.print_answer({"queue": queue, "due": moment}, f"{queue}  {text}  due {moment}")
 
@@ -70,35 +74,37 @@ def _list(
     session: CommandSession,
     queue: QueueName,
     codec: CodecName = "kryo5",
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
-    poison: Annotated[bool, typer.Option("--poison", help="What was set aside, with the reasons.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 100,
+    poison: Annotated[
+        bool, typer.Option("--poison", help="The elements that were set aside, with the reasons.")
+    ] = False,
 ) -> None:
-    """Shows what is not delivered yet, in the order of due times."""
+    """Lists the elements that are not delivered yet, in the order of due times."""
     from tarry.values.durations import MILLISECOND, as_datetime
     from tarry.verbs.delayed import migration
 
-    place = session.client.delayed_queue(queue, codec=codec)
+    handle = session.client.delayed_queue(queue, codec=codec)
     if poison:
-        for aside in place.poison()[:limit]:
+        for aside in handle.poison()[:limit]:
             raw = b64encode(aside.raw).decode()
             session.print_answer({"reason": aside.reason, "raw_base64": raw}, f"{raw}  {aside.reason}")
         return
     at = 0
     while at < limit:
-        page, size = session.client.engine.run(migration.preview(place.verbs.context, at, claimed=False))
+        page, size = session.client.engine.run(migration.preview(handle.verbs.context, at, claimed=False))
         for element in page[: limit - at]:
             value, due = output.element_data(element.body), output.rfc3339(as_datetime(element.due_ms * MILLISECOND))
             session.print_answer({"due": due, **value}, f"{due}  {dumps(next(iter(value.values())))}")
         at += size
         if size < migration.CLAIM_PAGE:
             return
-    if place.size() > limit:
+    if handle.size() > limit:
         session.print_note(f"there are more; --limit {limit * 10} shows them")
 
 
 @verb(within=QUEUES)
 def size(session: CommandSession, queues: QueueNames) -> None:
-    """Shows how many elements are where, and how late the first is."""
+    """Shows how many elements are in each place, and how late the first is."""
     for name in queues:
         now = session.client.delayed_queue(name).stats()
         session.print_answer(
@@ -131,18 +137,20 @@ def _format(
     format: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FORMAT]", help=f"{WHICH}.", show_default=False, autocompletion=complete_words(*FORMATS)
+            metavar="[FORMAT]", help=f"{FORMATS_HELP}.", show_default=False, autocompletion=complete_words(*FORMATS)
         ),
     ] = None,
-    forget: Annotated[bool, typer.Option("--forget", help="What is found in the queue counts again.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Forget the stored format; the queue's elements decide again.")
+    ] = False,
 ) -> None:
-    """Shows which format a queue has; or says it anew, after Java was upgraded."""
+    """Shows the format of a queue, or sets it after an upgrade of the Java side."""
     if format is not None and forget:
         raise BadInput("format: give a format, or --forget.")
-    place = session.client.delayed_queue(queue)
+    handle = session.client.delayed_queue(queue)
     if format is not None or forget:
-        place.set_format(format)
-    known = place.stats().format
+        handle.set_format(format)
+    known = handle.stats().format
     session.print_answer({"queue": queue, "format": known}, f"{queue}  {known or 'unknown'}")
 
 
@@ -150,36 +158,36 @@ def _format(
 def move(
     session: CommandSession,
     queues: QueueNames,
-    keep: Annotated[bool, typer.Option("--keep", help="Goes on until Ctrl-C or SIGTERM, as a worker does.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Go on until Ctrl-C or SIGTERM, as a worker does.")] = False,
 ) -> None:
-    """Moves what is due to where consumers take it: now, or as long as this runs."""
+    """Moves due elements to the blocking queue: once, or with --keep as long as this runs."""
     from tarry.clients.shared_queues import queue_keys_of
     from tarry.verbs.delayed.bulk_transfer import transfer_all
 
     client = session.client
     for name in queues:
         done = client.engine.run(transfer_all(queue_keys_of(client.engine.origin, name)))
-        said = {"queue": name, "moved": done.moved, "aside": done.set_aside}
+        data = {"queue": name, "moved": done.moved, "aside": done.set_aside}
         session.print_answer(
-            said, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else "")
+            data, f"{name}  {done.moved} moved" + (f", {done.set_aside} set aside" if done.set_aside else "")
         )
     if keep:
         client.keep_moving(*queues)
         sys.stdout.flush()
         session.print_note(f"moving {', '.join(queues)}; Ctrl-C ends it")
-        _until_a_signal()
+        _wait_for_signal()
 
 
-def _until_a_signal() -> None:
-    """SIGTERM or SIGINT, which whoever started this in the background may have switched off."""
-    over = threading.Event()
+def _wait_for_signal() -> None:
+    """Waits for SIGTERM or SIGINT; a shell may have switched SIGINT off for a background process."""
+    signalled = threading.Event()
 
-    def end(number: int, frame: object) -> None:  # noqa: ARG001  # what a handler is given
-        over.set()
+    def end(number: int, frame: object) -> None:  # noqa: ARG001  # a signal handler's signature
+        signalled.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    over.wait()
+    signalled.wait()
 
 
 @verb(name="move-to-topic")
@@ -188,29 +196,31 @@ def move_to_topic(
     queue: QueueName,
     topic: TopicName,
     codec: CodecName = "kryo5",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many.")] = False,
     redirect: Annotated[
         bool,
-        typer.Option("--redirect", help="What is still on its way to another one, which is gone for good, goes here."),
+        typer.Option(
+            "--redirect", help="Elements of an interrupted move to another topic, which no longer exists, go here."
+        ),
     ] = False,
 ) -> None:
-    """Moves what is not due yet from a queue shared with Java into a topic; due times are kept. Safe to repeat."""
-    place = session.client.delayed_queue(queue, codec=codec)
-    with progress(f"{queue} to {topic}", place.size()) as more:
+    """Moves elements that are not due yet from a queue shared with Java into a topic; due times are kept. Safe to repeat."""
+    handle = session.client.delayed_queue(queue, codec=codec)
+    with progress(f"{queue} to {topic}", handle.size()) as advance:
         seen = 0
 
-        def tell(moved: int) -> None:
+        def on_progress(moved: int) -> None:
             nonlocal seen
-            more(moved - seen)
+            advance(moved - seen)
             seen = moved
 
         try:
-            done = session.client.move_to_topic(place, topic, dry_run=dry_run, redirect=redirect, progress=tell)
+            done = session.client.move_to_topic(handle, topic, dry_run=dry_run, redirect=redirect, progress=on_progress)
         except KeyboardInterrupt:
-            session.print_note(f"{queue}  {seen} jobs moved; the same call goes on from here")
+            session.print_note(f"{queue}  {seen} jobs moved; run the same command again to continue")
             raise
-    said = {"queue": queue, "topic": topic, "moved": done.moved, "aside": done.aside, "dry_run": dry_run}
+    data = {"queue": queue, "topic": topic, "moved": done.moved, "aside": done.aside, "dry_run": dry_run}
     text = f"{queue}  {done.moved} jobs {'would move' if dry_run else 'moved'} to {topic}"
     if done.aside:
         text += f", {done.aside} cannot be a body there: tarry delayed-queue list {queue} --poison"
-    session.print_answer(said, text)
+    session.print_answer(data, text)

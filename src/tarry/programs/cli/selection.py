@@ -1,6 +1,6 @@
-"""Many jobs at once: by their ids, or by a state, at most so many; in steps, with progress for long work.
+"""Selects jobs for a command: by their ids, or by a state and a limit; acts on them in steps, with a progress bar.
 
-With ``--dry-run`` they are only shown, with the state each is in now.
+With ``--dry-run`` the jobs are only shown, each with its state.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ StateName = Annotated[
     str | None,
     typer.Option(
         "--state",
-        help="Only these: delayed, ready, reserved or dead.",
+        help="Only jobs in this state: delayed, ready, reserved or dead.",
         show_default=False,
         autocompletion=STATES,
     ),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.", show_default=False)]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many.", show_default=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show which.")]
 STEP = 500
 
 
 def choose_ids(topic: Topic[Any], ids: Sequence[str] | None, state: str | None, limit: int | None) -> list[str]:
-    """The ids that are meant. Raises ``BadInput``."""
+    """The ids of the selected jobs. Raises ``BadInput``."""
     if bool(ids) == (state is not None):
-        raise BadInput("ids: name the jobs, or all of a state with --state.")
+        raise BadInput("ids: give ids, or --state for all jobs in a state.")
     if ids:
         return list(ids[:limit])
     return [job.id for job in list_jobs(topic, state, limit)]
 
 
 def list_jobs(topic: Topic[Any], state: str | None, limit: int | None) -> Iterator[JobInfo[Any]]:
-    """The jobs of a state, or all, page by page."""
+    """The jobs in a state, or all, page by page."""
     cursor: str | None = None
     left = limit
-    with progress(f"{topic.name}: looking", limit) as more:
+    with progress(f"{topic.name}: looking", limit) as advance:
         while left is None or left > 0:
             step = topic.verbs.list(cast("State | None", state), None, None, min(left or 1000, 1000), cursor)
-            page = topic.engine.run(step)  # no view: a verb goes by it
+            page = topic.engine.run(step)  # never from a replica: a command acts on the answer
             yield from page
-            more(len(page))
+            advance(len(page))
             left = None if left is None else left - len(page)
             cursor = page.cursor
             if cursor is None:
@@ -66,12 +66,12 @@ def act_on_each(
     topic: Topic[Any],
     ids: Sequence[str],
     action: Callable[[Sequence[str]], list[State | None]],
-    words: str,
+    text: str,
     *,
     dry_run: bool,
 ) -> None:
-    """Acts on all of them, and tells of each what its state was (``{was}`` in the words)."""
-    with progress(topic.name, len(ids)) as more:
+    """Acts on all jobs, and prints for each the state it was in (``{was}`` in ``text``)."""
+    with progress(topic.name, len(ids)) as advance:
         for at in range(0, len(ids), STEP):
             step = ids[at : at + STEP]
             if dry_run:
@@ -81,7 +81,7 @@ def act_on_each(
             else:
                 for id, was in zip(step, action(step), strict=True):
                     session.print_answer(
-                        {"id": id, "was": was}, f"{id}  {'unknown' if was is None else words.format(was=was)}"
+                        {"id": id, "was": was}, f"{id}  {'unknown' if was is None else text.format(was=was)}"
                     )
-            if not sys.stdout.isatty():  # else the answers are progress enough, and would run through the bar
-                more(len(step))
+            if not sys.stdout.isatty():  # on a terminal the answers show the progress, and would disturb the bar
+                advance(len(step))

@@ -21,20 +21,26 @@ if TYPE_CHECKING:
 @verb()
 def serve(
     session: CommandSession,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0: any that is free.")] = 7070,
-    host: Annotated[str, typer.Option(help="The address to listen on. Any but loopback needs tokens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0: any free one.")] = 7070,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Any other than loopback needs tokens.")
+    ] = "127.0.0.1",
     also: Annotated[
         list[str] | None,
         typer.Option("--also", help="One more namespace to serve; may be repeated.", show_default=False),
     ] = None,
     without_tokens: Annotated[
-        bool, typer.Option("--without-tokens", help="Whoever reaches the port may do anything.")
+        bool,
+        typer.Option(
+            "--without-tokens", help="Never require tokens: every client that reaches the port may do anything."
+        ),
     ] = False,
     certificate: Annotated[
         Path | None, typer.Option(help="TLS: a file with the certificate, PEM.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(help="TLS: a file with its key, PEM.", show_default=False)] = None,
-    max_request: Annotated[int, typer.Option(min=1024, help="The largest body of a request, in bytes.")] = 8 << 20,
+    max_request: Annotated[int, typer.Option(min=1024, help="The maximum size of a request's body, in bytes.")] = 8
+    << 20,
     drain: Annotated[str, typer.Option(help="How long SIGTERM keeps the port open, answering 503.")] = "1s",
     map_cache: Annotated[
         list[str] | None,
@@ -44,16 +50,16 @@ def serve(
     ] = None,
     lock: Annotated[
         list[str] | None,
-        typer.Option("--lock", help="A lock that /metrics tells of; may be repeated.", show_default=False),
+        typer.Option("--lock", help="A lock shared with Java for the metrics; may be repeated.", show_default=False),
     ] = None,
     queue: Annotated[
         list[str] | None,
         typer.Option(
-            "--queue", help="A queue shared with Java to be moved from here; may be repeated.", show_default=False
+            "--queue", help="A queue shared with Java that this service moves; may be repeated.", show_default=False
         ),
     ] = None,
-    dashboard: Annotated[bool, typer.Option(help="Show the dashboard at /.")] = True,
-    dialects: Annotated[bool, typer.Option(help="Speak the dialects of other systems.")] = True,
+    dashboard: Annotated[bool, typer.Option(help="Serve the dashboard at /.")] = True,
+    dialects: Annotated[bool, typer.Option(help="Serve the dialects of other delay queues.")] = True,
     delay_controller: Annotated[str, typer.Option(help="The namespace of /delay/add and its like.")] = "delay",
     delay_queue: Annotated[str, typer.Option(help="The namespace of /push, /pop and their like.")] = "delay-queue",
     delayed_message: Annotated[str, typer.Option(help="The queue of /delayed/message.")] = "DelayMessage",
@@ -61,7 +67,7 @@ def serve(
     message_format: Annotated[
         str | None,
         typer.Option(
-            help="The format of /delayed/message: dLc0, Bc0Lc0, Redisson's version, or tarry; said once. Else TARRY_QUEUE_FORMAT.",
+            help="The format of /delayed/message: dLc0, Bc0Lc0, Redisson's version, or tarry; needed once. Default: TARRY_QUEUE_FORMAT.",
             show_default=False,
         ),
     ] = None,
@@ -77,7 +83,7 @@ def serve(
         with renamed_parameters(namespace="also"):
             names.check_namespace(one)
     http_server.require_extra()
-    spoken = (
+    enabled_dialects = (
         Dialects(delay_controller, delay_queue, delayed_message, message_codec, message_format)
         if dialects
         else NO_DIALECTS
@@ -87,7 +93,7 @@ def serve(
         port=port,
         namespaces=tuple(dict.fromkeys((session.namespace, *(also or ())))),
         max_request=max_request,
-        dialects=spoken,
+        dialects=enabled_dialects,
         map_caches=tuple(dict.fromkeys(map_cache or ())),
         locks=tuple(dict.fromkeys(lock or ())),
         queues=tuple(dict.fromkeys(queue or ())),
@@ -95,7 +101,7 @@ def serve(
         drain_s=duration_us(drain, "drain") / SECOND,
     )
     if key is not None and certificate is None:
-        raise BadInput("key: it is the key of a certificate; name that with --certificate.")
+        raise BadInput("key: give its certificate, too, with --certificate.")
     tls = http_server.TlsFiles(str(certificate), str(key) if key else None) if certificate else None
     run_in_loop(_serve(session, settings, tls, without_tokens=without_tokens))
 
@@ -105,21 +111,21 @@ async def _serve(
 ) -> None:
     from tarry.programs.service import http_server
 
-    app = _door(session, settings)
+    app = _make_app(session, settings)
     try:
-        server = http_server.make_server(app, tls=tls)  # before anything is said
+        server = http_server.make_server(app, tls=tls)  # first: it raises for bad files
         with http_server.open_listener(settings.host, settings.port) as listener:
-            app.ask_for_tokens(await http_server.require_tokens(app, without=without_tokens), later=not without_tokens)
+            app.require_tokens(await http_server.check_tokens(app, without=without_tokens), later=not without_tokens)
             host, port = listener.getsockname()[:2]
-            place = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+            handle = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
             shown = app.clients[settings.namespaces[0]].engine.origin.address.redacted
-            http_server.announce(http_server.banner(app, shown, place))
-            await http_server.serve(app, listener, server, announce=http_server.announce)
+            http_server.write_line(http_server.banner(app, shown, handle))
+            await http_server.serve(app, listener, server, announce=http_server.write_line)
     finally:
         await app.close()
 
 
-def _door(session: CommandSession, settings: ServiceSettings) -> ServiceApp:
+def _make_app(session: CommandSession, settings: ServiceSettings) -> ServiceApp:
     from tarry.clients.awaited.client import AsyncClient
     from tarry.programs.service.app import ServiceApp
 

@@ -1,4 +1,4 @@
-"""One call of the command line: its options, its client, what it tells."""
+"""One call of the command line: its options, its client, its output."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 PATIENCE, WAITING = "3s", "10s"
-"""How long a server that does not answer is tried again: for one answer, and by what waits or goes on anyway."""
+"""How long a server that does not answer is retried: by default, and by commands that wait or run on."""
 
 
 class CommandSession:
-    """Given to every verb. The client is made when it is first used."""
+    """Given to every command. The client is made when it is first used."""
 
     def __init__(self, url: str | None, namespace: str | None, json: bool, patience: str | None = None) -> None:
         self.url = url
@@ -30,15 +30,15 @@ class CommandSession:
 
     @property
     def patience(self) -> str:
-        """How long an answer is waited for."""
+        """How long a server that does not answer is retried."""
         return self._patience if self._patience is not None else self.usual_patience
 
     @property
     def client(self) -> Client:
         if self._client is None:
-            from tarry.programs.cli import importing
+            from tarry.programs.cli import gc_paused
 
-            with importing():
+            with gc_paused():
                 from tarry.clients.blocking.client import Client
 
             self._client = Client(self.url, namespace=self.namespace, patience=self.patience)
@@ -48,16 +48,16 @@ class CommandSession:
     def topic(self, name: str, partitions: int | None = None) -> Topic[Any]:
         return self.client.topic(name, partitions=partitions)
 
-    def print_answer(self, answer: Any, words: str) -> None:
-        """An answer: as one line of JSON, or in words."""
-        print(dumps(answer) if self.json else words)
+    def print_answer(self, answer: Any, text: str) -> None:
+        """Prints an answer to stdout: as one line of JSON, or as text."""
+        print(dumps(answer) if self.json else text)
 
-    def print_note(self, words: str) -> None:
-        """A message: to stderr."""
-        print(words, file=sys.stderr)
+    def print_note(self, text: str) -> None:
+        """Prints a message to stderr."""
+        print(text, file=sys.stderr)
 
-    def forget_stdout(self) -> None:
-        """Whoever read has gone, ``| head`` say: nothing more is written, at the exit neither."""
+    def discard_stdout(self) -> None:
+        """The reader of a pipe has exited (``| head``): discards further output, also that at the exit."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def close(self) -> None:
@@ -72,8 +72,8 @@ def dumps(answer: Any) -> str:
 
 
 def _log_to_stderr(client: Client) -> None:
-    """What the library logs goes to stderr; that there is an embedded server, only when this call started it; that the
-    server does not answer, at once and once."""
+    """Sends the library's logs to stderr. A note about the embedded server appears only when this call has started it; a note
+    that the server does not answer appears at once, and once."""
     logger = logging.getLogger("tarry")
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -83,10 +83,10 @@ def _log_to_stderr(client: Client) -> None:
         patience = logging.getLogger("tarry.patience")
         patience.setLevel(logging.INFO)
         patience.propagate = False
-        soon = logging.StreamHandler()
-        soon.setFormatter(logging.Formatter("%(message)s (--patience)"))
-        soon.addFilter(lambda line: line.levelno == logging.INFO)
-        patience.addHandler(soon)
+        patience_handler = logging.StreamHandler()
+        patience_handler.setFormatter(logging.Formatter("%(message)s (--patience)"))
+        patience_handler.addFilter(lambda line: line.levelno == logging.INFO)
+        patience.addHandler(patience_handler)
     handler.addFilter(
         lambda line: not str(line.msg).startswith("No URL was given") or client.engine.runner._topology.started_server
     )

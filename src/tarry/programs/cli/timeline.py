@@ -1,4 +1,4 @@
-"""``tarry top``: the line of time, drawn in the terminal. ``tarry histogram``: a part of it, with its numbers.
+"""Draws ``tarry top``, the time line of the due jobs, and ``tarry histogram``, a part of it with numbers.
 
     orders  delayed 812  ready 0  reserved 20  dead 1  finished 98/s  late 0.9ms, p99 2.1ms  2 workers, 20 of 100 busy
             ▁●▃▅█▂▁  ▁▂▃▂▁        │▁▂▁▁▂▁▁▁            │▁     ▁         │▶
@@ -6,7 +6,7 @@
 
     ada  pid 4711  busy 12 of 50  orders 12/50  for 2h 3m, heard 4s ago  longest orders/7 8s
 
-Each stretch of time is one call of ``histogram``, which costs the same for three jobs and for a million.
+Each part of the time line is one call of ``histogram``, which costs the same for three jobs and for a million.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 BARS = " ▁▂▃▄▅▆▇█"
 LATE = ("the past hour", "1h", 10)
 SPANS = (("next minute", "0", "1m", 20), ("next hour", "1m", "1h", 18), ("next day", "1h", "1d", 14))
-"""Name, from when on, until when, columns."""
+"""Name, start, end, columns."""
 RATES = ("added", "popped", "finished", "released", "timed_out", "died")
 MOST_WORKERS = 20
 LONGEST_BAR = 50
@@ -44,7 +44,7 @@ STATES = {"delayed": "yellow", "ready": "green", "reserved": "cyan", "dead": "re
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """One topic at one moment."""
+    """The stats and histograms of one topic at one moment."""
 
     stats: Stats
     past: Histogram
@@ -52,7 +52,7 @@ class TopicView:
 
 
 def view_topics(client: Client, names: Sequence[str]) -> dict[str, TopicView]:
-    """Looks at the topics, all at once; at all that are known when none is named."""
+    """Reads the views of the topics in one pipeline; of all known topics by default."""
     from tarry.core.flows import gather
 
     chosen = list(names or sorted(client.topics()))
@@ -76,7 +76,7 @@ def _view_topic(topic: Topic[Any]) -> Flow[TopicView]:
 
 
 def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequence[WorkerInfo]) -> RenderableType:
-    """One picture; rates are what changed since the one before."""
+    """One frame; rates are differences to the frame before."""
     rows: list[RenderableType] = []
     for name, seen in now.items():
         last = before.get(name)
@@ -93,7 +93,7 @@ def frame(now: dict[str, TopicView], before: dict[str, TopicView], workers: Sequ
 
 
 class Phrases:
-    """Words that belong together stay together: in one line if it is wide enough, else in the next ones, indented."""
+    """Phrases in one line if it is wide enough, otherwise wrapped between phrases, indented."""
 
     def __init__(self, phrases: Sequence[Text]) -> None:
         self._phrases = phrases
@@ -112,7 +112,7 @@ class Phrases:
 
 
 def _workers_line(name: str, workers: Sequence[WorkerInfo]) -> list[Text]:
-    """Who works on the topic."""
+    """The workers that consume the topic."""
     found = output.topic_workers(workers, name)
     if not found["workers"]:
         return []
@@ -134,14 +134,14 @@ def _head(name: str, now: Stats, last: Stats | None) -> list[Text]:
                 line.append(Text(f"{counter.replace('_', ' ')} {rate:.3g}/s"))
     late = now.lateness.since(last.lateness) if last else now.lateness
     if not late.count:
-        late = now.lateness  # nothing came since: what it was in all
+        late = now.lateness  # none since the last frame: the overall lateness
     if late.count:
         line.append(Text(f"late {output.lateness_text(late.p50)}, p99 {output.lateness_text(late.p99)}", "dim"))
     return line
 
 
 def _line(seen: TopicView) -> RenderableType:
-    """Past, now, next minute, hour, day, later; one scale for all, logarithmic."""
+    """Past, now, next minute, hour, day, later; one logarithmic scale for all."""
     top = max([*seen.past.counts, *(count for part in seen.stretches for count in part.counts), 1])
     late = sum(seen.past.counts) + seen.past.before
     bars = Text(" ", no_wrap=True, overflow="crop").append(_bars(seen.past.counts, top), "red").append("●", "bold red")
@@ -154,7 +154,7 @@ def _line(seen: TopicView) -> RenderableType:
 
 
 def histogram_lines(topic: str, found: Histogram) -> Iterator[str]:
-    """A histogram with its numbers, a line for each bucket: when it begins, from now."""
+    """A histogram with numbers: a line for each bucket, with its start relative to now."""
     from tarry.values.durations import as_text
 
     micro = timedelta(microseconds=1)
@@ -168,6 +168,6 @@ def histogram_lines(topic: str, found: Histogram) -> Iterator[str]:
 
 
 def _bars(counts: Sequence[int], top: int) -> str:
-    """A bar for each count; one job is seen, and twice as many is a step."""
+    """A bar for each count, logarithmic; a single job is visible."""
     steps = len(BARS) - 2
     return "".join(BARS[1 + round(math.log1p(n) / math.log1p(top) * steps)] if n else BARS[0] for n in counts)

@@ -1,4 +1,4 @@
-"""What is watched: ``histogram``, ``top`` and ``demo``."""
+"""The commands ``histogram``, ``top`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ REFRESH_S = 1.0
 def histogram(
     session: CommandSession,
     topic: TopicName,
-    start: Annotated[str, typer.Option(help="From so long after now on, or a moment.")] = "0",
-    past: Annotated[str, typer.Option(help="From so long before now on.")] = "0",
-    span: Annotated[str, typer.Option(help="How long a time.")] = "1h",
-    buckets: Annotated[int, typer.Option(help="In how many parts.")] = 20,
+    start: Annotated[str, typer.Option(help="Start: this long after now, or a moment.")] = "0",
+    past: Annotated[str, typer.Option(help="Start this long before now.")] = "0",
+    span: Annotated[str, typer.Option(help="The length of time.")] = "1h",
+    buckets: Annotated[int, typer.Option(help="The number of buckets.")] = 20,
 ) -> None:
-    """How many jobs are due when."""
+    """Shows how many jobs are due in each interval of time."""
     from tarry.programs.cli import arguments, output, timeline
 
     begin = arguments.parse_moment(start, "start") if "-" in start[1:] else start
@@ -42,18 +42,18 @@ def histogram(
 def top(
     session: CommandSession,
     topics: AnyTopics = None,
-    once: Annotated[bool, typer.Option("--once", help="One picture, and the end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit.")] = False,
 ) -> None:
-    """Draws the line of time: what is late, and due in the next minute, hour, day; and the workers. Ctrl-C ends it."""
+    """Draws the time line: jobs that are late, due in the next minute, hour, day; and the workers. Ctrl-C ends it."""
     from tarry.programs.cli import output, timeline
 
     session.usual_patience = WAITING
     if session.json:
-        crew = session.client.workers()
+        workers = session.client.workers()
         for name, seen in timeline.view_topics(session.client, topics or []).items():
             line = output.timeline_data(seen.past, seen.stretches)
             session.print_answer(
-                {**output.stats_data(seen.stats), **output.topic_workers(crew, name), "time_line": line}, name
+                {**output.stats_data(seen.stats), **output.topic_workers(workers, name), "time_line": line}, name
             )
         return
     from rich.console import Console
@@ -76,8 +76,8 @@ def top(
 @verb(patient=False)
 def demo(
     session: CommandSession,
-    jobs: Annotated[int | None, typer.Option(help="How many of the thousand orders.", show_default=False)] = None,
-    seconds: Annotated[float, typer.Option(min=0.5, max=3600, help="How long the evening lasts.")] = 10.0,
+    jobs: Annotated[int | None, typer.Option(help="How many orders; default: a thousand.", show_default=False)] = None,
+    seconds: Annotated[float, typer.Option(min=0.5, max=3600, help="How long the orders take to become due.")] = 10.0,
 ) -> None:
     """A thousand unpaid orders, two workers, one of them killed in the middle. Exits with 1 if anything went wrong."""
     from tarry.programs.demo.run import demo
@@ -100,10 +100,10 @@ def demo(
 @verb(name="demo-worker", hidden=True, patient=False)
 def _demo_worker(
     session: CommandSession,
-    log: Annotated[Path, typer.Argument(help="Where it writes what it does.")],
+    log: Annotated[Path, typer.Argument(help="The file for its work log.")],
     ttr: Annotated[str, typer.Option(help="Time to run.")] = "15s",
 ) -> None:
-    """One of the demo's workers."""
+    """A worker of the demo."""
     import asyncio
     import logging
 

@@ -1,4 +1,4 @@
-"""Topics as a whole."""
+"""Commands on topics: stats, purge, pause, limit, check."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ LIMITS = ("rate", "burst", "concurrency", "max_lateness_ms")
 
 @verb()
 def stats(session: CommandSession, topics: AnyTopics = None) -> None:
-    """Counts by state, what is due next, and lateness."""
+    """Shows counts by state, what is due next, and lateness."""
     names = topics or sorted(session.client.topics())
     if not names:
         session.print_note("there is no topic yet")
     for name in names:
         found = session.topic(name).stats()
         session.print_answer(output.stats_data(found), as_text(found))
-        if said := continue_hint(*count_leaving(session.topic(name))):
-            session.print_note(f"{name}  {said}")
+        if hint := continue_hint(*count_leaving(session.topic(name))):
+            session.print_note(f"{name}  {hint}")
 
 
 def as_text(found: Stats) -> str:
@@ -60,35 +60,35 @@ def purge(
     topic: TopicName,
     state: StateName = None,
     limit: Limit = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print how many.")] = False,
 ) -> None:
-    """Deletes all jobs of a topic, or all of a state, or some of them."""
-    place = session.topic(topic)
+    """Deletes all jobs of a topic, or all in a state, or up to a limit."""
+    handle = session.topic(topic)
     if limit is not None and not dry_run:
-        count = _delete_some(place, [job.id for job in list_jobs(place, state, limit)])
+        count = _delete_some(handle, [job.id for job in list_jobs(handle, state, limit)])
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
     elif dry_run:
-        now = place.stats()
+        now = handle.stats()
         every = {"delayed": now.delayed, "ready": now.ready, "reserved": now.reserved, "dead": now.dead}
-        place.list(cast("State | None", state), limit=1)  # refuses a state that there is not
+        handle.list(cast("State | None", state), limit=1)  # raises for an unknown state
         count = min(sum(every.values()) if state is None else every[state], limit or 2**63)
         session.print_answer({"topic": topic, "would_purge": count}, f"{topic}  {count} jobs would be deleted")
     else:
-        place.engine.run(place.verbs.partitions())  # asked before, so that each answer below is one of work
-        with progress(f"{topic}: deleting") as more:
+        handle.engine.run(handle.verbs.partitions())  # first, so that each answer below counts as progress
+        with progress(f"{topic}: deleting") as advance:
             count = session.client.engine.run(
-                with_progress(flow_of(place.verbs.purge(cast("State | None", state))), more)
+                with_progress(flow_of(handle.verbs.purge(cast("State | None", state))), advance)
             )
         session.print_answer({"topic": topic, "purged": count}, f"{topic}  {count} jobs deleted")
 
 
 def _delete_some(topic: Topic[Any], ids: Sequence[str]) -> int:
     count = 0
-    with progress(f"{topic.name}: deleting", len(ids)) as more:
+    with progress(f"{topic.name}: deleting", len(ids)) as advance:
         for at in range(0, len(ids), STEP):
             step = topic.delete_many(ids[at : at + STEP])
             count += len([was for was in step if was is not None])
-            more(len(step))
+            advance(len(step))
     return count
 
 
@@ -96,9 +96,11 @@ def _delete_some(topic: Topic[Any], ids: Sequence[str]) -> int:
 def pause(
     session: CommandSession,
     topic: TopicName,
-    for_: Annotated[str | None, typer.Option("--for", help="So long; else until resume.", show_default=False)] = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", help="How long; default: until resume.", show_default=False)
+    ] = None,
 ) -> None:
-    """Hands out nothing for a time."""
+    """Pauses a topic: hands out nothing for a time, or until resume."""
     end = output.rfc3339(session.topic(topic).pause(for_))
     session.print_answer({"topic": topic, "paused_until": end}, f"{topic}  paused until {end or 'it is resumed'}")
 
@@ -107,16 +109,23 @@ def pause(
 def limit(
     session: CommandSession,
     topic: TopicName,
-    rate: Annotated[str | None, typer.Option(help="100/1m, 5/s; none lifts it.", show_default=False)] = None,
-    burst: Annotated[str | None, typer.Option(help="How many at once after a quiet time.", show_default=False)] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(help="Jobs in a time, such as 100/1m or 5/s; none removes the limit.", show_default=False),
+    ] = None,
+    burst: Annotated[
+        str | None, typer.Option(help="How many jobs at once after a quiet time.", show_default=False)
+    ] = None,
     concurrency: Annotated[
-        str | None, typer.Option(help="How many reserved at a time; none lifts it.", show_default=False)
+        str | None,
+        typer.Option(help="How many jobs may be reserved at a time; none removes the limit.", show_default=False),
     ] = None,
     max_lateness: Annotated[
-        str | None, typer.Option(help="What is later is dead as stale; none lifts it.", show_default=False)
+        str | None,
+        typer.Option(help="Jobs that are later are buried as stale; none removes the limit.", show_default=False),
     ] = None,
 ) -> None:
-    """Sets how fast a topic may go, for all workers and at once; without options it only tells."""
+    """Sets the limits of a topic, for all workers and at once; without options it shows them."""
     given: dict[str, Any] = {}
     for name, value in (("rate", rate), ("max_lateness", max_lateness)):
         if value is not None:
@@ -125,29 +134,29 @@ def limit(
         if value is not None:
             given[name] = None if value == NO_LIMIT else int(value) if value.isdecimal() else value
     now = session.topic(topic).configure(**given)
-    said = {name: value for name, value in output.defaults_data(now).items() if name in LIMITS}
-    words = [f"{name.removesuffix('_ms').replace('_', ' ')} {said[name]}" for name in LIMITS if said[name] is not None]
-    session.print_answer({"topic": topic, **said}, f"{topic}  {'  '.join(words) or 'no limits'}")
+    data = {name: value for name, value in output.defaults_data(now).items() if name in LIMITS}
+    words = [f"{name.removesuffix('_ms').replace('_', ' ')} {data[name]}" for name in LIMITS if data[name] is not None]
+    session.print_answer({"topic": topic, **data}, f"{topic}  {'  '.join(words) or 'no limits'}")
 
 
 @verb()
 def resume(session: CommandSession, topic: TopicName) -> None:
-    """Ends a pause."""
+    """Resumes a paused topic."""
     session.topic(topic).resume()
     session.print_answer({"topic": topic, "paused_until": None}, f"{topic}  goes on")
 
 
 def check_with_progress(topic: Topic[Any]) -> Check:
-    """``check``, with its progress."""
+    """Checks a topic, with a progress bar."""
     topic.engine.run(topic.verbs.partitions())
-    with progress(f"{topic.name}: checking") as more:
+    with progress(f"{topic.name}: checking") as advance:
         from tarry.verbs.jobs.views import CHECK
 
-        return topic.engine.run(with_progress(flow_of(topic.verbs.check()), lambda step: more(step[1]), CHECK))
+        return topic.engine.run(with_progress(flow_of(topic.verbs.check()), lambda step: advance(step[1]), CHECK))
 
 
 def count_leaving(topic: Topic[Any]) -> tuple[int, int]:
-    """How many jobs, and how many schedules, a ``migrate`` that was broken off has left between this topic and another."""
+    """How many jobs and schedules an unfinished ``migrate`` has taken from this topic and not yet put into the other."""
     from tarry.core.flows import gather
     from tarry.core.requests import flow_of
     from tarry.verbs.jobs import views
@@ -158,26 +167,26 @@ def count_leaving(topic: Topic[Any]) -> tuple[int, int]:
 
 
 def continue_hint(jobs: int, schedules: int) -> str:
-    """What to do about them; nothing, where there are none."""
+    """A note about an unfinished migrate; empty without one."""
     if not jobs and not schedules:
         return ""
     some = [output.count_text(n, what) for n, what in ((jobs, "job"), (schedules, "schedule")) if n]
-    said = " and ".join(some) + (" is on its way" if jobs + schedules == 1 else " are on their way")
+    moving = " and ".join(some) + (" is on its way" if jobs + schedules == 1 else " are on their way")
     return (
-        f"{said} to another topic: a migrate is running, or was broken off; run the same migrate again and it goes on"
+        f"{moving} to another topic: a migrate is running, or was interrupted; run the same migrate again to continue"
     )
 
 
 @verb()
 def check(session: CommandSession, topics: TopicNames) -> None:
-    """Walks through whole topics: is every job in exactly one place? Exits with 1 if one is not."""
-    well = True
+    """Checks whole topics: whether every job is in exactly one state. Exits with 1 if one is not."""
+    ok = True
     for name in topics:
         found = check_with_progress(session.topic(name))
-        well = well and found.ok
-        said = "\n".join(["", *found.faults]) if found.faults else "all well"
-        if more := continue_hint(found.leaving, found.schedules_leaving):
-            said += f"\n{more}"
+        ok = ok and found.ok
+        text = "\n".join(["", *found.faults]) if found.faults else "all well"
+        if hint := continue_hint(found.leaving, found.schedules_leaving):
+            text += f"\n{hint}"
         answer = {
             "topic": name,
             "looked_at": found.looked_at,
@@ -186,6 +195,6 @@ def check(session: CommandSession, topics: TopicNames) -> None:
             "leaving": found.leaving,
             "schedules_leaving": found.schedules_leaving,
         }
-        session.print_answer(answer, f"{name}  {found.looked_at} entries looked at, {said}")
-    if not well:
+        session.print_answer(answer, f"{name}  {found.looked_at} entries looked at, {text}")
+    if not ok:
         raise typer.Exit(1)

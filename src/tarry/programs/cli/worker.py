@@ -1,4 +1,4 @@
-"""``tarry worker``: runs the handlers of an application."""
+"""``tarry worker``: runs the worker of an application."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from tarry.programs.worker.worker import Worker
 
 
-@verb(patient=False)  # it waits for its server as long as it takes
+@verb(patient=False)  # it waits for its server without a limit
 def worker(
     session: CommandSession,
     app: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The worker, such as app:worker.")],
-    processes: Annotated[int, typer.Option(min=1, max=256, help="So many processes, kept alive.")] = 1,
-    topics: Annotated[str | None, typer.Option(help="Only these, with commas between.", show_default=False)] = None,
+    processes: Annotated[int, typer.Option(min=1, max=256, help="How many processes; one that dies is replaced.")] = 1,
+    topics: Annotated[
+        str | None, typer.Option(help="Only these topics, separated by commas.", show_default=False)
+    ] = None,
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Slots that all topics share, in each process.", show_default=False)
     ] = None,
@@ -30,7 +32,7 @@ def worker(
     log_level: Annotated[
         str | None,
         typer.Option(
-            help="debug, info, warning, error; else TARRY_LOG, else info.",
+            help="debug, info, warning, error. Default: TARRY_LOG, or info.",
             show_default=False,
             autocompletion=complete_words("debug", "info", "warning", "error"),
         ),
@@ -55,7 +57,7 @@ def worker(
 
 
 def _load_worker(app: str) -> Worker:
-    """The worker; what its module raised is shown as its author would see it, without our frames."""
+    """Loads the worker; a traceback of its module is printed without tarry's own frames."""
     from tarry.programs.worker import app_loader, process
 
     try:
@@ -69,7 +71,7 @@ def _load_worker(app: str) -> Worker:
 def _child_command(
     session: CommandSession, app: str, topics: str | None, concurrency: int | None, log: str, log_level: str | None
 ) -> list[str]:
-    """The command line of a child. A URL goes by the environment: it may hold a password."""
+    """The command line of a child process. A URL is passed in the environment: it may contain a password."""
     from tarry.programs.worker import process
 
     if session.url:

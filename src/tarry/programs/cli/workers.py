@@ -1,4 +1,4 @@
-"""``tarry workers``: the worker processes that live, and how busy they are."""
+"""``tarry workers``: the live worker processes, and how busy they are."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @verb()
 def workers(session: CommandSession, topics: AnyTopics = None) -> None:
-    """Shows the workers that live: what they work on, how busy they are, what they have had in hand for longest.
+    """Shows the live workers: their topics, how busy they are, their longest running jobs.
 
-    Each tells of itself every ten seconds; one that was killed stays for half a minute.
+    Each reports every ten seconds; one that was killed is shown for half a minute.
     """
     found = workers_of(session.client.workers(), topics or [])
     for info in found:
@@ -28,7 +28,7 @@ def workers(session: CommandSession, topics: AnyTopics = None) -> None:
 
 
 def workers_of(found: Sequence[WorkerInfo], topics: Sequence[str]) -> list[WorkerInfo]:
-    """Those that work on any of the topics; all when none is named."""
+    """The workers that consume any of the topics; all by default."""
     return [info for info in found if not topics or any(topic.name in topics for topic in info.topics)]
 
 

@@ -64,7 +64,7 @@ class AccessControl:
     def asks_for_tokens(self) -> bool:
         return self._tokens is not None
 
-    def ask_for_tokens(self, tokens: TokenFunction) -> None:
+    def require_tokens(self, tokens: TokenFunction) -> None:
         """From now on, by whatever name it was reached."""
         self._tokens, self._hosts = tokens, None
 

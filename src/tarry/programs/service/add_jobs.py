@@ -1,9 +1,9 @@
-"""Adding over HTTP: an ``Idempotency-Key`` is the nonce of what it adds, so that a repeated request adds nothing while the
-job is there. Once it was finished or deleted, nothing is known of its nonce, and the request adds it anew.
+"""Adding jobs over HTTP. The nonce of a job is made of the ``Idempotency-Key``, so a repeated request adds nothing while the
+job exists. Once the job was finished or deleted its nonce is gone, and the request adds it again.
 
 key, no id      the id is made of the key: the same key finds the same job
-key and id      the id is the caller's; the nonce tells a repetition from somebody else's job
-many            each job's nonce and id are made of the key and its place in the request
+key and id      the id is the caller's; the nonce distinguishes a repeated request from another caller's job
+many            each job's nonce and id are made of the key and the job's position in the request
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def add_operation(
     headers: Any,
     ids: KeyedIds | None,
 ) -> ScriptCall[Added] | Flow[Added]:
-    """What adds a job. Raises ``BadInput``."""
+    """The operation that adds a job. Raises ``BadInput``."""
     verbs, id = topic.verbs, given.id
     if ids is not None:
         verbs, id = verbs.on_behalf_of(ids=ids), id if id is not None else ids.id(0)
@@ -67,7 +67,7 @@ def _new_job(job: models.OneOfMany, ids: KeyedIds | None, index: int) -> Any:
 
 
 def _body_of(job: models.OneOfMany) -> models.OneOfMany:
-    """The same body without any option."""
+    """The same job without any option."""
     return models.OneOfMany(body=job.body, body_base64=job.body_base64, coded=job.coded)
 
 

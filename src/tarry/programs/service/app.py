@@ -1,7 +1,7 @@
-"""The ASGI application: finds the row of a request, lets it in, answers.
+"""The ASGI application: finds the route of a request, authorizes it, calls the handler, sends the response.
 
-service = Door(Settings(), lambda namespace: tarry.AsyncClient(url, namespace=namespace))
-uvicorn.run(service)                    # or mounted: Starlette(routes=[Mount("/tarry", service)])
+app = ServiceApp(ServiceSettings(), lambda namespace: tarry.AsyncClient(url, namespace=namespace))
+uvicorn.run(app)                    # or mounted: Starlette(routes=[Mount("/tarry", app)])
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 JSON = b"application/json"
 TOKEN_CHECK_TIMEOUT_S = 1.0
-"""How long a page of the dashboard waits to learn whether there are tokens by now."""
+"""How long a page of the dashboard waits to learn whether a token exists now."""
 logger = logging.getLogger("tarry")
 CLIENT_GONE_STATUS = 499
-"""What counts as the status of an exchange whose client went away."""
+"""The status in the metrics of a request whose client disconnected."""
 _encode = msgspec.json.Encoder().encode
 
 
 class ServiceApp:
-    """The service as an ASGI application. ``opened`` makes the client of a namespace."""
+    """The service as an ASGI application. ``open_client`` makes the client of a namespace."""
 
     def __init__(self, settings: ServiceSettings, open_client: OpenClient) -> None:
         self.settings = settings
@@ -54,68 +54,68 @@ class ServiceApp:
         self.draining = False
         self.version = __version__
         self.parts: dict[type, Any] = {}
-        """What rows keep for as long as the service lives; closed with it."""
+        """Objects that routes share while the service runs; stopped with it."""
         self.dashboard: DashboardMount | None = None
-        """The dashboard, from ``show_dashboard`` on."""
+        """The dashboard, once ``show_dashboard`` was called."""
         self._routes = PathTree(self.routes)
-        self._held: set[asyncio.Future[Any]] = set()
+        self._held_requests: set[asyncio.Future[Any]] = set()
 
     @cached_property
     def document(self) -> bytes:
-        """What ``/openapi.json`` answers."""
+        """The body of ``/openapi.json``."""
         return openapi.encoded(self.routes)
 
-    def ask_for_tokens(self, asked: bool, *, later: bool = False) -> None:
-        """Whether a token must be shown, or ``later``, when there is one; said before the first request."""
-        self.settings = self.authorizer.settings = replace(self.settings, tokens=asked, tokens_later=later)
+    def require_tokens(self, required: bool, *, later: bool = False) -> None:
+        """Sets whether requests need a token, now or ``later``, when the first is created. Call it before the first request."""
+        self.settings = self.authorizer.settings = replace(self.settings, tokens=required, tokens_later=later)
 
     def _first_token(self) -> None:
-        self.ask_for_tokens(True)
+        self.require_tokens(True)
         if self.dashboard is not None:
-            self.dashboard.ask_for_tokens()
-        logger.warning("There is a token now: from here on the service asks for one.")
+            self.dashboard.require_tokens()
+        logger.warning("The first token was created: from now on every request needs a token.")
 
     def show_dashboard(self) -> None:
-        """Answers its paths with the dashboard; said in the loop that serves, when it is known whether tokens are asked for."""
+        """Serves the dashboard too. Call it in the event loop that serves, after ``require_tokens``."""
         from tarry.programs.service.dashboards import DashboardMount
 
-        board: DashboardMount = self.shared_part(DashboardMount)
-        board.start()
-        self.dashboard = board
+        mount: DashboardMount = self.shared_part(DashboardMount)
+        mount.start()
+        self.dashboard = mount
 
-    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── lifecycle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def drain(self) -> None:
-        """From now on 503; those who wait are answered the same."""
+        """Answers 503 from now on, held requests included."""
         self.draining = True
-        for work in list(self._held):
+        for work in list(self._held_requests):
             work.cancel()
         for part in self.parts.values():
             part.stop()
 
     async def close(self) -> None:
-        """Ends what is held, and closes the clients."""
+        """Ends the held requests, and closes the clients."""
         self.drain()
         await self.clients.close()
 
     @property
-    def held(self) -> int:
-        """How many requests are held: pops that wait, and streams."""
-        return len(self._held)
+    def held_requests(self) -> int:
+        """How many requests are held open: pops that wait, and streams."""
+        return len(self._held_requests)
 
     @contextmanager
     def cancelled_on_drain(self, work: asyncio.Future[Any]) -> Generator[None]:
-        """Work that ends when the service drains."""
+        """Cancels the work when the service drains."""
         if self.draining:
             work.cancel()
-        self._held.add(work)
+        self._held_requests.add(work)
         try:
             yield
         finally:
-            self._held.discard(work)
+            self._held_requests.discard(work)
 
     def shared_part(self, kind: Any) -> Any:
-        """The one part of a kind: made when it is first needed, stopped (``stop()``) when the service drains."""
+        """The one object of a class, made when it is first needed; its ``stop()`` is called when the service drains."""
         if kind not in self.parts:
             self.parts[kind] = kind(self)
         return self.parts[kind]
@@ -149,7 +149,7 @@ class ServiceApp:
             status = await self._handle(ServiceRequest(self, route, scope, receive, found, headers), send)
         except ClientGone:
             pass
-        except Exception as fault:  # noqa: BLE001  # whatever it is, the client is told
+        except Exception as fault:  # noqa: BLE001  # the client gets a problem for any exception
             status = await self._send_problem(fault, route, send)
         finally:
             self.metrics.count_request(name, status, time.perf_counter() - began)
@@ -176,18 +176,18 @@ class ServiceApp:
                 raise WrongMethod(allow=", ".join(sorted(allowed)))
         return route, found
 
-    async def _handle(self, x: ServiceRequest, send: Send) -> int:
-        route = x.route
-        query = x.query()
-        await self.authorizer.authorize(x, query)
+    async def _handle(self, request: ServiceRequest, send: Send) -> int:
+        route = request.route
+        query = request.query()
+        await self.authorizer.authorize(request, query)
         if route.query_model is not None:
-            x.query_model = route.decode_query(query)
+            request.query_model = route.decode_query(query)
         elif query:
             raise BadInput(f"query: {next(iter(query))!r} is unknown here.")
         if route.body_model is not None and not route.reads_body:
-            x.payload = route.decode(await x.read() or b"{}")
-            self.authorizer.count(x, route.jobs(x.payload) if route.jobs is not None else 0)
-        answer = await route.handler(x)
+            request.payload = route.decode(await request.read() or b"{}")
+            self.authorizer.count_jobs(request, route.jobs(request.payload) if route.jobs is not None else 0)
+        answer = await route.handler(request)
         status, headers = route.status, NO_HEADERS
         if type(answer) is Response:
             status, headers, answer = answer.status or status, answer.headers, answer.answer
@@ -200,11 +200,11 @@ class ServiceApp:
         elif isinstance(answer, PlainResponse):
             await _send(send, status, answer.media, answer.body, headers)
         else:
-            await self._stream(x, answer, status, headers, send)
+            await self._stream(request, answer, status, headers, send)
         return status
 
     async def _stream(
-        self, x: ServiceRequest, answer: StreamResponse, status: int, headers: Headers, send: Send
+        self, request: ServiceRequest, answer: StreamResponse, status: int, headers: Headers, send: Send
     ) -> None:
         async def pour() -> None:
             pairs = [(b"content-type", answer.media), (b"cache-control", b"no-store"), *headers]
@@ -214,7 +214,7 @@ class ServiceApp:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
 
         with suppress(Draining):
-            await x.long_running(pour())
+            await request.run_while_connected(pour())
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_problem(self, fault: Exception, route: Route | None, send: Send) -> int:
@@ -240,24 +240,24 @@ class ServiceApp:
 
 NO_HEADERS: Headers = ()
 ANY_METHOD = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""Those that a row of any method answers; not TRACE, which is never more than an echo."""
-ONCE = frozenset(
+"""The methods of a route with ``any_method``; not TRACE, which only echoes."""
+SINGLE_HEADERS = frozenset(
     {b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"idempotency-key", b"tarry-repeated"}
 )
-"""Fields that decide something. Of two of them others may have looked at the one that is not meant here."""
+"""Headers that decide something. Of two of the same name a proxy may have checked the other one."""
 
 
 def headers_of(scope: Any) -> dict[bytes, bytes]:
-    """The fields of a request's head. Raises ``BadInput`` for two of what there is one of, and for no host (RFC 9112, 3.2)."""
+    """The headers of a request. Raises ``BadInput`` for a single header that is given twice, and for no Host (RFC 9112, 3.2)."""
     pairs = scope["headers"]
     found: dict[bytes, bytes] = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
-        for name in ONCE:
+        for name in SINGLE_HEADERS:
             if names.count(name) > 1:
                 raise BadInput(f"request: {name.decode().title()} is given twice.")
     if b"host" not in found and scope.get("http_version") == "1.1":
-        raise BadInput("request: it has no Host, which HTTP/1.1 asks for.")
+        raise BadInput("request: it has no Host header, which HTTP/1.1 requires.")
     return found
 
 

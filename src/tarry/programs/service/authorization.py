@@ -1,10 +1,11 @@
-"""The gate: who may do what, and how much of it.
+"""Authorization: which request may do what, and how much of it.
 
-    no tokens asked for (loopback)    until there is one, unless the service was told never to ask; requests of web pages of other origins are refused: a browser must be no way in
-    tokens                            Authorization: Bearer tarry_ID_SECRET  ─▶  found by ID, compared in constant time
+    no tokens needed (loopback)    until the first one is created, or for ever with --without-tokens
+                                   requests of web pages of other origins are refused: a browser must be no way in
+    tokens                         Authorization: Bearer tarry_ID_SECRET  ─▶  found by ID, compared in constant time
 
-A service keeps the tables of tokens of its namespaces, and looks at their versions before it trusts them for longer than
-``TRUST_TOKENS_FOR_S``: a token that was revoked is refused within a second everywhere, and an idle service asks nothing.
+A service caches the tables of tokens of its namespaces. It checks their versions when it last did so more than
+``TRUST_TOKENS_FOR_S`` ago: a revoked token is refused within a second everywhere, and an idle service sends nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _NOBODY = tokens.hash_of("nobody")
 
 
 class TokenBucket:
-    """So many a second, a second's worth at once. What is taken beyond is owed first."""
+    """A token bucket: ``rate`` a second, and a second's worth at once. Taking more goes into debt, which is paid off first."""
 
     __slots__ = ("_level", "_rate", "_updated_at")
 
@@ -41,7 +42,7 @@ class TokenBucket:
         self._updated_at = time.monotonic()
 
     def take(self, n: int, now: float) -> float:
-        """Takes so many, or answers in how many seconds there will be some."""
+        """Takes ``n`` and returns 0, or returns in how many seconds to try again."""
         most = max(self._rate, 1.0)
         self._level = min(self._level + (now - self._updated_at) * self._rate, most)
         self._updated_at = now
@@ -53,7 +54,7 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class Credential:
-    """A token that is known, and what is left of its limits in this process."""
+    """A known token, and what is left of its limits in this process."""
 
     namespace: str
     token: tokens.Token
@@ -63,7 +64,7 @@ class Credential:
 
 @dataclass(slots=True)
 class TokenTable:
-    """The tokens of one namespace, as they were when last looked at."""
+    """The cached tokens of one namespace."""
 
     version: int = -1
     checked_at: float = -math.inf
@@ -72,30 +73,30 @@ class TokenTable:
 
 
 class Authorizer:
-    """Lets requests in, or not."""
+    """Checks the tokens, scopes and limits of requests."""
 
     def __init__(
         self, settings: ServiceSettings, clients: NamespaceClients, on_first_token: Callable[[], None]
     ) -> None:
-        """``first_token`` is called when tokens are asked for from now on."""
+        """``on_first_token`` is called when the first token was found: from then on requests need one."""
         self.settings = settings
         self._on_first_token = on_first_token
         self._clients = clients
         self._token_tables: dict[str, TokenTable] = {}
         self._hosts: set[bytes] = set()
 
-    async def authorize(self, x: ServiceRequest, query: dict[str, str]) -> None:
-        """Says which namespace a request is about. Raises a ``HTTPError``."""
-        route = x.route
-        asked_namespace = query.pop("namespace", None) if route.namespaced and not route.namespace else None
-        namespace = route.namespace or asked_namespace
+    async def authorize(self, request: ServiceRequest, query: dict[str, str]) -> None:
+        """Checks a request, and sets its namespace and credential. Raises an ``HTTPError``."""
+        route = request.route
+        given_namespace = query.pop("namespace", None) if route.namespaced and not route.namespace else None
+        namespace = route.namespace or given_namespace
         if route.scopes:
             await self.detect_first_token()
         if not self.settings.tokens:
-            self._refuse_cross_origin(x.headers)
-            x.namespace = namespace or self.settings.namespaces[0]
+            self._refuse_cross_origin(request.headers)
+            request.namespace = namespace or self.settings.namespaces[0]
         elif route.scopes:
-            x.credential = found = await self._authenticate_header(x.headers.get(b"authorization", b""))
+            request.credential = found = await self._authenticate_header(request.headers.get(b"authorization", b""))
             if route.scopes.isdisjoint(found.token.record.scopes):
                 has, needs = (
                     ", ".join(found.token.record.scopes),
@@ -104,13 +105,13 @@ class Authorizer:
                 raise Forbidden(f"This token has the scope {has}; this needs {needs}.")
             if namespace is not None and namespace != found.namespace:
                 raise Forbidden(f"This token is of the namespace {found.namespace!r}, not of {namespace!r}.")
-            x.namespace = found.namespace
+            request.namespace = found.namespace
             _take_tokens(found.calls, 1, "calls")
 
-    def count(self, x: ServiceRequest, jobs: int) -> None:
-        """Jobs that a request puts in or asks for. Raises ``TooMany``."""
-        if x.credential is not None and jobs:
-            _take_tokens(x.credential.jobs, jobs, "jobs")
+    def count_jobs(self, request: ServiceRequest, jobs: int) -> None:
+        """Counts the jobs of a request against the token's limit. Raises ``TooMany``."""
+        if request.credential is not None and jobs:
+            _take_tokens(request.credential.jobs, jobs, "jobs")
 
     # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,11 +122,11 @@ class Authorizer:
         return await self.authenticate(text.strip())
 
     async def authenticate(self, text: str) -> Credential:
-        """What is known of a token. Raises ``NoToken``."""
+        """Finds the credential of a token. Raises ``NoToken``."""
         parts = tokens.split_token(text)
         if parts is None:
             raise NoToken(
-                "This is no token of tarry: one begins with tarry_ and was shown once, by `tarry token create`."
+                "This is not a token of tarry: a token begins with tarry_ and is shown once, by `tarry token create`."
             )
         id, secret = parts
         found = None
@@ -137,15 +138,17 @@ class Authorizer:
         return found
 
     async def detect_first_token(self) -> None:
-        """A service that began without tokens asks for them as soon as there is one."""
+        """Requires tokens as soon as the first one exists, in a service that started without."""
         if self.settings.tokens or not self.settings.tokens_later:
             return
         found = await self._tables()
-        if any(table.credentials for table in found) and not self.settings.tokens:  # nobody else has seen it meanwhile
+        if (
+            any(table.credentials for table in found) and not self.settings.tokens
+        ):  # no other request has found it meanwhile
             self._on_first_token()
 
     async def _tables(self) -> list[TokenTable]:
-        """What is known of all namespaces, none of it older than may be trusted."""
+        """The tables of all namespaces, refreshed where they are too old."""
         found = list[TokenTable]()
         for namespace in self._clients.namespaces:
             table = self._token_tables.setdefault(namespace, TokenTable())
@@ -155,7 +158,7 @@ class Authorizer:
         return found
 
     async def _refresh_once(self, namespace: str, table: TokenTable) -> None:
-        """Looks once for all who ask at the same time."""
+        """Refreshes once for all requests that need it at the same time."""
         if table.refreshing is None or table.refreshing.done():
             table.refreshing = asyncio.ensure_future(self._refresh(namespace, table))
         await asyncio.shield(table.refreshing)
@@ -174,7 +177,7 @@ class Authorizer:
     # ── no tokens ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _refuse_cross_origin(self, headers: Mapping[bytes, bytes]) -> None:
-        """A page of another origin can make a browser send requests here; and its name can be made to mean loopback."""
+        """A page of another origin can make a browser send requests here, and its host name can resolve to loopback."""
         host = headers.get(b"host", b"")
         if host not in self._hosts:
             if self.settings.on_loopback and host and not is_loopback(_hostname(host)):

@@ -1,4 +1,4 @@
-"""The service's clients, one for each namespace, and the topics that were asked for."""
+"""The service's clients, one for each namespace, and a cache of topic handles."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tarry.clients.http.wire.bodies import Body, PassThroughCodec
 from tarry.programs.service.problems import Forbidden
 
 MOST_TOPICS = 4096
-"""So many handles are kept; another one is made in microseconds."""
+"""How many handles are cached; another one is made in microseconds."""
 OpenClient = Callable[[str], AsyncClient]
 
 
 class NamespaceClients:
-    """Opens clients, hands out topics. ``opened`` makes the client of a namespace."""
+    """The clients by namespace. ``open_client`` makes the client of a namespace."""
 
     def __init__(self, namespaces: tuple[str, ...], open_client: OpenClient, max_body: int) -> None:
         self._open = open_client
@@ -40,17 +40,17 @@ class NamespaceClients:
         return iter(self._clients.items())
 
     def put(self, namespace: str, client: AsyncClient) -> None:
-        """Serves one more namespace, by a client that somebody else made."""
+        """Serves one more namespace, with a client that the caller made."""
         self._clients[namespace] = client
 
     async def drop(self, namespace: str) -> None:
-        """Serves it no longer."""
+        """Stops serving a namespace, and closes its client."""
         client = self._clients.pop(namespace)
         self._topics = OrderedDict((place, one) for place, one in self._topics.items() if place[0] != namespace)
         await client.close()
 
     def topic(self, namespace: str, name: str) -> AsyncTopic[Body]:
-        """A topic whose bodies pass through as they are. Raises ``BadInput`` for a name that cannot be one."""
+        """A topic whose bodies pass through undecoded. Raises ``BadInput`` for a bad name."""
         place = (namespace, name)
         found = self._topics.get(place)
         if found is None:
@@ -60,7 +60,7 @@ class NamespaceClients:
         return found
 
     def partitioned(self, namespace: str, name: str, number: int) -> AsyncTopic[Body]:
-        """A topic of so many partitions, once its verbs have asked; what was known of it before is forgotten."""
+        """A topic with ``number`` partitions. The cached handle is dropped."""
         self._topics.pop((namespace, name), None)
         return self[namespace].topic(name, type=self._codec, partitions=number)
 

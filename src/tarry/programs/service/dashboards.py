@@ -1,8 +1,7 @@
-"""The dashboards of a service: a part of the door, for paths that no row has. At ``/`` the first namespace, at
-``/ns/NAME/`` each other one.
+"""The dashboards of a service, on paths that no route has: the first namespace at ``/``, each other one at ``/ns/NAME/``.
 
-no tokens asked for    whoever reaches the service may act; on loopback only by a name of this machine
-tokens                 a browser signs in with one of the namespace: scope admin acts, view looks
+no tokens needed    every visitor may act; on loopback only under a name of this machine
+tokens              a browser signs in with a token of the namespace: scope admin may act, scope view may look
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class DashboardMount:
-    """Made when the service starts, so that it samples from then on."""
+    """The dashboards by namespace, mounted in the service."""
 
     def __init__(self, app: ServiceApp) -> None:
         self._authorizer = app.authorizer
@@ -34,15 +33,15 @@ class DashboardMount:
             self.by_namespace.of(name).sampler.start()
 
     def stop(self) -> None:
-        """Streams end, nothing is sampled any more."""
+        """Ends the streams and the sampling."""
         for one in self.by_namespace.opened:
             one.closing.set()
             one.sampler.stop_nowait()
 
-    def ask_for_tokens(self) -> None:
-        """From now on; streams that are open end."""
+    def require_tokens(self) -> None:
+        """Requires tokens from now on; open streams end."""
         for one in self.by_namespace.opened:
-            one.access.ask_for_tokens(partial(self._role, one.client.namespace))
+            one.access.require_tokens(partial(self._role, one.client.namespace))
 
     def _make(self, namespace: str) -> Dashboard:
         client, settings = self._app.clients[namespace], self._app.settings

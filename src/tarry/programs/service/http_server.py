@@ -1,7 +1,7 @@
-"""A process of the service, as ``tarry serve`` runs it: uvicorn, signals, what it says.
+"""A process of the service, as ``tarry serve`` runs it: uvicorn, signals, startup message.
 
-SIGTERM, Ctrl-C ─▶ drain: who waits is answered, new requests get 503 ─▶ the port closes ─▶ what runs ends ─▶ exit 0
-once more       ─▶ at once
+SIGTERM, Ctrl-C ─▶ drain: held and new requests get 503 ─▶ the port closes ─▶ running requests end ─▶ exit 0
+a second one    ─▶ exits at once
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from tarry.programs.service.settings import ServiceSettings
 
 MISSING_EXTRA = "The service needs more than the library: pip install 'tarry[http]'."
-KEPT_S = 75
-"""How long a connection is kept between two requests."""
+KEEP_ALIVE_S = 75
+"""How long an idle connection is kept between two requests."""
 SPARE_FILES = 128
-"""So many are kept for connections to servers, and for what is accepted before it is counted; at most a quarter."""
+"""File descriptors kept free for connections to servers, and for connections accepted but not yet counted; at most a quarter."""
 GRACE_S = 10.0
-"""How long requests may still run when the port is closed."""
+"""How long requests may still run after the port is closed."""
 GC_THRESHOLD = 10_000
-"""So many new objects before the collector looks for dead circles among them; 64 requests at once have some thousand."""
+"""How many new objects trigger the cyclic garbage collector; 64 requests at once make some thousand."""
 WITHOUT_TOKENS = (
     "{host} can be reached from other machines, and no token exists in {namespaces}: anybody could read, add and delete "
-    "jobs. Make one (tarry token create --scope produce --scope consume), or say --without-tokens."
+    "jobs. Create one (tarry token create --scope produce --scope consume), or give --without-tokens."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Files of a certificate and its key, as PEM."""
+    """The paths of a certificate and its key, as PEM."""
 
     certificate: str
     key: str | None = None
@@ -62,24 +62,26 @@ def require_extra() -> None:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises ``BadInput`` in words."""
+    """Opens a socket that listens. Raises ``BadInput``."""
     try:
         family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, number)
     except OSError as fault:
-        raise BadInput(f"host: {host!r} is no address of this machine: {fault}.") from None
+        raise BadInput(f"host: {host!r} is not an address of this machine: {fault}.") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
         listener.listen(2048)
     except OSError as fault:
         listener.close()
-        raise BadInput(f"port: {port} on {host} cannot be had: {fault.strerror}. Name another with --port.") from None
+        raise BadInput(
+            f"port: {port} on {host} cannot be opened: {fault.strerror}. Choose another with --port."
+        ) from None
     return listener
 
 
 def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Server:
-    """The HTTP server around a service. Its signals are ours."""
+    """The HTTP server of a service; ``serve`` handles its signals."""
     import uvicorn
 
     class SignalFreeServer(uvicorn.Server):
@@ -96,7 +98,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Serv
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=round(GRACE_S),
-        timeout_keep_alive=KEPT_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
         proxy_headers=False,
         ssl_certfile=tls.certificate if tls else None,
         ssl_keyfile=tls.key if tls else None,
@@ -109,7 +111,7 @@ def make_server(app: ServiceApp, *, tls: TlsFiles | None = None) -> uvicorn.Serv
 
 
 def _tls_error(tls: TlsFiles | None, fault: OSError) -> str:
-    """Which of the two files cannot be used, and why."""
+    """The error message: which of the two files cannot be used, and why."""
     for what, path in (("certificate", tls.certificate), ("key", tls.key)) if tls else ():
         try:
             if path is not None:
@@ -121,17 +123,17 @@ def _tls_error(tls: TlsFiles | None, fault: OSError) -> str:
 
 def _protocol() -> Any:
     try:
-        from tarry.programs.service.protocol import HTTPProtocol, Surplus
-    except ImportError:  # no httptools here: h11, which is slower, and has no limits of time for a head
+        from tarry.programs.service.protocol import ConnectionLimit, HTTPProtocol
+    except ImportError:  # without httptools: h11, which is slower and has no timeout for headers
         return "auto"
-    return partial(HTTPProtocol, surplus=Surplus(most_files()))
+    return partial(HTTPProtocol, connection_limit=ConnectionLimit(max_file_number()))
 
 
-def most_files() -> float:
-    """How many files may be open when another connection is accepted and served."""
+def max_file_number() -> float:
+    """The first file number at which a connection is one too many."""
     try:
         import resource
-    except ImportError:  # Windows, where there is no such limit
+    except ImportError:  # Windows has no such limit
         return math.inf
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return math.inf if limit == resource.RLIM_INFINITY else limit - min(SPARE_FILES, limit // 4)
@@ -150,7 +152,7 @@ async def serve(
             server.should_exit = server.force_exit = True
         stopping.set()
 
-    forget = handle_signals(stop, stopping.is_set)
+    restore_signals = handle_signals(stop, stopping.is_set)
     if app.settings.moved_queues:
         await app.clients[app.settings.namespaces[0]].keep_moving(*app.settings.moved_queues)
     if app.settings.dashboard:
@@ -158,29 +160,29 @@ async def serve(
     _freeze_gc()
     try:
         running = asyncio.ensure_future(server.serve([listener]))
-        leaving = asyncio.ensure_future(stopping.wait())
-        await asyncio.wait({running, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        stop_wait = asyncio.ensure_future(stopping.wait())
+        await asyncio.wait({running, stop_wait}, return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
             announce("tarry: draining.")
             app.drain()
             await asyncio.wait({running}, timeout=app.settings.drain_s)
             server.should_exit = True
-        leaving.cancel()
+        stop_wait.cancel()
         await running
     finally:
-        forget()
+        restore_signals()
         await app.close()
 
 
 def _freeze_gc() -> None:
-    """What is loaded by now stays: looking through it again and again was a seventh of what an answer costs."""
+    """Excludes the loaded modules from garbage collection: scanning them again and again took a seventh of each response."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
 
 
-async def require_tokens(app: ServiceApp, *, without: bool) -> bool:
-    """Whether tokens are asked for. Raises ``ServerUnfit`` where they must be and there are none."""
+async def check_tokens(app: ServiceApp, *, without: bool) -> bool:
+    """Whether requests need a token. Raises ``ServerUnfit`` if they must and no token exists."""
     from tarry.verbs import tokens
 
     if without:
@@ -195,33 +197,33 @@ async def require_tokens(app: ServiceApp, *, without: bool) -> bool:
 
 
 def banner(app: ServiceApp, shown: str, address: str) -> str:
-    """What a service says when it starts."""
+    """The lines that a service prints when it starts."""
     settings = app.settings
-    given = [
+    lines = [
         f"tarry {__version__}, service at {address}",
         f"  server   {shown}, namespace {', '.join(settings.namespaces)}",
-        f"  tokens   {_listening_options(settings)}",
+        f"  tokens   {_tokens_text(settings)}",
     ]
-    spoken = settings.dialects
+    dialects = settings.dialects
     for path, where in (
-        ("/delay/…", spoken.delay_controller),
-        ("/push /pop …", spoken.delay_queue),
-        ("/delayed/message", spoken.delayed_message),
+        ("/delay/…", dialects.delay_controller),
+        ("/push /pop …", dialects.delay_queue),
+        ("/delayed/message", dialects.delayed_message),
     ):
         if where is not None:
-            given.append(f"  dialect  {path} in {where}")
+            lines.append(f"  dialect  {path} in {where}")
     if settings.moved_queues:
-        given.append(f"  moves    {', '.join(settings.moved_queues)}")
-    given.append(f"  {address}/ is the dashboard" if settings.dashboard else "  no dashboard")
-    given.append(f"  {address}/openapi.json  {address}/metrics; Ctrl-C or SIGTERM drains it")
-    return "\n".join(given)
+        lines.append(f"  moves    {', '.join(settings.moved_queues)}")
+    lines.append(f"  {address}/ is the dashboard" if settings.dashboard else "  no dashboard")
+    lines.append(f"  {address}/openapi.json  {address}/metrics; Ctrl-C or SIGTERM drains it")
+    return "\n".join(lines)
 
 
-def _listening_options(settings: ServiceSettings) -> str:
+def _tokens_text(settings: ServiceSettings) -> str:
     if settings.tokens:
-        return "asked for"
-    return "not asked for until there is one" if settings.tokens_later else "not asked for"
+        return "required"
+    return "not required until the first one is created" if settings.tokens_later else "not required"
 
 
-def announce(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+def write_line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

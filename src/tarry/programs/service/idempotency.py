@@ -1,7 +1,7 @@
-"""An ``Idempotency-Key`` is what everything that a request adds is made of: repeated, it adds nothing.
+"""Everything that a request adds is named after its ``Idempotency-Key``, so that a repeated request adds nothing.
 
-key ──▶ ids and nonces of jobs         (adding.py)
-    ──▶ marks of elements and items    an offer or a push that comes again finds itself
+key ──▶ ids and nonces of jobs         (add_jobs.py)
+    ──▶ marks of elements and items    a repeated offer or push finds its own elements
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LONGEST_KEY = 255
 
 
 class KeyedIds(IdGenerator):
-    """Ids and nonces that follow from a key: the n-th is always the same."""
+    """Ids and nonces derived from a key: the n-th is always the same."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__(lambda: 0, lambda _: b"")
@@ -27,7 +27,7 @@ class KeyedIds(IdGenerator):
         self._nonces = 0
 
     def id(self, index: int) -> str:
-        """The id of the job at a place."""
+        """The id of the job at a position of the request."""
         return "k" + urlsafe_b64encode(_digest(b"id", index, self._key)[:15]).decode()
 
     def nonce(self) -> bytes:
@@ -35,18 +35,18 @@ class KeyedIds(IdGenerator):
         return _digest(b"nonce", self._nonces, self._key)[:8]
 
     def new_many(self, n: int) -> list[bytes]:
-        """Not used: every keyed job is given its id."""
+        """Not used: every job with a key is given its id."""
         return [b""] * n
 
 
 def id_source(headers: dict[bytes, bytes]) -> KeyedIds | None:
-    """The ids that a request's key stands for. Raises ``BadInput``."""
+    """The ids derived from the request's key; ``None`` without one. Raises ``BadInput``."""
     key = _key(headers)
     return None if key is None else KeyedIds(key)
 
 
 def mark_source(headers: dict[bytes, bytes]) -> Callable[[int], bytes]:
-    """The marks that a request's key stands for, one after the other; without a key they are new. Raises ``BadInput``."""
+    """The marks derived from the request's key, one after the other; random ones without a key. Raises ``BadInput``."""
     key = _key(headers)
     if key is None:
         return os.urandom

@@ -1,6 +1,6 @@
-"""Whole numbers that are written with a point: ``7.0`` is an integer to JSON Schema, and to clients that know only doubles.
+"""Integers with a decimal point: ``7.0`` is an integer in JSON Schema, and for clients that know only doubles.
 
-A body that is refused for one is read once more by a looser model, and written anew; JSON that passes through stays as it is.
+A body that is refused for one is decoded again with a looser model, and re-encoded; JSON that passes through is not changed.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 
-def without_points(raw: bytes, model: Any) -> bytes:
-    """The same JSON, its whole numbers without a point."""
+def normalize_integers(raw: bytes, model: Any) -> bytes:
+    """The same JSON, its whole numbers without a decimal point."""
     return msgspec.json.encode(_as_integer(msgspec.json.decode(raw, type=_loose_model(model))))
 
 
 @lru_cache
 def _loose_model(kind: Any) -> Any:
-    """A model of the same, in which a number may be where an integer is; of a text, or anything else, it is what it was."""
+    """The same model, but it accepts any number where it has an integer."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         hints = get_type_hints(kind, include_extras=True)
         names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)

@@ -1,4 +1,4 @@
-"""What a service measures, and what Prometheus reads: requests as they are counted, topics as they are when it asks."""
+"""The metrics of a service, for Prometheus: counted requests, and the state of the topics at the time of the scrape."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ T = TypeVar("T")
 logger = logging.getLogger("tarry")
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 MOST_TOPICS = 1000
-READY_S = 2.0
-"""Whoever asks whether a service is ready does not wait for longer."""
+READINESS_TIMEOUT_S = 2.0
+"""How long a readiness check waits for the servers."""
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
-LATE_POWERS = range(6, 38, 2)
-"""Lateness in buckets of 64 µs, 256 µs, … up to 19 h: where the topic's own finer buckets end."""
+LATENESS_POWERS = range(6, 38, 2)
+"""Lateness in buckets of 64 µs, 256 µs, … up to 19 h; the topic's own finer buckets end at the same values."""
 STATES = ("delayed", "ready", "reserved", "dead")
 TOTALS = {
     "added": "Jobs that were put in.",
@@ -48,7 +48,7 @@ TOTALS = {
     "swept": "Dead jobs that were kept long enough.",
 }
 _PING = ((b"PING",), (b"EVAL", b"return 1", b"0"))
-"""A server that answers both is there, and runs scripts."""
+"""A server that answers both is reachable and runs scripts."""
 
 
 async def _ping(server: Server) -> None:
@@ -56,7 +56,7 @@ async def _ping(server: Server) -> None:
 
 
 class Metrics:
-    """Counts of one service process."""
+    """The metrics of one service process."""
 
     def __init__(self) -> None:
         self.skipped = SkippedTopics()
@@ -80,33 +80,33 @@ class Metrics:
         self._observers: dict[tuple[str, int], Any] = {}
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
-        """One more request."""
+        """Counts a request."""
         place = (route, status)
         if place not in self._observers:
             self._observers[place] = self._requests.labels(route, str(status))
         self._observers[place].observe(seconds)
 
     async def round_trip(self, clients: NamespaceClients) -> None:
-        """Asks every server once, on a Cluster every node that has slots. Raises a ``TarryError`` when one cannot be used."""
+        """Pings every server, on a Cluster every node with slots. Raises a ``TarryError`` when one cannot be used."""
         began = time.perf_counter()
         await asyncio.gather(*[client.engine.runner.ask_all(_ping) for _, client in clients])
         self._round_trips.observe(time.perf_counter() - began)
 
     async def check_usable(self, clients: NamespaceClients) -> None:
-        """Runs a script that changes nothing on every server. Raises a ``TarryError`` when one cannot be used, soon."""
+        """Runs a read-only script on every server. Raises a ``TarryError`` soon when one cannot be used."""
         try:
-            async with asyncio.timeout(READY_S):
+            async with asyncio.timeout(READINESS_TIMEOUT_S):
                 await self.round_trip(clients)
                 await asyncio.gather(
                     *[client.engine.run(client.topic("readyz").verbs.stats()) for _, client in clients]
                 )
         except TimeoutError:
-            raise Unavailable(f"The server has not answered for {READY_S:g} s.") from None
+            raise Unavailable(f"The server has not answered for {READINESS_TIMEOUT_S:g} s.") from None
 
     async def exposition(
         self, clients: NamespaceClients, credential: Credential | None, held: int
     ) -> tuple[bytes, str]:
-        """The text that Prometheus reads; of one namespace only, where a token says which."""
+        """The metrics as text, and their media type; of one namespace only if the token is of one."""
         await self.round_trip(clients)
         self._held.set(held)
         seen: list[tuple[str, Stats]] = []
@@ -121,16 +121,15 @@ class Metrics:
 
 
 class SkippedTopics:
-    """What cannot be looked at, a key that the user may not read say: the other metrics are told all the same, and of this
-    one there is a warning, once."""
+    """Metrics that cannot be read, for example because of missing permissions: they are left out, with one warning each."""
 
     def __init__(self) -> None:
         self._reported: set[str] = set()
 
-    async def or_none(self, what: str, asked: Awaitable[T]) -> T | None:
-        """Raises ``Unavailable``: of a server that does not answer nothing can be told."""
+    async def or_none(self, what: str, request: Awaitable[T]) -> T | None:
+        """Awaits the request; ``None`` when it is refused. Raises ``Unavailable`` when the server does not answer."""
         try:
-            found = await asked
+            found = await request
         except Unavailable:
             raise
         except TarryError as fault:
@@ -143,7 +142,7 @@ class SkippedTopics:
 
 
 class _TopicCollector(CollectorRegistry):
-    """Topics at one moment, as a registry that is read once."""
+    """The topics at one moment, as a registry that is collected once."""
 
     def __init__(self, stats: list[tuple[str, Stats]]) -> None:
         super().__init__(auto_describe=False)
@@ -186,11 +185,11 @@ def _seconds(since: datetime | None, until: datetime) -> float:
 
 
 def _buckets(fine: Iterable[tuple[int, int]]) -> tuple[list[tuple[str, float]], float]:
-    """The topic's quarter powers of two, as powers of four; and the sum, by the middle of each."""
+    """The topic's buckets (quarter powers of two) summed up to powers of four; and the sum, by the middle of each bucket."""
     found = sorted(fine)
     edges = [
         (f"{2**power / 1e6:g}", float(sum(n for bucket, n in found if (bucket + 1) / 4 <= power)))
-        for power in LATE_POWERS
+        for power in LATENESS_POWERS
     ]
     middle = sum(n * 2 ** ((bucket + 0.5) / 4) / 1e6 for bucket, n in found)
     return [*edges, ("+Inf", float(sum(n for _, n in found)))], middle

@@ -1,4 +1,4 @@
-"""The table as OpenAPI 3.1: models by msgspec, everything else from the rows."""
+"""The routes as an OpenAPI 3.1 document: schemas by msgspec, everything else from the routes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INTRODUCTION = """Delayed jobs on Redis and Valkey over HTTP: put a job in now,
 
 Durations are seconds, or text such as `"10m"`, `"1h30m"`, `"PT10M"`. A path's segment is percent-encoded: a topic `a/b` is
 `a%2Fb`. Refusals are problem details (RFC 9457), whose `code` is stable."""
-_KINDS: dict[str, Any] = {
+_PATH_TYPES: dict[str, Any] = {
     "topic": Name,
     "id": Name,
     "queue": JavaName,
@@ -35,17 +35,17 @@ _KINDS: dict[str, Any] = {
 }
 
 
-_OURS: dict[str, Any] = {"queue": Name}
-_NEW: dict[str, Any] = {"topic": NewName, "queue": NewName, "schedule": NewScheduleName}
+_GUARDED_TYPES: dict[str, Any] = {"queue": Name}
+_NEW_NAME_TYPES: dict[str, Any] = {"topic": NewName, "queue": NewName, "schedule": NewScheduleName}
 
 
 def encoded(routes: Sequence[Route]) -> bytes:
-    """The document of these rows."""
+    """The document of these routes, as JSON."""
     return msgspec.json.encode(document(routes))
 
 
 def document(routes: Iterable[Route]) -> dict[str, Any]:
-    """The document of these rows, as data."""
+    """The document of these routes, as data."""
     chosen = list(routes)
     models = [
         model
@@ -78,15 +78,15 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
 
 
 def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    told = inspect.getdoc(route.handler) or ""
+    description = inspect.getdoc(route.handler) or ""
     given: dict[str, Any] = {
         "operationId": route.name,
         "tags": [route.tag],
-        "summary": told.partition("\n")[0],
+        "summary": description.partition("\n")[0],
         "parameters": [*_path_parameters(route), *_query_parameters(route, schemas), *_common_parameters(route)],
         "responses": _responses(route),
     }
-    if more := told.partition("\n\n")[2]:
+    if more := description.partition("\n\n")[2]:
         given["description"] = " ".join(more.split())
     if route.body_model is not None:
         given["requestBody"] = _body(route)
@@ -98,7 +98,9 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
     found = []
     for place in route.path_names:
-        kind = (_NEW if place in route.makes else _OURS if route.tag == "guarded" else _KINDS).get(place, str)
+        kind = (
+            _NEW_NAME_TYPES if place in route.new_names else _GUARDED_TYPES if route.tag == "guarded" else _PATH_TYPES
+        ).get(place, str)
         schema = msgspec.json.schema(kind)
         parameter = {"name": place, "in": "path", "required": True, "schema": schema}
         if place in route.example.path:
@@ -119,7 +121,7 @@ def _query_parameters(route: Route, schemas: dict[str, Any]) -> list[dict[str, A
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """In a query what is not given is left out."""
+    """The schema without null: in a query, null means to leave the parameter out."""
     kept = [part for part in schema.get("anyOf", ()) if part != {"type": "null"}]
     rest = {name: value for name, value in schema.items() if name not in ("anyOf", "default")}
     if not kept:
@@ -130,8 +132,8 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _common_parameters(route: Route) -> list[dict[str, Any]]:
     if not route.namespaced or route.namespace:
         return []
-    told = "Keeps applications apart; the service's first, or the token's, where it is not given."
-    return [{"name": "namespace", "in": "query", "description": told, "schema": {"type": "string"}}]
+    description = "Separates applications. Without it: the namespace of the token, or the service's first one."
+    return [{"name": "namespace", "in": "query", "description": description, "schema": {"type": "string"}}]
 
 
 def _body(route: Route) -> dict[str, Any]:
@@ -156,8 +158,8 @@ def _is_required(model: Any) -> bool:
 def _responses(route: Route) -> dict[str, Any]:
     given: dict[str, Any] = {}
     first = 204 if route.answer_model is None else route.status
-    for status, told in ((first, HTTPStatus(first).phrase), *route.other_statuses.items()):
-        given[str(status)] = {"description": told}
+    for status, description in ((first, HTTPStatus(first).phrase), *route.other_statuses.items()):
+        given[str(status)] = {"description": description}
         if status != 204:
             schema = (
                 _ref(route.answer_model)
@@ -182,7 +184,7 @@ def _responses(route: Route) -> dict[str, Any]:
 
 
 def codes_of(route: Route) -> list[str]:
-    """The codes of every problem that a row can answer."""
+    """The codes of all problems that a route can answer."""
     if route.problem_answer is not None:
         return []
     limits = ("too_large", "too_slow", "wrong_coding") if route.body_model is not None else ()

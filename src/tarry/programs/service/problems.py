@@ -1,8 +1,8 @@
-"""Problem details (RFC 9457): what went wrong, as a program reads it.
+"""Problem details (RFC 9457): errors for programs.
 
     {"type": "/problems/stale_receipt", "title": "…", "status": 409, "detail": "Job 7 was …", "code": "stale_receipt", …}
 
-``code`` is the one of ``tarry.errors``, or of the service's own refusals below; what an error carries stands beside it.
+``code`` is the code of the error in ``tarry.errors``, or of an ``HTTPError`` below; the error's attributes are further fields.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ logger = logging.getLogger("tarry.service")
 MEDIA = b"application/problem+json"
 TRUNCATED = "Input data was truncated"
 ENDS_EARLY = "its JSON is empty, ends too early, or has half of a surrogate pair at the end of a text"
-"""All that the decoder means by it."""
+"""What the decoder means by ``TRUNCATED``."""
 SOON_S = 1
-"""When to ask again, in the words of ``Retry-After``."""
+"""When to retry, for ``Retry-After``."""
 
 
-class HTTPError(Exception):  # it is what HTTP refuses, in the words of HTTP
-    """Something that only the service refuses. Each has a status and a code."""
+class HTTPError(Exception):
+    """An error of the service only. Each has a status and a code; its docstring is the default message."""
 
     code: ClassVar[str]
     status: ClassVar[int]
@@ -158,7 +158,7 @@ STATUS_OF: dict[type[errors.TarryError], int] = {
     errors.FallenBehind: 409,
 }
 CARRIED_FIELDS = ("id", "state", "done", "reason", "attempt", "ids")
-"""What an error carries beside its words, where it has it."""
+"""Attributes of errors that become fields of the problem."""
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -179,7 +179,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
-    """The problem that an exception is, and the headers of its answer."""
+    """The problem of an exception, and the headers of its response."""
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(fault, (msgspec.MsgspecError, UnicodeDecodeError)):
         fault = errors.BadInput(f"request: {ENDS_EARLY if str(fault) == TRUNCATED else fault}.")
@@ -192,7 +192,7 @@ def problem_of(fault: Exception) -> tuple[Problem, list[tuple[bytes, bytes]]]:
             carried["lateness_ms"] = ms(fault.lateness)
         if status == STATUS_OF[errors.Unavailable] and isinstance(
             fault, errors.Unavailable
-        ):  # not what would be as unconfirmed
+        ):  # not Unconfirmed, which must not be retried
             headers = [(b"retry-after", b"%d" % SOON_S)]
         payload = str(fault)
     else:
@@ -211,7 +211,7 @@ def status_of(kind: type[errors.TarryError]) -> int:
 
 
 def all_codes() -> Iterator[tuple[str, int, str]]:
-    """Every code with its status and its words."""
+    """Every code, its status and its default message."""
     for value in vars(errors).values():
         if isinstance(value, type) and issubclass(value, errors.TarryError) and value in STATUS_OF:
             yield value.code, STATUS_OF[value], inspect.getdoc(value) or ""
@@ -220,5 +220,5 @@ def all_codes() -> Iterator[tuple[str, int, str]]:
 
 
 def title_of(code: str) -> str:
-    """A code for people: ``stale receipt``."""
+    """A code for people: ``Stale receipt``."""
     return code.replace("_", " ").capitalize()

@@ -1,21 +1,21 @@
-"""HTTP/1.1 as uvicorn speaks it, and what it leaves to others.
+"""HTTP/1.1 by uvicorn, with limits and fixes that uvicorn lacks.
 
-    client has to send   a head      10 s from its first byte, or from the connection; 64 KiB
-                         a body      the exchange limits it as long as somebody reads it; what is left when the answer
-                                     has been given: 10 s
-                         nothing     the answer is on its way, a pop waits, a stream runs: no limit
-                         the next    as long as uvicorn keeps a connection
+    phase of a connection   HEAD          the client sends a head: 10 s from its first byte, or from the connection; 64 KiB
+                            RESPONSE      the response is sent, a pop waits, a stream runs: no limit
+                            UNREAD_BODY   the response was sent, the rest of the body still comes: 10 s
+                            IDLE          the next request: uvicorn's keep-alive timeout
 
-Fields that come after a body (trailers) are dropped: they must not pass for what a proxy has set or looked at in the head.
+While a handler reads the body, ``ServiceRequest.read`` limits the time.
 
-Who offers an upgrade to HTTP/2 is heard all the same: Java's own HttpClient offers it with its first request (``Upgrade:
-h2c``). A server may read over an offer; the parser underneath does not, and loses the request's body. So the offer is taken
-out of the request's head.
+Trailers (fields after a body) are dropped: they must not pass for headers that a proxy has set or checked.
 
-A connection beyond what the limit of files allows is answered 503, but for questions of health; a few such connections
-are heard at a time, and the one that has been silent for longest leaves for the next.
+Java's own HttpClient offers an upgrade to HTTP/2 with its first request (``Upgrade: h2c``). A server may ignore the offer,
+but the parser underneath loses the request's body over it. So the offer is removed from the head.
 
-The head of an answer leaves with what follows it: one call of the system instead of two, and they are what answering costs.
+A connection beyond the limit of open files is answered 503, except for health checks. A few such connections may send a
+request at a time; the one that has been silent for longest is rejected for the next.
+
+The head of a response is sent together with its body: one system call instead of two, which are most of its cost.
 """
 
 from __future__ import annotations
@@ -35,77 +35,77 @@ from tarry.programs.service.problems import MEDIA, LongHead, TooManyConnections,
 _UPGRADE_OFFER = re.compile(rb"\r\nupgrade: *h2c *(?=\r\n)", re.IGNORECASE)
 _END = b"\r\n\r\n"
 LONGEST_HEAD = 64 << 10
-HEAD_S = 10.0
-"""A head comes within this time."""
-REST_S = 10.0
-"""So does what is left of a body when its request has been answered; then the connection is closed."""
+HEAD_TIMEOUT_S = 10.0
+"""A head must arrive within this time."""
+UNREAD_BODY_S = 10.0
+"""So must the rest of a body after the response; otherwise the connection is closed."""
 HEALTH = (b"/healthz", b"/readyz")
-"""Answered on a surplus connection, too: a service that is busy is not dead."""
-HEARD = 16
-"""So many surplus connections may say whether it is about health."""
+"""Answered on surplus connections too: a busy service is not dead."""
+MOST_SURPLUS = 16
+"""How many surplus connections may send a request at a time: it may be a health check."""
 _logger = logging.getLogger("uvicorn.error.connections")
-_logger.setLevel(logging.ERROR)  # what a stranger sends is no line of a log; what fails in here is
+_logger.setLevel(logging.ERROR)  # no log lines about malformed requests; only about errors in here
 
 
-class Surplus:
-    """The connections of one service whose file number is ``most`` or higher: a new file has the lowest number that is
-    free, so that many are open then."""
+class ConnectionLimit:
+    """Limits the connections of one service by their file number: a new file gets the lowest free number, so a connection
+    with number ``max_file_number`` means that as many files are open."""
 
-    def __init__(self, most: float) -> None:
-        self.most = most
-        self._heard: dict[HTTPProtocol, None] = {}
+    def __init__(self, max_file_number: float) -> None:
+        self.max_file_number = max_file_number
+        self._surplus: dict[HTTPProtocol, None] = {}
 
-    def hear(self, one: HTTPProtocol) -> bool:
-        """Whether a connection is one of them; the one that has been silent for longest leaves."""
-        file = one.transport.get_extra_info("socket")
-        if file is None or file.fileno() < self.most:
+    def is_over(self, connection: HTTPProtocol) -> bool:
+        """Whether a connection is beyond the limit. Rejects the surplus connection that has been silent for longest."""
+        file = connection.transport.get_extra_info("socket")
+        if file is None or file.fileno() < self.max_file_number:
             return False
-        if len(self._heard) >= HEARD:
-            self.forget(oldest := next(iter(self._heard)))
-            oldest.turn_away(TooManyConnections())
-        self._heard[one] = None
+        if len(self._surplus) >= MOST_SURPLUS:
+            self.forget(oldest := next(iter(self._surplus)))
+            oldest.reject(TooManyConnections())
+        self._surplus[connection] = None
         return True
 
-    def forget(self, one: HTTPProtocol) -> None:
-        self._heard.pop(one, None)
+    def forget(self, connection: HTTPProtocol) -> None:
+        self._surplus.pop(connection, None)
 
 
-class Turn(Enum):
-    """What comes next on a connection."""
+class Phase(Enum):
+    """What a connection waits for."""
 
-    HEAD, ANSWER, REST, NEXT = range(4)
+    HEAD, RESPONSE, UNREAD_BODY, IDLE = range(4)
 
 
 class HTTPProtocol(HttpToolsProtocol):
     """One connection."""
 
     _in_head, _head_size = True, 0
-    """Whether a head is what comes, and how much came since the last head, or piece of a body."""
-    _turn: Turn | None = None
+    """Whether a head is expected; how many bytes came since the last head or part of a body."""
+    _phase: Phase | None = None
     _timer: asyncio.TimerHandle | None = None
-    _refused: Exception | None = None
-    """Why the parser was stopped."""
+    _rejection: Exception | None = None
+    """The error that stopped the parser."""
     _is_surplus = False
 
-    def __init__(self, *given: Any, surplus: Surplus, **named: Any) -> None:
+    def __init__(self, *given: Any, connection_limit: ConnectionLimit, **named: Any) -> None:
         super().__init__(*given, **named)
         self.logger = _logger
-        self._surplus = surplus
+        self._connection_limit = connection_limit
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         whole: Any = HeadBuffer(transport)
         super().connection_made(whole)
-        self._is_surplus = self._surplus.hear(self)
-        self._wait()
+        self._is_surplus = self._connection_limit.is_over(self)
+        self._restart_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if self._timer is not None:
             self._timer.cancel()
         if self._is_surplus:
-            self._surplus.forget(self)
+            self._connection_limit.forget(self)
 
-    # ── what comes ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── input ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def data_received(self, data: bytes) -> None:
         cycle: Any = self.cycle  # none before the first request
@@ -115,25 +115,25 @@ class HTTPProtocol(HttpToolsProtocol):
         self._head_size += len(data)
         super().data_received(data)
         if self._head_size > LONGEST_HEAD:
-            self.turn_away(LongHead())
-        self._wait()
+            self.reject(LongHead())
+        self._restart_timer()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._head_size = self._head_size or 1
 
     def on_headers_complete(self) -> None:
-        if self._head_size > LONGEST_HEAD:  # perhaps with much of the body: so it is counted
+        if self._head_size > LONGEST_HEAD:  # it may contain part of the body: measure the head alone
             head = len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
             if head > LONGEST_HEAD:
-                self._stop(LongHead())
+                self._stop_parser(LongHead())
         if self._is_surplus:
-            self._surplus.forget(self)
+            self._connection_limit.forget(self)
             if self.url.partition(b"?")[0] not in HEALTH:
-                self._stop(TooManyConnections())
+                self._stop_parser(TooManyConnections())
         self._in_head = False
         super().on_headers_complete()
-        self.headers = [*self.headers]  # another list than the request's: to this one trailers are added
+        self.headers = [*self.headers]  # a copy: the parser appends trailers to the original
 
     def on_body(self, body: bytes) -> None:
         self._head_size = 0
@@ -147,60 +147,60 @@ class HTTPProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._is_surplus:
             self.transport.close()
-        self._wait()
+        self._restart_timer()
 
-    # ── how long it is waited for ────────────────────────────────────────────────────────────────────────────────────
+    # ── timeouts ────────────────────────────────────────────────────────────────────────────────────
 
-    def _wait(self) -> None:
-        """Gives the client the time that its turn has."""
+    def _restart_timer(self) -> None:
+        """Starts the timer of the connection's phase when the phase has changed."""
         cycle: Any = self.cycle
         if cycle is not None and not cycle.response_complete:
-            turn = Turn.ANSWER
+            phase = Phase.RESPONSE
         elif not self._in_head:
-            turn = Turn.REST
+            phase = Phase.UNREAD_BODY
         else:
-            turn = Turn.HEAD if self._head_size or cycle is None else Turn.NEXT
-        if turn is self._turn:
+            phase = Phase.HEAD if self._head_size or cycle is None else Phase.IDLE
+        if phase is self._phase:
             return
-        self._turn = turn
+        self._phase = phase
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self.transport.is_closing():
             return
-        if turn is Turn.NEXT:
-            if self.timeout_keep_alive_task is None:  # what was left came after the answer
-                self._timer = self.loop.call_later(self.timeout_keep_alive, self._give_up)
-        elif turn is not Turn.ANSWER:
-            self._timer = self.loop.call_later(HEAD_S if turn is Turn.HEAD else REST_S, self._give_up)
+        if phase is Phase.IDLE:
+            if self.timeout_keep_alive_task is None:  # the rest of the body came after the response
+                self._timer = self.loop.call_later(self.timeout_keep_alive, self._time_out)
+        elif phase is not Phase.RESPONSE:
+            self._timer = self.loop.call_later(HEAD_TIMEOUT_S if phase is Phase.HEAD else UNREAD_BODY_S, self._time_out)
 
-    def _give_up(self) -> None:
-        if self._turn is Turn.HEAD and self._head_size:
-            self.turn_away(TooSlow())
+    def _time_out(self) -> None:
+        if self._phase is Phase.HEAD and self._head_size:
+            self.reject(TooSlow())
         self._close()
 
     def timeout_keep_alive_handler(self) -> None:
         self._close()
 
     def _close(self) -> None:
-        """Also on who does not read what was written to him."""
+        """Closes the connection, even if the client does not read the response."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
 
-    # ── what is refused before it is a request ───────────────────────────────────────────────────────────────────────
+    # ── rejected before there is a request ───────────────────────────────────────────────────────────────────────
 
-    def _stop(self, why: Exception) -> None:
-        """The parser gives up, and ``send_400_response`` is called."""
-        self._refused = why
+    def _stop_parser(self, why: Exception) -> None:
+        """Makes the parser fail, so that uvicorn calls ``send_400_response``."""
+        self._rejection = why
         raise why
 
     def send_400_response(self, msg: str) -> None:
-        self.turn_away(self._refused or BadInput(f"request: {msg}"))
+        self.reject(self._rejection or BadInput(f"request: {msg}"))
 
-    def turn_away(self, why: Exception) -> None:
-        """Closes the connection. It is said why, but not in the middle of another answer."""
+    def reject(self, why: Exception) -> None:
+        """Closes the connection; sends a problem first, unless another response is being sent."""
         cycle: Any = self.cycle
         if (cycle is None or cycle.response_complete) and not self.transport.is_closing():
             problem, headers = problem_of(why)
@@ -213,13 +213,16 @@ class HTTPProtocol(HttpToolsProtocol):
 
 
 class HeadBuffer:
-    """A transport that keeps the head of an answer until its body comes, or until the turn of the loop is over."""
+    """A transport that holds back the head of a response until the body is written, or until the next loop turn."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._call_soon = asyncio.get_running_loop().call_soon
         self._head = b""
-        self.is_closing, self.get_extra_info = transport.is_closing, transport.get_extra_info  # asked for each answer
+        self.is_closing, self.get_extra_info = (
+            transport.is_closing,
+            transport.get_extra_info,
+        )  # called for each response
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

@@ -1,4 +1,4 @@
-"""One request while it is answered: what it says, whom it may ask, and whether its client is still there."""
+"""One HTTP request: its query, headers and body, the client that it may use, and whether it is still connected."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from tarry.programs.service.router import Route
 
 BODY_TIMEOUT_S = 60.0
-"""In this time a body must come."""
-PIECE_S = 30.0
-"""In this time its next piece must come."""
+"""A body must arrive within this time."""
+CHUNK_TIMEOUT_S = 30.0
+"""The next part of a body must arrive within this time."""
 PLAIN = (b"", b"identity")
-"""Content codings that change nothing."""
+"""Content codings that do not change the body."""
 R = TypeVar("R")
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-class ClientGone(Exception):  # nobody is told: there is nobody
-    """The client has gone; what was done for it was given back."""
+class ClientGone(Exception):  # never sent: there is no client any more
+    """The client has disconnected; jobs that were popped for it were given back."""
 
 
 class ServiceRequest:
-    """What a handler is given."""
+    """A request, as a route's handler is given it."""
 
     __slots__ = (
         "_receive",
@@ -55,11 +55,11 @@ class ServiceRequest:
     )
 
     query_model: Any
-    """The query, as the row's model."""
+    """The query, as the route's query model."""
     payload: Any
-    """The JSON body, as the row's model."""
+    """The JSON body, as the route's body model."""
     credential: Credential | None
-    """The token that was shown, where tokens are asked for."""
+    """The request's token, where tokens are required."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ServiceRequest:
         self.namespace = ""
         self.credential = self.query_model = self.payload = None
 
-    # ── what is there to work with ───────────────────────────────────────────────────────────────────────────────────
+    # ── clients and topics ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def client(self) -> AsyncClient:
@@ -88,7 +88,7 @@ class ServiceRequest:
 
     @property
     def engine(self) -> Any:
-        """What performs verbs about its namespace; it tells scripts of a request that was sent before."""
+        """The engine of its namespace; for a repeated request one that runs scripts as replays."""
         engine = self.client.engine
         return replays.ReplayEngine(engine) if replays.HEADER in self.headers else engine
 
@@ -104,10 +104,10 @@ class ServiceRequest:
         """A topic by its name."""
         return self.app.clients.topic(self.namespace, topic)
 
-    # ── what it says ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── query and body ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def query(self) -> dict[str, str]:
-        """The query; ``BadInput`` for a name that is given twice."""
+        """The query. Raises ``BadInput``, also for a name that is given twice."""
         text: bytes = self.scope["query_string"]
         if not text:
             return {}
@@ -125,8 +125,8 @@ class ServiceRequest:
         return self.headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
 
     async def read(self) -> bytes:
-        """The body. Raises ``WrongCoding``, ``TooLarge``, ``TooSlow``, ``Draining`` where it is not there yet, ``ClientGone`` when
-        the client goes before it has said all."""
+        """Reads the body. Raises ``WrongCoding``, ``TooLarge``, ``TooSlow``; ``Draining`` if it has not arrived by then;
+        ``ClientGone`` if the client disconnects."""
         if b"content-encoding" in self.headers and any(
             value.strip().lower() not in PLAIN for name, value in self.scope["headers"] if name == b"content-encoding"
         ):
@@ -137,44 +137,44 @@ class ServiceRequest:
             raise TooLarge(f"The body has {int(length)} bytes; this service takes {most}.")
         parts, size, until = list[bytes](), 0, 0.0
         while True:
-            message = self._received_already()
+            message = self._poll_message()
             if message is None:
                 until = until or asyncio.get_running_loop().time() + BODY_TIMEOUT_S
-                message = await self._receive_next(until)
+                message = await self._next_message(until)
             if message["type"] == "http.disconnect":
                 raise ClientGone
             part = message.get("body", b"")
             size += len(part)
             if size > most:
-                raise TooLarge(f"The body has more than {most} bytes, which is all that this service takes.")
+                raise TooLarge(f"The body has more than {most} bytes; this service takes no more.")
             if not message.get("more_body", False):
                 return b"".join((*parts, part)) if parts else bytes(part)
             parts.append(part)
 
-    # ── whether the client is still there ────────────────────────────────────────────────────────────────────────────
+    # ── whether the client is still connected ────────────────────────────────────────────────────────────────────────────
 
-    async def pop_or_return(
+    async def pop_or_give_back(
         self, work: Coroutine[Any, Any, list[AsyncJob[Body]]], *, waits: bool
     ) -> list[AsyncJob[Body]]:
-        """Performs a pop. A client that has gone gets nothing: the jobs go back as if they had not been handed out."""
-        jobs = await (self.long_running(work) if waits else work)
+        """Performs a pop. If the client has disconnected, the jobs are given back as if they had not been handed out."""
+        jobs = await (self.run_while_connected(work) if waits else work)
         if jobs:
-            await self.return_if_gone(lambda: self.give_back(jobs))
+            await self.give_back_if_gone(lambda: self.give_back(jobs))
         return jobs
 
-    async def return_if_gone(self, give_back: Callable[[], Awaitable[Any]]) -> None:
-        """After something was taken: a client that has gone gets nothing, and it is given back."""
-        if self.is_disconnected():
+    async def give_back_if_gone(self, give_back: Callable[[], Awaitable[Any]]) -> None:
+        """Calls ``give_back`` and raises ``ClientGone`` if the client has disconnected."""
+        if self.has_disconnected():
             await give_back()
             raise ClientGone
 
     async def give_back(self, jobs: Sequence[AsyncJob[Body]]) -> None:
-        """Back with them, to where they were, the attempts not counted."""
+        """Gives jobs back with their due times; the attempts do not count."""
         topic = self.topic_named(jobs[0].topic)
         await topic.engine.run(topic.verbs.give_back(jobs, [moment_us(job.due) for job in jobs]))
 
-    async def long_running(self, work: Coroutine[Any, Any, R]) -> R:
-        """Performs something long, as long as the client is there and the service does not drain. Else it is cancelled."""
+    async def run_while_connected(self, work: Coroutine[Any, Any, R]) -> R:
+        """Awaits work that may take long; cancels it when the client disconnects or the service drains."""
         task = asyncio.ensure_future(work)
         going = asyncio.ensure_future(self._wait_for_disconnect())
         with self.app.cancelled_on_drain(task):
@@ -194,28 +194,28 @@ class ServiceRequest:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    def is_disconnected(self) -> bool:
-        """Whether the client is known to have gone."""
-        heard = self._received_already()
-        return heard is not None and heard["type"] == "http.disconnect"
+    def has_disconnected(self) -> bool:
+        """Whether the client is known to have disconnected."""
+        message = self._poll_message()
+        return message is not None and message["type"] == "http.disconnect"
 
-    def _received_already(self) -> Message | None:
-        """One look at what the server has heard, without waiting for more."""
+    def _poll_message(self) -> Message | None:
+        """The next message of the HTTP server, if it has arrived; does not wait."""
         receiving: Any = self._receive()
         try:
             receiving.send(None)
-        except StopIteration as heard:
-            found: Message = heard.value
+        except StopIteration as end:
+            found: Message = end.value
             return found
         receiving.close()
         return None
 
-    async def _receive_next(self, until: float) -> Message:
-        """What the server hears next, if that is soon, and while the service does not drain."""
+    async def _next_message(self, until: float) -> Message:
+        """Waits for the next message of the HTTP server. Raises ``TooSlow``, ``Draining``."""
         task: Any = asyncio.current_task()
         with self.app.cancelled_on_drain(task):
             try:
-                async with asyncio.timeout_at(min(until, asyncio.get_running_loop().time() + PIECE_S)):
+                async with asyncio.timeout_at(min(until, asyncio.get_running_loop().time() + CHUNK_TIMEOUT_S)):
                     return await self._receive()
             except TimeoutError:
                 raise TooSlow from None

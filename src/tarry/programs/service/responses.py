@@ -1,4 +1,4 @@
-"""What a handler answers when it is more than a model."""
+"""Responses that are more than a model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Response:
-    """An answer with another status than the row's, or with headers."""
+    """An answer with a status of its own, or with headers."""
 
     __slots__ = ("answer", "headers", "status")
 
@@ -20,7 +20,7 @@ class Response:
 
 
 class PlainResponse:
-    """Bytes of any kind: a page, a body, a metric."""
+    """Bytes with a media type: a document, a job's body, metrics."""
 
     __slots__ = ("body", "media")
 
@@ -30,7 +30,7 @@ class PlainResponse:
 
 
 class StreamResponse:
-    """Pieces that are sent as they come, until there are no more, the client goes or the service drains."""
+    """Chunks that are sent as they come, until they end, the client disconnects or the service drains."""
 
     __slots__ = ("chunks", "media")
 

@@ -1,4 +1,4 @@
-"""All rows, by the modules that hold them; documents list them in this order. A new module is one more name here."""
+"""All routes, by module; documents list them in this order. Add a new module of routes here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODULES = (jobs, bulk, topics, schedules, queues, blocking_queues, guarded, maps
 
 
 def routes_of(settings: ServiceSettings) -> list[Route]:
-    """The rows of a service: those that every service has, and those of the dialects that it speaks."""
+    """The routes of a service: the API, and the dialects that are switched on."""
     tables = [module.table for module in MODULES] + list(_dialects(settings))
     return [route for table in tables for route in table.routes]
 

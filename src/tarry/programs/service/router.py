@@ -1,13 +1,13 @@
-"""The table of routes. A module of rows has a table of its own, and is named in ``routes.py``; there is nothing else to do:
+"""Routes, and how a path is matched. A module of routes has a ``RouteTable`` and is named in ``route_list.py``:
 
-    table = Table("locks")
+    table = RouteTable("locks")
 
-    @table.row("GET", "/v1/locks/{name}", may=ANY, gives=LockShown, example=Example(answer=LockShown(…)))
-    async def look(x: Exchange) -> LockShown:
-        "Who holds a lock, and for how long."         (the docstring is what OpenAPI and the reference page say)
-        return shown(await x.client.lock(x.path["name"]).info())
+    @table.route("GET", "/v1/locks/{name}", scopes=ANY_SCOPE, answer_model=LockShown, example=Example(answer=LockShown(…)))
+    async def look(request: ServiceRequest) -> LockShown:
+        "Who holds a lock, and for how long."                 (the docstring goes into OpenAPI and the reference page)
+        return lock_answers.lock(await request.client.lock(request.path["name"]).state())
 
-A handler answers a model, ``None`` (204), or a Starlette response for what is no JSON.
+A handler returns a model, ``None`` (204), or one of ``responses.py``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Scope = Literal["view", "produce", "consume", "admin"]
 PRODUCE: frozenset[Scope] = frozenset({"produce", "admin"})
 CONSUME: frozenset[Scope] = frozenset({"consume", "admin"})
 VIEW: frozenset[Scope] = frozenset({"view", "consume", "admin"})
-"""Whoever may look through what lies there, bodies too, as the dashboard shows it."""
+"""May list jobs with their bodies, as the dashboard does."""
 ADMIN: frozenset[Scope] = frozenset({"admin"})
 ANY_SCOPE: frozenset[Scope] = frozenset({"view", "produce", "consume", "admin"})
-"""Any token will do."""
+"""Any token."""
 NO_TOKEN: frozenset[Scope] = frozenset()
-"""No token is asked for."""
+"""No token needed."""
 
-NOT_WHOLE = "got `float`"
+FLOAT_FOR_INTEGER = "got `float`"
 Handler = Callable[["ServiceRequest"], Awaitable[Any]]
 Decode = Callable[[bytes], Any]
 _PATH_NAME = re.compile(r"\{(\w+)\}")
@@ -48,7 +48,7 @@ _PATH_NAME = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One exchange as the documents show it."""
+    """An example of a request and its answer, for the documents."""
 
     request: Any = None
     answer: Any = None
@@ -64,47 +64,47 @@ class Route:
     path: str
     handler: Handler
     scopes: frozenset[Scope]
-    """The scopes of which a token must have one."""
+    """The token must have one of these scopes."""
     body_model: Any = None
     """The model of the JSON body."""
     reads_body: bool = False
-    """The handler reads the body itself: it may be something else than JSON."""
+    """The handler reads the body itself, for it may not be JSON."""
     forms: bool = False
-    """What it takes may be a form as well."""
+    """The body may also be a form."""
     query_model: Any = None
     """The model of the query."""
     answer_model: Any = None
     """The model of the answer; ``None``: 204."""
     or_null: bool = False
-    """Or the answer is ``null``."""
+    """The answer may be ``null``."""
     media: str = "application/json"
     status: int = 200
     other_statuses: Mapping[int, str] = field(default_factory=dict)
-    """Other statuses of success, and what they mean."""
+    """Other statuses of success, and their descriptions."""
     problem_codes: tuple[str, ...] = ()
-    """Codes of problems besides those that every route has."""
+    """Codes of its problems, besides those of every route."""
     example: Example = field(default_factory=Example)
     jobs: Callable[[Any], int] | None = None
-    """How many jobs a body of the model puts in or asks for, for limits; one, where nothing is said."""
+    """How many jobs a request adds or pops, by its payload; for the token's limit. Without it: none."""
     while_draining: bool = False
     any_method: bool = False
-    """It is asked by whatever method; the documents show this one."""
+    """It answers any method; the documents show ``method``."""
     problem_answer: Callable[[Problem], Any] | None = None
-    """What is answered, with 200, in the place of a problem: for clients that know no other status."""
-    makes: tuple[str, ...] = ()
-    """Which of the names in its path may be new, and so are neither ``.`` nor ``..``."""
+    """Turns a problem into an answer with the route's status, for clients that know no other status."""
+    new_names: tuple[str, ...] = ()
+    """The parameters of its path that may name something new, and so may be neither ``.`` nor ``..``."""
     answers_head: bool = True
-    """A GET that changes nothing, and so answers HEAD too."""
+    """If it is a GET it also answers HEAD, because it changes nothing."""
     namespaced: bool = True
-    """It is about one namespace: the one that the query or the token names."""
+    """It is about one namespace, given by the query or by the token."""
     namespace: str = ""
-    """It is about this one, whatever is said."""
+    """It is about this namespace, whatever the request says."""
     decode: Decode = field(default=lambda _: None, repr=False)
     decode_query: Callable[[Mapping[str, str]], Any] = field(default=lambda _: None, repr=False)
     name: str = field(init=False)
-    """The operation's name, the same in OpenAPI and in metrics."""
+    """The name of the operation in OpenAPI and in metrics."""
     path_names: tuple[str, ...] = field(init=False)
-    """What stands in braces in the path."""
+    """The parameters of the path."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", f"{self.tag}_{self.handler.__name__}")
@@ -116,7 +116,7 @@ class Route:
 
 
 class RouteTable:
-    """The rows of one module."""
+    """The routes of one module."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
@@ -125,41 +125,41 @@ class RouteTable:
     def route(
         self, method: str, path: str, *, scopes: frozenset[Scope], **options: Any
     ) -> Callable[[Handler], Handler]:
-        """Makes a row of a handler. Everything else that a row has is given by its name."""
+        """Decorates a handler. ``options`` are further fields of ``Route``."""
 
         def register(handler: Handler) -> Handler:
             body_model, query_model = options.get("body_model"), options.get("query_model")
             decoders: dict[str, Any] = {}
             if body_model is not None:
-                decoders["decode"] = partial(_of_json, msgspec.json.Decoder(body_model).decode, body_model)
+                decoders["decode"] = partial(_decode_json, msgspec.json.Decoder(body_model).decode, body_model)
             if query_model is not None:
-                decoders["decode_query"] = partial(_of_query, query_model, _texts_of(query_model))
+                decoders["decode_query"] = partial(_decode_query, query_model, _text_fields(query_model))
             self.routes.append(Route(self.tag, method, path, handler, scopes, **options, **decoders))
             return handler
 
         return register
 
 
-def _texts_of(model: Any) -> frozenset[str]:
+def _text_fields(model: Any) -> frozenset[str]:
     """The fields that may be any text."""
-    hints = get_type_hints(model)  # without what is annotated
+    hints = get_type_hints(model)  # without Annotated
     return frozenset(name for name, kind in hints.items() if str in (kind, *get_args(kind)))
 
 
-def _of_query(model: Any, texts: frozenset[str], query: Mapping[str, str]) -> Any:
+def _decode_query(model: Any, texts: frozenset[str], query: Mapping[str, str]) -> Any:
     for name, text in query.items():
-        if name not in texts and text.lower() == "null":  # which would pass for nothing
+        if name not in texts and text.lower() == "null":  # msgspec would take it for None
             raise BadInput(f"query: {name} is null; leave it out.")
     return msgspec.convert(query, type=model, strict=False)
 
 
-def _of_json(decode: Decode, model: Any, raw: bytes) -> Any:
+def _decode_json(decode: Decode, model: Any, raw: bytes) -> Any:
     try:
         return decode(raw)
     except msgspec.ValidationError as fault:
-        if NOT_WHOLE not in str(fault):
+        if FLOAT_FOR_INTEGER not in str(fault):
             raise
-        return decode(integers.without_points(raw, model))  # 7.0 is a whole number in JSON
+        return decode(integers.normalize_integers(raw, model))  # 7.0 is an integer in JSON Schema
 
 
 def one_job(_: Any) -> int:
@@ -168,17 +168,17 @@ def one_job(_: Any) -> int:
 
 
 def count_n(payload: Any) -> int:
-    """It asks for ``n``."""
+    """For ``jobs=``: the payload's ``n``."""
     return int(payload.n)
 
 
 def count_items(field: str) -> Callable[[Any], int]:
-    """It gives a list of them."""
+    """For ``jobs=``: the length of a list in the payload."""
     return lambda payload: len(getattr(payload, field))
 
 
 class PathNode:
-    """One step of the way from a path to its row."""
+    """A node of the tree: one segment of a path."""
 
     __slots__ = ("fixed", "parameter", "routes")
 
@@ -189,7 +189,7 @@ class PathNode:
 
 
 class PathTree:
-    """Finds rows by the segments of a path, each decoded on its own: a topic may hold a slash (written %2F)."""
+    """Finds routes by the segments of a path, each decoded on its own: a topic may contain a slash (as %2F)."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._root = PathNode()
@@ -202,25 +202,25 @@ class PathTree:
                 else:
                     node = node.fixed.setdefault(part, PathNode())
             if route.method in node.routes:
-                raise AssertionError(f"two rows for {route.method} {route.path}")
+                raise AssertionError(f"two routes for {route.method} {route.path}")
             node.routes[route.method] = route
 
     def find(self, raw_path: str) -> tuple[dict[str, Route], list[str]] | None:
-        """The rows of a path by their methods, and what stands in its braces; ``None`` where there is no such path."""
+        """The routes of a path by method, and the values of its parameters; ``None`` if no route has the path."""
         node, found = self._root, list[str]()
         for part in raw_path.split("/")[1:]:
-            below = node.fixed.get(part)
-            if below is None:
-                below = node.parameter
-                if below is None or not part:
+            child = node.fixed.get(part)
+            if child is None:
+                child = node.parameter
+                if child is None or not part:
                     return None
                 found.append(unquote_segment(part))
-            node = below
+            node = child
         return (node.routes, found) if node.routes else None
 
 
 def unquote_segment(part: str) -> str:
-    """A segment of a path as it was meant; ``BadInput`` where that is no UTF-8."""
+    """Decodes a segment of a path. Raises ``BadInput`` if it is not UTF-8."""
     if "%" not in part:
         return part
     try:

@@ -1,6 +1,6 @@
-"""What fields of a request have to do with one another, in the words of JSON Schema: a model's types cannot say it.
+"""Rules about several fields of a request, as JSON Schema: the types of a model cannot express them.
 
-A field that is null counts as one that is not given.
+A field that is null counts as not given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a service is told when it starts."""
+"""The settings of a service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_REQUEST = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Dialects:
-    """Where the dialects of other systems keep their jobs; ``None``: they are not spoken."""
+    """Where the dialects of other systems store their jobs; ``None`` switches a dialect off."""
 
     delay_controller: str | None = "delay"
     """The namespace of article 001's ``DelayController``."""
@@ -22,7 +22,7 @@ class Dialects:
     """The delayed queue of article 004's ``DelayedTaskController``."""
     message_codec: str = "river"
     message_format: str | None = None
-    """Which Redisson reads that queue; ``None``: as ``TARRY_QUEUE_FORMAT`` says, or what is remembered of it."""
+    """The Redisson format of that queue; ``None``: ``TARRY_QUEUE_FORMAT``, or the one that is stored for the queue."""
 
     def namespaces(self) -> tuple[str, ...]:
         return tuple(name for name in (self.delay_controller, self.delay_queue) if name is not None)
@@ -33,38 +33,38 @@ NO_DIALECTS = Dialects(None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """All of it; ``tarry serve --help`` says what each means."""
+    """All settings; ``tarry serve --help`` explains each."""
 
     host: str = HOST
     port: int = PORT
     namespaces: tuple[str, ...] = ("default",)
-    """The first is the one that is meant when nothing is said."""
+    """The first is the default."""
     tokens: bool = False
-    """A token must be shown."""
+    """Requests need a token."""
     tokens_later: bool = False
-    """… from the moment on in which the first is made."""
+    """Requests need a token as soon as the first one is created."""
     max_request: int = MAX_REQUEST
     max_body: int = 1 << 20
     dialects: Dialects = field(default_factory=Dialects)
     map_caches: tuple[str, ...] = ()
-    """Maps shared with Java that the metrics tell of."""
+    """Maps shared with Java that the metrics include."""
     locks: tuple[str, ...] = ()
-    """Locks shared with Java that the metrics tell of."""
+    """Locks shared with Java that the metrics include."""
     queues: tuple[str, ...] = ()
-    """Queues shared with Java that this service moves, and that the metrics tell of."""
+    """Queues shared with Java that this service moves, and that the metrics include."""
     dashboard: bool = True
-    """Shown at ``/``."""
+    """Whether the dashboard is served at ``/``."""
     drain_s: float = 1.0
-    """How long new requests are still answered, with 503, before the port is closed."""
+    """How long new requests are answered 503 before the port is closed."""
 
     @property
     def all_namespaces(self) -> tuple[str, ...]:
-        """All namespaces, those of the dialects among them."""
+        """All namespaces, including those of the dialects."""
         return tuple(dict.fromkeys((*self.namespaces, *self.dialects.namespaces())))
 
     @property
     def moved_queues(self) -> tuple[str, ...]:
-        """All queues that it moves, the one of the dialect among them."""
+        """All queues that it moves, including the dialect's."""
         spoken = self.dialects.delayed_message
         return tuple(dict.fromkeys((*self.queues, *([spoken] if spoken is not None else []))))
 
@@ -74,7 +74,7 @@ class ServiceSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can mean it."""
+    """Whether the host can be reached from this machine only."""
     if host == "localhost":
         return True
     try:

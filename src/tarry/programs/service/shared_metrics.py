@@ -1,4 +1,4 @@
-"""What Prometheus reads of what is shared with Java: maps, queues and locks that the service was told of, for nobody lists them."""
+"""Metrics of maps, queues and locks that are shared with Java; only of those named in the settings, for no key lists them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ T = TypeVar("T")
 async def exposition(
     client: AsyncClient, maps: Iterable[str], queues: Iterable[str], locks: Iterable[str], skipped: SkippedTopics
 ) -> bytes:
-    """Maps, queues and locks as they are now, but for those that cannot be looked at. Raises ``Unavailable``."""
-    these = [client.map_cache(name, codec="bytes", policy=None) for name in maps]
-    those = [client.delayed_queue(name, codec="bytes") for name in queues]
-    seen = await _all([skipped.or_none(f"map {one.name}", one.stats()) for one in these])
-    found = await _all([skipped.or_none(f"queue {one.name}", one.stats()) for one in those])
+    """The metrics of maps, queues and locks as text, without those that cannot be read. Raises ``Unavailable``."""
+    map_caches = [client.map_cache(name, codec="bytes", policy=None) for name in maps]
+    delayed_queues = [client.delayed_queue(name, codec="bytes") for name in queues]
+    seen = await _all([skipped.or_none(f"map {one.name}", one.stats()) for one in map_caches])
+    found = await _all([skipped.or_none(f"queue {one.name}", one.stats()) for one in delayed_queues])
     states = await _all([skipped.or_none(f"lock {name}", client.lock(name).state()) for name in locks])
     return (
         generate_latest(_MapCollector(seen))
@@ -42,7 +42,7 @@ async def _all(asked: list[Coroutine[Any, Any, T | None]]) -> list[T]:
 
 
 class _LockCollector(CollectorRegistry):
-    """Locks at one moment, as a registry that is read once."""
+    """The locks at one moment, as a registry that is collected once."""
 
     def __init__(self, states: list[LockState]) -> None:
         super().__init__(auto_describe=False)
@@ -58,7 +58,7 @@ class _LockCollector(CollectorRegistry):
 
 
 class _QueueCollector(CollectorRegistry):
-    """Queues at one moment, as a registry that is read once."""
+    """The queues at one moment, as a registry that is collected once."""
 
     def __init__(self, states: list[QueueStats]) -> None:
         super().__init__(auto_describe=False)
@@ -73,7 +73,7 @@ class _QueueCollector(CollectorRegistry):
 
 
 class _MapCollector(CollectorRegistry):
-    """Maps at one moment, as a registry that is read once."""
+    """The maps at one moment, as a registry that is collected once."""
 
     def __init__(self, states: list[MapStats]) -> None:
         super().__init__(auto_describe=False)

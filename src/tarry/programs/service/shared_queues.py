@@ -1,4 +1,4 @@
-"""What requests about shared queues have in common: names, values as JSON, and taking what must not be lost."""
+"""Shared by the routes about queues: names, values as JSON, and taking elements without losing them."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
 
 INTERNAL_PREFIXES = ("tarry:", "redisson_")
-"""Keys that begin so belong to topics, or are the inside of other queues."""
+"""Keys with these prefixes belong to topics, or to the internals of other queues."""
 PAGE = 1000
 
 
 def wait_seconds(wait: Duration) -> float:
-    """Seconds to wait. Raises ``BadInput``."""
+    """A duration in seconds. Raises ``BadInput`` when it is too long."""
     seconds = duration_us(wait, "wait") / SECOND
     if seconds > types.LONGEST_WAIT_S:
-        raise BadInput(f"wait: at most {types.LONGEST_WAIT_S} s; ask again when they are over.")
+        raise BadInput(f"wait: at most {types.LONGEST_WAIT_S} s; send the request again after that.")
     return seconds
 
 
-def require_first_namespace(x: ServiceRequest) -> None:
+def require_first_namespace(request: ServiceRequest) -> None:
     """Raises ``Forbidden`` in any namespace but the service's first."""
-    if x.namespace != x.app.settings.namespaces[0]:
+    if request.namespace != request.app.settings.namespaces[0]:
         raise Forbidden("Queues have no namespace; use the service's first one, and a token of it.")
 
 
 def name_of(name: str) -> str:
-    """The name of a queue. Raises ``BadInput`` for one that is the inside of something else."""
+    """Checks the name of a queue. Raises ``BadInput`` for a key of tarry's or Redisson's own."""
     if name.startswith(INTERNAL_PREFIXES):
-        raise BadInput(
-            f"queue: a name that begins with {' or '.join(INTERNAL_PREFIXES)} is the inside of something else."
-        )
+        raise BadInput(f"queue: a name that begins with {' or '.join(INTERNAL_PREFIXES)} belongs to something else.")
     return name
 
 
-def queue_of(x: ServiceRequest, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
+def queue_of(request: ServiceRequest, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
     """The queue that the path names. Raises ``BadInput``."""
-    require_first_namespace(x)
-    return open_queue(x, x.path["queue"], codec, format)
+    require_first_namespace(request)
+    return open_queue(request, request.path["queue"], codec, format)
 
 
-def open_queue(x: ServiceRequest, name: str, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
+def open_queue(request: ServiceRequest, name: str, codec: str, format: str | None = None) -> AsyncDelayedQueue[Any]:
     """A queue by its name. Raises ``BadInput``."""
-    return x.app.clients[x.app.settings.namespaces[0]].delayed_queue(name_of(name), codec=codec, format=format)
+    return request.app.clients[request.app.settings.namespaces[0]].delayed_queue(
+        name_of(name), codec=codec, format=format
+    )
 
 
 def values(given: Sequence[Any], codec: str, what: str = "values") -> list[Any]:
-    """What JSON gives. Raises ``BadInput``."""
+    """Values as JSON gives them; with the codec ``bytes``, decoded from base64. Raises ``BadInput``."""
     if codec != "bytes":
         return list(given)
     try:
@@ -73,7 +73,7 @@ def values(given: Sequence[Any], codec: str, what: str = "values") -> list[Any]:
 
 
 def only_one(given: Sequence[Any]) -> Any:
-    """The only one. Raises ``BadInput``."""
+    """The only value. Raises ``BadInput`` if there are more, or none."""
     if len(given) != 1:
         raise BadInput(f"values: {len(given)} given; without all it is one.")
     return given[0]
@@ -85,13 +85,13 @@ def wanted_count(payload: Any) -> int:
 
 
 async def put_values(client: AsyncClient, context: QueueContext[Any], given: Sequence[Any]) -> None:
-    """At the end of the list, all at once."""
+    """Appends values to the list, all at once."""
     payloads = [context.encode(value) for value in given]
     await client.engine.run(Command((b"RPUSH", context.keys.ready, *payloads), int))
 
 
 async def set_aside(client: AsyncClient, context: QueueContext[Any], undecodable: Sequence[Any]) -> None:
-    """Beside the queue, with the reasons."""
+    """Moves payloads that were taken to the queue's poison list, with the reasons."""
     raw = values([one.raw_base64 for one in undecodable], "bytes")
     reasons = [" ".join(one.reason.split()) for one in undecodable]
     await client.engine.run(transfer.set_aside(context.keys, list(zip(raw, reasons, strict=True))))
@@ -100,29 +100,29 @@ async def set_aside(client: AsyncClient, context: QueueContext[Any], undecodable
 # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def take_values(x: ServiceRequest, names: Sequence[str]) -> tuple[str | None, list[Any]]:
-    """Values of the first queue that has any; what the codec cannot read is set aside, and the next ones are taken."""
-    seconds = wait_seconds(x.payload.wait)
+async def take_values(request: ServiceRequest, names: Sequence[str]) -> tuple[str | None, list[Any]]:
+    """Takes values of the first queue that has any. Payloads that the codec cannot read are set aside; then it takes the next."""
+    seconds = wait_seconds(request.payload.wait)
     until = asyncio.get_running_loop().time() + seconds
-    queues = [x.client.blocking_queue(name, codec="bytes") for name in names]
-    codec = codec_for(x.payload.codec)
+    queues = [request.client.blocking_queue(name, codec="bytes") for name in names]
+    codec = codec_for(request.payload.codec)
     while True:
-        queue, payloads = await _payloads(x, queues, x.payload.n, seconds)
+        queue, payloads = await _payloads(request, queues, request.payload.n, seconds)
         if queue is None:
             return None, []
-        context = x.client.blocking_queue(queue.name, codec=codec).verbs.context
+        context = request.client.blocking_queue(queue.name, codec=codec).verbs.context
         taken = context.decode_all(payloads)
         if taken.undecodable:
-            await x.client.engine.run(transfer.set_aside(context.keys, taken.undecodable))
+            await request.client.engine.run(transfer.set_aside(context.keys, taken.undecodable))
         if taken.values:
             return queue.name, taken.values
         seconds = max(until - asyncio.get_running_loop().time(), 0)
 
 
 async def _payloads(
-    x: ServiceRequest, queues: Sequence[AsyncBlockingQueue[Any]], n: int, seconds: float
+    request: ServiceRequest, queues: Sequence[AsyncBlockingQueue[Any]], n: int, seconds: float
 ) -> tuple[AsyncBlockingQueue[Any] | None, list[bytes]]:
-    """Payloads, as they are. A client that has gone gets nothing: they are at the head of their list again, in order."""
+    """Takes raw payloads. If the client has disconnected they go back to the head of their list, in order."""
     found: list[bytes] = []
     for queue in queues:
         found = await queue.poll(n)
@@ -131,12 +131,14 @@ async def _payloads(
     else:
         if not seconds:
             return None, []
-        pair = await x.long_running(x.client.engine.take_payload([queue.verbs.keys for queue in queues], seconds))
+        pair = await request.run_while_connected(
+            request.client.engine.take_payload([queue.verbs.keys for queue in queues], seconds)
+        )
         if pair is None:
             return None, []
         queue, found = next(queue for queue in queues if queue.verbs.keys.ready == pair[0]), [pair[1]]
     ready = queue.verbs.keys.ready
-    await x.return_if_gone(lambda: x.client.engine.run(transfer.give_back(ready, found)))
+    await request.give_back_if_gone(lambda: request.client.engine.run(transfer.give_back(ready, found)))
     return queue, found
 
 
@@ -146,7 +148,7 @@ async def _payloads(
 async def move_to_topic(
     client: AsyncClient, queue: AsyncDelayedQueue[Any], topic: str, *, dry_run: bool, redirect: bool, limit: int
 ) -> tuple[MovedOver, bool]:
-    """Some of what is not due yet, and whether that was all."""
+    """Moves up to ``limit`` elements that are not due yet; returns the counts, and whether these were all."""
     chosen = client.topic(topic)
     if dry_run:
         return await client.engine.run(dry_run_to_topic(queue.verbs.context, chosen.verbs)), True

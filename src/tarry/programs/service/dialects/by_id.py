@@ -1,4 +1,4 @@
-"""Jobs by their id alone: these dialects have one pool of ids for all topics, so all topics are asked, in one pipeline."""
+"""Jobs by their id alone: in these dialects an id is unique over all topics, so all topics are searched, in one pipeline."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import JobInfo, StoredJob
 
 
-async def topics(x: ServiceRequest) -> list[AsyncTopic[Body]]:
+async def topics(request: ServiceRequest) -> list[AsyncTopic[Body]]:
     """All topics of the namespace."""
-    return [x.topic_named(name) for name in await x.client.topics()]
+    return [request.topic_named(name) for name in await request.client.topics()]
 
 
-async def delete(x: ServiceRequest, id: str) -> bool:
-    """The job is gone, wherever and whatever it was. Answers whether it was there."""
-    return any(await asyncio.gather(*[topic.delete(id) for topic in await topics(x)]))
+async def delete(request: ServiceRequest, id: str) -> bool:
+    """Deletes the job in whatever topic and state. Returns whether it was there."""
+    return any(await asyncio.gather(*[topic.delete(id) for topic in await topics(request)]))
 
 
-async def get(x: ServiceRequest, id: str) -> JobInfo[Body] | None:
-    """The job, wherever it is."""
-    return next((job for _, job in await find_everywhere(x, id)), None)
+async def get(request: ServiceRequest, id: str) -> JobInfo[Body] | None:
+    """The job, in whatever topic."""
+    return next((job for _, job in await find_everywhere(request, id)), None)
 
 
-async def find_everywhere(x: ServiceRequest, id: str) -> list[tuple[AsyncTopic[Body], JobInfo[Body]]]:
-    """The jobs with this id, and where they are. One at most, unless somebody is putting them in just now."""
-    asked = await topics(x)
-    found = await asyncio.gather(*[topic.engine.run(topic.verbs.get([id])) for topic in asked])  # no view
-    return [(topic, job) for topic, (job,) in zip(asked, found, strict=True) if job is not None]
+async def find_everywhere(request: ServiceRequest, id: str) -> list[tuple[AsyncTopic[Body], JobInfo[Body]]]:
+    """The jobs with this id, and their topics. More than one only while others add the same id."""
+    searched = await topics(request)
+    found = await asyncio.gather(
+        *[topic.engine.run(topic.verbs.get([id])) for topic in searched]
+    )  # never from a replica
+    return [(topic, job) for topic, (job,) in zip(searched, found, strict=True) if job is not None]
 
 
 def text_of(body: Body) -> str:
-    """A body as the text that these clients know."""
+    """A body as text: these clients know no other type."""
     raw, flag = body
     if flag == JSON:
         try:
@@ -53,7 +55,7 @@ def text_of(body: Body) -> str:
 
 
 def header_number(job: StoredJob[Body], name: str) -> int:
-    """A number that an add of the same dialect kept with the job; 0 for a job of another origin, or with damaged headers."""
+    """A number in a header that the dialect's add has stored; 0 for another job, or damaged headers."""
     try:
         text = job.headers.get(name, "")
     except BodyError:

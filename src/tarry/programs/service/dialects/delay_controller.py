@@ -1,4 +1,4 @@
-"""Article 001's ``DelayController``: times in milliseconds, ids are whole numbers, and ``jodId`` is spelled so."""
+"""Article 001's ``DelayController``: times in milliseconds, ids are whole numbers, and ``jodId`` is its spelling."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
 
 
 class DelayAdd(Struct):
-    """A job: what else the article's class has is read over."""
+    """A job; other fields of the article's class are ignored."""
 
     id: Long
     topic: Name
@@ -40,7 +40,7 @@ class DelayAdd(Struct):
 
 
 class DelayJob(Struct):
-    """What add answers: when the job is due, in milliseconds since 1970."""
+    """The answer of add: when the job is due, in milliseconds since 1970."""
 
     delayDate: int  # noqa: N815
     jodId: int  # noqa: N815
@@ -58,19 +58,19 @@ class DelayAddQuery(Struct):
 
 
 class DelayPop(Struct):
-    """Of which topic."""
+    """The topic to pop from."""
 
     topic: Name
 
 
 class DelayId(Struct):
-    """Which job."""
+    """The job's id."""
 
     jobId: Long  # noqa: N815
 
 
 class ReservedJob(Struct):
-    """A job in the consumer's hands."""
+    """A job that was popped."""
 
     delayTime: int  # noqa: N815
     id: int | str
@@ -82,7 +82,7 @@ class ReservedJob(Struct):
 
 
 def routes_of(namespace: str) -> RouteTable:
-    """The rows, for jobs of a namespace."""
+    """The routes, for jobs of a namespace."""
     table = RouteTable("delay")
 
     @table.route(
@@ -98,12 +98,12 @@ def routes_of(namespace: str) -> RouteTable:
         problem_codes=("wrong_media", "too_large"),
         example=Example(DelayAdd(3, "test", 10_000, 10_000, "tag:testid:3"), DelayJob(1_565_616_106_609, 3, "test")),
     )
-    async def add(x: ServiceRequest) -> DelayJob:
-        """Article 001: puts a job in. Its fields stand in the query, a form or JSON; one with the same id is replaced."""
-        payload = await _parse(x)
-        x.app.authorizer.count(x, 1)
+    async def add(request: ServiceRequest) -> DelayJob:
+        """Article 001: adds a job. Its fields are in the query, a form or JSON; a job with the same id is replaced."""
+        payload = await _parse(request)
+        request.app.authorizer.count_jobs(request, 1)
         added = await replacement.replace_job(
-            x,
+            request,
             payload.topic,
             str(payload.id),
             payload.message,
@@ -124,9 +124,9 @@ def routes_of(namespace: str) -> RouteTable:
         answers_head=False,
         example=Example(answer=ReservedJob(10_000, 3, "tag:testid:3", 0, "RESERVED", "test", 10_000)),
     )
-    async def pop(x: ServiceRequest) -> ReservedJob | PlainResponse:
-        """Article 001: takes a job that is due, or `null`."""
-        jobs = await x.pop_or_return(x.topic_named(x.query_model.topic).pop_many(1), waits=False)
+    async def pop(request: ServiceRequest) -> ReservedJob | PlainResponse:
+        """Article 001: pops a job that is due, or answers `null`."""
+        jobs = await request.pop_or_give_back(request.topic_named(request.query_model.topic).pop_many(1), waits=False)
         if not jobs:
             return PlainResponse(b"null", "application/json")
         job = jobs[0]
@@ -145,9 +145,9 @@ def routes_of(namespace: str) -> RouteTable:
         media="text/plain",
         namespace=namespace,
     )
-    async def finish(x: ServiceRequest) -> PlainResponse:
-        """Article 001: the job is done, whoever has it by now."""
-        await by_id.delete(x, str(x.query_model.jobId))
+    async def finish(request: ServiceRequest) -> PlainResponse:
+        """Article 001: finishes the job, whatever worker has it now."""
+        await by_id.delete(request, str(request.query_model.jobId))
         return SUCCESS
 
     @table.route(
@@ -159,25 +159,25 @@ def routes_of(namespace: str) -> RouteTable:
         media="text/plain",
         namespace=namespace,
     )
-    async def delete(x: ServiceRequest) -> PlainResponse:
-        """Article 001: the job is gone."""
-        await by_id.delete(x, str(x.query_model.jobId))
+    async def delete(request: ServiceRequest) -> PlainResponse:
+        """Article 001: deletes the job."""
+        await by_id.delete(request, str(request.query_model.jobId))
         return SUCCESS
 
     return table
 
 
-async def _parse(x: ServiceRequest) -> DelayAdd:
+async def _parse(request: ServiceRequest) -> DelayAdd:
     given: dict[str, Any]
-    if x.media() == "application/json":
-        given = {**forms.query(x), **_parse_json(await x.read())}
+    if request.media() == "application/json":
+        given = {**forms.query(request), **_parse_json(await request.read())}
     else:
-        given = {**await forms.fields(x)}
+        given = {**await forms.fields(request)}
     return msgspec.convert(given, DelayAdd, strict=False)
 
 
 def _parse_json(raw: bytes) -> dict[str, Any]:
-    """As Jackson reads it: a number in the place of a text is the text, null in the place of a number is 0."""
+    """Decodes as Jackson does: a number in a text field becomes text, null in a number field becomes 0."""
     found = msgspec.json.decode(raw or b"{}", type=dict[str, msgspec.Raw])
     given = {name: _text(value) if name in TEXTS else msgspec.json.decode(value) for name, value in found.items()}
     return {name: value for name, value in given.items() if value is not None}
@@ -189,7 +189,7 @@ def _text(value: msgspec.Raw) -> Any:
 
 
 def _number(id: str) -> int | str:
-    """The number that an id is. One of another origin that is none, as written or for Java, stays the text that it is."""
+    """The id as a number. An id that is not a number, or none that fits into Java's long, stays text."""
     if not _NUMBER.fullmatch(id) or not -(2**63) <= int(id) < 2**63:
         return id
     return int(id)
@@ -198,7 +198,7 @@ def _number(id: str) -> int | str:
 def _span(ms: int, what: str) -> timedelta:
     try:
         span = timedelta(milliseconds=ms)
-        duration_us(span, what)  # refused by the article's name
+        duration_us(span, what)  # an error names the article's field
         return span
     except OverflowError:
         raise BadInput(f"{what}: {ms} ms reach beyond the year 9999.") from None

@@ -1,6 +1,6 @@
 """The Go implementation of Youzan's design (ouqiang/delay-queue): JSON in and out, always 200, by any method, seconds.
 
-{"code": 0, "message": "操作成功", "data": …}       0: done, 1: not; the words are the original's
+{"code": 0, "message": "操作成功", "data": …}       0: done, 1: not; the messages are the original's
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class Push(Struct):
 
 
 class PopTopics(Struct):
-    """Topics, with commas between."""
+    """Topics, separated by commas."""
 
     topic: str | None = None
 
 
 class JobId(Struct):
-    """Which job."""
+    """The job's id."""
 
     id: str | None = None
 
 
 class NoQuery(Struct):
-    """The query, which is read over."""
+    """The query, which is ignored."""
 
 
 class Reply(Struct):
@@ -60,47 +60,47 @@ class Reply(Struct):
     data: Any = None
 
 
-async def push(x: ServiceRequest, payload: Push) -> Reply:
-    """Youzan's design in Go: puts a job in, in the place of any other with this id, in whatever topic."""
+async def push(request: ServiceRequest, payload: Push) -> Reply:
+    """Youzan's design in Go: adds a job, and replaces any other with this id, in whatever topic."""
     id, topic = _trimmed(payload.id, NO_ID), _trimmed(payload.topic, NO_TOPIC)
     delay, ttr = payload.delay or 0, payload.ttr or 0
     if not 1 <= delay <= LONGEST_DELAY_S:
         return Reply(1, WRONG_DELAY)
     if not 1 <= ttr <= LONGEST_TTR_S:
         return Reply(1, WRONG_TTR)
-    x.app.authorizer.count(x, 1)
+    request.app.authorizer.count_jobs(request, 1)
     await replacement.replace_job(
-        x, topic, id, (payload.body or "").strip(), delay=delay, ttr=ttr, headers={"delay": str(delay)}
+        request, topic, id, (payload.body or "").strip(), delay=delay, ttr=ttr, headers={"delay": str(delay)}
     )
     return Reply(0, ADDED)
 
 
-async def pop(x: ServiceRequest, payload: PopTopics) -> Reply:
-    """Youzan's design in Go: the first job of these topics, waiting up to 178 s for it."""
+async def pop(request: ServiceRequest, payload: PopTopics) -> Reply:
+    """Youzan's design in Go: pops the first job of these topics; waits up to 178 s for one."""
     names = [name.strip() for name in _trimmed(payload.topic, NO_TOPIC).split(",") if name.strip()]
     if not names:
         return Reply(1, NO_TOPIC)
-    x.app.authorizer.count(x, 1)
-    chosen = [x.topic_named(name) for name in names]
-    jobs = await x.pop_or_return(chosen[0].engine.take(chosen, 1, WAIT_S, None), waits=True)
+    request.app.authorizer.count_jobs(request, 1)
+    chosen = [request.topic_named(name) for name in names]
+    jobs = await request.pop_or_give_back(chosen[0].engine.take(chosen, 1, WAIT_S, None), waits=True)
     return Reply(0, DONE, {"id": jobs[0].id, "body": by_id.text_of(jobs[0].body)} if jobs else None)
 
 
-async def finish(x: ServiceRequest, payload: JobId) -> Reply:
-    """Youzan's design in Go: the job is done, whoever has it by now."""
-    await by_id.delete(x, _trimmed(payload.id, NO_ID))
+async def finish(request: ServiceRequest, payload: JobId) -> Reply:
+    """Youzan's design in Go: finishes the job, whatever worker has it now."""
+    await by_id.delete(request, _trimmed(payload.id, NO_ID))
     return Reply(0, DONE)
 
 
-async def delete(x: ServiceRequest, payload: JobId) -> Reply:
-    """Youzan's design in Go: the job is gone."""
-    await by_id.delete(x, _trimmed(payload.id, NO_ID))
+async def delete(request: ServiceRequest, payload: JobId) -> Reply:
+    """Youzan's design in Go: deletes the job."""
+    await by_id.delete(request, _trimmed(payload.id, NO_ID))
     return Reply(0, DONE)
 
 
-async def get(x: ServiceRequest, payload: JobId) -> Reply:
+async def get(request: ServiceRequest, payload: JobId) -> Reply:
     """Youzan's design in Go: the job as it was pushed; `delay` is the second since 1970 at which it is due."""
-    job = await by_id.get(x, _trimmed(payload.id, NO_ID))
+    job = await by_id.get(request, _trimmed(payload.id, NO_ID))
     if job is None:
         return Reply(0, DONE)
     due = int(job.created.timestamp()) + by_id.header_number(job, "delay")
@@ -110,7 +110,7 @@ async def get(x: ServiceRequest, payload: JobId) -> Reply:
 
 
 def routes_of(namespace: str) -> RouteTable:
-    """The rows, for jobs of a namespace."""
+    """The routes, for jobs of a namespace."""
     table, number = RouteTable("delay_queue"), "15702398321"
     kept = {"topic": "order", "id": number, "delay": 1498661265, "ttr": 120, "body": "{}"}
     routes: list[tuple[Any, frozenset[Scope], Struct, Reply]] = [
@@ -138,21 +138,21 @@ def routes_of(namespace: str) -> RouteTable:
 
 
 def _error_reply(problem: Problem) -> Reply:
-    """Whatever is refused, and whoever refuses it: no client of this dialect looks at another status than 200."""
+    """A problem as this dialect's reply: its clients accept no other status than 200."""
     return Reply(1, problem.detail)
 
 
 def _with_body(handler: Any, model: type[Struct]) -> Handler:
     @wraps(handler)
-    async def given(x: ServiceRequest) -> Reply:
-        reply: Reply = await handler(x, _read(await x.read(), model))
+    async def given(request: ServiceRequest) -> Reply:
+        reply: Reply = await handler(request, _read(await request.read(), model))
         return reply
 
     return given
 
 
 def _read(raw: bytes, model: Any) -> Any:
-    """Names in any case, as Go reads them; unknown ones are read over."""
+    """Decodes as Go does: names in any case; unknown ones are ignored."""
     try:
         found = msgspec.json.decode(raw, type=dict[str, Any])
         return msgspec.convert({name.lower(): value for name, value in found.items()}, model)

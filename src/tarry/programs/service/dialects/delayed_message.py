@@ -27,31 +27,31 @@ class DelayedMessage(Struct):
 
 
 class DelayedMessageQuery(Struct):
-    """The same, where it may stand in a form."""
+    """The same fields, optional in the query because a form may have them."""
 
     delay: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     value: str | None = None
 
 
 def routes_of(namespace: str, queue: str, codec: str, format: str | None = None) -> RouteTable:
-    """The rows, for a queue. A token is one of the service's first namespace."""
+    """The routes, for a queue. Tokens are those of the service's first namespace."""
     codec_for(codec)  # refuses an unknown one now
     if format is not None:
         format_of(format, "message_format")
     table = RouteTable("delayed")
     path, options = "/delayed/message", {"answer_model": str, "media": "text/plain", "namespace": namespace}
 
-    async def offer(x: ServiceRequest, payload: DelayedMessage) -> PlainResponse:
-        x.app.authorizer.count(x, 1)
-        await open_queue(x, queue, codec, format).offer(payload.value, payload.delay)
+    async def offer(request: ServiceRequest, payload: DelayedMessage) -> PlainResponse:
+        request.app.authorizer.count_jobs(request, 1)
+        await open_queue(request, queue, codec, format).offer(payload.value, payload.delay)
         return PlainResponse(b"", "text/plain;charset=UTF-8")
 
     @table.route(
         "GET", path, scopes=PRODUCE, query_model=DelayedMessage, answers_head=False, example=Example(), **options
     )
-    async def message(x: ServiceRequest) -> PlainResponse:
+    async def message(request: ServiceRequest) -> PlainResponse:
         """Article 004: offers a text to the delayed queue."""
-        return await offer(x, x.query_model)
+        return await offer(request, request.query_model)
 
     @table.route(
         "POST",
@@ -62,10 +62,10 @@ def routes_of(namespace: str, queue: str, codec: str, format: str | None = None)
         problem_codes=("wrong_media", "too_large"),
         **options,
     )
-    async def message_by_post(x: ServiceRequest) -> PlainResponse:
-        """Article 004: the same by any other method; its controller asks for none. The fields may stand in a form."""
-        if x.scope["method"] == "OPTIONS":  # Spring answers it itself
+    async def message_by_post(request: ServiceRequest) -> PlainResponse:
+        """Article 004: the same with any other method. The fields may be in a form."""
+        if request.scope["method"] == "OPTIONS":  # Spring answers it itself
             raise WrongMethod(allow="DELETE, GET, HEAD, PATCH, POST, PUT")
-        return await offer(x, msgspec.convert(await forms.fields(x), DelayedMessage, strict=False))
+        return await offer(request, msgspec.convert(await forms.fields(request), DelayedMessage, strict=False))
 
     return table

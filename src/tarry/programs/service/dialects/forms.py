@@ -1,4 +1,4 @@
-"""What a controller of Spring is given: fields in the query, and in a form of either kind; a form's win."""
+"""The parameters of a Spring controller: fields of the query and of a form of either kind; those of the form win."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ PARTS = "multipart/form-data"
 FORMS = ("application/x-www-form-urlencoded", PARTS)
 
 
-def query(x: ServiceRequest) -> dict[str, str]:
+def query(request: ServiceRequest) -> dict[str, str]:
     """The fields of the query. Raises ``BadInput``."""
-    return _fields(x.scope["query_string"].decode())
+    return _fields(request.scope["query_string"].decode())
 
 
-async def fields(x: ServiceRequest) -> dict[str, str]:
+async def fields(request: ServiceRequest) -> dict[str, str]:
     """The fields of query and form. Raises ``BadInput``, ``WrongMedia``."""
-    media, raw = x.media(), await x.read()
+    media, raw = request.media(), await request.read()
     if raw and media not in FORMS:
-        raise WrongMedia("The fields stand in the query, or in a form.")
+        raise WrongMedia("Send the fields in the query, or in a form.")
     try:
-        form = _multipart(x.headers[b"content-type"], raw) if media == PARTS else _fields(raw.decode())
+        form = _multipart(request.headers[b"content-type"], raw) if media == PARTS else _fields(raw.decode())
     except UnicodeDecodeError:
         raise BadInput("form: it is not UTF-8.") from None
-    return {**query(x), **form}
+    return {**query(request), **form}
 
 
 def _fields(text: str) -> dict[str, str]:
-    """A form, or a query. Raises ``BadInput``."""
+    """Parses a urlencoded form, or a query. Raises ``BadInput``."""
     try:
         return dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
     except ValueError as fault:
@@ -44,10 +44,10 @@ def _fields(text: str) -> dict[str, str]:
 
 
 def _multipart(content_type: bytes, raw: bytes) -> dict[str, str]:
-    """A form of many parts, as ``curl -F`` and browsers send one. Raises ``BadInput``."""
+    """Parses a multipart form, as ``curl -F`` and browsers send one. Raises ``BadInput``."""
     form = message_from_bytes(b"Content-Type: %s\r\n\r\n%s" % (content_type, raw))
     if not form.is_multipart() or form.defects:
-        raise BadInput("form: it cannot be read: its parts do not begin and end as its content-type says.")
+        raise BadInput("form: it cannot be read: its parts do not match the boundary of its content-type.")
     parts = form.get_payload()
     if len(parts) > MOST_FIELDS:
         raise BadInput(f"form: it has more than {MOST_FIELDS} fields.")
@@ -57,7 +57,7 @@ def _multipart(content_type: bytes, raw: bytes) -> dict[str, str]:
 def _field(part: Message) -> tuple[str, str]:
     name, text = part.get_param("name", header="content-disposition"), part.get_payload(decode=True)
     if not isinstance(name, str) or not isinstance(text, bytes) or part.get_filename() is not None:
-        raise BadInput("form: each part is a field with a name and a text.")
+        raise BadInput("form: each part must be a field with a name and text.")
     try:
         return name, text.decode()
     except UnicodeDecodeError:

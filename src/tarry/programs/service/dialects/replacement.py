@@ -1,18 +1,18 @@
-"""Putting a job in, in the place of any other with its id, in whatever topic, whoever else does the same just now.
+"""Adds a job and replaces any other with its id, in whatever topic, even when others do the same at the same time.
 
-    look     in all topics: our turn is one more than the highest that is there
-    add      in our topic, in the place of the very job that was seen there, or of none; somebody was faster: look again
-    look     in all topics again: of two jobs the one with the lower (turn, topic) is deleted, by its nonce, and no other
+    search   all topics: the new job's turn is one more than the highest turn found
+    add      to its topic; replaces exactly the job that was found there, or none. If another add was faster: search again
+    search   all topics again: of two jobs the one with the lower (turn, topic) is deleted, by its nonce, and no other
 
-Topics may lie on several servers, so no script sees two of them. What holds all the same:
+Topics may lie on several servers, so no script sees two of them. These guarantees hold nevertheless:
 
-- Of an id that is put into several topics at once, in any number of services, exactly one job is left when all have been
-  answered: the one with the highest turn. Who puts later has seen the earlier ones, and so has a higher turn; of those who
-  did not see each other it is the last topic's by name.
-- Never none. A job goes only when a higher one stands, and the highest stands for all: nothing takes its place in its topic
-  without having seen it, and so with a higher turn still. No server's clock is asked.
-- Two only where a service died in the middle, its caller without an answer: both are handed out until the id is put in
-  anew, finished or deleted.
+- If an id is added to several topics at once, by any number of services, exactly one job is left when all have been
+  answered: the one with the highest turn. A later add has found the earlier ones and so has a higher turn. Of adds that did
+  not find each other, the one in the last topic by name wins.
+- The id is never lost. A job is deleted only when one with a higher turn exists. The highest is replaced in its topic only
+  by an add that has found it, and so has a higher turn still. No clock is involved.
+- Two jobs are left only where a service died in between and did not answer. Both are handed out until the id is added
+  again, finished or deleted.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
     from tarry.verbs.jobs.models import Added, JobInfo
 
 TURN = "turn"
-"""The header in which a job keeps its turn; a job without it, perhaps of another origin, has the lowest."""
+"""The header that stores a job's turn; a job without it, added in another way, has the lowest."""
 NONCE_BYTES = 8
 NO_LIMIT = None
-"""These systems hand a job out again and again, until somebody finishes it."""
+"""These systems hand a job out again and again, until it is finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundJob:
-    """A job of the id, where it was found. One that cannot be read has no nonce: it gives way as it is."""
+    """A job with the id, and its topic. One whose record is damaged has no nonce; it is deleted whatever it is."""
 
     topic: AsyncTopic[Body]
     turn: int
     nonce: bytes
 
-    async def gives_way(self, id: str) -> None:
+    async def delete(self, id: str) -> None:
         await self.topic.engine.run(self.topic.verbs.delete_exactly(id, self.nonce))
 
     def is_older(self, other: FoundJob) -> bool:
@@ -62,7 +62,7 @@ class FoundJob:
 
 
 class _FixedNonce(IdGenerator):
-    """The nonce that is known before."""
+    """Always the same nonce, known in advance."""
 
     def __init__(self, nonce: bytes) -> None:
         self._nonce = nonce
@@ -72,17 +72,17 @@ class _FixedNonce(IdGenerator):
 
 
 async def replace_job(
-    x: ServiceRequest, topic: str, id: str, text: Any, *, headers: Mapping[str, str], **payload: Any
+    request: ServiceRequest, topic: str, id: str, text: Any, *, headers: Mapping[str, str], **payload: Any
 ) -> Added:
-    """Puts a job in, in the place of any other with this id. An add, and a look at all topics before and after it."""
-    place, body = x.topic_named(topic), (msgspec.json.encode(text), JSON)
+    """Adds a job and replaces any other with this id: one add, and a search of all topics before and after it."""
+    place, body = request.topic_named(topic), (msgspec.json.encode(text), JSON)
     own = FoundJob(place, 0, os.urandom(NONCE_BYTES))
     verbs = place.verbs.on_behalf_of(ids=_FixedNonce(own.nonce))
-    verbs.add_with(body, options.job_options(headers=headers, **payload), id)  # refuses before anything is written
-    await place.engine.register_topic(topic)  # whoever looks after our add knows the topic
+    verbs.add_with(body, options.job_options(headers=headers, **payload), id)  # raises before anything is written
+    await place.engine.register_topic(topic)  # so that a search after this add knows the topic
     added, lost = None, False
     while added is None:
-        seen = await _find_all(x, id)
+        seen = await _find_all(request, id)
         own = replace(own, turn=1 + max((one.turn for one in seen), default=-1))
         kept = {**headers, TURN: str(own.turn)} if own.turn else headers
         chosen = options.job_options(max_attempts=NO_LIMIT, headers=kept or None, **payload)
@@ -94,18 +94,18 @@ async def replace_job(
         try:
             added = await place.engine.run(verbs.add_with(body, chosen, id))
         except JobExists as fault:
-            lost = fault.state == "lost"  # what is left of a job, in no place where a look would find it
-    others = [one for one in await _find_all(x, id) if one.topic.name != topic]
-    going = [one for one in others if one.is_older(own)]
-    if len(going) < len(others):
-        going.append(own)
-    await asyncio.gather(*[one.gives_way(id) for one in going])
+            lost = fault.state == "lost"  # a damaged record, in no state where a search would find it
+    others = [one for one in await _find_all(request, id) if one.topic.name != topic]
+    obsolete = [one for one in others if one.is_older(own)]
+    if len(obsolete) < len(others):
+        obsolete.append(own)
+    await asyncio.gather(*[one.delete(id) for one in obsolete])
     return added
 
 
-async def _find_all(x: ServiceRequest, id: str) -> list[FoundJob]:
-    """The jobs of the id, in all topics, in one pipeline."""
-    return [_found_job(topic, job) for topic, job in await by_id.find_everywhere(x, id)]
+async def _find_all(request: ServiceRequest, id: str) -> list[FoundJob]:
+    """The jobs with the id, in all topics, in one pipeline."""
+    return [_found_job(topic, job) for topic, job in await by_id.find_everywhere(request, id)]
 
 
 def _found_job(topic: AsyncTopic[Body], job: JobInfo[Body]) -> FoundJob:

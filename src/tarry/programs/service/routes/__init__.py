@@ -1,1 +1,1 @@
-"""The rows of the API, a module for each part of it."""
+"""The routes of the API, by subject."""

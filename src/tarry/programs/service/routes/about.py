@@ -1,4 +1,4 @@
-"""The service itself: is it well, what is it, what can it do."""
+"""Routes about the service itself: health, version, metrics, documents."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ table = RouteTable("about")
 
 
 class Health(Struct):
-    """``ok``, or what is wrong."""
+    """``ok``; a problem otherwise."""
 
     status: str
 
 
 class Version(Struct):
-    """Of this service."""
+    """The version of this service."""
 
     version: str
 
@@ -49,7 +49,7 @@ class Told(Struct):
     example=Example(answer=Health("ok")),
 )
 async def healthz(_: ServiceRequest) -> Health:
-    """This process answers."""
+    """Liveness: this process answers."""
     return Health("ok")
 
 
@@ -63,11 +63,11 @@ async def healthz(_: ServiceRequest) -> Health:
     problem_codes=("draining", "unavailable", "server_unfit"),
     example=Example(answer=Health("ok")),
 )
-async def readyz(x: ServiceRequest) -> Health:
-    """The server (of a Cluster every node that has slots) answers and runs scripts, and the service does not drain. Else 503."""
-    if x.app.draining:
+async def readyz(request: ServiceRequest) -> Health:
+    """Readiness: the server (every node of a Cluster that has slots) answers and runs scripts, and the service does not drain. Otherwise 503."""
+    if request.app.draining:
         raise problems.Draining
-    await x.app.metrics.check_usable(x.app.clients)
+    await request.app.metrics.check_usable(request.app.clients)
     return Health("ok")
 
 
@@ -75,39 +75,43 @@ async def readyz(x: ServiceRequest) -> Health:
     "GET", "/version", scopes=NO_TOKEN, answer_model=Version, while_draining=True, namespaced=False,
     example=Example(answer=Version("0.1.0")),
 )  # fmt: skip
-async def version(x: ServiceRequest) -> Version:
-    """Which tarry this is."""
-    return Version(x.app.version)
+async def version(request: ServiceRequest) -> Version:
+    """The version of tarry."""
+    return Version(request.app.version)
 
 
 @table.route(
     "GET", "/metrics", scopes=ANY_SCOPE, answer_model=str, media="text/plain", while_draining=True, namespaced=False
 )
-async def metrics(x: ServiceRequest) -> PlainResponse:
+async def metrics(request: ServiceRequest) -> PlainResponse:
     """Prometheus' text format: jobs by state, overdue age, lateness, totals, requests."""
-    body, media = await x.app.metrics.exposition(x.app.clients, x.credential, x.app.held)
-    settings = x.app.settings
+    body, media = await request.app.metrics.exposition(
+        request.app.clients, request.credential, request.app.held_requests
+    )
+    settings = request.app.settings
     first, maps, queues, locks = settings.namespaces[0], settings.map_caches, settings.moved_queues, settings.locks
-    if (maps or queues or locks) and (x.credential is None or x.credential.namespace == first):
+    if (maps or queues or locks) and (request.credential is None or request.credential.namespace == first):
         from tarry.programs.service import shared_metrics
 
-        body += await shared_metrics.exposition(x.app.clients[first], maps, queues, locks, x.app.metrics.skipped)
+        body += await shared_metrics.exposition(
+            request.app.clients[first], maps, queues, locks, request.app.metrics.skipped
+        )
     return PlainResponse(body, media)
 
 
 @table.route("GET", "/openapi.json", scopes=NO_TOKEN, answer_model=dict, namespaced=False)
-async def openapi_document(x: ServiceRequest) -> PlainResponse:
+async def openapi_document(request: ServiceRequest) -> PlainResponse:
     """This API as OpenAPI 3.1."""
-    return PlainResponse(x.app.document, "application/json")
+    return PlainResponse(request.app.document, "application/json")
 
 
 @table.route(
     "GET", "/problems/{code}", scopes=NO_TOKEN, answer_model=Told, namespaced=False, problem_codes=("unknown_route",),
     example=Example(answer=Told("job_exists", 409, inspect.getdoc(JobExists) or "")),
 )  # fmt: skip
-async def problem(x: ServiceRequest) -> Response:
-    """What a kind of problem means, and what to do."""
+async def problem(request: ServiceRequest) -> Response:
+    """The meaning of a problem's code, and what to do."""
     for code, status, told in problems.all_codes():
-        if code == x.path["code"]:
+        if code == request.path["code"]:
             return Response(Told(code, status, told))
     raise UnknownRoute

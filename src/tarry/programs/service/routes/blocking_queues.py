@@ -1,4 +1,4 @@
-"""What may be taken from shared queues: the lists that delayed queues move into. Who waits here keeps them moving."""
+"""Routes of blocking queues that are shared with Java: the lists that delayed queues move into. A take that waits also moves."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PATH = {"queue": "DelayMessage"}
     jobs=count_items("values"),
     example=Example(queue_models.Put(values=["AAAA"], codec="river"), path=_PATH),
 )
-async def put(x: ServiceRequest) -> None:
-    """Puts elements at the end, to be taken at once. Repeated after a lost answer they may be there twice."""
-    values = shared_queues.values(x.payload.values, x.payload.codec)
-    await shared_queues.put_values(x.client, queue_of(x, x.payload.codec).verbs.context, values)
+async def put(request: ServiceRequest) -> None:
+    """Appends elements, to be taken at once. A request that is repeated after a lost answer may append them twice."""
+    values = shared_queues.values(request.payload.values, request.payload.codec)
+    await shared_queues.put_values(request.client, queue_of(request, request.payload.codec).verbs.context, values)
 
 
 @table.route(
@@ -40,12 +40,13 @@ async def put(x: ServiceRequest) -> None:
     jobs=shared_queues.wanted_count,
     example=Example(queue_models.Take(wait="30s", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
-async def take(x: ServiceRequest) -> queue_answers.Elements:
-    """Up to `n` elements that may be taken, what is due among them; waits up to 60 s for one.
+async def take(request: ServiceRequest) -> queue_answers.Elements:
+    """Takes up to `n` elements, also those that have just become due; waits up to 60 s for one.
 
-    They are the client's from then on. A client that goes while it waits is handed nothing.
+    They are out of the queue then: nothing keeps them for a client that dies. A client that disconnects while it waits
+    takes nothing.
     """
-    _, values = await shared_queues.take_values(x, [queue_of(x, "bytes").name])
+    _, values = await shared_queues.take_values(request, [queue_of(request, "bytes").name])
     return queue_answers.elements(values)
 
 
@@ -61,10 +62,10 @@ async def take(x: ServiceRequest) -> queue_answers.Elements:
         queue_answers.TakenElements(["AAAA"], "DelayMessage"),
     ),
 )
-async def take_from_any(x: ServiceRequest) -> queue_answers.TakenElements:
-    """Elements of the first queue, in the order given, that has any; waits up to 60 s for one of them."""
-    shared_queues.require_first_namespace(x)
-    queue, values = await shared_queues.take_values(x, [name_of(name) for name in x.payload.queues])
+async def take_from_any(request: ServiceRequest) -> queue_answers.TakenElements:
+    """Takes elements of the first queue, in the order given, that has any; waits up to 60 s for one."""
+    shared_queues.require_first_namespace(request)
+    queue, values = await shared_queues.take_values(request, [name_of(name) for name in request.payload.queues])
     return queue_answers.TakenElements([queue_answers.plain(value) for value in values], queue)
 
 
@@ -76,8 +77,8 @@ async def take_from_any(x: ServiceRequest) -> queue_answers.TakenElements:
     answer_model=queue_answers.Elements,
     example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
 )
-async def peek(x: ServiceRequest) -> queue_answers.Elements:
-    """The first element that may be taken; it stays."""
-    queue = queue_of(x, x.query_model.codec)
-    value = await x.client.blocking_queue(queue.name, codec=x.query_model.codec).peek()
+async def peek(request: ServiceRequest) -> queue_answers.Elements:
+    """The first element that can be taken; it stays."""
+    queue = queue_of(request, request.query_model.codec)
+    value = await request.client.blocking_queue(queue.name, codec=request.query_model.codec).peek()
     return queue_answers.elements([] if value is None else [value])

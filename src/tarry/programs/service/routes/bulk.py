@@ -1,4 +1,4 @@
-"""The same verbs over many jobs: one request, and a script for each thousand."""
+"""Routes for many jobs at once: one request, and a script for each thousand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HELD = [models.OneHeld(1800000000000000, "7")]
 @table.route(
     "POST",
     MANY + "/add",
-    makes=("topic",),
+    new_names=("topic",),
     scopes=PRODUCE,
     body_model=models.AddMany,
     answer_model=answers.AddedJobs,
@@ -41,15 +41,15 @@ _HELD = [models.OneHeld(1800000000000000, "7")]
         PATH,
     ),
 )
-async def add(x: ServiceRequest) -> answers.AddedJobs:
-    """Puts many jobs in, in scripts of at most 1,000 jobs or 1 MB, each all or nothing.
+async def add(request: ServiceRequest) -> answers.AddedJobs:
+    """Adds many jobs, in scripts of at most 1,000 jobs or 1 MB, each all or nothing.
 
-    All are checked before the first is written. A problem carries `done`: how many went in before. `atomic` refuses more
-    than one script takes. The header `Idempotency-Key` holds for each job as for one that is added alone, by its place in
-    the request.
+    All are checked before the first is written. A problem has `done`: how many were added before. `atomic` refuses more
+    than one script takes. The header `Idempotency-Key` works for each job as for one that is added alone, by its position
+    in the request.
     """
-    topic = x.topic
-    flow = add_jobs.add_many_flow(topic, x.payload, idempotency.id_source(x.headers))
+    topic = request.topic
+    flow = add_jobs.add_many_flow(topic, request.payload, idempotency.id_source(request.headers))
     await topic.engine.register_topic(topic.name)
     added = await topic.engine.run(flow)
     return answers.AddedJobs([answers.added_job(job) for job in added])
@@ -64,11 +64,15 @@ async def add(x: ServiceRequest) -> answers.AddedJobs:
     jobs=count_n,
     example=Example(models.PopMany(n=10, wait="30s"), answers.PoppedJobs([_POPPED]), PATH),
 )
-async def pop(x: ServiceRequest) -> answers.PoppedJobs:
-    """Up to `n` jobs (and 4 MB of bodies), as soon as there is one; waits up to 60 s."""
-    seconds = wait_seconds(x.payload.wait)
-    work = on_behalf_of(x.topic, x.payload.holder).pop_many(x.payload.n, wait=seconds, ttr=x.payload.ttr)
-    return answers.PoppedJobs([answers.popped_job(job) for job in await x.pop_or_return(work, waits=bool(seconds))])
+async def pop(request: ServiceRequest) -> answers.PoppedJobs:
+    """Pops up to `n` jobs (and 4 MB of bodies); waits up to 60 s for the first."""
+    seconds = wait_seconds(request.payload.wait)
+    work = on_behalf_of(request.topic, request.payload.holder).pop_many(
+        request.payload.n, wait=seconds, ttr=request.payload.ttr
+    )
+    return answers.PoppedJobs(
+        [answers.popped_job(job) for job in await request.pop_or_give_back(work, waits=bool(seconds))]
+    )
 
 
 @table.route(
@@ -80,12 +84,14 @@ async def pop(x: ServiceRequest) -> answers.PoppedJobs:
     jobs=count_n,
     example=Example(models.PopFromAny(topics=["urgent", "orders"], wait="30s"), answers.PoppedJobs([_POPPED])),
 )
-async def pop_from_any(x: ServiceRequest) -> answers.PoppedJobs:
-    """Jobs of the first topic, in the order given, that has any ready; waits up to 60 s for one of them."""
-    seconds = wait_seconds(x.payload.wait)
-    chosen = [on_behalf_of(x.topic_named(name), x.payload.holder) for name in x.payload.topics]
-    work = chosen[0].engine.take(chosen, x.payload.n, seconds, x.payload.ttr)
-    return answers.PoppedJobs([answers.popped_job(job) for job in await x.pop_or_return(work, waits=bool(seconds))])
+async def pop_from_any(request: ServiceRequest) -> answers.PoppedJobs:
+    """Pops jobs of the first topic, in the order given, that has any ready; waits up to 60 s for one."""
+    seconds = wait_seconds(request.payload.wait)
+    chosen = [on_behalf_of(request.topic_named(name), request.payload.holder) for name in request.payload.topics]
+    work = chosen[0].engine.take(chosen, request.payload.n, seconds, request.payload.ttr)
+    return answers.PoppedJobs(
+        [answers.popped_job(job) for job in await request.pop_or_give_back(work, waits=bool(seconds))]
+    )
 
 
 @table.route(
@@ -96,9 +102,9 @@ async def pop_from_any(x: ServiceRequest) -> answers.PoppedJobs:
     problem_codes=("stale_receipt",),
     example=Example(models.FinishMany(_HELD), path=PATH),
 )
-async def finish(x: ServiceRequest) -> None:
-    """Finishes those whose receipts hold; the problem names all that do not."""
-    await x.topic.finish_many(x.payload.jobs)
+async def finish(request: ServiceRequest) -> None:
+    """Finishes the jobs whose receipts are valid; the problem names all others."""
+    await request.topic.finish_many(request.payload.jobs)
 
 
 @table.route(
@@ -109,9 +115,9 @@ async def finish(x: ServiceRequest) -> None:
     problem_codes=("stale_receipt",),
     example=Example(models.TouchMany(_HELD, "1m"), path=PATH),
 )
-async def touch(x: ServiceRequest) -> None:
-    """More time for many."""
-    await x.topic.touch_many(x.payload.jobs, x.payload.ttr)
+async def touch(request: ServiceRequest) -> None:
+    """Renews the reservations of many jobs."""
+    await request.topic.touch_many(request.payload.jobs, request.payload.ttr)
 
 
 @table.route(
@@ -122,10 +128,10 @@ async def touch(x: ServiceRequest) -> None:
     problem_codes=("stale_receipt",),
     example=Example(models.ReleaseMany(_HELD, delay="10s"), path=PATH),
 )
-async def release(x: ServiceRequest) -> None:
-    """Back with many; without `delay` each needs its `attempt`."""
-    payload = x.payload
-    await x.topic.release_many(payload.jobs, payload.delay, count=payload.count, reason=payload.reason)
+async def release(request: ServiceRequest) -> None:
+    """Gives many jobs back; without `delay` each needs its `attempt`."""
+    payload = request.payload
+    await request.topic.release_many(payload.jobs, payload.delay, count=payload.count, reason=payload.reason)
 
 
 @table.route(
@@ -136,9 +142,9 @@ async def release(x: ServiceRequest) -> None:
     problem_codes=("stale_receipt",),
     example=Example(models.BuryMany(_HELD, "No such order"), path=PATH),
 )
-async def bury(x: ServiceRequest) -> None:
-    """Sets many aside."""
-    await x.topic.bury_many(x.payload.jobs, x.payload.reason)
+async def bury(request: ServiceRequest) -> None:
+    """Sets many jobs aside as dead."""
+    await request.topic.bury_many(request.payload.jobs, request.payload.reason)
 
 
 @table.route(
@@ -149,9 +155,9 @@ async def bury(x: ServiceRequest) -> None:
     answer_model=answers.JobsShown,
     example=Example(models.Several(["7"]), answers.JobsShown([None]), PATH),
 )
-async def get(x: ServiceRequest) -> answers.JobsShown:
+async def get(request: ServiceRequest) -> answers.JobsShown:
     """Jobs as they are now."""
-    found = await x.topic.get_many(x.payload.ids)
+    found = await request.topic.get_many(request.payload.ids)
     return answers.JobsShown([None if job is None else answers.job_shown(job) for job in found])
 
 
@@ -163,9 +169,9 @@ async def get(x: ServiceRequest) -> answers.JobsShown:
     answer_model=answers.WereMany,
     example=Example(models.Several(["7"]), answers.WereMany(["delayed"]), PATH),
 )
-async def delete(x: ServiceRequest) -> answers.WereMany:
-    """Deletes many."""
-    return answers.WereMany(list(await x.topic.delete_many(x.payload.ids)))
+async def delete(request: ServiceRequest) -> answers.WereMany:
+    """Deletes many jobs."""
+    return answers.WereMany(list(await request.topic.delete_many(request.payload.ids)))
 
 
 @table.route(
@@ -176,9 +182,9 @@ async def delete(x: ServiceRequest) -> answers.WereMany:
     answer_model=answers.WereMany,
     example=Example(models.Several(["7"]), answers.WereMany(["dead"]), PATH),
 )
-async def kick(x: ServiceRequest) -> answers.WereMany:
+async def kick(request: ServiceRequest) -> answers.WereMany:
     """Makes many dead jobs ready again."""
-    return answers.WereMany(list(await x.topic.kick_many(x.payload.ids)))
+    return answers.WereMany(list(await request.topic.kick_many(request.payload.ids)))
 
 
 @table.route(
@@ -189,13 +195,13 @@ async def kick(x: ServiceRequest) -> answers.WereMany:
     answer_model=answers.WereMany,
     example=Example(models.RescheduleMany(ids=["7"], delay="1h"), answers.WereMany(["delayed"]), PATH),
 )
-async def reschedule(x: ServiceRequest) -> answers.WereMany:
-    """Another due time for many."""
-    payload = x.payload
-    return answers.WereMany(list(await x.topic.reschedule_many(payload.ids, delay=payload.delay, at=payload.at)))
+async def reschedule(request: ServiceRequest) -> answers.WereMany:
+    """Gives many jobs another due time."""
+    payload = request.payload
+    return answers.WereMany(list(await request.topic.reschedule_many(payload.ids, delay=payload.delay, at=payload.at)))
 
 
-# ── what a process held ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── the jobs of one holder ──────────────────────────────────────────────────────────────────────────────────────────────
 
 HOLDER = "/v1/topics/{topic}/holders/{holder}"
 _WHO = {"topic": "orders", "holder": "worker-3"}
@@ -209,9 +215,13 @@ _WHO = {"topic": "orders", "holder": "worker-3"}
     answer_model=answers.Count,
     example=Example(models.HolderRelease(), answers.Count(3), _WHO),
 )
-async def release_holder(x: ServiceRequest) -> answers.Count:
-    """Gives back at once all jobs of a process that is certainly dead (`holder` is what `get` shows of a job)."""
-    return answers.Count(await x.topic.release_holder(x.path["holder"], count=x.payload.count, limit=x.payload.limit))
+async def release_holder(request: ServiceRequest) -> answers.Count:
+    """Gives back at once all jobs of a process that is certainly dead (`holder` is a field of `get`)."""
+    return answers.Count(
+        await request.topic.release_holder(
+            request.path["holder"], count=request.payload.count, limit=request.payload.limit
+        )
+    )
 
 
 @table.route(
@@ -222,6 +232,6 @@ async def release_holder(x: ServiceRequest) -> answers.Count:
     answer_model=answers.Count,
     example=Example(models.HolderTouch("1m"), answers.Count(3), _WHO),
 )
-async def touch_holder(x: ServiceRequest) -> answers.Count:
-    """Renews all jobs of a process that lives and cannot do it itself."""
-    return answers.Count(await x.topic.touch_holder(x.path["holder"], x.payload.ttr))
+async def touch_holder(request: ServiceRequest) -> answers.Count:
+    """Renews the reservations of a process that is alive but cannot do it itself."""
+    return answers.Count(await request.topic.touch_holder(request.path["holder"], request.payload.ttr))

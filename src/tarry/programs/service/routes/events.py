@@ -1,8 +1,7 @@
-"""Server-sent events: a topic's numbers, whenever they have changed.
+"""Server-sent events: the stats of a topic, whenever they have changed.
 
-A change is a difference in what ``stats`` answers. It is found by looking, once a second, and only while somebody listens:
-one look for all who listen, in one pipeline. No publisher is needed, a listener may come and go, and nothing is paid by
-those who add and pop. What changes twice within a second is told once.
+The service polls ``stats`` once a second, while at least one client listens: one pipeline for all listeners. Adding and
+popping so costs nothing more. Several changes within a second make one event.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ if TYPE_CHECKING:
     from tarry.programs.service.request import ServiceRequest
 
 table = RouteTable("events")
-TICK_S = 1.0
+POLL_INTERVAL_S = 1.0
 KEEP_ALIVE_S = 15.0
-"""After so long without an event a comment is sent, so that nothing between takes the connection for dead."""
+"""After this time without an event a comment is sent, so that no proxy takes the connection for dead."""
 MOST_LISTENERS = 512
 MOST_TOPICS = 1000
 MEDIA = "text/event-stream"
 
 
 class StatsListener:
-    """One who listens: to a topic, or to all of a namespace. Keeps the newest of each topic, never a backlog."""
+    """One client that listens to a topic, or to all topics of a namespace. Keeps the newest stats of each, never a backlog."""
 
     def __init__(self, namespace: str, topic: str | None) -> None:
         self.namespace = namespace
         self.topic = topic
-        self.over = False
+        self.stopped = False
         self._last: dict[str, Any] = {}
         self._pending: dict[str, bytes] = {}
         self._wakeup = asyncio.Event()
 
     def offer(self, stats: topic_answers.TopicStats) -> None:
-        """The state of a topic; passed on when it is another than before."""
+        """Takes the stats of a topic; sends them if they have changed."""
         if self.topic in (None, stats.topic):
             marks = tuple(getattr(stats, name) for name in stats.__struct_fields__ if name != "now")
             if self._last.get(stats.topic) != marks:
@@ -56,12 +55,12 @@ class StatsListener:
         self._wakeup.set()
 
     def stop(self) -> None:
-        self.over = True
+        self.stopped = True
         self._wakeup.set()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
-        while not self.over:
+        while not self.stopped:
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):
                     await self._wakeup.wait()
@@ -73,8 +72,8 @@ class StatsListener:
                 yield text
 
 
-class Ticker:
-    """Looks once a second, as long as anybody listens."""
+class StatsPoller:
+    """Polls the stats once a second while there are listeners."""
 
     def __init__(self, app: ServiceApp) -> None:
         self._app = app
@@ -82,7 +81,7 @@ class Ticker:
         self._task: asyncio.Task[None] | None = None
 
     async def listen(self, listener: StatsListener) -> AsyncGenerator[bytes, None]:
-        """The events of one listener."""
+        """Yields the events of one listener."""
         self._listeners.add(listener)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
@@ -106,7 +105,7 @@ class Ticker:
         while self._listeners:
             for namespace in {listener.namespace for listener in self._listeners}:
                 await self._send_stats(namespace, [one for one in self._listeners if one.namespace == namespace])
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _send_stats(self, namespace: str, listeners: list[StatsListener]) -> None:
         try:
@@ -128,20 +127,20 @@ def event(kind: str, data: msgspec.Struct) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
 
 
-def _listen(x: ServiceRequest, topic: str | None) -> StreamResponse:
-    ticker: Ticker = x.app.shared_part(Ticker)
-    if ticker.full:
-        raise TooMany(f"{MOST_LISTENERS} listen already; ask another service, or later.")
-    return StreamResponse(ticker.listen(StatsListener(x.namespace, topic)), MEDIA)
+def _listen(request: ServiceRequest, topic: str | None) -> StreamResponse:
+    poller: StatsPoller = request.app.shared_part(StatsPoller)
+    if poller.full:
+        raise TooMany(f"{MOST_LISTENERS} clients listen already; use another service, or retry later.")
+    return StreamResponse(poller.listen(StatsListener(request.namespace, topic)), MEDIA)
 
 
 @table.route("GET", "/v1/topics/{topic}/events", scopes=ANY_SCOPE, answer_model=str, media=MEDIA)
-async def of_topic(x: ServiceRequest) -> StreamResponse:
+async def of_topic(request: ServiceRequest) -> StreamResponse:
     """Server-sent events: the topic's `stats` now, and again whenever they changed, at most once a second."""
-    return _listen(x, x.topic.name)
+    return _listen(request, request.topic.name)
 
 
 @table.route("GET", "/v1/events", scopes=ANY_SCOPE, answer_model=str, media=MEDIA)
-async def of_all(x: ServiceRequest) -> StreamResponse:
+async def of_all(request: ServiceRequest) -> StreamResponse:
     """The same for all topics of the namespace (1,000 at most)."""
-    return _listen(x, None)
+    return _listen(request, None)

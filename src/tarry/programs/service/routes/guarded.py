@@ -1,7 +1,7 @@
-"""Guarded queues (article 002's): values go in with a delay, and come out when they are due.
+"""Routes of guarded queues (article 002's): values are pushed with a delay, and polled when they are due.
 
-What was polled is out of the queue: a client that goes while it waits loses nothing, but what an answer that is lost on its
-way carried is lost. Topics keep jobs until they are finished.
+Polled items are out of the queue. A client that disconnects while it waits loses nothing, but items are lost with a response
+that does not arrive. Topics keep jobs until they are finished.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ _DUE = datetime(2027, 1, 15, 8, 0, 20, tzinfo=timezone.utc)
 _BODY = msgspec.Raw(b'{"to": "ann"}')
 
 
-def queue_of(x: ServiceRequest, layout: str, max_lateness: Any = None) -> AsyncGuardedQueue[bodies.Body]:
-    """The queue that the path names, whose values pass through as they are. Raises ``BadInput``."""
-    if layout == "article" and x.namespace != x.app.settings.namespaces[0]:
+def queue_of(request: ServiceRequest, layout: str, max_lateness: Any = None) -> AsyncGuardedQueue[bodies.Body]:
+    """The queue of the path; its values pass through undecoded. Raises ``BadInput``."""
+    if layout == "article" and request.namespace != request.app.settings.namespaces[0]:
         raise Forbidden("The article's layout has no namespace; use the service's first one, and a token of it.")
-    passing = bodies.PassThroughCodec(x.app.settings.max_body)
-    return x.client.guarded_queue(x.path["queue"], layout=layout, type=passing, max_lateness=max_lateness)
+    passing = bodies.PassThroughCodec(request.app.settings.max_body)
+    return request.client.guarded_queue(request.path["queue"], layout=layout, type=passing, max_lateness=max_lateness)
 
 
 def count_of(payload: Any) -> int:
-    """How many items a request asks for."""
+    """How many items a request polls."""
     return int(payload.count)
 
 
 @table.route(
     "POST",
     QUEUE + "/push",
-    makes=("queue",),
+    new_names=("queue",),
     scopes=PRODUCE,
     body_model=guarded_models.PushItems,
     answer_model=queue_answers.Offered,
@@ -59,16 +59,16 @@ def count_of(payload: Any) -> int:
         _PATH,
     ),
 )
-async def push(x: ServiceRequest) -> queue_answers.Offered:
-    """Puts values in, each to be handed out after its delay. Answers when each is due.
+async def push(request: ServiceRequest) -> queue_answers.Offered:
+    """Pushes values, each to be polled after its delay. Answers when each is due.
 
-    Equal values are different items, but in the article's layout, where the last push decides. The header
+    Equal values are different items, except in the article's layout, where the last push decides. The header
     `Idempotency-Key` makes a repeated request harmless, unless an item was polled in between.
     """
-    queue = queue_of(x, x.payload.layout)
-    context = replace(queue._context, random=idempotency.mark_source(x.headers))
-    pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in x.payload.items]
-    engine = replays.ReplayEngine(queue.engine) if idempotency.HEADER in x.headers else x.engine
+    queue = queue_of(request, request.payload.layout)
+    context = replace(queue._context, random=idempotency.mark_source(request.headers))
+    pairs = [(bodies.body_of(one.body, one.body_base64, one.coded), one.delay) for one in request.payload.items]
+    engine = replays.ReplayEngine(queue.engine) if idempotency.HEADER in request.headers else request.engine
     scores = await engine.run(guarded_scripts.push(context, context.members(pairs)))
     return queue_answers.Offered([as_datetime(score * context.unit) for score in scores])
 
@@ -87,19 +87,21 @@ async def push(x: ServiceRequest) -> queue_answers.Offered:
         _PATH,
     ),
 )
-async def poll(x: ServiceRequest) -> guarded_answers.GuardedItems:
-    """Takes out up to `count` items that are due, the first first; waits up to 60 s for one.
+async def poll(request: ServiceRequest) -> guarded_answers.GuardedItems:
+    """Removes and answers up to `count` items that are due, the earliest first; waits up to 60 s for one.
 
-    A client that goes while it waits is handed nothing. With `max_lateness` nothing is taken when the first is later.
+    A client that disconnects while it waits takes nothing. With `max_lateness` nothing is taken when the first is later.
     """
-    payload = x.payload
-    queue = queue_of(x, payload.layout, payload.max_lateness)
-    polled = await x.long_running(
+    payload = request.payload
+    queue = queue_of(request, payload.layout, payload.max_lateness)
+    polled = await request.run_while_connected(
         queue._poll_until(payload.count, asyncio.get_running_loop().time() + wait_seconds(payload.wait))
     )
     if polled is None:
         return guarded_answers.GuardedItems([])
-    await x.return_if_gone(lambda: x.client.engine.run(guarded_scripts.give_back(queue._context, polled)))
+    await request.give_back_if_gone(
+        lambda: request.client.engine.run(guarded_scripts.give_back(queue._context, polled))
+    )
     return guarded_answers.items(queue._items(polled))
 
 
@@ -111,9 +113,9 @@ async def poll(x: ServiceRequest) -> guarded_answers.GuardedItems:
     answer_model=guarded_answers.GuardedStatsShown,
     example=Example(answer=guarded_answers.GuardedStatsShown(12, 0, _DUE, 0.0), path=_PATH),
 )
-async def stats(x: ServiceRequest) -> guarded_answers.GuardedStatsShown:
+async def stats(request: ServiceRequest) -> guarded_answers.GuardedStatsShown:
     """How many items there are, how many are due, and how late the first is."""
-    return guarded_answers.guarded_stats(await queue_of(x, x.query_model.layout).stats())
+    return guarded_answers.guarded_stats(await queue_of(request, request.query_model.layout).stats())
 
 
 @table.route(
@@ -124,6 +126,6 @@ async def stats(x: ServiceRequest) -> guarded_answers.GuardedStatsShown:
     answer_model=queue_answers.Changed,
     example=Example(guarded_models.ClearGuarded(), queue_answers.Changed(True), _PATH),
 )
-async def clear(x: ServiceRequest) -> queue_answers.Changed:
-    """Takes out everything."""
-    return queue_answers.Changed(await queue_of(x, x.payload.layout).clear())
+async def clear(request: ServiceRequest) -> queue_answers.Changed:
+    """Removes all items."""
+    return queue_answers.Changed(await queue_of(request, request.payload.layout).clear())

@@ -1,4 +1,4 @@
-"""Jobs, one by one: in, out, settled, minded."""
+"""Routes for one job: add, pop, settle, and verbs by id."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _JOB: dict[str, Any] = {"id": "7", "topic": "orders", "body": msgspec.Raw(b'{"or
 _POPPED = answers.PoppedJob(**_JOB, receipt=1800000000000000, attempt=1, due=_DUE, lateness_ms=0.31, ttr_ms=60000)
 _FIELD = re.compile(r"[!-~\xa1-\xff]([\t -~\xa0-\xff]*[!-~\xa1-\xff])?")
 FOREIGN_BODY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"sandbox"))
-"""A body is somebody else's: no browser may run it as if it came from here."""
+"""A body is foreign content: no browser may run it in the origin of this service."""
 PATH = {"topic": "orders", "id": "7"}
 
 
 @table.route(
     "POST",
     JOBS,
-    makes=("topic",),
+    new_names=("topic",),
     scopes=PRODUCE,
     body_model=models.Add,
     reads_body=True,
     query_model=models.AddQuery,
     answer_model=answers.AddedJob,
     status=201,
-    other_statuses={200: "A job with this id was there already, and stays: `if_exists=keep`."},
+    other_statuses={200: "A job with this id exists already and was kept: `if_exists=keep`."},
     problem_codes=("job_exists", "too_large", "wrong_media", "unconfirmed"),
     example=Example(
         models.Add(body=msgspec.Raw(b'{"order": 7}'), id="7", delay="30m"),
@@ -55,30 +55,30 @@ PATH = {"topic": "orders", "id": "7"}
         PATH,
     ),
 )
-async def add(x: ServiceRequest) -> Response:
-    """Puts a job in, to be handed out after a delay or at a moment.
+async def add(request: ServiceRequest) -> Response:
+    """Adds a job, to be handed out after a delay or at a moment.
 
-    A body of any other type than JSON is the job's body itself, kept with its type; its options stand in the query.
-    With the header `Idempotency-Key` a repeated request adds nothing as long as the job is there, in whatever state, and is
-    answered like the first, with 201. It must say the same: what differs is neither compared nor stored. Once the job was
-    finished or deleted, the request adds it anew.
+    A body of any other type than JSON is the job's body itself, stored with its type; its options are in the query.
+    With the header `Idempotency-Key` a repeated request adds nothing as long as the job exists, in whatever state, and is
+    answered like the first, with 201. Differences to the first request are neither noticed nor stored. Once the job was
+    finished or deleted, the request adds it again.
     """
-    media = x.media()
+    media = request.media()
     payload: models.Add | models.AddQuery
     headers: Mapping[str, str] | None
     if media == "application/json" or not media:
-        if x.query_model != models.AddQuery():
-            raise BadInput("query: the options of a JSON body stand in the body.")
-        job: models.Add = x.route.decode(await x.read())
+        if request.query_model != models.AddQuery():
+            raise BadInput("query: put the options of a JSON request into its body.")
+        job: models.Add = request.route.decode(await request.read())
         payload, body, headers = job, bodies.body_of(job.body, job.body_base64, job.coded), job.headers
     elif media in _FORM_TYPES:
         raise WrongMedia
     else:
-        body, payload = (await x.read(), RAW), x.query_model
-        headers = {bodies.MEDIA: x.headers[b"content-type"].decode("latin-1")}
-    x.app.authorizer.count(x, 1)
-    topic = x.topic
-    call = add_jobs.add_operation(topic, body, payload, headers, idempotency.id_source(x.headers))
+        body, payload = (await request.read(), RAW), request.query_model
+        headers = {bodies.MEDIA: request.headers[b"content-type"].decode("latin-1")}
+    request.app.authorizer.count_jobs(request, 1)
+    topic = request.topic
+    call = add_jobs.add_operation(topic, body, payload, headers, idempotency.id_source(request.headers))
     await topic.engine.register_topic(topic.name)
     added = await topic.engine.run(call)
     return Response(answers.added_job(added), 201 if added.created else 200)
@@ -90,24 +90,24 @@ async def add(x: ServiceRequest) -> Response:
     scopes=CONSUME,
     body_model=models.Pop,
     answer_model=answers.PoppedJob,
-    other_statuses={204: "None was due in time."},
+    other_statuses={204: "No job was due in time."},
     jobs=one_job,
     problem_codes=("too_large",),
     example=Example(models.Pop(wait="30s", ttr=60), _POPPED, PATH),
 )
-async def pop(x: ServiceRequest) -> answers.PoppedJob | None:
-    """The job that has been due for longest, reserved for its time to run; waits up to 60 s for one.
+async def pop(request: ServiceRequest) -> answers.PoppedJob | None:
+    """Pops the job that has been due for longest, reserved for its time to run; waits up to 60 s for one.
 
-    A client that goes while it waits is handed nothing.
+    A client that disconnects while it waits pops nothing.
     """
-    seconds = wait_seconds(x.payload.wait)
-    work = on_behalf_of(x.topic, x.payload.holder).pop_many(1, wait=seconds, ttr=x.payload.ttr)
-    jobs = await x.pop_or_return(work, waits=bool(seconds))
+    seconds = wait_seconds(request.payload.wait)
+    work = on_behalf_of(request.topic, request.payload.holder).pop_many(1, wait=seconds, ttr=request.payload.ttr)
+    jobs = await request.pop_or_give_back(work, waits=bool(seconds))
     return answers.popped_job(jobs[0]) if jobs else None
 
 
 def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTopic[bodies.Body]:
-    """The same topic in the name of whoever takes."""
+    """The same topic, with the holder's name for the reservations."""
     if holder is None:
         return topic
     return AsyncTopic(topic.engine, topic.verbs.on_behalf_of(holder=new_holder_of(holder)))
@@ -124,9 +124,9 @@ def on_behalf_of(topic: AsyncTopic[bodies.Body], holder: str | None) -> AsyncTop
     problem_codes=("stale_receipt",),
     example=Example(models.Held(1800000000000000), path=PATH),
 )
-async def finish(x: ServiceRequest) -> None:
-    """The work is done: the job is gone."""
-    await x.topic.finish(Reservation(x.path["id"], x.payload.receipt))
+async def finish(request: ServiceRequest) -> None:
+    """Finishes the job: the work is done, and the job is deleted."""
+    await request.topic.finish(Reservation(request.path["id"], request.payload.receipt))
 
 
 @table.route(
@@ -137,9 +137,9 @@ async def finish(x: ServiceRequest) -> None:
     problem_codes=("stale_receipt",),
     example=Example(models.Touch(1800000000000000, "1m"), path=PATH),
 )
-async def touch(x: ServiceRequest) -> None:
-    """More time: the reservation lasts so long from now."""
-    await x.topic.touch(Reservation(x.path["id"], x.payload.receipt), x.payload.ttr)
+async def touch(request: ServiceRequest) -> None:
+    """Renews the reservation: it lasts for `ttr` from now."""
+    await request.topic.touch(Reservation(request.path["id"], request.payload.receipt), request.payload.ttr)
 
 
 @table.route(
@@ -150,11 +150,11 @@ async def touch(x: ServiceRequest) -> None:
     problem_codes=("stale_receipt",),
     example=Example(models.Release(1800000000000000, delay="10s", reason="The shop does not answer"), path=PATH),
 )
-async def release(x: ServiceRequest) -> None:
-    """Back with it, due again after a delay, or a back-off. The last attempt that counts makes it dead."""
-    payload = x.payload
-    held = models.OneHeld(receipt=payload.receipt, id=x.path["id"], attempt=payload.attempt)
-    await x.topic.release(held, payload.delay, count=payload.count, reason=payload.reason)
+async def release(request: ServiceRequest) -> None:
+    """Gives the job back, due again after a delay or a back-off. After its last attempt it is dead instead."""
+    payload = request.payload
+    held = models.OneHeld(receipt=payload.receipt, id=request.path["id"], attempt=payload.attempt)
+    await request.topic.release(held, payload.delay, count=payload.count, reason=payload.reason)
 
 
 @table.route(
@@ -165,9 +165,9 @@ async def release(x: ServiceRequest) -> None:
     problem_codes=("stale_receipt",),
     example=Example(models.Bury(1800000000000000, "No such order"), path=PATH),
 )
-async def bury(x: ServiceRequest) -> None:
-    """Sets it aside as dead. `kick` brings it back."""
-    await x.topic.bury(Reservation(x.path["id"], x.payload.receipt), x.payload.reason)
+async def bury(request: ServiceRequest) -> None:
+    """Sets the job aside as dead. `kick` brings it back."""
+    await request.topic.bury(Reservation(request.path["id"], request.payload.receipt), request.payload.reason)
 
 
 # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -181,9 +181,9 @@ async def bury(x: ServiceRequest) -> None:
     problem_codes=("unknown_job",),
     example=Example(answer=answers.JobShown(**_JOB, state="delayed", attempts=0, due=_DUE), path=PATH),
 )
-async def get(x: ServiceRequest) -> answers.JobShown:
+async def get(request: ServiceRequest) -> answers.JobShown:
     """The job as it is now."""
-    job = await x.topic.get(x.path["id"])
+    job = await request.topic.get(request.path["id"])
     if job is None:
         raise UnknownJob
     return answers.job_shown(job)
@@ -192,9 +192,9 @@ async def get(x: ServiceRequest) -> answers.JobShown:
 @table.route(
     "GET", JOB + "/body", scopes=ANY_SCOPE, answer_model=bytes, media="*/*", problem_codes=("unknown_job", "body_error")
 )
-async def body(x: ServiceRequest) -> Response:
-    """The job's body itself, with its type."""
-    job = await x.topic.get(x.path["id"])
+async def body(request: ServiceRequest) -> Response:
+    """The job's body, with its media type."""
+    job = await request.topic.get(request.path["id"])
     if job is None:
         raise UnknownJob
     raw, flag = job.body
@@ -204,7 +204,7 @@ async def body(x: ServiceRequest) -> Response:
 
 
 def _media_of(job: JobInfo[bodies.Body]) -> str:
-    """The type that its header says, where that can be a header of HTTP."""
+    """The stored media type, if it is a valid HTTP header."""
     try:
         payload = job.headers.get(bodies.MEDIA, "")
     except BodyError:
@@ -226,9 +226,9 @@ def was(state: Any) -> answers.Was:
     problem_codes=("unknown_job",),
     example=Example(answer=answers.Was("delayed"), path=PATH),
 )
-async def delete(x: ServiceRequest) -> answers.Was:
-    """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
-    return was(await x.topic.delete(x.path["id"]))
+async def delete(request: ServiceRequest) -> answers.Was:
+    """Deletes the job, whatever its state; its holder learns of it when it settles. Answers the state it was in."""
+    return was(await request.topic.delete(request.path["id"]))
 
 
 @table.route(
@@ -239,9 +239,9 @@ async def delete(x: ServiceRequest) -> answers.Was:
     problem_codes=("unknown_job",),
     example=Example(answer=answers.Was("dead"), path=PATH),
 )
-async def kick(x: ServiceRequest) -> answers.Was:
-    """A dead job is ready again, its attempts at 0. Answers the state it was in."""
-    return was(await x.topic.kick(x.path["id"]))
+async def kick(request: ServiceRequest) -> answers.Was:
+    """Makes a dead job ready again, its attempts at 0. Answers the state it was in."""
+    return was(await request.topic.kick(request.path["id"]))
 
 
 @table.route(
@@ -253,6 +253,6 @@ async def kick(x: ServiceRequest) -> answers.Was:
     problem_codes=("unknown_job",),
     example=Example(models.Reschedule(delay="1h"), answers.Was("delayed"), PATH),
 )
-async def reschedule(x: ServiceRequest) -> answers.Was:
-    """Another due time for a delayed or ready job; reserved and dead ones stay. Answers the state it was in."""
-    return was(await x.topic.reschedule(x.path["id"], delay=x.payload.delay, at=x.payload.at))
+async def reschedule(request: ServiceRequest) -> answers.Was:
+    """Gives a delayed or ready job another due time; reserved and dead ones stay. Answers the state it was in."""
+    return was(await request.topic.reschedule(request.path["id"], delay=request.payload.delay, at=request.payload.at))

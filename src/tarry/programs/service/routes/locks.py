@@ -1,6 +1,6 @@
-"""Locks that are shared with Java applications on Redisson: who has them, and taking one away.
+"""Routes of locks that are shared with Java applications on Redisson: who holds them, and releasing one by force.
 
-A lock has Redisson's keys and no namespace, so a token for it is one of the service's first namespace.
+A lock has Redisson's keys and no namespace, so it needs a token of the service's first namespace.
 """
 
 from __future__ import annotations
@@ -24,28 +24,26 @@ if TYPE_CHECKING:
 
 table = RouteTable("locks")
 LOCK = "/v1/locks/{lock}"
-STEPS, ENOUGH = 20, 500
-"""Of a walk through the server's keys, a thousand a step; and so many locks end a page."""
+MOST_SCANS, PAGE_SIZE = 20, 500
+"""For one page: how many SCAN calls, of a thousand keys each, and how many locks at most."""
 _CURSOR = re.compile(r"([0-9]{1,4})-([0-9]{1,19})")
 _PATH = {"lock": "stock"}
 _HOLDER = "5f0c8d1e-2f7a-4c1b-9a53-0d6f3f1c2b7e:1"
 _SHOWN = lock_answers.LockShown("stock", True, _HOLDER, 1, 1800000000000000, 28500.0, 2)
 
 
-def _check_namespace(x: ServiceRequest) -> None:
-    if x.namespace != x.app.settings.namespaces[0]:
+def _check_namespace(request: ServiceRequest) -> None:
+    if request.namespace != request.app.settings.namespaces[0]:
         raise Forbidden("Locks have no namespace; use the service's first one, and a token of it.")
 
 
-def _lock_of(x: ServiceRequest) -> AsyncLock:
-    """The lock that the path names. Raises ``BadInput`` for the inside of something else."""
-    _check_namespace(x)
-    name = x.path["lock"]
+def _lock_of(request: ServiceRequest) -> AsyncLock:
+    """The lock of the path. Raises ``BadInput`` for a key of tarry's or Redisson's own."""
+    _check_namespace(request)
+    name = request.path["lock"]
     if name.startswith(INTERNAL_PREFIXES):
-        raise BadInput(
-            f"lock: a name that begins with {' or '.join(INTERNAL_PREFIXES)} is the inside of something else."
-        )
-    return x.client.lock(name)
+        raise BadInput(f"lock: a name that begins with {' or '.join(INTERNAL_PREFIXES)} belongs to something else.")
+    return request.client.lock(name)
 
 
 @table.route(
@@ -56,19 +54,19 @@ def _lock_of(x: ServiceRequest) -> AsyncLock:
     answer_model=lock_answers.LockPage,
     example=Example(answer=lock_answers.LockPage([_SHOWN])),
 )
-async def list_held(x: ServiceRequest) -> lock_answers.LockPage:
-    """One page of the locks that are held, of those that were had through tarry in the last week; with `all` the free ones, too.
+async def list_held(request: ServiceRequest) -> lock_answers.LockPage:
+    """One page of the locks that are held, of those that tarry has used in the last week; with `all` the free ones, too.
 
-    It walks through the server's keys, of a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
-    a page may be empty, and a lock may come twice. 403 where the service's own user may not SCAN.
+    It scans the server's keys, on a Cluster node by node. Give the page's `cursor` for the next one, until there is none;
+    a page may be empty, and a lock may appear twice. 403 if the service's own user may not SCAN.
     """
-    _check_namespace(x)
-    place, at = _parse_cursor(x.query_model.cursor)
+    _check_namespace(request)
+    place, at = _parse_cursor(request.query_model.cursor)
     names: set[str] = set()
     servers, step = place + 1, 0
-    while place < servers and step < STEPS and len(names) < ENOUGH:
+    while place < servers and step < MOST_SCANS and len(names) < PAGE_SIZE:
         try:
-            servers, reply = await x.client.engine.runner.ask_server(place, lock_scripts.scan_locks(at))
+            servers, reply = await request.client.engine.runner.ask_server(place, lock_scripts.scan_locks(at))
         except NotPermitted as fault:
             raise Forbidden(lock_scripts.NO_SCAN) from fault
         if reply is None:
@@ -76,13 +74,13 @@ async def list_held(x: ServiceRequest) -> lock_answers.LockPage:
         at, keys = reply
         names.update(map(lock_scripts.name_of, keys))
         place, step = place + (at == b"0"), step + 1
-    found = await asyncio.gather(*[_state(x, name) for name in sorted(names)])
-    shown = [lock_answers.lock(one) for one in found if one is not None and (one.held or x.query_model.all)]
+    found = await asyncio.gather(*[_state(request, name) for name in sorted(names)])
+    shown = [lock_answers.lock(one) for one in found if one is not None and (one.held or request.query_model.all)]
     return lock_answers.LockPage(shown, f"{place}-{at.decode()}" if place < servers else None)
 
 
 def _parse_cursor(cursor: str | None) -> tuple[int, bytes]:
-    """Which server, and where the walk through it goes on."""
+    """The number of the server, and the SCAN cursor there."""
     if cursor is None:
         return 0, b"0"
     found = _CURSOR.fullmatch(cursor)
@@ -91,10 +89,10 @@ def _parse_cursor(cursor: str | None) -> tuple[int, bytes]:
     return int(found[1]), found[2].encode()
 
 
-async def _state(x: ServiceRequest, name: str) -> LockState | None:
-    """``None`` where something else has the name."""
+async def _state(request: ServiceRequest, name: str) -> LockState | None:
+    """The lock's state; ``None`` if another type of key has the name."""
     try:
-        return await x.client.lock(name).state()
+        return await request.client.lock(name).state()
     except BadInput:
         return None
 
@@ -102,9 +100,9 @@ async def _state(x: ServiceRequest, name: str) -> LockState | None:
 @table.route(
     "GET", LOCK, scopes=ANY_SCOPE, answer_model=lock_answers.LockShown, example=Example(answer=_SHOWN, path=_PATH)
 )
-async def look(x: ServiceRequest) -> lock_answers.LockShown:
+async def look(request: ServiceRequest) -> lock_answers.LockShown:
     """Who holds a lock, for how long, its fencing token, and how many wait."""
-    return lock_answers.lock(await _lock_of(x).state())
+    return lock_answers.lock(await _lock_of(request).state())
 
 
 @table.route(
@@ -114,9 +112,9 @@ async def look(x: ServiceRequest) -> lock_answers.LockShown:
     answer_model=lock_answers.LockReleased,
     example=Example(answer=lock_answers.LockReleased("stock", True, _HOLDER), path=_PATH),
 )
-async def force_release(x: ServiceRequest) -> lock_answers.LockReleased:
-    """Takes a lock away from whoever holds it, who is told at once, and may still be working."""
-    lock = _lock_of(x)
+async def force_release(request: ServiceRequest) -> lock_answers.LockReleased:
+    """Releases a lock by force. The holder is notified at once, but may still be working."""
+    lock = _lock_of(request)
     before = await lock.state()
     released = await lock.force_release()
     return lock_answers.LockReleased(lock.name, released, before.holder if released else None)

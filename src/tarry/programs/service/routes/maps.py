@@ -1,7 +1,7 @@
-"""Map caches that are shared with Java applications on Redisson: looking at them, which changes nothing.
+"""Routes of map caches that are shared with Java applications on Redisson: read-only views.
 
-Redisson's own ``get`` is no looking: an entry's idle time begins anew. Entries are written by the applications themselves.
-A map has Redisson's keys and no namespace, so a token for it is one of the service's first namespace.
+Redisson's own ``get`` is not read-only: it restarts an entry's idle time. Applications write entries themselves.
+A map has Redisson's keys and no namespace, so it needs a token of the service's first namespace.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _SIZE = map_answers.MapSize(_NOW, 12, 3, _NOW + timedelta(seconds=20), 1000, "LR
 
 
 def map_of(
-    x: ServiceRequest, backend: Any, codec: str = "bytes", key_codec: str | None = None
+    request: ServiceRequest, backend: Any, codec: str = "bytes", key_codec: str | None = None
 ) -> AsyncMapCache[Any, Any]:
-    """The map that the path names. Raises ``BadInput`` for the inside of something else."""
-    name = x.path["map"]
-    if x.namespace != x.app.settings.namespaces[0]:
+    """The map of the path. Raises ``BadInput`` for a key of tarry's or Redisson's own."""
+    name = request.path["map"]
+    if request.namespace != request.app.settings.namespaces[0]:
         raise Forbidden("Maps have no namespace; use the service's first one, and a token of it.")
     if name.startswith(shared_queues.INTERNAL_PREFIXES):
         raise BadInput(
-            f"map: a name that begins with {' or '.join(shared_queues.INTERNAL_PREFIXES)} is the inside of something else."
+            f"map: a name that begins with {' or '.join(shared_queues.INTERNAL_PREFIXES)} belongs to something else."
         )
-    return x.client.map_cache(name, codec=codec, key_codec=key_codec, backend=backend, policy=None)
+    return request.client.map_cache(name, codec=codec, key_codec=key_codec, backend=backend, policy=None)
 
 
 @table.route(
@@ -54,9 +54,9 @@ def map_of(
     answer_model=map_answers.MapSize,
     example=Example(answer=_SIZE, path=_PATH),
 )
-async def size(x: ServiceRequest) -> map_answers.MapSize:
+async def size(request: ServiceRequest) -> map_answers.MapSize:
     """How many entries live, how many have expired and wait for the evictor, what expires next, the maximum size."""
-    return map_answers.map_size(await map_of(x, x.query_model.backend).stats())
+    return map_answers.map_size(await map_of(request, request.query_model.backend).stats())
 
 
 @table.route(
@@ -67,16 +67,16 @@ async def size(x: ServiceRequest) -> map_answers.MapSize:
     answer_model=map_answers.MapPage,
     example=Example(answer=map_answers.MapPage([map_answers.MapEntry("tea", 3)]), path=_PATH),
 )
-async def entries(x: ServiceRequest) -> map_answers.MapPage:
-    """One page of the entries that live; looking is no use of them.
+async def entries(request: ServiceRequest) -> map_answers.MapPage:
+    """One page of the live entries; does not restart their idle time.
 
-    Give the page's `cursor` for the next one, until there is none; an entry may come twice while the map grows.
+    Give the page's `cursor` for the next one, until there is none; an entry may appear twice while the map grows.
     """
-    asked = x.query_model
+    asked = request.query_model
     if not (asked.cursor.isascii() and asked.cursor.isdigit()) or int(asked.cursor) >= 1 << 64:
         raise BadInput(f"cursor: {asked.cursor!r} is not what a page answered.")
-    verbs = map_of(x, asked.backend, asked.codec, asked.key_codec)._verbs
-    cursor, pairs = await x.client.engine.run(verbs.page(asked.cursor.encode()))
+    verbs = map_of(request, asked.backend, asked.codec, asked.key_codec)._verbs
+    cursor, pairs = await request.client.engine.run(verbs.page(asked.cursor.encode()))
     context = verbs.context
     shown = [
         map_answers.MapEntry(plain(context.decode_key_or_opaque(key)), plain(context.decode_or_opaque(value)))
@@ -97,12 +97,12 @@ async def entries(x: ServiceRequest) -> map_answers.MapPage:
         _PATH,
     ),
 )
-async def look(x: ServiceRequest) -> map_answers.EntriesLooked:
-    """Values of keys, and how long they live yet; looking is no use of them."""
-    payload = x.payload
+async def look(request: ServiceRequest) -> map_answers.EntriesLooked:
+    """The values of keys, and how long they still live; does not restart their idle time."""
+    payload = request.payload
     keys = shared_queues.values(payload.keys, payload.key_codec or payload.codec, "keys")
-    cache = map_of(x, payload.backend, "bytes", payload.key_codec or payload.codec)
-    seen = map_of(x, payload.backend, payload.codec)._verbs.context.decode_or_opaque
+    cache = map_of(request, payload.backend, "bytes", payload.key_codec or payload.codec)
+    seen = map_of(request, payload.backend, payload.codec)._verbs.context.decode_or_opaque
     return map_answers.EntriesLooked(await asyncio.gather(*[_looked(cache, key, seen) for key in keys]))
 
 

@@ -1,8 +1,8 @@
-"""Delayed queues that are shared with Java applications on Redisson: offering and finding, and the list of what may be taken.
+"""Routes of delayed queues that are shared with Java applications on Redisson.
 
-What a client takes is its own from then on, as in Redisson: a client that goes while it waits loses nothing, but what an
-answer that is lost on its way carried is lost. For work that must survive, use a topic.
-A queue has Redisson's keys and no namespace, so a token for it is one of the service's first namespace.
+As in Redisson, taken elements are out of the queue. A client that disconnects while it waits loses nothing, but elements
+are lost with a response that does not arrive. For work that must survive, use a topic.
+A queue has Redisson's keys and no namespace, so it needs a token of the service's first namespace.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ONE = queue_models.QueueValues(values=["AAAA"], codec="river")
 _STATS = queue_answers.QueueStatsShown("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, _DUE, 0.0)
 
 
-# ── what is not due yet ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── elements that are not due yet ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @table.route(
@@ -40,17 +40,19 @@ _STATS = queue_answers.QueueStatsShown("DelayMessage", _DUE, 12, 0, 3, 0, 0, 2, 
     jobs=count_items("values"),
     example=Example(queue_models.Offer(values=["AAAA"], delay=20, codec="river"), queue_answers.Offered([_DUE]), _PATH),
 )
-async def offer(x: ServiceRequest) -> queue_answers.Offered:
-    """Puts elements in, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
+async def offer(request: ServiceRequest) -> queue_answers.Offered:
+    """Offers elements, to be moved to the blocking queue of the same name after the delay. Answers when they are due.
 
-    A queue of which neither `format` nor the service's `TARRY_QUEUE_FORMAT` nor any element says which Redisson reads it is refused
-    as `bad_input`, and so is a format that contradicts what is remembered or found.
+    It is refused as `bad_input` when the queue's Redisson format is unknown (no `format`, no `TARRY_QUEUE_FORMAT` of the
+    service, no element to learn it from), and when `format` contradicts the format that is stored or found.
     The header `Idempotency-Key` makes a repeated request harmless, unless they became due in between.
     """
-    queue = queue_of(x, x.payload.codec, x.payload.format)
-    context = replace(queue.verbs.context, random_marks=idempotency.mark_source(x.headers))
-    values = shared_queues.values(x.payload.values, x.payload.codec)
-    return queue_answers.Offered(await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, x.payload.delay)))
+    queue = queue_of(request, request.payload.codec, request.payload.format)
+    context = replace(queue.verbs.context, random_marks=idempotency.mark_source(request.headers))
+    values = shared_queues.values(request.payload.values, request.payload.codec)
+    return queue_answers.Offered(
+        await queue.engine.run(DelayedQueueVerbs(context).offer_many(values, request.payload.delay))
+    )
 
 
 @table.route(
@@ -60,10 +62,10 @@ async def offer(x: ServiceRequest) -> queue_answers.Offered:
     answer_model=queue_answers.QueueSize,
     example=Example(answer=queue_answers.QueueSize(12, 0), path=_PATH),
 )
-async def size(x: ServiceRequest) -> queue_answers.QueueSize:
-    """How many elements wait, and how many were moved and may be taken."""
-    queue = queue_of(x, "bytes")
-    ready = x.client.blocking_queue(queue.name, codec="bytes")
+async def size(request: ServiceRequest) -> queue_answers.QueueSize:
+    """How many elements are not due yet, and how many can be taken."""
+    queue = queue_of(request, "bytes")
+    ready = request.client.blocking_queue(queue.name, codec="bytes")
     return queue_answers.QueueSize(await queue.size(), await ready.size())
 
 
@@ -75,15 +77,15 @@ async def size(x: ServiceRequest) -> queue_answers.QueueSize:
     answer_model=queue_answers.Elements,
     example=Example(answer=queue_answers.Elements(["AAAA"]), path=_PATH),
 )
-async def list_elements(x: ServiceRequest) -> queue_answers.Elements:
-    """The elements that are not moved yet, in the order of offers; base64 text where the codec gives bytes or cannot read.
+async def list_elements(request: ServiceRequest) -> queue_answers.Elements:
+    """The elements that are not moved yet, in the order of offers; as base64 text if the codec gives bytes or cannot decode.
 
     `next` is the `start` of the next page, while there is one.
     """
-    verbs, found, at = queue_of(x, x.query_model.codec).verbs, list[Any](), x.query_model.start
-    end = at + x.query_model.limit
+    verbs, found, at = queue_of(request, request.query_model.codec).verbs, list[Any](), request.query_model.start
+    end = at + request.query_model.limit
     while True:
-        values, after = await x.engine.run(verbs.page(at, min(end - at, shared_queues.PAGE)))
+        values, after = await request.engine.run(verbs.page(at, min(end - at, shared_queues.PAGE)))
         found += values
         if not after or after >= end:
             return queue_answers.elements(found, after or None)
@@ -99,9 +101,9 @@ async def list_elements(x: ServiceRequest) -> queue_answers.Elements:
     jobs=shared_queues.wanted_count,
     example=Example(queue_models.PollQueue(codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
-async def poll(x: ServiceRequest) -> queue_answers.Elements:
-    """Ignores the delay: takes out what was offered first, whenever it is due, as Redisson does."""
-    return queue_answers.elements(await queue_of(x, x.payload.codec).poll(x.payload.n))
+async def poll(request: ServiceRequest) -> queue_answers.Elements:
+    """Ignores the delay: removes and answers what was offered first, whenever it is due, as Redisson does."""
+    return queue_answers.elements(await queue_of(request, request.payload.codec).poll(request.payload.n))
 
 
 @table.route(
@@ -112,9 +114,9 @@ async def poll(x: ServiceRequest) -> queue_answers.Elements:
     answer_model=queue_answers.Elements,
     example=Example(queue_models.PassOn(to="Urgent", codec="river"), queue_answers.Elements(["AAAA"]), _PATH),
 )
-async def pass_on(x: ServiceRequest) -> queue_answers.Elements:
-    """Takes out what was offered last, whenever it is due, and puts it first into the list of another queue."""
-    value = await queue_of(x, x.payload.codec).poll_last_and_offer_first_to(name_of(x.payload.to))
+async def pass_on(request: ServiceRequest) -> queue_answers.Elements:
+    """Moves the element that was offered last, whenever it is due, to the head of another queue's list."""
+    value = await queue_of(request, request.payload.codec).poll_last_and_offer_first_to(name_of(request.payload.to))
     return queue_answers.elements([] if value is None else [value])
 
 
@@ -126,10 +128,13 @@ async def pass_on(x: ServiceRequest) -> queue_answers.Elements:
     answer_model=queue_answers.Changed,
     example=Example(queue_models.Remove(values=["AAAA"], codec="river"), queue_answers.Changed(True), _PATH),
 )
-async def remove(x: ServiceRequest) -> queue_answers.Changed:
-    """Takes out the first element that is equal, as bytes; with `all` every element that is equal to one of these."""
-    queue, values = queue_of(x, x.payload.codec), shared_queues.values(x.payload.values, x.payload.codec)
-    if x.payload.all:
+async def remove(request: ServiceRequest) -> queue_answers.Changed:
+    """Removes the first element that is equal, as bytes; with `all` every element that is equal to one of the values."""
+    queue, values = (
+        queue_of(request, request.payload.codec),
+        shared_queues.values(request.payload.values, request.payload.codec),
+    )
+    if request.payload.all:
         return queue_answers.Changed(await queue.remove_all(values))
     return queue_answers.Changed(await queue.remove(shared_queues.only_one(values)))
 
@@ -142,10 +147,10 @@ async def remove(x: ServiceRequest) -> queue_answers.Changed:
     answer_model=queue_answers.Changed,
     example=Example(_ONE, queue_answers.Changed(True), _PATH),
 )
-async def retain(x: ServiceRequest) -> queue_answers.Changed:
-    """Takes out every element that is equal to none of these."""
-    values = shared_queues.values(x.payload.values, x.payload.codec)
-    return queue_answers.Changed(await queue_of(x, x.payload.codec).retain_all(values))
+async def retain(request: ServiceRequest) -> queue_answers.Changed:
+    """Removes every element that is equal to none of the values."""
+    values = shared_queues.values(request.payload.values, request.payload.codec)
+    return queue_answers.Changed(await queue_of(request, request.payload.codec).retain_all(values))
 
 
 @table.route(
@@ -156,12 +161,15 @@ async def retain(x: ServiceRequest) -> queue_answers.Changed:
     answer_model=queue_answers.Contained,
     example=Example(queue_models.Contains(values=["AAAA"], codec="river"), queue_answers.Contained(True), _PATH),
 )
-async def contains(x: ServiceRequest) -> queue_answers.Contained:
-    """Whether for each of these an element is equal, as bytes: not moved yet, or with `ready` among those that may be taken."""
-    queue, values = queue_of(x, x.payload.codec), shared_queues.values(x.payload.values, x.payload.codec)
-    if not x.payload.ready:
+async def contains(request: ServiceRequest) -> queue_answers.Contained:
+    """Whether each value has an equal element, as bytes: of those not moved yet, or with `ready` of those that can be taken."""
+    queue, values = (
+        queue_of(request, request.payload.codec),
+        shared_queues.values(request.payload.values, request.payload.codec),
+    )
+    if not request.payload.ready:
         return queue_answers.Contained(await queue.contains_all(values))
-    ready = x.client.blocking_queue(queue.name, codec=x.payload.codec)
+    ready = request.client.blocking_queue(queue.name, codec=request.payload.codec)
     found = [await ready.contains(value) for value in values]
     return queue_answers.Contained(all(found))
 
@@ -173,9 +181,9 @@ async def contains(x: ServiceRequest) -> queue_answers.Contained:
     body_model=queue_models.SetFormat,
     example=Example(queue_models.SetFormat("Bc0Lc0"), path=_PATH),
 )
-async def set_format(x: ServiceRequest) -> None:
-    """Says anew which format the queue has, after Java was upgraded; it is offered from now on, whatever is found."""
-    await queue_of(x, "bytes").set_format(x.payload.format)
+async def set_format(request: ServiceRequest) -> None:
+    """Sets the queue's format after an upgrade of the Java side; offers use it from now on, whatever elements are found."""
+    await queue_of(request, "bytes").set_format(request.payload.format)
 
 
 @table.route(
@@ -185,9 +193,9 @@ async def set_format(x: ServiceRequest) -> None:
     answer_model=queue_answers.Changed,
     example=Example(answer=queue_answers.Changed(True), path=_PATH),
 )
-async def clear(x: ServiceRequest) -> queue_answers.Changed:
-    """Takes out everything that is not moved yet."""
-    return queue_answers.Changed(await queue_of(x, "bytes").clear())
+async def clear(request: ServiceRequest) -> queue_answers.Changed:
+    """Removes all elements that are not moved yet."""
+    return queue_answers.Changed(await queue_of(request, "bytes").clear())
 
 
 @table.route(
@@ -200,19 +208,19 @@ async def clear(x: ServiceRequest) -> queue_answers.Changed:
         queue_models.MoveToTopic(topic="orders", codec="river"), queue_answers.MovedShown(12, 0, True), _PATH
     ),
 )
-async def to_topic(x: ServiceRequest) -> queue_answers.MovedShown:
-    """Moves what is not due yet into a topic, with its due times: about `limit` elements. Ask again until it is `done`.
+async def to_topic(request: ServiceRequest) -> queue_answers.MovedShown:
+    """Moves about `limit` elements that are not due yet into a topic, with their due times. Repeat until it is `done`.
 
-    Safe to break off and to repeat, while others offer and take.
+    Safe to interrupt and to repeat, while others offer and take.
     """
-    payload, queue = x.payload, queue_of(x, x.payload.codec)
+    payload, queue = request.payload, queue_of(request, request.payload.codec)
     found, done = await shared_queues.move_to_topic(
-        x.client, queue, payload.topic, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
+        request.client, queue, payload.topic, dry_run=payload.dry_run, redirect=payload.redirect, limit=payload.limit
     )
     return queue_answers.MovedShown(found.moved, found.aside, done)
 
 
-# ── as a whole ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the whole queue ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @table.route(
@@ -222,9 +230,9 @@ async def to_topic(x: ServiceRequest) -> queue_answers.MovedShown:
     answer_model=queue_answers.QueueStatsShown,
     example=Example(answer=_STATS, path=_PATH),
 )
-async def stats(x: ServiceRequest) -> queue_answers.QueueStatsShown:
-    """How many elements are where, and how late the first is that is not moved."""
-    return queue_answers.queue_stats(await queue_of(x, "bytes").stats())
+async def stats(request: ServiceRequest) -> queue_answers.QueueStatsShown:
+    """How many elements are in each place, and how late the first one is that is not moved."""
+    return queue_answers.queue_stats(await queue_of(request, "bytes").stats())
 
 
 @table.route(
@@ -234,9 +242,9 @@ async def stats(x: ServiceRequest) -> queue_answers.QueueStatsShown:
     answer_model=queue_answers.Poison,
     example=Example(answer=queue_answers.Poison([queue_answers.AsideShown("AAAA", "truncated")]), path=_PATH),
 )
-async def poison(x: ServiceRequest) -> queue_answers.Poison:
-    """What could not be read or handled and was set aside, with the reasons."""
-    return queue_answers.poison(await queue_of(x, "bytes").poison())
+async def poison(request: ServiceRequest) -> queue_answers.Poison:
+    """The elements that could not be decoded or handled and were set aside, with the reasons."""
+    return queue_answers.poison(await queue_of(request, "bytes").poison())
 
 
 @table.route(
@@ -246,6 +254,6 @@ async def poison(x: ServiceRequest) -> queue_answers.Poison:
     body_model=queue_models.Aside,
     example=Example(queue_models.Aside([queue_models.Unread("AAAA", "handler: KeyError: 'id'")]), path=_PATH),
 )
-async def aside(x: ServiceRequest) -> None:
-    """Sets aside payloads that were taken and could not be used, with the reasons."""
-    await shared_queues.set_aside(x.client, queue_of(x, "bytes").verbs.context, x.payload.elements)
+async def aside(request: ServiceRequest) -> None:
+    """Sets aside payloads that were taken and could not be decoded or handled, with the reasons."""
+    await shared_queues.set_aside(request.client, queue_of(request, "bytes").verbs.context, request.payload.elements)

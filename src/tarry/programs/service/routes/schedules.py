@@ -1,4 +1,4 @@
-"""Jobs that come again: what there is in a topic, and ruling it."""
+"""Routes of schedules: jobs that come again."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _LISTED = schedule_answers.Schedules([_SHOWN])
 @table.route(
     "GET", "/v1/schedules", scopes=ANY_SCOPE, answer_model=schedule_answers.Schedules, example=Example(answer=_LISTED)
 )
-async def list_all(x: ServiceRequest) -> schedule_answers.Schedules:
-    """All schedules of all topics that are known."""
-    names = await x.client.topics()
-    found = [one for name in names for one in await x.client.schedules.list(x.topic_named(name))]
+async def list_all(request: ServiceRequest) -> schedule_answers.Schedules:
+    """All schedules of all topics."""
+    names = await request.client.topics()
+    found = [one for name in names for one in await request.client.schedules.list(request.topic_named(name))]
     return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
 
 
 @table.route(
     "GET", ALL, scopes=ANY_SCOPE, answer_model=schedule_answers.Schedules, example=Example(answer=_LISTED, path=_PATH)
 )
-async def list_of_topic(x: ServiceRequest) -> schedule_answers.Schedules:
+async def list_of_topic(request: ServiceRequest) -> schedule_answers.Schedules:
     """All schedules of a topic, by their next occurrence; paused ones last."""
-    found = await x.client.schedules.list(x.topic)
+    found = await request.client.schedules.list(request.topic)
     return schedule_answers.Schedules([schedule_answers.schedule(one) for one in found])
 
 
@@ -56,9 +56,9 @@ async def list_of_topic(x: ServiceRequest) -> schedule_answers.Schedules:
     problem_codes=("unknown_schedule",),
     example=Example(answer=_SHOWN, path=_PATH),
 )
-async def get(x: ServiceRequest) -> schedule_answers.ScheduleShown:
-    """The schedule as it is now."""
-    found = await x.client.schedules.get(x.topic, x.path["schedule"])
+async def get(request: ServiceRequest) -> schedule_answers.ScheduleShown:
+    """The schedule's present state."""
+    found = await request.client.schedules.get(request.topic, request.path["schedule"])
     if found is None:
         raise UnknownSchedule
     return schedule_answers.schedule(found)
@@ -67,7 +67,7 @@ async def get(x: ServiceRequest) -> schedule_answers.ScheduleShown:
 @table.route(
     "PUT",
     SCHEDULE,
-    makes=(
+    new_names=(
         "topic",
         "schedule",
     ),
@@ -76,19 +76,19 @@ async def get(x: ServiceRequest) -> schedule_answers.ScheduleShown:
     answer_model=schedule_answers.ScheduleShown,
     example=Example(schedule_models.PutSchedule(cron="0 8 1 * *", tz="Europe/Lisbon", body=_BODY), _SHOWN, _PATH),
 )
-async def put(x: ServiceRequest) -> schedule_answers.ScheduleShown:
-    """Stores a schedule, or changes it: a job with this body so often, or by calendar. Twice is once.
+async def put(request: ServiceRequest) -> schedule_answers.ScheduleShown:
+    """Stores a schedule, or changes it: jobs with this body at an interval or by calendar. Repeating it changes nothing.
 
-    A change that leaves the rhythm as it is leaves the next occurrence, too. Where a worker's code declares a schedule of this
-    name, it is refused.
+    A change that keeps the interval or calendar also keeps the next occurrence. It is refused if a worker's code declares a
+    schedule of this name.
     """
-    payload: schedule_models.PutSchedule = x.payload
+    payload: schedule_models.PutSchedule = request.payload
     body: bodies.Body = (b"null", JSON)
     if payload.body is not UNSET or payload.body_base64 is not None:
         body = bodies.body_of(payload.body, payload.body_base64, coded=False)
-    made = await x.client.schedules.put(
-        x.topic,
-        x.path["schedule"],
+    made = await request.client.schedules.put(
+        request.topic,
+        request.path["schedule"],
         body,
         every=payload.every,
         cron=payload.cron,
@@ -106,23 +106,23 @@ async def put(x: ServiceRequest) -> schedule_answers.ScheduleShown:
 @table.route(
     "POST", SCHEDULE + "/pause", scopes=ADMIN, problem_codes=("unknown_schedule",), example=Example(path=_PATH)
 )
-async def pause(x: ServiceRequest) -> None:
-    """No more jobs until `resume`. Paused twice is paused."""
-    _check_exists(await x.client.schedules.pause(x.topic, x.path["schedule"]))
+async def pause(request: ServiceRequest) -> None:
+    """Makes no more jobs until `resume`. Pausing a paused one changes nothing."""
+    _check_exists(await request.client.schedules.pause(request.topic, request.path["schedule"]))
 
 
 @table.route(
     "POST", SCHEDULE + "/resume", scopes=ADMIN, problem_codes=("unknown_schedule",), example=Example(path=_PATH)
 )
-async def resume(x: ServiceRequest) -> None:
-    """Goes on with the next occurrence; what fell into the pause is left out."""
-    _check_exists(await x.client.schedules.resume(x.topic, x.path["schedule"]))
+async def resume(request: ServiceRequest) -> None:
+    """Goes on with the next occurrence; those during the pause are skipped."""
+    _check_exists(await request.client.schedules.resume(request.topic, request.path["schedule"]))
 
 
 @table.route("DELETE", SCHEDULE, scopes=ADMIN, problem_codes=("unknown_schedule",), example=Example(path=_PATH))
-async def delete(x: ServiceRequest) -> None:
-    """No more jobs; those that are there stay. What a worker's code declares comes back while it does."""
-    _check_exists(await x.client.schedules.delete(x.topic, x.path["schedule"]))
+async def delete(request: ServiceRequest) -> None:
+    """Deletes the schedule; jobs that it has made stay. A schedule that a worker's code declares comes back."""
+    _check_exists(await request.client.schedules.delete(request.topic, request.path["schedule"]))
 
 
 def _check_exists(there: bool) -> None:

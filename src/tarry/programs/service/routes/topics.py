@@ -1,4 +1,4 @@
-"""Topics: what they look like, what holds in them, and ruling them."""
+"""Routes of topics: stats, lists, settings, and administration."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ EXAMPLE_STATS = _STATS
     answer_model=topic_answers.TopicNames,
     example=Example(answer=topic_answers.TopicNames(["orders"])),
 )
-async def names(x: ServiceRequest) -> topic_answers.TopicNames:
-    """The topics that have been added to, by name. A hint: a purged one stays in it."""
-    return topic_answers.TopicNames(await x.client.topics())
+async def names(request: ServiceRequest) -> topic_answers.TopicNames:
+    """The names of topics that have been added to. A hint: purged topics stay in the list."""
+    return topic_answers.TopicNames(await request.client.topics())
 
 
 @table.route(
@@ -50,9 +50,9 @@ async def names(x: ServiceRequest) -> topic_answers.TopicNames:
     answer_model=topic_answers.Workers,
     example=Example(answer=topic_answers.Workers([])),
 )
-async def workers(x: ServiceRequest) -> topic_answers.Workers:
-    """The worker processes that live, as each told of itself in the last half minute: what they work on, how busy they are."""
-    return topic_answers.Workers(await x.client.workers())
+async def workers(request: ServiceRequest) -> topic_answers.Workers:
+    """The worker processes that have reported in the last half minute: what they work on, how busy they are."""
+    return topic_answers.Workers(await request.client.workers())
 
 
 @table.route(
@@ -62,9 +62,9 @@ async def workers(x: ServiceRequest) -> topic_answers.Workers:
     answer_model=topic_answers.TopicStats,
     example=Example(answer=_STATS, path=_PATH),
 )
-async def stats(x: ServiceRequest) -> topic_answers.TopicStats:
+async def stats(request: ServiceRequest) -> topic_answers.TopicStats:
     """Counts by state, next due, oldest ready, totals and lateness."""
-    return topic_answers.topic_stats(await x.topic.stats())
+    return topic_answers.topic_stats(await request.topic.stats())
 
 
 @table.route(
@@ -75,16 +75,18 @@ async def stats(x: ServiceRequest) -> topic_answers.TopicStats:
     answer_model=topic_answers.TopicHistogram,
     example=Example(answer=topic_answers.TopicHistogram(_NOW, _NOW, 900_000, 0, [3, 0, 7, 2], 0), path=_PATH),
 )
-async def histogram(x: ServiceRequest) -> topic_answers.TopicHistogram:
-    """How many jobs are due when."""
-    asked = x.query_model
+async def histogram(request: ServiceRequest) -> topic_answers.TopicHistogram:
+    """How many jobs are due in each interval of time."""
+    asked = request.query_model
     return topic_answers.topic_histogram(
-        await x.topic.histogram(start=start_of(asked.start), span=asked.span, buckets=asked.buckets, past=asked.past)
+        await request.topic.histogram(
+            start=start_of(asked.start), span=asked.span, buckets=asked.buckets, past=asked.past
+        )
     )
 
 
 def start_of(text: str) -> str | datetime:
-    """A duration, or a moment; the library refuses what is neither."""
+    """A duration or a moment; the library refuses anything else."""
     try:
         return datetime.fromisoformat(text) if "-" in text else text
     except ValueError:
@@ -100,14 +102,14 @@ def start_of(text: str) -> str | datetime:
     answer_model=answers.JobPage,
     example=Example(answer=answers.JobPage([]), path=_PATH),
 )
-async def list_jobs(x: ServiceRequest) -> answers.JobPage:
+async def list_jobs(request: ServiceRequest) -> answers.JobPage:
     """One page of jobs, by due time (reserved: by the end of their TTR; dead: by their death).
 
     Give the page's `cursor` for the next one. `due_before` itself is not in it.
     """
-    asked = x.query_model
+    asked = request.query_model
     try:
-        found = await x.topic.list(
+        found = await request.topic.list(
             asked.state,
             due_after=asked.due_after,
             due_before=asked.due_before,
@@ -128,9 +130,9 @@ async def list_jobs(x: ServiceRequest) -> answers.JobPage:
     answer_model=topic_answers.TopicCheck,
     example=Example(answer=topic_answers.TopicCheck(15, [])),
 )
-async def check(x: ServiceRequest) -> topic_answers.TopicCheck:
-    """Walks through the whole topic: is every job in exactly one place? And what is on its way to another topic?"""
-    return topic_answers.topic_check(await x.topic.check())
+async def check(request: ServiceRequest) -> topic_answers.TopicCheck:
+    """Checks the whole topic: whether every job is in exactly one state, and which jobs are being moved to another topic."""
+    return topic_answers.topic_check(await request.topic.check())
 
 
 @table.route(
@@ -141,17 +143,17 @@ async def check(x: ServiceRequest) -> topic_answers.TopicCheck:
     answer_model=topic_answers.Paused,
     example=Example(topic_models.Pause("10m"), topic_answers.Paused(_NOW), _PATH),
 )
-async def pause(x: ServiceRequest) -> topic_answers.Paused:
+async def pause(request: ServiceRequest) -> topic_answers.Paused:
     """Hands out nothing for a time, or until `resume`."""
-    if x.payload.for_ is not None:
-        duration_us(x.payload.for_, "for", minimum=1)  # refused by the name that it has here
-    return topic_answers.Paused(await x.topic.pause(x.payload.for_))
+    if request.payload.for_ is not None:
+        duration_us(request.payload.for_, "for", minimum=1)  # an error names the field of this API
+    return topic_answers.Paused(await request.topic.pause(request.payload.for_))
 
 
 @table.route("POST", TOPIC + "/resume", scopes=ADMIN)
-async def resume(x: ServiceRequest) -> None:
+async def resume(request: ServiceRequest) -> None:
     """Ends a pause."""
-    await x.topic.resume()
+    await request.topic.resume()
 
 
 @table.route(
@@ -162,9 +164,9 @@ async def resume(x: ServiceRequest) -> None:
     answer_model=answers.Count,
     example=Example(topic_models.Purge("dead"), answers.Count(3), _PATH),
 )
-async def purge(x: ServiceRequest) -> answers.Count:
-    """Deletes all jobs, or all of a state. Answers how many. Receipts go on rising."""
-    return answers.Count(await x.topic.purge(x.payload.state))
+async def purge(request: ServiceRequest) -> answers.Count:
+    """Deletes all jobs, or all in one state. Answers how many. Receipts go on rising."""
+    return answers.Count(await request.topic.purge(request.payload.state))
 
 
 _DEFAULTS = topic_answers.TopicDefaults(60_000, 20, 2_592_000_000, None, None, None, None)
@@ -177,25 +179,25 @@ _DEFAULTS = topic_answers.TopicDefaults(60_000, 20, 2_592_000_000, None, None, N
     answer_model=topic_answers.TopicDefaults,
     example=Example(answer=_DEFAULTS, path=_PATH),
 )
-async def defaults(x: ServiceRequest) -> topic_answers.TopicDefaults:
-    """What holds for jobs that say nothing else."""
-    return topic_answers.topic_defaults(await x.topic.configure())
+async def defaults(request: ServiceRequest) -> topic_answers.TopicDefaults:
+    """The topic's defaults for jobs that are added without these options."""
+    return topic_answers.topic_defaults(await request.topic.configure())
 
 
 @table.route(
     "PATCH",
     TOPIC + "/defaults",
-    makes=("topic",),
+    new_names=("topic",),
     scopes=ADMIN,
     body_model=topic_models.Configure,
     answer_model=topic_answers.TopicDefaults,
     example=Example(topic_models.Configure(ttr="1m"), _DEFAULTS, _PATH),
 )
-async def configure(x: ServiceRequest) -> topic_answers.TopicDefaults:
-    """Sets what holds for jobs that say nothing else, and answers what holds now. What is not named stays."""
-    payload = x.payload
+async def configure(request: ServiceRequest) -> topic_answers.TopicDefaults:
+    """Changes the topic's defaults, and answers all of them. Fields that are not given stay."""
+    payload = request.payload
     named = {name: value for name in payload.__struct_fields__ if (value := getattr(payload, name)) is not UNSET}
-    return topic_answers.topic_defaults(await x.topic.configure(**named))
+    return topic_answers.topic_defaults(await request.topic.configure(**named))
 
 
 @table.route(
@@ -205,26 +207,26 @@ async def configure(x: ServiceRequest) -> topic_answers.TopicDefaults:
     answer_model=topic_answers.PartitionsShown,
     example=Example(answer=topic_answers.PartitionsShown(1), path=_PATH),
 )
-async def partitions(x: ServiceRequest) -> topic_answers.PartitionsShown:
-    """How many partitions the topic has; 1: it is a plain one."""
-    return topic_answers.PartitionsShown(len(await x.engine.run(x.topic.verbs.partitions())))
+async def partitions(request: ServiceRequest) -> topic_answers.PartitionsShown:
+    """How many partitions the topic has; 1 for a plain topic."""
+    return topic_answers.PartitionsShown(len(await request.engine.run(request.topic.verbs.partitions())))
 
 
 @table.route(
     "PUT",
     TOPIC + "/partitions",
-    makes=("topic",),
+    new_names=("topic",),
     scopes=PRODUCE | CONSUME,
     body_model=topic_models.PutPartitions,
     answer_model=topic_answers.PartitionsShown,
     example=Example(topic_models.PutPartitions(8), topic_answers.PartitionsShown(8), _PATH),
 )
-async def put_partitions(x: ServiceRequest) -> topic_answers.PartitionsShown:
-    """Makes the topic so many topics behind one name, each in a slot of its own; twice is once.
+async def put_partitions(request: ServiceRequest) -> topic_answers.PartitionsShown:
+    """Creates the topic with this number of partitions, each in a slot of its own. Repeating it changes nothing.
 
-    Refused where it has another number, or is a plain topic that has been used: it stays as it was made.
+    Refused if the topic has another number, or is a plain topic that has been used: the number cannot be changed.
     """
-    topic = x.app.clients.partitioned(x.namespace, x.path["topic"], x.payload.number)
+    topic = request.app.clients.partitioned(request.namespace, request.path["topic"], request.payload.number)
     return topic_answers.PartitionsShown(len(await topic.engine.run(topic.verbs.partitions())))
 
 
@@ -238,17 +240,17 @@ async def put_partitions(x: ServiceRequest) -> topic_answers.PartitionsShown:
         topic_models.Migrate("orders-8"), topic_answers.MigratedShown(998, 0, 3, 1, 0, ["ttr"], True), _PATH
     ),
 )
-async def migrate(x: ServiceRequest) -> topic_answers.MigratedShown:
-    """Moves what waits, what is dead and the schedules into another topic of the namespace, with what was configured.
+async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
+    """Moves waiting and dead jobs, schedules and settings into another topic of the namespace.
 
-    About `limit` jobs in one request: ask again until it is `done`.
-    Safe to break off and to repeat, under load. Reserved jobs stay until they are settled.
+    About `limit` jobs in one request: repeat until it is `done`.
+    Safe to interrupt and to repeat, under load. Reserved jobs stay until they are settled.
     """
-    payload, to = x.payload, x.topic_named(x.payload.to)
-    flow = migrate_some(x.topic.verbs, to.verbs, dry_run=payload.dry_run, most=payload.limit, redirect=payload.redirect)
+    payload, to = request.payload, request.topic_named(request.payload.to)
+    flow = migrate_some(request.topic.verbs, to.verbs, dry_run=payload.dry_run, most=payload.limit, redirect=payload.redirect)
     if not payload.dry_run:
-        await x.client.engine.register_topic(to.name)
-    found = await x.client.engine.run(flow)
+        await request.client.engine.register_topic(to.name)
+    found = await request.client.engine.run(flow)
     done = payload.dry_run or found.refused > 0 or found.moved < payload.limit
     return topic_answers.MigratedShown(
         found.moved,
