@@ -48,7 +48,7 @@ def test_each_action_does_what_it_says(site: Site, page: Any, client: tarry.Clie
 
     page.goto(site.at + "/topic?topic=orders")
     page.get_by_role("button", name="Pause").click()
-    expect(page.locator(".verdict")).to_have_text("Paused until somebody resumes it.")
+    expect(page.locator(".verdict")).to_have_text("Paused until it is resumed.")
     assert topic.stats().paused_until is not None
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
@@ -56,7 +56,7 @@ def test_each_action_does_what_it_says(site: Site, page: Any, client: tarry.Clie
 
     page.get_by_role("button", name="Delete everything").click()
     expect(page.locator("#ask h1")).to_have_text("Delete everything in orders: 1 job (1 delayed)?")
-    page.get_by_role("link", name="Leave it").click()
+    page.get_by_role("link", name="Cancel").click()
     assert topic.stats().delayed == 1
     page.get_by_role("button", name="Delete everything").click()
     page.get_by_role("button", name="Delete 1 job").click()

@@ -65,7 +65,7 @@ def test_what_is_chosen_stays_while_the_page_is_live(site: Site, page: Any, clie
     page.goto(site.at + "/jobs?topic=orders")
     page.get_by_label("Choose 1").check()
     topic.delete("0")
-    expect(page.locator(".sign .word")).to_have_text("held while you choose")
+    expect(page.locator(".sign .word")).to_have_text("paused while you select")
     assert page.get_by_label("Choose 1").is_checked()
     page.get_by_label("Choose 1").uncheck()
     expect(page.locator("tbody tr")).to_have_count(2)

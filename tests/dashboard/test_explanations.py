@@ -110,7 +110,7 @@ async def dead(topic: Any, clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("story", "why", "verdict", "life"),
     [
-        (delayed, "It is due in 4 m.", ("calm", "On time, and nobody works on it."), ["added", "due"]),
+        (delayed, "It is due in 4 m.", ("calm", "On time, but without a consumer."), ["added", "due"]),
         (
             failed,
             "It is due in 10 m. It was tried 1 attempt and waits for attempt 2 of 20: ValueError: no card.",
@@ -119,8 +119,8 @@ async def dead(topic: Any, clock: Clock) -> None:
         ),
         (
             alone,
-            "It has been ready for 12 s. Nobody works on this topic",
-            ("bad", "12 s late: nobody works on it."),
+            "It has been ready for 12 s. This topic has no consumer",
+            ("bad", "12 s late: it has no consumer."),
             None,
         ),
         (
@@ -131,7 +131,7 @@ async def dead(topic: Any, clock: Clock) -> None:
         ),
         (
             behind,
-            "It has been ready for 30 s. 2 jobs are due before it. At the pace of late, 1.9/min, its turn comes in about 1 m 2 s.",
+            "It has been ready for 30 s. 2 jobs are due before it. At the recent rate of 1.9/min its turn comes in about 1 m 2 s.",
             None,
             None,
         ),
@@ -149,7 +149,7 @@ async def dead(topic: Any, clock: Clock) -> None:
         ),
         (
             forgotten,
-            "Its worker let the time to run pass 10 s ago",
+            "Its time to run was over 10 s ago",
             ("bad", "late"),
             ["added", "handed out once, last to ", "its time to run was over"],
         ),
@@ -161,7 +161,7 @@ async def dead(topic: Any, clock: Clock) -> None:
         ),
         (
             dead,
-            "It was set aside after 1 attempt: attempts exhausted. Its last error: ValueError: no card It stays until it is kicked",
+            "It was set aside after 1 attempt: attempts exhausted. Its last error: ValueError: no card It stays until it is deleted or kicked",
             None,
             ["added", "handed out once, last to ", "set aside: attempts exhausted"],
         ),

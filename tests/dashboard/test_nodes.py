@@ -20,7 +20,7 @@ def test_every_node_is_shown_and_judged(cluster_nodes: list[tuple[str, int]], si
     site = site_of("redis+cluster://" + ",".join(places))
     with httpx.Client(base_url=site.at, timeout=20) as http:
         page = http.get("/server").text
-        assert "The 3 nodes work, with a word of warning." in page  # they have no persistence
+        assert "The 3 nodes work, with warnings." in page  # they have no persistence
         assert all(f"<h2>{place}</h2>" in page for place in places)
         assert f"{', '.join(sorted(places))}: it has no persistence" in page
         assert ", 3 nodes, " in http.get("/").text

@@ -68,7 +68,7 @@ def test_each_says_when_it_comes_and_where_it_is_from(http: httpx.Client, client
     page = http.get("/schedules").text
     assert "<h1>2 schedules</h1>" in page
     daily, tidy = row(http, "daily"), row(http, "tidy")
-    for part in ("0 9 * * 1-5", "Europe/Berlin", "left out", "by hand", "topic=mail", filters.iso(news.next)):
+    for part in ("0 9 * * 1-5", "Europe/Berlin", "skipped", "by hand", "topic=mail", filters.iso(news.next)):
         assert part in daily, part
     for part in ("every 1 h 30 m", filters.iso(often.next), "one for the last", "topic=chores"):
         assert part in tidy, part
@@ -96,7 +96,9 @@ def test_one_shows_what_comes_next_what_came_last_and_what_its_jobs_hold(
     for at in (found.last, *[found.next + n * timedelta(minutes=20) for n in range(2, 7)]):
         assert filters.iso(at) in page
     assert f"/job?topic=mail&id={job.id.replace('@', '%40').replace(':', '%3A')}" in page
-    assert "nobody has attended to it: whoever pops its topic does." in page, "it was due twenty minutes ago"
+    assert "no consumer of its topic has popped since: the next pop makes its job." in page, (
+        "it was due twenty minutes ago"
+    )
     assert "overdue" in row(http, "news")
     client.topic("mail").pause()
     assert "topic paused" in http.get("/schedules?topic=mail").text

@@ -258,7 +258,7 @@ FORM = (
 
 
 def test_a_form_that_drips_is_given_up(guarded: Served, soon: Callable[..., None]) -> None:
-    soon(FORM_S=0.4)
+    soon(FORM_TIMEOUT_S=0.4)
     line = line_to(guarded.url)
     line.sendall(FORM + b"Content-Length: 1000\r\n\r\n")
     assert drip(line, b"x").status == 408

@@ -137,7 +137,7 @@ def test_the_dashboard(url_of: Opened, server: str) -> None:
                 assert answer.status_code in (200, 404), (section.path, answer.text)  # no such schedule
                 assert "ACL" not in answer.text, section.path
                 if section.path in ("/queues", "/maps", "/locks"):
-                    assert "may not SCAN: ask for one by its name" in answer.text, section.path
+                    assert "may not SCAN: enter a name" in answer.text, section.path
             assert "whether it keeps snapshots is not told" in http.get("/server").text
     finally:
         site.stop()
@@ -190,7 +190,7 @@ def test_the_command_line(url_of: Opened, server: str, tmp_path: Path) -> None:
 
     doctor = cli("doctor")
     assert doctor.returncode == 0, doctor.stderr
-    assert "were not looked for, as this user may not SCAN" in doctor.stderr
+    assert "were not searched: this user may not SCAN" in doctor.stderr
     assert "whether it keeps snapshots is not told, for this user may not CONFIG GET" in doctor.stdout
     locks = cli("lock", "list")
     assert locks.returncode == 3

@@ -1,9 +1,9 @@
-"""Who may look and who may act; what a cross-site request is; the headers of every answer.
+"""Access control: roles, cross-site requests, the headers of every response.
 
-    viewer   looks                 admin   looks and acts                 nobody   is asked for a token, or refused
+    viewer   may look              admin   may look and act              no role   has to sign in, or is refused
 
-A browser that has signed in carries its token in a cookie that no script reads and no other site sends; the token is
-judged at each request, so a revoked one ends at once, and a restart or another process changes nothing.
+A browser that has signed in has its token in a cookie that scripts cannot read and other sites cannot send. The token is
+checked at each request: a revoked one is refused at once, and a restart or another process changes nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Role = Literal["viewer", "admin"]
 ROLES: dict[object, Role] = {"viewer": "viewer", "admin": "admin"}
 Scope = MutableMapping[str, Any]
 AllowFunction = Callable[[Scope], "Role | Awaitable[Role | None] | None"]
-"""Who is it that asks? Given the ASGI scope, as your application's own authentication left it."""
+"""Returns the role of a request, from the ASGI scope with your application's own authentication."""
 TokenFunction = Callable[[str], "Role | Awaitable[Role | None] | None"]
-"""What may somebody do who has this token?"""
+"""Returns the role of a token."""
 
 COOKIE = "tarry-dashboard"
 COOKIE_LIFETIME_S = 12 * 3600
@@ -50,7 +50,7 @@ HEADERS = {
 
 
 class AccessControl:
-    """Decides for each request."""
+    """Decides the role of each request."""
 
     def __init__(
         self, allow: Role | AllowFunction, tokens: TokenFunction | None, hosts: Collection[str] | None
@@ -61,26 +61,26 @@ class AccessControl:
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
     @property
-    def asks_for_tokens(self) -> bool:
+    def tokens_required(self) -> bool:
         return self._tokens is not None
 
     def require_tokens(self, tokens: TokenFunction) -> None:
-        """From now on, by whatever name it was reached."""
+        """Requires tokens from now on, and accepts every host name."""
         self._tokens, self._hosts = tokens, None
 
     async def role(self, scope: Scope, cookies: Mapping[str, str]) -> Role | None:
-        """What this request may do."""
+        """The role of a request; ``None`` if it may not look."""
         if self._tokens is not None:
-            return await self.of_token(cookies.get(self.cookie, ""))
+            return await self.role_of_token(cookies.get(self.cookie, ""))
         return await _awaited_role(self._allow(scope)) if callable(self._allow) else ROLES.get(self._allow)
 
-    async def of_token(self, token: str) -> Role | None:
+    async def role_of_token(self, token: str) -> Role | None:
         if self._tokens is None or not token or len(token) > LONGEST_TOKEN:
             return None
         return await _awaited_role(self._tokens(token))
 
-    def knows_host(self, headers: Mapping[str, str]) -> bool:
-        """Whether the host is one of ours: another's name that leads here is an attack (DNS rebinding)."""
+    def is_known_host(self, headers: Mapping[str, str]) -> bool:
+        """Whether the Host header is allowed: a foreign name that resolves to here is an attack (DNS rebinding)."""
         if self._hosts is None:
             return True
         name = urlsplit(f"//{headers.get('host', '')}").hostname or ""
@@ -88,7 +88,7 @@ class AccessControl:
 
 
 def same_origin(headers: Mapping[str, str]) -> bool:
-    """Whether a form was sent by a page of ours: what a browser says of it, and no other program can be made to say."""
+    """Whether a page of the dashboard sent the form, by headers that browsers set and pages cannot forge."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

@@ -1,9 +1,9 @@
-"""Doing something: what would happen, the question, the deed.
+"""Actions: the plan, the confirmation, the execution.
 
-    POST /act ─▶ plan ── concerns many, or destroys ──▶ the question, with the count ── sure ──▶ do ─▶ back, and a note
-                   └──────────── one, and mended easily ────────────────────────────────────────▶┘
+    POST /act ─▶ plan ── many jobs, or destructive ──▶ confirmation page, with the count ── sure ──▶ do ─▶ back, with a note
+                   └──────────── one job, and easily undone ───────────────────────────────────────▶┘
 
-What a form names is looked at anew when it is done: between question and answer jobs go their way.
+The jobs of a form are read again when the action is executed: their states may have changed since the confirmation page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tarry.errors import BadInput, ServerUnfit, StaleReceipt, Unavailable
-from tarry.programs.dashboard.visit import NotFound, TooLong, Visit, return_path, sent
+from tarry.programs.dashboard.visit import FormTooLong, NotFound, Visit, read_form, return_path
 
 if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
@@ -29,17 +29,17 @@ MOST_CHOSEN = 1000
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """What would happen: ``says`` in a sentence, ``button`` in two words; ``none`` when there is nothing to do."""
+    """What an action would do: ``question`` is a sentence, ``button`` the label that confirms it."""
 
-    says: str
+    question: str
     button: str
     note: str = ""
     many: bool = False
-    none: bool = False
+    nothing_to_do: bool = False
 
 
 class Form:
-    """What was sent: words, and the ids that were chosen."""
+    """The fields of a form, and the ids that were selected."""
 
     def __init__(self, fields: list[tuple[str, str]]) -> None:
         self.fields = fields
@@ -53,11 +53,11 @@ class Form:
 
     @classmethod
     async def of(cls, request: Request) -> Form:
-        """Raises ``BadInput`` for what is no form, and as ``sent`` does."""
+        """Reads the form of a request. Raises ``BadInput``, and the errors of ``read_form``."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
             raise BadInput(f"form: {kind or 'nothing'} given; send application/x-www-form-urlencoded.")
-        raw = await sent(request, LONGEST_FORM)
+        raw = await read_form(request, LONGEST_FORM)
         try:
             return cls(parse_qsl(raw.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS))
         except ValueError as fault:
@@ -67,7 +67,7 @@ class Form:
 
 
 async def handle_action(dashboard: Dashboard, request: Request, visit: Visit) -> Response:
-    """Asks, or does it."""
+    """Executes an action, or answers the confirmation page for it."""
     try:
         form = await Form.of(request)
         action = dashboard.actions.get(form.word("action"))
@@ -75,25 +75,25 @@ async def handle_action(dashboard: Dashboard, request: Request, visit: Visit) ->
             raise BadInput(f"action: {form.word('action')[:40]!r} is unknown.")
         back = return_path(visit.root, form.word("back"))
         plan = await action.plan(visit, form)
-        if plan.none:
-            return _redirect_back(dashboard, back, plan.says)
+        if plan.nothing_to_do:
+            return _redirect_back(dashboard, back, plan.question)
         if (action.destroys or plan.many) and not form.word("sure"):
             data = {"plan": plan, "action": action, "form": form, "back": back}
-            return dashboard.page(visit, "sure.html", data)
-        told = await action.do(visit, form)
+            return dashboard.page(visit, "confirm.html", data)
+        result = await action.do(visit, form)
     except NotFound as fault:
-        return dashboard.error_page(request, 404, "That is not there any more", str(fault), visit)
+        return dashboard.error_page(request, 404, "This does not exist any more", str(fault), visit)
     except (BadInput, StaleReceipt) as fault:
-        return dashboard.error_page(request, 400, "That was not done", str(fault), visit)
-    except TooLong as fault:
-        return dashboard.error_page(request, 400, "That was not done", fault.detail, visit)
+        return dashboard.error_page(request, 400, "Nothing was done", str(fault), visit)
+    except FormTooLong as fault:
+        return dashboard.error_page(request, 400, "Nothing was done", fault.detail, visit)
     except (Unavailable, ServerUnfit, TimeoutError) as fault:
-        why = f"{dashboard.lost_text(fault)} Some of it may have been done: look before you do it again."
+        why = f"{dashboard.unreachable_text(fault)} Part of it may have been done: check before you repeat it."
         return dashboard.error_page(request, 503, "The server did not answer", why, visit)
     dashboard.view_cache.invalidate()
-    return _redirect_back(dashboard, back, told)
+    return _redirect_back(dashboard, back, result)
 
 
-def _redirect_back(dashboard: Dashboard, back: str, told: str) -> Response:
+def _redirect_back(dashboard: Dashboard, back: str, note: str) -> Response:
     sign = "&" if "?" in back else "?"
-    return RedirectResponse(f"{back}{sign}said={dashboard.add_note(told)}", 303)
+    return RedirectResponse(f"{back}{sign}said={dashboard.add_note(note)}", 303)

@@ -1,4 +1,4 @@
-"""The ASGI application: a section for each path, pages or a stream of them, and what each kind of trouble looks like."""
+"""The ASGI application: a section for each path, as a page or as a stream of updates, and the error pages."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from tarry.programs.dashboard.sign_in import sign_in, sign_out
 from tarry.programs.dashboard.visit import NotFound, Visit
 
 logger = logging.getLogger("tarry")
-ANSWER_S = 3.0
-"""A page does not wait longer for the server: it says that there is none, and looks again."""
+ANSWER_TIMEOUT_S = 3.0
+"""How long a page waits for the server; then it shows that the server does not answer, and retries."""
 MOST_NOTES = 1000
-WRONG = {
+ERROR_TITLES = {
     404: "There is no such page",
-    405: "That cannot be done here",
-    408: "That came too slowly",
-    413: "That is too long",
-    415: "That cannot be read",
+    405: "This method is not allowed here",
+    408: "The form came too slowly",
+    413: "The form is too long",
+    415: "The form cannot be read",
 }
-TOLD = (408, 413, 415)
-"""Said by ``asking``, in words for people."""
+STATUSES_WITH_DETAIL = (408, 413, 415)
+"""``read_form`` gives these a detail for people."""
 P = TypeVar("P")
 UNREACHABLE_ERRORS = (Unavailable, ServerUnfit, TimeoutError)
 
@@ -48,10 +48,9 @@ UNREACHABLE_ERRORS = (Unavailable, ServerUnfit, TimeoutError)
 class Dashboard:
     """The dashboard of one namespace as an ASGI application: run it, or mount it anywhere.
 
-    ``allow`` says who may do what: ``"viewer"`` (everybody looks), ``"admin"`` (everybody acts), or a function that is given
-    the ASGI scope and answers one of the two, or ``None``. ``tokens`` asks each browser to sign in instead: a function from a
-    token to the same. ``hosts`` are the host names it answers to; ``None``: all, for a mount in an application that looks
-    after them itself. It needs ``tarry[http]``.
+    ``allow`` is the role of every visitor, ``"viewer"`` (may look) or ``"admin"`` (may act), or a function from the ASGI scope
+    to a role or ``None``. With ``tokens``, a function from a token to a role, each browser has to sign in instead. ``hosts``
+    are the host names it answers to; ``None``: all, for an application that checks them itself. It needs ``tarry[http]``.
 
         app.mount("/tarry", Dashboard(client, allow=lambda scope: "admin" if scope["user"].is_staff else None))
     """
@@ -72,7 +71,7 @@ class Dashboard:
         self.view_cache = live_updates.ViewCache()
         self.closing = asyncio.Event()
         self.namespaces: NamespaceDashboards | None = None
-        """Other namespaces beside this one, if there are."""
+        """The dashboards of all namespaces, if there are several."""
         self._notes: dict[str, str] = {}
         self._parts: dict[Any, Any] = {}
         self._assets = assets.assets()
@@ -102,7 +101,7 @@ class Dashboard:
             await self._answer(scope, receive, _with_headers(send))
 
     def has(self, scope: Scope) -> bool:
-        """Whether a request is for a page of the dashboard, for an application that asks before it hands it over."""
+        """Whether the path of a request is one of the dashboard's."""
         if scope["type"] != "http":
             return False
         path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -118,7 +117,7 @@ class Dashboard:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the streams and the sampling. The client is yours."""
+        """Ends the streams and the sampling. The client stays open."""
         self.closing.set()
         await self.sampler.stop()
 
@@ -134,18 +133,21 @@ class Dashboard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
-        if not self.access.knows_host(request.headers):
+        if not self.access.is_known_host(request.headers):
             response = self.error_page(
-                request, 421, "This is not the host that was asked for", "Use the address it is at."
+                request, 421, "This host name is not allowed", "Use the address of this service."
             )
         else:
             try:
                 await self._router(scope, receive, send)
                 return
-            except ClientDisconnect:  # nobody is told: there is nobody
+            except ClientDisconnect:  # there is nobody to answer
                 return
             except HTTPException as fault:
-                what, why = WRONG.get(fault.status_code, "No"), fault.detail if fault.status_code in TOLD else ""
+                what, why = (
+                    ERROR_TITLES.get(fault.status_code, "No"),
+                    fault.detail if fault.status_code in STATUSES_WITH_DETAIL else "",
+                )
                 response = self.error_page(request, fault.status_code, what, why)
                 response.headers.update(fault.headers or {})
             except Exception as fault:
@@ -163,14 +165,14 @@ class Dashboard:
                 )
             role = await self.access.role(request.scope, request.cookies)
             if role is None:
-                if not self.access.asks_for_tokens or live_updates.is_stream(request):
+                if not self.access.tokens_required or live_updates.is_stream(request):
                     return self.error_page(request, 403, "You may not look at this", "Ask who runs it.")
                 return RedirectResponse(self.root(request) + "/sign-in", 303)
             if act and role != "admin":
                 return self.error_page(request, 403, "You may look, and not act", "Sign in with a token that may.")
             visit = Visit(self, self.root(request), request.query_params, role)
             if self.namespaces is not None and not live_updates.is_stream(request):
-                visit.neighbours, visit.elsewhere = await self.namespaces.visible_to(self, request)
+                visit.namespace_links, visit.other_sign_in = await self.namespaces.visible_to(self, request)
             response: Response = await endpoint(request, visit)
             return response
 
@@ -182,18 +184,20 @@ class Dashboard:
         try:
             data = await self.cached_view(part, visit)
         except NotFound as fault:
-            return self.error_page(request, 404, "That is not there", str(fault), visit)
+            return self.error_page(request, 404, "This does not exist", str(fault), visit)
         except BadInput as fault:
-            return self.error_page(request, 400, "That cannot be looked for", str(fault), visit)
+            return self.error_page(request, 400, "This query is not valid", str(fault), visit)
         except UNREACHABLE_ERRORS as fault:
-            return self.error_page(request, 503, "The server does not answer", self.lost_text(fault), visit, part)
+            return self.error_page(
+                request, 503, "The server does not answer", self.unreachable_text(fault), visit, part
+            )
         if isinstance(data.get("redirect"), str):
             return RedirectResponse(data["redirect"], 303)
         return self.page(visit, part.template, data, part)
 
     async def cached_view(self, part: Section, visit: Visit) -> dict[str, Any]:
-        """What a section shows now; readers of the same page share one look."""
-        return await self.view_cache.get_or_load(part, visit, ANSWER_S)
+        """The data of a section; visitors of the same page share it for a moment."""
+        return await self.view_cache.get_or_load(part, visit, ANSWER_TIMEOUT_S)
 
     # ── pages ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,8 +205,8 @@ class Dashboard:
         """The path that the dashboard is mounted at."""
         return quote(str(request.scope.get("root_path", "")).rstrip("/"))
 
-    def known(self, visit: Visit | None, root: str, part: Section | None = None) -> dict[str, Any]:
-        """What every template knows."""
+    def template_context(self, visit: Visit | None, root: str, part: Section | None = None) -> dict[str, Any]:
+        """The variables of every template."""
         address = self.client.engine.origin.address.redacted
         return {
             "visit": visit,
@@ -211,8 +215,8 @@ class Dashboard:
             "navigation": [part for part in self.sections if part.title] if visit else [],
             "namespace": self.client.namespace,
             "server": address,
-            "said": self._notes.get(visit.asked.get("said", ""), "") if visit else "",
-            "signs_in": self.access.asks_for_tokens,
+            "said": self._notes.get(visit.query.get("said", ""), "") if visit else "",
+            "tokens_required": self.access.tokens_required,
             "here": part.path if part else "",
             "section": part.path if part and part.title else "/",
             "live": part.every_s if part else 0,
@@ -220,13 +224,13 @@ class Dashboard:
 
     def page(self, visit: Visit, template: str, data: dict[str, Any], part: Section | None = None) -> Response:
         """A whole page."""
-        text = self.templates.get_template(template).render(**self.known(visit, visit.root, part), **data)
+        text = self.templates.get_template(template).render(**self.template_context(visit, visit.root, part), **data)
         return Response(text, media_type="text/html", headers={"vary": "accept, cookie"})
 
     def view(self, visit: Visit, template: str, data: dict[str, Any]) -> str:
-        """What changes of a page."""
+        """The part of a page that changes."""
         found = self.templates.get_template(template)
-        context = found.new_context({**self.known(visit, visit.root), **data})
+        context = found.new_context({**self.template_context(visit, visit.root), **data})
         return "".join(found.blocks["view"](context))
 
     def error_page(
@@ -238,26 +242,28 @@ class Dashboard:
         visit: Visit | None = None,
         part: Section | None = None,
     ) -> Response:
-        """A page that says what is wrong. With the section that it stands for, it comes back by itself."""
+        """An error page. With ``part`` it stays live, and shows that section when the server answers again."""
         root = self.root(request)
-        text = self.templates.get_template("trouble.html").render(
-            **self.known(visit, root, part), what=what, why=why, lost=part is not None, status=status
+        text = self.templates.get_template("error.html").render(
+            **self.template_context(visit, root, part), what=what, why=why, lost=part is not None, status=status
         )
         return Response(text, status, media_type="text/html")
 
     def shared_part(self, kind: Callable[[Dashboard], P]) -> P:
-        """What a section remembers from look to look: made when it is first asked for."""
+        """The one object of a class that a section keeps between requests; made when it is first needed."""
         found: P = self._parts.setdefault(kind, kind(self)) if kind not in self._parts else self._parts[kind]
         return found
 
-    def lost_text(self, fault: BaseException) -> str:
-        """Why there is no answer, in words."""
+    def unreachable_text(self, fault: BaseException) -> str:
+        """The error message for a server that does not answer."""
         if isinstance(fault, TarryError) and str(fault):
             return str(fault)
-        return f"The server at {self.client.engine.origin.address.redacted} did not answer within {ANSWER_S:g} s."
+        return (
+            f"The server at {self.client.engine.origin.address.redacted} did not answer within {ANSWER_TIMEOUT_S:g} s."
+        )
 
     def add_note(self, text: str) -> str:
-        """Keeps what happened for the page that comes next; the address carries only a number."""
+        """Stores a note for the next page; returns its random name for the URL."""
         while len(self._notes) >= MOST_NOTES:
             del self._notes[next(iter(self._notes))]
         name = secrets.token_urlsafe(9)
@@ -276,7 +282,7 @@ class Dashboard:
 
 
 def _with_headers(send: Send) -> Send:
-    """Every answer says what a browser may do with it."""
+    """Adds the security headers to every response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""What pages are made of: templates and assets, read once a process."""
+"""Templates and assets, read once a process."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml
 
 @cache
 def templates() -> Environment:
-    """Compiled once a process."""
+    """The environment of the templates; they are compiled once a process."""
     found = Environment(
         loader=PackageLoader("tarry.programs.dashboard"),
         autoescape=True,
-        auto_reload=False,  # a package that is upgraded below a running process does not change it
+        auto_reload=False,  # an upgrade of the package does not change a running process
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers: dict[str, Any] = {"moved": timeline.shifted, "wider": timeline.widened, "rows_of": timeline.table_rows}
+    helpers: dict[str, Any] = {"shifted": timeline.shifted, "widened": timeline.widened, "rows_of": timeline.table_rows}
     found.filters.update(filters.FILTERS)
     found.globals.update(helpers)
     return found
@@ -33,7 +33,7 @@ def templates() -> Environment:
 
 @cache
 def assets() -> dict[str, tuple[str, bytes]]:
-    """By name: the kind, and what it is."""
+    """The assets by name: media type and content."""
     folder = files("tarry.programs.dashboard").joinpath("assets")
     found = {}
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):

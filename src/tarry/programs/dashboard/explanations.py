@@ -1,4 +1,4 @@
-"""Why a job is where it is, in sentences, the most telling first. Pure: what is known goes in."""
+"""Explains why a job is in its state, in sentences, the most important first. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tarry.verbs.workers import WorkerInfo
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What is known at the moment of the look. ``ahead``: jobs due before it; ``pace``: handed out a second, lately."""
+    """What is known about the job. ``ahead``: how many jobs are due before it; ``pace``: jobs popped a second, lately."""
 
     job: JobInfo[Any]
     stats: Stats
@@ -33,7 +33,7 @@ class JobFacts:
 
     @property
     def limit(self) -> int | None:
-        """How many attempts it has, as far as it can be read."""
+        """How many attempts it has, if its record can be read."""
         own = None
         with suppress(BodyError):
             own = self.job.max_attempts
@@ -45,15 +45,17 @@ class JobFacts:
 
 
 def explain(facts: JobFacts) -> list[str]:
-    """The sentences."""
+    """The sentences for a job."""
     return list({"delayed": _delayed, "ready": _ready, "reserved": _reserved, "dead": _dead}[facts.job.state](facts))
 
 
 def slots_of(workers: Sequence[WorkerInfo], topic: str) -> tuple[int, int, int]:
-    """Workers that work on a topic, their slots, and how many are busy (a worker's slots serve all of its topics)."""
-    serving = [worker for worker in workers if not worker.stopping and any(one.name == topic for one in worker.topics)]
-    parts = [one for worker in serving for one in worker.topics if one.name == topic]
-    return len(serving), sum(one.slots for one in parts), sum(one.busy for one in parts)
+    """How many workers consume a topic, their slots, and how many of these are busy."""
+    worker_count = [
+        worker for worker in workers if not worker.stopping and any(one.name == topic for one in worker.topics)
+    ]
+    parts = [one for worker in worker_count for one in worker.topics if one.name == topic]
+    return len(worker_count), sum(one.slots for one in parts), sum(one.busy for one in parts)
 
 
 def _delayed(facts: JobFacts) -> Iterator[str]:
@@ -71,7 +73,7 @@ def _ready(facts: JobFacts) -> Iterator[str]:
     since = job.due or facts.now
     if facts.timed_out:
         yield (
-            f"Its worker let the time to run pass {filters.span(facts.now - since)} ago ({job.holder or 'unknown'}, attempt "
+            f"Its time to run was over {filters.span(facts.now - since)} ago ({job.holder or 'unknown'}, attempt "
             f"{job.attempts}{facts.of}): it is handed out again at the next pop."
         )
     else:
@@ -81,17 +83,17 @@ def _ready(facts: JobFacts) -> Iterator[str]:
         return
     if stats.limited is not None:
         yield _limited(facts)
-    serving, slots, busy = slots_of(facts.workers, job.topic)
-    if not serving and not stats.watching and not facts.pace:
-        yield "Nobody works on this topic: no live worker has a handler for it, and nobody waits for its jobs."
+    worker_count, slots, busy = slots_of(facts.workers, job.topic)
+    if not worker_count and not stats.watching and not facts.pace:
+        yield "This topic has no consumer: no live worker has a handler for it, and no client waits for its jobs."
         return
     if slots and busy >= slots:
-        yield f"All {slots} slots of {_workers(serving)} are busy."
+        yield f"All {slots} slots of {_workers(worker_count)} are busy."
     elif slots:
-        yield f"{_workers(serving).capitalize()} with {slots - busy} free of {slots} slots may take it at any moment."
+        yield f"{_workers(worker_count).capitalize()} with {slots - busy} free of {slots} slots may take it at any moment."
     if facts.ahead:
         turn = (
-            f" At the pace of late, {filters.rate(facts.pace)}, its turn comes in about {filters.span(facts.ahead / facts.pace)}."
+            f" At the recent rate of {filters.rate(facts.pace)} its turn comes in about {filters.span(facts.ahead / facts.pace)}."
             if facts.pace
             else ""
         )
@@ -99,7 +101,7 @@ def _ready(facts: JobFacts) -> Iterator[str]:
 
 
 def _limited(facts: JobFacts) -> str:
-    """By a limit of the topic."""
+    """The sentence about a limit of the topic."""
     limited, defaults = facts.stats.limited, facts.defaults
     assert limited is not None
     until = f", which lets the next go in {filters.span(limited.until - facts.now)}" if limited.until else ""
@@ -121,9 +123,9 @@ def _reserved(facts: JobFacts) -> Iterator[str]:
     left = filters.span(job.reserved_until - facts.now)
     yield f"Unless it is settled or touched within {left}, it is handed out again."
     if job.attempts > 1:
-        yield f"It was handed out before: {job.reason or 'its worker died, or let the time to run pass'}."
+        yield f"It was handed out before: {job.reason or 'its worker died, or its time to run was over'}."
     if facts.workers and worker is None:
-        yield f"{job.holder or 'Its holder'} is none of the live workers: a client that pops by itself, or a worker that died."
+        yield f"{job.holder or 'Its holder'} is not one of the live workers: it is a client that pops itself, or a worker that died."
 
 
 def _dead(facts: JobFacts) -> Iterator[str]:
@@ -131,15 +133,15 @@ def _dead(facts: JobFacts) -> Iterator[str]:
     yield f"It was set aside after {_times(job.attempts)}: {job.reason or 'no reason was given'}."
     if last := last_line(job):
         yield f"Its last error: {last}"
-    yield "It stays until it is kicked, which makes it ready with all its attempts before it, or deleted."
+    yield "It stays until it is deleted or kicked. A kick makes it ready, with all its attempts again."
     if facts.defaults.keep is not None and job.died is not None:
-        yield f"After {filters.span(job.died + facts.defaults.keep - facts.now)} it is swept away."
+        yield f"After {filters.span(job.died + facts.defaults.keep - facts.now)} it is deleted."
 
 
 def last_line(job: JobInfo[Any]) -> str:
-    """The line of a traceback that says what it was."""
-    said = (job.error or "").strip().splitlines()
-    return said[-1].strip() if said else ""
+    """The last line of the traceback: the exception."""
+    found = (job.error or "").strip().splitlines()
+    return found[-1].strip() if found else ""
 
 
 def _times(n: int) -> str:

@@ -1,4 +1,4 @@
-"""Numbers, spans and moments as people read them; hostile text made harmless to the eye. The templates' filters."""
+"""The templates' filters: numbers, durations and moments for people; hostile text with its control characters spelled out."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def clock(moment: datetime | None) -> Markup:
     """A moment; the page's script shows it in the reader's own time zone."""
     if moment is None:
         return Markup("–")
-    told = moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Markup('<time datetime="{}">{}</time>').format(iso(moment), told)
+    text = moment.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}">{}</time>').format(iso(moment), text)
 
 
 def plain(text: object) -> str:
-    """Text whose invisible and direction-turning characters are spelled out: nothing can pass for something else."""
+    """Text whose invisible and bidirectional control characters are spelled out, so that it cannot pass for another text."""
     return "".join(_escape(sign) for sign in str(text))
 
 

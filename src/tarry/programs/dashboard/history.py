@@ -1,9 +1,9 @@
-"""What was counted lately: one record a sample in which anything moved, 24 h of them, packed.
+"""The counters of the last 24 h: one packed record for each sample in which a counter changed.
 
     steps   ┌ end d ┬ seconds f ┬ added … died I×6 ┐ ┌ bucket B ┬ jobs I ┐ ┌ bucket …       about 90 bytes each
 
-A topic in which nothing moves costs nothing, one that never rests about 1 MB; all topics together are held to a bound,
-and the oldest go first.
+An idle topic costs nothing, one that is always busy about 1 MB. The memory of all topics is limited; the oldest records are
+dropped first.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _FIXED = Struct(f"<df{len(COUNTERS)}I")
 _PAIR = Struct("<BI")
 _MOST = 2**32 - 1
 OVERHEAD = 60
-"""Bytes that Python needs besides, for each."""
+"""Bytes that Python needs in addition for each record."""
 
 
 class HistoryStep(NamedTuple):
-    """What moved in the ``seconds`` before ``end`` (seconds since 1970, by the server's clock)."""
+    """The changes in the ``seconds`` before ``end`` (seconds since 1970, by the server's clock)."""
 
     end: float
     seconds: float
@@ -51,10 +51,12 @@ class History:
         self.bytes = 0
 
     def record(self, now: Stats) -> None:
-        """Notes what has moved since the last look."""
+        """Records the changes since the last sample."""
         last, self._last = self._last, now
         at = now.now.timestamp()
-        if last is None or now.popped < last.popped or now.now <= last.now:  # new here, or the server began anew
+        if (
+            last is None or now.popped < last.popped or now.now <= last.now
+        ):  # the first sample, or the server lost its data
             self.first = self.first or at
             return
         moved = [min(max(getattr(now, name) - getattr(last, name), 0), _MOST) for name in COUNTERS]
@@ -66,11 +68,11 @@ class History:
             self._steps.append(step)
             self.bytes += len(step) + OVERHEAD
         while self._steps and _end(self._steps[0]) < at - RETENTION_S:
-            self.forget_one()
+            self.drop_oldest()
         self.first = max(self.first, at - RETENTION_S)
 
-    def forget_one(self) -> None:
-        """The oldest goes; what is told begins after it."""
+    def drop_oldest(self) -> None:
+        """Drops the oldest record; the history begins after it."""
         self.first = max(self.first, _end(self._steps[0]))
         self.bytes -= len(self._steps.popleft()) + OVERHEAD
 
@@ -82,7 +84,7 @@ class History:
             yield _unpacked(packed)
 
     def rate(self, counter: str, seconds: float) -> float | None:
-        """So many a second, over the last so many seconds; ``None`` before anything was sampled twice."""
+        """The counter's rate a second over the last ``seconds``; ``None`` before the second sample."""
         if self._last is None:
             return None
         now = self._last.now.timestamp()
@@ -92,7 +94,7 @@ class History:
         return float(sum(getattr(step, counter) for step in self.since(now - span))) / span
 
     def lateness(self, seconds: float) -> Lateness:
-        """How late jobs were handed out, lately."""
+        """The lateness of jobs that were handed out in the last ``seconds``."""
         late: dict[int, int] = {}
         if self._last is not None:
             for step in self.since(self._last.now.timestamp() - seconds):
@@ -100,7 +102,7 @@ class History:
         return Lateness.of(late)
 
     def columns(self, seconds: float, columns: int) -> list[dict[int, int]]:
-        """Lateness by bucket in each of so many columns of time, the oldest first; a step is shared by those it lies in."""
+        """Lateness by bucket for each column of time, the oldest first; a step is spread over the columns it lies in."""
         found: list[dict[int, int]] = [{} for _ in range(columns)]
         if self._last is not None:
             now, width = self._last.now.timestamp(), seconds / columns
@@ -113,7 +115,7 @@ class History:
         return found
 
     def best_minute(self, seconds: float) -> float | None:
-        """The most that was finished in a minute, in jobs a minute; ``None`` when nothing was, or too little is known."""
+        """The most jobs that were finished in a minute; ``None`` if none were, or after less than a minute of samples."""
         if self._last is None:
             return None
         now = self._last.now.timestamp()
@@ -121,9 +123,9 @@ class History:
             return None
         minutes: dict[int, list[float]] = {}
         for step in self.since(now - seconds):
-            told = minutes.setdefault(int((now - step.end) / 60), [0.0, 0.0])
-            told[0] += step.finished
-            told[1] += step.seconds
+            minute = minutes.setdefault(int((now - step.end) / 60), [0.0, 0.0])
+            minute[0] += step.finished
+            minute[1] += step.seconds
         best = max((60 * done / max(spent, 60.0) for done, spent in minutes.values()), default=0.0)
         return best or None
 

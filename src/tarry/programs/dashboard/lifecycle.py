@@ -1,4 +1,4 @@
-"""What may be done with a job, by the state it is in: the only source of the buttons.
+"""The actions that are allowed on a job in each state. All buttons are made from this table.
 
 delayed ──time──▶ ready ──pop──▶ reserved ──finish──▶ gone
    ▲ ▲              ▲               │ │
@@ -23,5 +23,5 @@ def is_allowed(state: State, action: str) -> bool:
 
 
 def states_for(action: str) -> tuple[State, ...]:
-    """Where an action applies."""
+    """The states in which an action is allowed."""
     return tuple(state for state in ACTIONS_BY_STATE if action in ACTIONS_BY_STATE[state])

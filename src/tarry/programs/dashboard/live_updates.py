@@ -1,9 +1,9 @@
-"""The same page again and again: what changes of it, as server-sent events, at the page's own address.
+"""Live updates: the part of a page that changes, as server-sent events, at the page's own URL.
 
-    hello   the version of what the browser has loaded          lost   the server does not answer, in words
-    view    what changes, whenever it has changed               beat   it has not
+    hello   the version of the assets that the browser loaded   lost   the server does not answer: the message
+    view    the HTML, whenever it has changed                   beat   it has not changed
 
-A stream that breaks is opened again by the browser; nothing is remembered of it here.
+When a stream breaks the browser opens a new one. The server keeps no state of it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 MOST_STREAMS = 200
 RETRY_MS = 1000
-FRESH_SHARE = 0.8
-"""A look is shared for this share of a page's pace."""
+CACHE_SHARE = 0.8
+"""A view is shared for this fraction of the section's interval."""
 
 
 def is_stream(request: Request) -> bool:
-    """Whether a browser's EventSource asks."""
+    """Whether the request is from a browser's EventSource."""
     return "text/event-stream" in request.headers.get("accept", "")
 
 
 class ViewCache:
-    """Looks that readers of the same page share: a hundred of them cost the server what one does."""
+    """Caches views for a moment, so that a hundred visitors of the same page cost the server as much as one."""
 
     def __init__(self) -> None:
         self._views: dict[tuple[Any, ...], tuple[float, asyncio.Task[dict[str, Any]]]] = {}
@@ -45,14 +45,14 @@ class ViewCache:
     async def get_or_load(self, part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        words = {name: word for name, word in visit.asked.items() if name != "said"}
+        words = {name: word for name, word in visit.query.items() if name != "said"}
         key = (loop, part.path, visit.root, visit.role, tuple(sorted(words.items())))
         self._views = {name: one for name, one in self._views.items() if one[0] > now}
         known = self._views.get(key)
         if known is None:
             task = asyncio.ensure_future(_with_timeout(part, visit, patience_s))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            known = self._views[key] = (now + part.every_s * FRESH_SHARE, task)
+            known = self._views[key] = (now + part.every_s * CACHE_SHARE, task)
         try:
             return await asyncio.shield(known[1])
         except Exception:
@@ -60,7 +60,7 @@ class ViewCache:
             raise
 
     def invalidate(self) -> None:
-        """Something was done: the next look is a new one."""
+        """Empties the cache after an action."""
         self._views = {}
 
 
@@ -70,9 +70,9 @@ async def _with_timeout(part: Section, visit: Visit, patience_s: float) -> dict[
 
 
 def stream(dashboard: Dashboard, part: Section, visit: Visit, request: Request) -> Response:
-    """The page, again and again."""
+    """The response that streams updates of a page."""
     if dashboard.view_cache.streams >= MOST_STREAMS:
-        return Response("Too many are watching.", 503, headers={"retry-after": "10"})
+        return Response("Too many pages are open.", 503, headers={"retry-after": "10"})
     return StreamingResponse(
         _events(dashboard, part, visit, request), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
     )
@@ -91,7 +91,7 @@ async def _events(dashboard: Dashboard, part: Section, visit: Visit, request: Re
                 text = dashboard.view(visit, part.template, data)
             except (Unavailable, ServerUnfit, TimeoutError) as fault:
                 last = ""
-                yield _event("lost", dashboard.lost_text(fault))
+                yield _event("lost", dashboard.unreachable_text(fault))
             except (NotFound, BadInput) as fault:
                 last = ""
                 yield _event("gone", str(fault))

@@ -1,10 +1,10 @@
-"""Several namespaces under one roof: a dashboard for each, and the way from one to another.
+"""The dashboards of several namespaces: one for each, with links between them.
 
     /            the first namespace
-    /ns/NAME/    each other one, with the same addresses below
+    /ns/NAME/    each other one, with the same paths below
 
-A browser's token is of one namespace, so it signs in to each by itself, and is told the names of those only that it may look
-at. Where no tokens are asked for, it is told all.
+A token is of one namespace, so a browser signs in to each separately, and sees the names of those only that it may look at.
+Without tokens it sees all names.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 NAMESPACE_PREFIX = "/ns/"
 BASE_KEY = "tarry.base"
-"""In a scope: the path at which the first namespace is."""
+"""The key in the ASGI scope of the path of the first namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceLink:
-    """A namespace that a reader may go to, and the path at which its dashboard is."""
+    """A link to the dashboard of a namespace; ``at`` is its path."""
 
     name: str
     at: str
@@ -39,7 +39,7 @@ class NamespaceLink:
 
 
 class NamespaceDashboards:
-    """The dashboards of some namespaces. ``names`` are those there are now, ``made`` makes the dashboard of one."""
+    """The dashboards by namespace. ``names`` returns the namespaces, ``make`` makes the dashboard of one."""
 
     def __init__(self, names: Callable[[], Sequence[str]], make: Callable[[str], Dashboard]) -> None:
         self._names = names
@@ -47,7 +47,7 @@ class NamespaceDashboards:
         self._dashboards: dict[str, Dashboard] = {}
 
     def of(self, name: str) -> Dashboard:
-        """The dashboard of a namespace, made when it is first asked for."""
+        """The dashboard of a namespace, made when it is first needed."""
         found = self._dashboards.get(name)
         if found is None:
             found = self._dashboards[name] = self._make(name)
@@ -61,7 +61,7 @@ class NamespaceDashboards:
         return list(self._dashboards.values())
 
     def route(self, scope: Scope) -> tuple[ASGIApp, Scope] | None:
-        """Who answers a request, and what it is to him; ``None`` where no page is."""
+        """The application that answers a request, and its scope; ``None`` if no page has the path."""
         if scope["type"] != "http":
             return None
         root = str(scope.get("root_path", ""))
@@ -79,7 +79,7 @@ class NamespaceDashboards:
         return (found, scope) if found.has(scope) else None
 
     async def visible_to(self, dashboard: Dashboard, request: Request) -> tuple[list[NamespaceLink], str]:
-        """The namespaces that a reader may look at, and where to sign in to others, if there are."""
+        """Links to the namespaces that a visitor may look at, and the path to sign in to others, if there are any."""
         base = base_of(request)
         seen = [
             NamespaceLink(name, self._path_of(base, name), self.of(name) is dashboard)
@@ -89,9 +89,9 @@ class NamespaceDashboards:
         return seen, base + "/sign-in" if len(seen) < len(self._names()) else ""
 
     async def opened_by(self, token: str, request: Request) -> tuple[Dashboard, str] | None:
-        """The dashboard that a token opens, and where it is."""
+        """The dashboard that a token gives access to, and its path."""
         for name in self._names():
-            if await self.of(name).access.of_token(token) is not None:
+            if await self.of(name).access.role_of_token(token) is not None:
                 return self.of(name), self._path_of(base_of(request), name)
         return None
 
@@ -100,7 +100,7 @@ class NamespaceDashboards:
 
 
 def base_of(request: Request) -> str:
-    """The path that the cookies of all namespaces are for."""
+    """The path of the cookies, for all namespaces."""
     return quote(str(request.scope.get(BASE_KEY, request.scope.get("root_path", ""))).rstrip("/"))
 
 

@@ -1,4 +1,4 @@
-"""Looks at every topic each ten seconds and remembers what moved: rates and lateness over time. Writes nothing."""
+"""Samples the stats of every topic each ten seconds, for rates and lateness over time. Writes nothing to the server."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("tarry")
 EVERY_S = 10.0
 TOPICS_AT_ONCE = 100
-"""Topics that are asked in one pipeline."""
+"""How many topics are read in one pipeline."""
 MOST_BYTES = 64 << 20
-FORGOTTEN_AT_ONCE = 1000
+DROPPED_AT_ONCE = 1000
 
 
 class Sampler:
-    """Runs in the background from the first look at the dashboard on. What it cannot read now, it reads the next time."""
+    """Runs in the background from the first request on. A sample that fails is skipped."""
 
     def __init__(self, client: AsyncClient, every_s: float = EVERY_S, most_bytes: int = MOST_BYTES) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class Sampler:
         self._task: asyncio.Task[None] | None = None
 
     def of(self, topic: str) -> History:
-        """What is remembered of a topic."""
+        """The history of a topic."""
         return self._histories.get(topic) or History()
 
     def start(self) -> None:
@@ -41,7 +41,7 @@ class Sampler:
             self._task = asyncio.ensure_future(self._run())
 
     def stop_nowait(self) -> None:
-        """Stops, without waiting for it."""
+        """Stops sampling, without waiting for the task."""
         if self._task is not None:
             self._task.cancel()
 
@@ -53,7 +53,7 @@ class Sampler:
                 await task
 
     async def sample(self) -> None:
-        """Looks once."""
+        """Takes one sample."""
         names = await self._client.topics()
         for at in range(0, len(names), TOPICS_AT_ONCE):
             asked = [self._client.topic(name).stats() for name in names[at : at + TOPICS_AT_ONCE]]
@@ -62,17 +62,17 @@ class Sampler:
                     self._histories.setdefault(found.topic, History()).record(found)
         for name in self._histories.keys() - set(names):
             del self._histories[name]
-        self._forget_oldest()
+        self._limit_memory()
 
-    def _forget_oldest(self) -> None:
-        """The oldest go first, of the topics that have most."""
+    def _limit_memory(self) -> None:
+        """Drops the oldest records of the largest histories until the limit of memory is kept."""
         total = sum(history.bytes for history in self._histories.values())
         while total > self._most_bytes:
             largest = max(self._histories.values(), key=lambda history: history.bytes)
             before = largest.bytes
-            for _ in range(FORGOTTEN_AT_ONCE):
+            for _ in range(DROPPED_AT_ONCE):
                 if largest.bytes:
-                    largest.forget_one()
+                    largest.drop_oldest()
             total -= before - largest.bytes
 
     async def _run(self) -> None:
@@ -82,8 +82,8 @@ class Sampler:
             try:
                 await self.sample()
             except TarryError as fault:
-                logger.debug("The dashboard could not look: %s", fault)
+                logger.debug("The dashboard could not sample the topics: %s", fault)
             except Exception:
-                logger.exception("The dashboard could not look.")
+                logger.exception("The dashboard could not sample the topics.")
             due = max(due + self._every_s, loop.time())
             await asyncio.sleep(due - loop.time())

@@ -1,10 +1,10 @@
-"""The parts of the dashboard. A feature brings a module with its ``SECTIONS`` and ``ACTIONS``, and is named in PARTS.
+"""The sections of the dashboard. Each module of pages has ``SECTIONS`` and ``ACTIONS``, and is named in PAGES.
 
     SECTIONS = (Section("/queues", "queues.html", view, title="Delayed queues"),)
     ACTIONS = (Action("clear-queue", "Clear", plan, do, destroys=True),)
 
-A view is awaited with a ``Visit`` and answers what its template shows; it looks and changes nothing, and may be called every
-second. Its template extends ``page.html`` and fills the block ``view``, which is what live readers are sent again.
+A view is awaited with a ``Visit`` and returns the variables of its template. It changes nothing, and may be called every
+second. The template extends ``page.html`` and fills the block ``view``, which live updates send again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tarry.programs.dashboard.action_handler import ActionPlan, Form
     from tarry.programs.dashboard.visit import Visit
 
-PARTS = (
+PAGES = (
     "overview",
     "topic",
     "jobs",
@@ -37,7 +37,7 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A page: ``path`` below the dashboard, shown again every ``every_s`` to who watches. ``title``: in the navigation."""
+    """A page: its ``path`` below the dashboard, its update interval ``every_s``, and its ``title`` in the navigation."""
 
     path: str
     template: str
@@ -48,9 +48,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that can be done. ``plan`` tells what would happen, now; ``do`` does it and says what came of it.
+    """An action. ``plan`` returns what it would do; ``do`` executes it and returns a note about the result.
 
-    It is asked for first when it ``destroys``, or when the plan says that it concerns many.
+    It needs a confirmation when it ``destroys``, or when its plan concerns many jobs.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Action:
 
 
 def sections() -> tuple[Section, ...]:
-    return tuple(section for part in _parts() for section in getattr(part, "SECTIONS", ()))
+    return tuple(section for part in _page_modules() for section in getattr(part, "SECTIONS", ()))
 
 
 def actions() -> dict[str, Action]:
-    return {action.name: action for part in _parts() for action in getattr(part, "ACTIONS", ())}
+    return {action.name: action for part in _page_modules() for action in getattr(part, "ACTIONS", ())}
 
 
-def _parts() -> Iterable[Any]:
-    return [import_module(f"tarry.programs.dashboard.pages.{name}") for name in PARTS]
+def _page_modules() -> Iterable[Any]:
+    return [import_module(f"tarry.programs.dashboard.pages.{name}") for name in PAGES]

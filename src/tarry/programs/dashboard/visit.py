@@ -1,4 +1,4 @@
-"""What a browser asks for: words of a query, times as people write them, addresses that lead back."""
+"""A request of a browser: its query, times as people write them, URLs of the dashboard."""
 
 from __future__ import annotations
 
@@ -24,81 +24,83 @@ if TYPE_CHECKING:
     from tarry.programs.dashboard.app import Dashboard
     from tarry.programs.dashboard.namespaces import NamespaceLink
 
-FORM_S = 30.0
-"""In this time a form must come."""
+FORM_TIMEOUT_S = 30.0
+"""A form must arrive within this time."""
 STATES: tuple[State, ...] = get_args(State)
 _STATES: dict[str, State] = {state: state for state in STATES}
 _RELATIVE_TIME = re.compile(r"(?P<past>-)?\+?(?:in )?(?P<span>.+?)(?P<ago> ago)?")
 
 
 class NotFound(Exception):
-    """What was asked for is not there; the message says so."""
+    """The requested object does not exist; the message says which."""
 
 
 class Visit:
-    """One look by one reader: what it asks, and what it may use."""
+    """One request by one visitor: its query, its role, and the dashboard."""
 
-    def __init__(self, dashboard: Dashboard, root: str, asked: Mapping[str, str], role: Role) -> None:
+    def __init__(self, dashboard: Dashboard, root: str, query: Mapping[str, str], role: Role) -> None:
         self.dashboard = dashboard
         self.root = root
-        self.asked = asked
+        self.query = query
         self.role = role
-        self.neighbours: Sequence[NamespaceLink] = ()
-        self.elsewhere = ""
-        """Where to sign in to a namespace that this reader is not told of, if there may be one."""
+        self.namespace_links: Sequence[NamespaceLink] = ()
+        self.other_sign_in = ""
+        """The path to sign in to another namespace, if there is one that this visitor cannot see."""
 
     @property
     def client(self) -> AsyncClient:
         return self.dashboard.client
 
     @property
-    def acts(self) -> bool:
-        """Whether this reader may change anything."""
+    def may_act(self) -> bool:
+        """Whether this visitor may change anything."""
         return self.role == "admin"
 
     def word(self, name: str, default: str = "") -> str:
-        return self.asked.get(name, "").strip() or default
+        return self.query.get(name, "").strip() or default
 
     def topic(self) -> AsyncTopic[Any]:
-        """The topic that is asked for. Raises ``BadInput``."""
-        return self.client.topic(self.asked.get("topic", ""))
+        """The topic of the query. Raises ``BadInput``."""
+        return self.client.topic(self.query.get("topic", ""))
 
     def state(self) -> State | None:
         return parse_state(self.word("state"))
 
     def url(self, path: str, **query: object) -> str:
-        """An address inside of the dashboard. What is ``None`` or empty is left out."""
+        """A URL of the dashboard. Parameters that are ``None`` or empty are left out."""
         given = {name: str(value) for name, value in query.items() if value not in (None, "")}
         return self.root + path + (f"?{urlencode(given)}" if given else "")
 
-    def again(self, path: str, **changes: object) -> str:
-        """This page with other words in its query."""
-        kept: dict[str, object] = {name: value for name, value in self.asked.items() if name != "said"}
+    def current_url(self, path: str, **changes: object) -> str:
+        """The URL of this page, with changes to its query."""
+        kept: dict[str, object] = {name: value for name, value in self.query.items() if name != "said"}
         return self.url(path, **{**kept, **changes})
 
 
-class TooLong(HTTPException):  # it is answered by where it is raised
-    """A form is longer than any that the dashboard sends."""
+class FormTooLong(HTTPException):
+    """A form is longer than any form of the dashboard."""
 
 
-async def sent(request: Request, longest: int) -> bytes:
-    """The body of a form. Raises ``TooLong``, and ``HTTPException`` for one that is too slow or coded."""
+async def read_form(request: Request, longest: int) -> bytes:
+    """The body of a form. Raises ``FormTooLong``, and ``HTTPException`` if it is too slow or compressed."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise HTTPException(415, "Send it as it is, without Content-Encoding.")
+        raise HTTPException(415, "Send the form without Content-Encoding.")
     raw = bytearray()
     try:
-        async with asyncio.timeout(FORM_S):
+        async with asyncio.timeout(FORM_TIMEOUT_S):
             async for part in request.stream():
                 raw += part
                 if len(raw) > longest:
-                    raise TooLong(413, f"form: more than {longest} bytes.")
+                    raise FormTooLong(413, f"form: more than {longest} bytes.")
     except TimeoutError:
-        raise HTTPException(408, f"It was not all here within {FORM_S:g} s.", {"connection": "close"}) from None
+        raise HTTPException(
+            408, f"The form was not complete within {FORM_TIMEOUT_S:g} s.", {"connection": "close"}
+        ) from None
     return bytes(raw)
 
 
 def parse_state(word: str) -> State | None:
-    """A state by its name; of nothing ``None``. Raises ``BadInput``."""
+    """A state by its name; ``None`` for an empty one. Raises ``BadInput``."""
     found = _STATES.get(word)
     if word and found is None:
         raise BadInput(f"state: {word[:40]!r} is unknown; it is one of {', '.join(STATES)}.")
@@ -130,6 +132,6 @@ def parse_moment(text: str, now: datetime, what: str) -> datetime | None:
 
 
 def return_path(root: str, path: str) -> str:
-    """Where a form leads back to: a path inside of the dashboard, whatever it asks for."""
+    """The path to return to after a form: one inside of the dashboard, whatever the form says."""
     inside = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
     return root + path if inside else root + "/"

@@ -1,117 +1,117 @@
-// The page works without this. With it: it is live, says when it is not, shows your own time zone, and asks in place.
+// The page works without this script. With it, the page is live, shows when it is not, uses your time zone, and confirms in a dialog.
 "use strict";
 (() => {
   const view = document.getElementById("view");
-  const sign = document.getElementById("sign");
-  const lost = document.getElementById("lost");
-  const ask = document.getElementById("ask");
-  const same = { createHTML: (text) => text };
-  const policy = window.trustedTypes ? window.trustedTypes.createPolicy("tarry", same) : same;
+  const liveStatus = document.getElementById("sign");
+  const lostBanner = document.getElementById("lost");
+  const confirmDialog = document.getElementById("ask");
+  const unchanged = { createHTML: (text) => text };
+  const policy = window.trustedTypes ? window.trustedTypes.createPolicy("tarry", unchanged) : unchanged;
   // A parsed document is inert: its scripts never run, and the policy of the page forbids handlers.
   const parse = (html) => new DOMParser().parseFromString(policy.createHTML(html), "text/html");
 
-  // ── your own time zone ──
+  // ── the visitor's time zone ──
   const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
   const year = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
   const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const said = (at) => (Math.abs(at - Date.now()) < 43200e3 && at.getDate() === new Date().getDate() ? clock.format(at) : `${(at.getFullYear() === new Date().getFullYear() ? day : year).format(at)}, ${clock.format(at)}`);
-  const marked = { ms: (at) => `${clock.format(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`, s: (at) => clock.format(at), m: (at) => short.format(at), d: (at) => day.format(at), y: (at) => year.format(at) };
+  const formatMoment = (at) => (Math.abs(at - Date.now()) < 43200e3 && at.getDate() === new Date().getDate() ? clock.format(at) : `${(at.getFullYear() === new Date().getFullYear() ? day : year).format(at)}, ${clock.format(at)}`);
+  const markFormats = { ms: (at) => `${clock.format(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`, s: (at) => clock.format(at), m: (at) => short.format(at), d: (at) => day.format(at), y: (at) => year.format(at) };
   function localise(root) {
     for (const time of root.querySelectorAll("time[datetime]")) {
       time.title = time.textContent;
-      time.textContent = said(new Date(time.dateTime));
+      time.textContent = formatMoment(new Date(time.dateTime));
     }
-    for (const text of root.querySelectorAll("text[data-at]")) text.textContent = (marked[text.dataset.style] || said)(new Date(text.dataset.at));
+    for (const text of root.querySelectorAll("text[data-at]")) text.textContent = (markFormats[text.dataset.style] || formatMoment)(new Date(text.dataset.at));
   }
 
   // ── live ──
-  const pace = Number(view.dataset.live || 0) * 1000;
-  let source = null, heard = 0, held = null, again = null, shown = new Date();
-  const WORDS = { live: "live", held: "held while you choose", broken: "connection lost", lost: "server lost", still: "not live", opening: "connecting" };
-  function tell(state, why) {
-    if (sign.dataset.state !== state) {
-      sign.dataset.state = state;
-      sign.querySelector(".word").textContent = WORDS[state];
+  const intervalMs = Number(view.dataset.live || 0) * 1000;
+  let source = null, lastEventAt = 0, pendingView = null, retryTimer = null, shown = new Date();
+  const STATUS_TEXTS = { live: "live", held: "paused while you select", broken: "connection lost", lost: "server lost", still: "not live", opening: "connecting" };
+  function setStatus(state, why) {
+    if (liveStatus.dataset.state !== state) {
+      liveStatus.dataset.state = state;
+      liveStatus.querySelector(".word").textContent = STATUS_TEXTS[state];
     }
     const old = state === "broken" || state === "lost";
     document.body.classList.toggle("is-old", old);
-    if (old === lost.hidden || (old && lost.dataset.why !== why)) {
-      lost.hidden = !old;
-      lost.dataset.why = why || "";
+    if (old === lostBanner.hidden || (old && lostBanner.dataset.why !== why)) {
+      lostBanner.hidden = !old;
+      lostBanner.dataset.why = why || "";
       const head = document.createElement("strong");
       head.textContent = state === "lost" ? "The server does not answer. " : "The connection is lost. ";
-      lost.replaceChildren(head, `${why || ""} What you see is of ${clock.format(shown)}. It is tried again by itself.`);
+      lostBanner.replaceChildren(head, `${why || ""} This page shows the state of ${clock.format(shown)}. It retries by itself.`);
     }
   }
-  // what somebody has ticked or typed and not sent yet; a part that is never replaced loses nothing
-  const chosen = () => [...view.querySelectorAll("input")].some((one) => !one.closest("[data-keep]") && (one.checked !== one.defaultChecked || (one.type === "text" && one.value !== one.defaultValue)));
-  const kept = { beforeNodeMorphed: (node) => !(node.nodeType === 1 && node.hasAttribute("data-keep")), beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"), beforeNodeRemoved: (node) => !(node.nodeType === 1 && node.hasAttribute("data-mine")) };
+  // whether something is ticked or typed and not yet sent; a part that is never replaced loses nothing
+  const hasUnsentInput = () => [...view.querySelectorAll("input")].some((input) => !input.closest("[data-keep]") && (input.checked !== input.defaultChecked || (input.type === "text" && input.value !== input.defaultValue)));
+  const morphCallbacks = { beforeNodeMorphed: (node) => !(node.nodeType === 1 && node.hasAttribute("data-keep")), beforeAttributeUpdated: (name, node) => !(name === "open" && node.tagName === "DETAILS"), beforeNodeRemoved: (node) => !(node.nodeType === 1 && node.hasAttribute("data-mine")) };
   function show(html) {
     const fresh = parse(html).body;
     localise(fresh);
-    Idiomorph.morph(view, [...fresh.childNodes], { morphStyle: "innerHTML", ignoreActiveValue: true, callbacks: kept });
+    Idiomorph.morph(view, [...fresh.childNodes], { morphStyle: "innerHTML", ignoreActiveValue: true, callbacks: morphCallbacks });
     shown = new Date();
   }
-  function settle() {
-    if (held === null) return;
-    if (chosen() || ask.open || dragging) return tell("held");
-    show(held);
-    held = null;
-    tell("live");
+  function applyPending() {
+    if (pendingView === null) return;
+    if (hasUnsentInput() || confirmDialog.open || dragging) return setStatus("held");
+    show(pendingView);
+    pendingView = null;
+    setStatus("live");
   }
   function open() {
     close();
-    if (!pace || document.hidden) return;
-    heard = Date.now();
+    if (!intervalMs || document.hidden) return;
+    lastEventAt = Date.now();
     source = new EventSource(location.href);
-    const on = (kind, act) => source.addEventListener(kind, (event) => { heard = Date.now(); act(JSON.parse(event.data)); });
+    const on = (kind, act) => source.addEventListener(kind, (event) => { lastEventAt = Date.now(); act(JSON.parse(event.data)); });
     on("hello", (version) => {
       if (version !== document.documentElement.dataset.version && sessionStorage.getItem("tarry-version") !== version) {
         sessionStorage.setItem("tarry-version", version);
         location.reload();
       }
     });
-    on("view", (html) => { held = html; settle(); });
-    on("beat", () => { if (held === null) { shown = new Date(); tell("live"); } else settle(); });
-    on("lost", (why) => tell("lost", why));
+    on("view", (html) => { pendingView = html; applyPending(); });
+    on("beat", () => { if (pendingView === null) { shown = new Date(); setStatus("live"); } else applyPending(); });
+    on("lost", (why) => setStatus("lost", why));
     on("gone", () => { close(); location.reload(); });
     source.onerror = () => {
-      tell("broken");
-      if (source && source.readyState === EventSource.CLOSED) { close(); again = setTimeout(knock, 1500); }
+      setStatus("broken");
+      if (source && source.readyState === EventSource.CLOSED) { close(); retryTimer = setTimeout(checkAccess, 1500); }
     };
   }
   function close() {
-    clearTimeout(again);
+    clearTimeout(retryTimer);
     if (source) source.close();
     source = null;
   }
-  async function knock() { // refused, not unreachable: signed out, perhaps; the page itself knows
+  async function checkAccess() { // the stream was refused: perhaps the visitor is signed out; the page itself answers that
     try {
       const answer = await fetch(location.href, { redirect: "manual", cache: "no-store" });
       if (answer.type === "opaqueredirect" || answer.status === 403 || answer.status === 404) return location.reload();
-    } catch { /* still nobody there */ }
+    } catch { /* still unreachable */ }
     open();
   }
-  if (pace) {
-    tell("opening");
+  if (intervalMs) {
+    setStatus("opening");
     setInterval(() => {
-      if (source && Date.now() - heard > 2 * pace + 6000) { tell("broken"); open(); }
+      if (source && Date.now() - lastEventAt > 2 * intervalMs + 6000) { setStatus("broken"); open(); }
     }, 1000);
     document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
     addEventListener("pagehide", close);
-    addEventListener("beforeunload", () => { close(); again = setTimeout(open, 15000); }); // what comes next is shown, not this page's end
+    addEventListener("beforeunload", () => { close(); retryTimer = setTimeout(open, 15000); }); // no error while the browser leaves this page
     addEventListener("pageshow", (event) => { if (event.persisted) open(); });
   }
   const here = new URL(location.href);
   if (here.searchParams.delete("said"), here.href !== location.href) history.replaceState(null, "", here);
 
-  // ── the line of time: read it, drag over it ──
+  // ── the time line: a readout under the pointer, dragging to zoom ──
   let dragging = null;
-  const hair = Object.assign(document.createElement("div"), { className: "hair", hidden: true });
+  const crosshair = Object.assign(document.createElement("div"), { className: "crosshair", hidden: true });
   const brush = Object.assign(document.createElement("div"), { className: "brush", hidden: true });
-  hair.setAttribute("data-mine", ""); brush.setAttribute("data-mine", "");
-  function place(line, x) { // which bar is at x, and what time that is
+  crosshair.setAttribute("data-mine", ""); brush.setAttribute("data-mine", "");
+  function barAt(line, x) { // the bar at x, and its time
     for (const stretch of line.querySelectorAll(".stretch")) {
       const box = stretch.getBoundingClientRect();
       if (x < box.left || x > box.right) continue;
@@ -121,21 +121,21 @@
     }
     return null;
   }
-  function read(line, found, x) {
+  function showReadout(line, found, x) {
     const box = line.getBoundingClientRect();
-    line.append(hair, brush);
-    hair.hidden = !found;
+    line.append(crosshair, brush);
+    crosshair.hidden = !found;
     if (!found) return;
-    hair.style.left = `${x - box.left - line.clientLeft}px`;
+    crosshair.style.left = `${x - box.left - line.clientLeft}px`;
     const jobs = found.count === 1 ? "1 job" : `${found.count.toLocaleString()} jobs`;
-    const beyond = found.stretch.classList.contains("later") ? "later" : found.stretch.classList.contains("past") && found.index === 0 && found.counts.length > 1 && line.classList.contains("whole") ? "longer ago" : said(new Date(found.start)) + (found.step < 1000 ? `.${String(new Date(found.start).getMilliseconds()).padStart(3, "0")}` : "");
+    const beyond = found.stretch.classList.contains("later") ? "later" : found.stretch.classList.contains("past") && found.index === 0 && found.counts.length > 1 && line.classList.contains("whole") ? "longer ago" : formatMoment(new Date(found.start)) + (found.step < 1000 ? `.${String(new Date(found.start).getMilliseconds()).padStart(3, "0")}` : "");
     line.querySelector(".readout").textContent = `${jobs} · ${beyond}`;
   }
   view.addEventListener("pointermove", (event) => {
     const line = event.target.closest(".time-line");
-    if (!line && !dragging) { hair.hidden = true; return; }
-    const on = dragging ? dragging.line : line, found = place(on, event.clientX);
-    read(on, found, event.clientX);
+    if (!line && !dragging) { crosshair.hidden = true; return; }
+    const on = dragging ? dragging.line : line, found = barAt(on, event.clientX);
+    showReadout(on, found, event.clientX);
     if (dragging && found && Math.abs(event.clientX - dragging.x) > 6) {
       const left = on.getBoundingClientRect().left + on.clientLeft;
       brush.hidden = false;
@@ -144,9 +144,9 @@
       dragging.to = found.at;
     }
   });
-  view.addEventListener("pointerleave", () => { hair.hidden = true; for (const text of view.querySelectorAll(".readout")) text.textContent = ""; });
+  view.addEventListener("pointerleave", () => { crosshair.hidden = true; for (const text of view.querySelectorAll(".readout")) text.textContent = ""; });
   view.addEventListener("pointerdown", (event) => {
-    const line = event.target.closest(".time-line"), found = line && event.button === 0 && place(line, event.clientX);
+    const line = event.target.closest(".time-line"), found = line && event.button === 0 && barAt(line, event.clientX);
     if (found && event.pointerType === "mouse") { dragging = { line, x: event.clientX, from: found.at, to: null }; }
   });
   addEventListener("pointerup", (event) => {
@@ -168,7 +168,7 @@
   }
   function jobs(line, found) { if (line.dataset.jobs) go(line.dataset.jobs, { after: Math.floor(found.start), before: Math.ceil(found.start + found.step) }); }
   view.addEventListener("click", (event) => {
-    const line = event.target.closest(".time-line.zoomed"), found = line && place(line, event.clientX);
+    const line = event.target.closest(".time-line.zoomed"), found = line && barAt(line, event.clientX);
     if (found && !event.defaultPrevented) jobs(line, found);
   });
   view.addEventListener("keydown", (event) => {
@@ -180,11 +180,11 @@
     if (next !== undefined) {
       event.preventDefault();
       stretch.dataset.at = Math.max(0, Math.min(next, bars - 1));
-      read(line, place(line, x(Number(stretch.dataset.at))), x(Number(stretch.dataset.at)));
-    } else if (event.key === "Enter" && at >= 0) jobs(line, place(line, x(at)));
+      showReadout(line, barAt(line, x(Number(stretch.dataset.at))), x(Number(stretch.dataset.at)));
+    } else if (event.key === "Enter" && at >= 0) jobs(line, barAt(line, x(at)));
   });
 
-  // ── asking in place ──
+  // ── confirmation in a dialog ──
   addEventListener("submit", async (event) => {
     const form = event.target, action = form.getAttribute("action") || "";
     if (form.method !== "post" || !action.endsWith("/act") || form.closest("#ask")) return;
@@ -193,33 +193,33 @@
     try {
       const answer = await fetch(action, { method: "POST", body });
       if (answer.redirected) { close(); return location.assign(answer.url); }
-      const fresh = parse(await answer.text()), sure = fresh.getElementById("sure");
-      if (sure) ask.replaceChildren(document.importNode(sure, true));
+      const fresh = parse(await answer.text()), question = fresh.getElementById("sure");
+      if (question) confirmDialog.replaceChildren(document.importNode(question, true));
       else {
         const text = Object.assign(document.createElement("section"), { className: "sure" });
-        const head = Object.assign(document.createElement("h1"), { id: "sure-title", textContent: fresh.querySelector("h1")?.textContent || "That was not done" });
+        const head = Object.assign(document.createElement("h1"), { id: "sure-title", textContent: fresh.querySelector("h1")?.textContent || "Nothing was done" });
         const why = Object.assign(document.createElement("p"), { textContent: fresh.querySelector(".lead")?.textContent || "" });
-        const well = Object.assign(document.createElement("button"), { textContent: "Well", type: "button" });
-        well.setAttribute("data-close", "");
+        const closeButton = Object.assign(document.createElement("button"), { textContent: "Close", type: "button" });
+        closeButton.setAttribute("data-close", "");
         const row = document.createElement("form");
-        row.append(well);
+        row.append(closeButton);
         text.append(head, why, row);
-        ask.replaceChildren(text);
+        confirmDialog.replaceChildren(text);
       }
-      ask.showModal();
+      confirmDialog.showModal();
     } catch {
-      tell("broken", "It is not known whether this was done.");
+      setStatus("broken", "It is not known whether this was done.");
     }
   });
-  ask.addEventListener("click", (event) => {
-    if (event.target === ask || event.target.closest("[data-close]")) { event.preventDefault(); ask.close(); }
+  confirmDialog.addEventListener("click", (event) => {
+    if (event.target === confirmDialog || event.target.closest("[data-close]")) { event.preventDefault(); confirmDialog.close(); }
   });
-  ask.addEventListener("close", settle);
+  confirmDialog.addEventListener("close", applyPending);
 
-  // ── choosing ──
+  // ── selection of jobs ──
   view.addEventListener("change", (event) => {
     if (event.target.matches("[data-all]")) for (const box of view.querySelectorAll("input[name=id]")) box.checked = event.target.checked;
-    settle();
+    applyPending();
   });
   addEventListener("keydown", (event) => {
     if (event.key === "/" && !event.ctrlKey && !event.metaKey && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) {
@@ -229,5 +229,5 @@
   });
 
   localise(document);
-  if (pace) open();
+  if (intervalMs) open();
 })();

@@ -1,1 +1,1 @@
-"""Pictures as paths and numbers: pure functions, drawn as SVG by the templates."""
+"""Charts as SVG paths and numbers: pure functions; the templates draw them."""

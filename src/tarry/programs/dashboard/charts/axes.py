@@ -1,4 +1,4 @@
-"""Axes of time: steps that people count in, and the marks on them."""
+"""Time axes: round steps, and the marks at them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STEPS_S: tuple[float, ...] = (
 
 
 def step_of(span_s: float, most: int) -> float:
-    """The smallest step of which at most so many make the span."""
+    """The smallest round step of which ``most`` or fewer make the span."""
     return next((step for step in STEPS_S if span_s / step <= most), span_s / most)
 
 
 def floor_to_step(moment: datetime, step_s: float) -> datetime:
-    """The last whole step before a moment: bars stand still while time goes by."""
+    """The last whole step before a moment, so that bars do not move as time passes."""
     step = timedelta(seconds=step_s)
     return moment - (moment - EPOCH) % step
 
@@ -41,7 +41,7 @@ def marks(start: datetime, end: datetime, most: int) -> list[datetime]:
 
 
 def label_of(at: datetime, span_s: float) -> str:
-    """A mark's text, in UTC; the page's script says it again in the reader's time zone."""
+    """A mark's text, in UTC; the page's script replaces it by the reader's time zone."""
     if span_s < 10:
         return at.strftime("%H:%M:%S.") + f"{at.microsecond // 1000:03}"
     if span_s <= 600:
@@ -56,7 +56,7 @@ def label_of(at: datetime, span_s: float) -> str:
 
 
 def label_style(span_s: float) -> str:
-    """The same, as the script knows it."""
+    """The name of the label's format, for the script."""
     if span_s < 10:
         return "ms"
     if span_s <= 600:

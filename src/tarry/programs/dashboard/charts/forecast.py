@@ -1,6 +1,6 @@
-"""The next hour: what becomes due in each minute, against what workers have lately managed.
+"""A forecast of the next hour: jobs that become due in each minute, against the workers' recent rate.
 
-waiting(i) = max(0, waiting(i − 1) + due(i) − managed)         whoever is due then waits about waiting / managed
+waiting(i) = max(0, waiting(i − 1) + due(i) − rate)            a job that is due then waits for about waiting / rate
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MINUTES = 60
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """``managed`` is jobs a minute, ``None`` when nothing was finished lately. Seconds say when, and how late."""
+    """``managed`` is the workers' rate in jobs a minute; ``None`` if they have finished nothing lately."""
 
     due: str
     waiting: str
@@ -31,7 +31,7 @@ class Forecast:
 
 
 def forecast(counts: Sequence[int], ready: int, managed: float | None) -> Forecast:
-    """What comes of an hour of due jobs, of those ready now, and of a pace in jobs a minute."""
+    """The forecast from the jobs due in each minute, the jobs ready now, and the workers' rate in jobs a minute."""
     pace = managed or 0.0
     waiting: list[float] = []
     left = float(ready)

@@ -1,4 +1,4 @@
-"""Lateness over time: a column a stretch of time, a row a range of lateness, as dark as many jobs were that late."""
+"""The heat map of lateness: a column is an interval of time, a row a range of lateness, the shade the number of jobs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 EDGES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 21600, 86400)
-"""A row ends at each, and one lies beyond the last."""
+"""The upper edges of the rows; one more row lies above the last."""
 LEVELS = 6
-LEAST_ROWS = 6
+MIN_ROWS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def heat(columns: Sequence[Mapping[int, int]]) -> Heat:
         for bucket, n in column.items():
             cells[row_of(bucket)] += n
     used = [row for row in range(len(EDGES_S) + 1) if any(cells[row] for cells in table)]
-    rows = max([LEAST_ROWS, *(row + 1 for row in used)])
+    rows = max([MIN_ROWS, *(row + 1 for row in used)])
     top = max((n for cells in table for n in cells), default=0)
     paths = [list[str]() for _ in range(LEVELS)]
     for x, cells in enumerate(table):

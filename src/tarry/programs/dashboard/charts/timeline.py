@@ -1,10 +1,10 @@
-"""The time line of due jobs: the picture of the project.
+"""The time line of due jobs, as a chart.
 
     whole   │ older, past hour │● next minute │ next hour │ next day │ later       heights logarithmic, one scale for all
-    zoomed  │        past      │●   one stretch, bars of whole seconds, minutes or hours    │    heights linear
+    zoomed  │        past      │●   one window, bars of whole seconds, minutes or hours     │    heights linear
 
-Bars come from ``histogram``, which counts and reads no job: a million cost what three cost. A bar is one step in a path, in
-units of the plot; the browser stretches it.
+The bars are made of ``histogram``, which counts jobs without reading them: a million cost as much as three. A bar is one step
+of a path, in units of the plot; the browser scales it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 HEIGHT = 100
 BARS = 140
 GAP = 0.16
-NARROWEST = timedelta(milliseconds=200)
+MIN_WINDOW = timedelta(milliseconds=200)
 
 
 @dataclass(frozen=True, slots=True)
 class AxisMark:
-    """A word under the plot, ``at`` a share of its width."""
+    """A label under the plot, ``at`` a fraction of its width."""
 
     at: float
     text: str
@@ -39,7 +39,7 @@ class AxisMark:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One stretch of time. ``late`` and ``due`` are paths, ``cut`` is the share of the width that is past."""
+    """One window of time. ``late`` and ``due`` are paths; ``now`` is the present's fraction of the width."""
 
     name: str
     look: str
@@ -60,7 +60,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """What is drawn; ``before`` and ``after`` lie outside of it. ``top`` is the highest bar."""
+    """The plots; ``before`` and ``after`` count jobs outside of them. ``top`` is the highest bar."""
 
     now: datetime
     plots: tuple[Plot, ...]
@@ -75,7 +75,7 @@ class TimeLine:
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """A stretch that can be looked at: seconds before now and after it."""
+    """A window that moves with the time: seconds before now and after it."""
 
     look: str
     name: str
@@ -101,12 +101,12 @@ WHOLE_PARTS = (
     ("hour", "next hour", 60.0, 3540.0, 30, ((0.0, "1 m"), (0.492, "30 m"))),
     ("day", "next day", 3600.0, 82800.0, 24, ((0.0, "1 h"), (0.478, "12 h"))),
 )
-"""Look, name, from when on, how long, bars, words under it."""
+"""Name in the URL, title, start, length, number of bars, labels."""
 LATER = ("month", "later")
 
 
 class HasHistogram(Protocol):
-    """Whatever counts what is due when: a topic, or a shared queue."""
+    """A topic, or a shared queue."""
 
     async def histogram(
         self, *, start: Duration | datetime = ..., span: Duration = ..., buckets: int = ..., past: Duration = ...
@@ -114,7 +114,7 @@ class HasHistogram(Protocol):
 
 
 async def whole_timeline(topic: HasHistogram, *, parts: int = 1) -> TimeLine:
-    """All of it, from what is late to what is due in a year. ``parts``: bars are so many times as wide."""
+    """The whole time line, from late jobs to those due in a year. Bars are ``parts`` times as wide."""
     asked = []
     for _, _, start, seconds, bars, _ in WHOLE_PARTS:
         when = {"start": start} if start >= 0 else {"past": -start}
@@ -147,7 +147,7 @@ async def whole_timeline(topic: HasHistogram, *, parts: int = 1) -> TimeLine:
 async def zoomed_timeline(
     topic: HasHistogram, start: datetime, end: datetime, *, name: str = "", look: str = ""
 ) -> TimeLine:
-    """One stretch, in whole steps."""
+    """One window, in whole steps."""
     span_s = max((end - start).total_seconds(), 0.01)
     step_s = axes.step_of(span_s, BARS)
     first = max(axes.floor_to_step(start, step_s), axes.EPOCH)
@@ -161,14 +161,14 @@ async def zoomed_timeline(
 
 
 async def window_timeline(topic: HasHistogram, look: str, now: datetime) -> TimeLine:
-    """A stretch that goes with the time."""
+    """A window that moves with the time."""
     chosen = WINDOWS[look]
     start, end = now - timedelta(seconds=chosen.past_s), now + timedelta(seconds=chosen.ahead_s)
     return await zoomed_timeline(topic, start, end, name=chosen.name, look=look)
 
 
 def _linear(part: Histogram, step_s: float, late_now: int, name: str, look: str) -> TimeLine:
-    """``late_now``: of the bar in which now is, what is late already."""
+    """``late_now`` is the number of late jobs in the bar that contains now."""
     counts, top = part.counts, max(part.counts)
     span_s = step_s * len(counts)
     end = part.start + timedelta(seconds=span_s)
@@ -190,14 +190,14 @@ def _linear(part: Histogram, step_s: float, late_now: int, name: str, look: str)
 
 
 def shifted(plot: Plot, by: float) -> dict[str, str]:
-    """The words of an address for the stretch beside this one; ``by`` is a share of it."""
+    """The query of the URL for the window shifted by a fraction of its length."""
     length = (plot.end - plot.start) * by
     return _stretch(plot.start + length, plot.end + length)
 
 
 def widened(plot: Plot, by: float) -> dict[str, str]:
-    """The same for a stretch with the same middle: so much of it on each side."""
-    middle, half = plot.start + (plot.end - plot.start) / 2, max((plot.end - plot.start) * by, NARROWEST / 2)
+    """The query of the URL for a window with the same middle; ``by`` is the fraction on each side."""
+    middle, half = plot.start + (plot.end - plot.start) / 2, max((plot.end - plot.start) * by, MIN_WINDOW / 2)
     return _stretch(middle - half, middle + half)
 
 
@@ -208,13 +208,13 @@ def _stretch(start: datetime, end: datetime) -> dict[str, str]:
 
 
 def table_rows(plot: Plot) -> list[tuple[datetime, int]]:
-    """What the bars say, those that are there."""
+    """The bars as a table, without empty ones."""
     step = timedelta(seconds=plot.step_s)
     return [(plot.start + i * step, n) for i, n in enumerate(plot.counts) if n]
 
 
 def _log(n: int, top: int) -> float:
-    """One job is seen, and ten times as many is a step."""
+    """A logarithmic height at which a single job is visible."""
     return 0.06 + 0.94 * math.log1p(n) / math.log1p(top) if n else 0.0
 
 

@@ -1,1 +1,1 @@
-"""The parts: each module holds the views and the actions of one."""
+"""The pages: each module has the views and the actions of one section."""

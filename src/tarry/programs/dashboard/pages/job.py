@@ -1,4 +1,4 @@
-"""One job: its body and headers, its life so far, and why it is where it is."""
+"""The page of one job: its body, headers, history, and why it is in its state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LATELY_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class ShownBody:
-    """A body as it is shown: ``kind`` is JSON, text, bytes or nothing."""
+    """A body for the page; ``kind`` is JSON, text, bytes or unreadable."""
 
     kind: str
     text: str
@@ -35,7 +35,7 @@ class ShownBody:
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Something that happened, or will."""
+    """Something that happened to the job, or will happen."""
 
     at: datetime | None
     what: str
@@ -43,7 +43,7 @@ class JobEvent:
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    topic, id = visit.topic(), visit.asked.get("id", "")
+    topic, id = visit.topic(), visit.query.get("id", "")
     job, stats, defaults, workers, held = await asyncio.gather(
         topic.get(id),
         topic.stats(),
@@ -65,7 +65,7 @@ async def view(visit: Visit) -> dict[str, Any]:
         "defaults": defaults,
         "why": explain(known),
         "limit": known.limit,
-        "life": job_events(known),
+        "life": job_history(known),
         "body": body(job),
         "headers": headers(job),
         "created": _created(job),
@@ -73,15 +73,15 @@ async def view(visit: Visit) -> dict[str, Any]:
     }
 
 
-def job_events(known: JobFacts) -> list[JobEvent]:
-    """What is known of its life, in order: what is not kept is not told."""
+def job_history(known: JobFacts) -> list[JobEvent]:
+    """The known events of the job, in order; not every event is stored."""
     job = known.job
     found = [JobEvent(_created(job), "added")]
     if job.first_failure is not None:
         found.append(JobEvent(job.first_failure, "failed for the first time", "late"))
     if job.attempts:
         times = "once" if job.attempts == 1 else f"{job.attempts} times"
-        found.append(JobEvent(None, f"handed out {times}, last to {job.holder or 'somebody'}"))
+        found.append(JobEvent(None, f"handed out {times}, last to {job.holder or 'an unknown holder'}"))
     if job.state == "reserved":
         found.append(JobEvent(job.reserved_until, "its time to run ends", "reserved"))
     elif job.state == "dead":
@@ -94,7 +94,7 @@ def job_events(known: JobFacts) -> list[JobEvent]:
 
 
 def body(job: JobInfo[Any] | Schedule) -> ShownBody:
-    """JSON set out in lines, other text as it is, bytes as hex."""
+    """The body: JSON indented, other text as it is, bytes as hex."""
     try:
         raw, flags = job.raw, job.head.flags
     except BodyError as fault:
@@ -116,7 +116,7 @@ def body(job: JobInfo[Any] | Schedule) -> ShownBody:
 
 
 def dump(raw: bytes) -> str:
-    """Hex, sixteen a line, with what can be read beside it."""
+    """A hex dump, sixteen bytes a line, with the printable characters beside them."""
     rows = []
     for at in range(0, len(raw), WIDTH):
         part = raw[at : at + WIDTH]

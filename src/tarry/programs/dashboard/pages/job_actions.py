@@ -1,7 +1,7 @@
-"""What can be done with jobs and topics. Jobs are named by their ids, or by a filter: a state and a window of due times.
+"""Actions on jobs and topics. Jobs are selected by their ids, or by a filter: a state and a window of due times.
 
-A filter is done in rounds of at most ROUND jobs, each a script of its own, and what is left is told: a round that dies
-half-way leaves every job either as it was or done.
+A filter is processed in rounds of at most ROUND_SIZE jobs; the note says how many are left. If a round fails halfway, every
+job is either unchanged or done.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from tarry.verbs.jobs import aggregates
 from tarry.verbs.jobs.models import JobInfo, Reservation, State
 from tarry.verbs.jobs.stats import Stats
 
-ROUND, STEP = 10_000, 500
-WORDS = {"run-now": "run now", "reschedule": "reschedule", "delete": "delete", "bury": "bury", "kick": "kick"}
+ROUND_SIZE, STEP = 10_000, 500
+VERBS = {"run-now": "run now", "reschedule": "reschedule", "delete": "delete", "bury": "bury", "kick": "kick"}
 DONE = {"run-now": "due now", "reschedule": "rescheduled", "delete": "deleted", "bury": "buried", "kick": "kicked"}
 REASON = "buried from the dashboard"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Jobs by state and window, as the form names them."""
+    """The state and the window of a form."""
 
     state: State | None
     after: datetime | None
@@ -37,7 +37,7 @@ class Filter:
     stats: Stats
 
     @property
-    def windowed(self) -> bool:
+    def has_window(self) -> bool:
         return self.after is not None or self.before is not None
 
     def __str__(self) -> str:
@@ -61,13 +61,13 @@ async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     if state is None and len(possible) == 1:
         state = possible[0]
     if state is not None and state not in possible:
-        raise BadInput(f"{WORDS[action]}: {state} jobs are not for that; it takes {' and '.join(possible)} ones.")
+        raise BadInput(f"{VERBS[action]}: not possible for {state} jobs; only for {' and '.join(possible)} ones.")
     after, before = (parse_moment(form.word(name), stats.now, name) for name in ("after", "before"))
     return Filter(state, after, before, stats)
 
 
 async def _count(visit: Visit, form: Form, chosen: Filter) -> int:
-    if not chosen.windowed:
+    if not chosen.has_window:
         return sum(getattr(chosen.stats, state) for state in ([chosen.state] if chosen.state else STATES))
     verbs = _topic(visit, form).verbs
     return await visit.client.engine.run(
@@ -79,7 +79,7 @@ async def _known(visit: Visit, form: Form) -> list[JobInfo[Any]]:
     topic = _topic(visit, form)
     found = await topic.engine.run(
         topic.verbs.get(form.ids)
-    )  # no view, which may be from a replica: an action goes by it
+    )  # not run_view, which may read from a replica: the action depends on it
     return [job for job in found if job is not None]
 
 
@@ -89,16 +89,16 @@ def _due(form: Form) -> dict[str, Any]:
         return {"delay": form.word("delay")}
     at = form.word("at")
     if not at:
-        raise BadInput("reschedule: say when, such as 10m or 2026-02-03T04:05:06Z.")
+        raise BadInput("reschedule: give a time, such as 10m or 2026-02-03T04:05:06Z.")
     try:
         when = datetime.fromisoformat(at)
     except ValueError:
-        raise BadInput(f"at: {at[:40]!r} is no moment, such as 2026-02-03T04:05:06Z.") from None
+        raise BadInput(f"at: {at[:40]!r} is not a moment; write 2026-02-03T04:05:06Z.") from None
     return {"at": when}
 
 
 def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
-    word = WORDS[action]
+    word = VERBS[action]
 
     async def plan(visit: Visit, form: Form) -> ActionPlan:
         if action == "reschedule":
@@ -108,20 +108,20 @@ def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
             chosen = await _filter(visit, form, action)
             n = await _count(visit, form, chosen)
             note = ""
-            if n > ROUND and (action == "reschedule" or chosen.windowed):
-                note = f"The first {ROUND:,} of them are done at once; then you are told how many are left."
-            if action == "reschedule" and n > ROUND:
-                raise BadInput(f"reschedule: {n:,} jobs; choose a window that holds at most {ROUND:,}.")
+            if n > ROUND_SIZE and (action == "reschedule" or chosen.has_window):
+                note = f"The first {ROUND_SIZE:,} of them are done at once; then you are told how many are left."
+            if action == "reschedule" and n > ROUND_SIZE:
+                raise BadInput(f"reschedule: {n:,} jobs; choose a window that holds at most {ROUND_SIZE:,}.")
             says = f"{word.capitalize()} all {n:,} {chosen} of {name}?" if n else f"There are no {chosen} in {name}."
-            return ActionPlan(says, f"{word.capitalize()} {filters.jobs(n)}", note, many=True, none=not n)
+            return ActionPlan(says, f"{word.capitalize()} {filters.jobs(n)}", note, many=True, nothing_to_do=not n)
         if not form.ids:
-            return ActionPlan("No job was chosen.", "", none=True)
+            return ActionPlan("No job was chosen.", "", nothing_to_do=True)
         jobs = await _known(visit, form)
         fit = [job for job in jobs if is_allowed(job.state, action)]
         if not fit:
             gone = len(form.ids) - len(jobs)
-            why = "gone by now" if gone == len(form.ids) else f"{jobs[0].state}, and {word} is not for that"
-            return ActionPlan(f"Nothing was done: {filters.jobs(len(form.ids))}, {why}.", "", none=True)
+            why = "gone by now" if gone == len(form.ids) else f"{jobs[0].state}, and {word} is not possible then"
+            return ActionPlan(f"Nothing was done: {filters.jobs(len(form.ids))}, {why}.", "", nothing_to_do=True)
         which = f"{filters.jobs(len(fit))} of {name}" if len(form.ids) > 1 else f"{filters.plain(fit[0].id)} of {name}"
         return ActionPlan(
             f"{word.capitalize()} {which}?",
@@ -141,32 +141,32 @@ def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action:
         states = sorted({job.state for job in jobs if not is_allowed(job.state, action)})
         notes.append(f"{len(jobs) - len(fit)} stay as they are: {' and '.join(states)}.")
     if action in ("delete", "bury") and any(job.state == "reserved" for job in fit):
-        notes.append("Whoever works on a reserved one is told when it settles it.")
+        notes.append("The holder of a reserved job learns of it when it settles the job.")
     return " ".join(notes)
 
 
-def _does(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
+def _action(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
     async def do(visit: Visit, form: Form) -> str:
         topic = _topic(visit, form)
         if not form.word("all"):
             jobs = [job for job in await _known(visit, form) if is_allowed(job.state, action)]
             done = await _perform(topic, action, jobs, form)
-            return _told(action, done)
+            return _result_text(action, done)
         chosen = await _filter(visit, form, action)
-        if action == "delete" and not chosen.windowed:
-            return _told(action, await topic.purge(chosen.state))
+        if action == "delete" and not chosen.has_window:
+            return _result_text(action, await topic.purge(chosen.state))
         done = await _perform(topic, action, await _first(topic, chosen, action), form)
         left = await _count(visit, form, await _filter(visit, form, action)) if action != "reschedule" else 0
-        return _told(action, done, left)
+        return _result_text(action, done, left)
 
     return do
 
 
 async def _first(topic: Any, chosen: Filter, action: str) -> list[JobInfo[Any]]:
-    """The first jobs of a filter, each once."""
+    """The first jobs that match a filter, each once."""
     found: dict[str, JobInfo[Any]] = {}
     cursor = None
-    while len(found) < ROUND:
+    while len(found) < ROUND_SIZE:
         page = await topic.list(
             chosen.state, due_after=chosen.after, due_before=chosen.before, limit=STEP, cursor=cursor
         )
@@ -174,7 +174,7 @@ async def _first(topic: Any, chosen: Filter, action: str) -> list[JobInfo[Any]]:
         cursor = page.cursor
         if cursor is None:
             break
-    return list(found.values())[:ROUND]
+    return list(found.values())[:ROUND_SIZE]
 
 
 async def _perform(topic: Any, action: str, jobs: list[JobInfo[Any]], form: Form) -> int:
@@ -196,7 +196,7 @@ async def _perform(topic: Any, action: str, jobs: list[JobInfo[Any]], form: Form
 
 
 async def _bury(topic: Any, jobs: list[JobInfo[Any]], reason: str) -> int:
-    """By the receipts they have: a job that was handed out again meanwhile stays with its holder."""
+    """Buries jobs by the receipts that were read: a job that was handed out again meanwhile stays with its holder."""
     held = [Reservation(job.id, job.receipt) for job in jobs if job.receipt is not None]
     try:
         await topic.bury_many(held, reason)
@@ -205,14 +205,14 @@ async def _bury(topic: Any, jobs: list[JobInfo[Any]], reason: str) -> int:
     return len(held)
 
 
-def _told(action: str, done: int, left: int = 0) -> str:
+def _result_text(action: str, done: int, left: int = 0) -> str:
     text = f"{filters.jobs(done)} {DONE[action]}."
     if not done:
-        text = "Nothing was done: by then the jobs were elsewhere."
-    return text + (f" {left:,} are left: do it again for the next {ROUND:,}." if left else "")
+        text = "Nothing was done: the jobs were in other states by then."
+    return text + (f" {left:,} are left: do it again for the next {ROUND_SIZE:,}." if left else "")
 
 
-# ── a topic as a whole ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── whole topics ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _plan_pause(_: Visit, form: Form) -> ActionPlan:
@@ -222,7 +222,7 @@ async def _plan_pause(_: Visit, form: Form) -> ActionPlan:
 async def _pause(visit: Visit, form: Form) -> str:
     topic = _topic(visit, form)
     until = await topic.pause(form.word("for") or None)
-    return f"{filters.plain(topic.name)} is paused {'until ' + filters.iso(until) if until else 'until somebody resumes it'}."
+    return f"{filters.plain(topic.name)} is paused {'until ' + filters.iso(until) if until else 'until it is resumed'}."
 
 
 async def _plan_resume(_: Visit, form: Form) -> ActionPlan:
@@ -247,7 +247,7 @@ async def _plan_purge(visit: Visit, form: Form) -> ActionPlan:
         if n
         else "It is empty already."
     )
-    return ActionPlan(says, f"Delete {filters.jobs(n)}", "This cannot be undone.", many=True, none=not n)
+    return ActionPlan(says, f"Delete {filters.jobs(n)}", "This cannot be undone.", many=True, nothing_to_do=not n)
 
 
 async def _purge(visit: Visit, form: Form) -> str:
@@ -256,8 +256,8 @@ async def _purge(visit: Visit, form: Form) -> str:
 
 ACTIONS = (
     *[
-        Action(name, word.capitalize(), _plans(name), _does(name), destroys=name in ("delete", "bury"))
-        for name, word in WORDS.items()
+        Action(name, word.capitalize(), _plans(name), _action(name), destroys=name in ("delete", "bury"))
+        for name, word in VERBS.items()
     ],
     Action("pause", "Pause", _plan_pause, _pause),
     Action("resume", "Resume", _plan_resume, _resume),

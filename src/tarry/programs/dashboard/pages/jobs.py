@@ -1,4 +1,4 @@
-"""The jobs of a topic, by state and window of due times, a page at a time."""
+"""The list of a topic's jobs, by state and window of due times, in pages."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ async def view(visit: Visit) -> dict[str, Any]:
         parse_moment(visit.word("after"), stats.now, "after"),
         parse_moment(visit.word("before"), stats.now, "before"),
     )
-    windowed = after is not None or before is not None
-    if windowed and state in ("reserved", "dead"):
+    has_window = after is not None or before is not None
+    if has_window and state in ("reserved", "dead"):
         raise BadInput("after, before: reserved and dead jobs are not due; leave the window empty.")
     page = await topic.list(state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.word("cursor") or None)
-    if windowed:
+    if has_window:
         count = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, state, after, before))
     else:
         count = sum(getattr(stats, name) for name in states)
     bulk = sorted({action for name in states for action in ACTIONS_BY_STATE[name]})
-    if windowed and state is None:
+    if has_window and state is None:
         bulk = ["delete", "reschedule"]
     return {
         "topic": topic.name,
@@ -54,7 +54,7 @@ async def view(visit: Visit) -> dict[str, Any]:
 
 
 def fault(job: JobInfo[Any]) -> str:
-    """What its last failure was, in a line."""
+    """The last failure, in one line."""
     if job.reason == "attempts exhausted" and (last := last_line(job)):
         return last
     return job.reason or ""

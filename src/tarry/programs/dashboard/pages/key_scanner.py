@@ -1,4 +1,4 @@
-"""Finds what no list names: a walk through the server's keys, a few steps at each look; names are known from then on."""
+"""Finds objects that no key lists, by SCAN: a few steps with each view; names that were found are remembered."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tarry.programs.dashboard.app import Dashboard
 
 STEP, STEPS = 1000, 10
 MOST = 500
-"""So many are shown."""
+"""How many names are shown."""
 
 
 class KeyScanner:
-    """Of one kind of key. Names that are gone are forgotten after a whole walk."""
+    """Scans for keys with a prefix. Names that are gone are forgotten after a complete scan."""
 
     prefix: ClassVar[str]
 
@@ -27,23 +27,20 @@ class KeyScanner:
         self._forbidden = False
 
     @property
-    def says(self) -> str:
-        """Why not all are shown: a Cluster's nodes would all have to be walked, and a user may not SCAN who may see his own keys
-        only."""
+    def note(self) -> str:
+        """Why the list may be incomplete: on a Cluster every node would have to be scanned, and tarry's ACL roles may not SCAN."""
         if self._engine.origin.address.kind == "cluster":
-            return "On a Cluster they are not looked for: ask for one by its name."
+            return "On a Cluster the keys are not scanned: enter a name."
         if self._forbidden:
-            return (
-                "They are not looked for, as the server's user of this dashboard may not SCAN: ask for one by its name."
-            )
-        return "" if self.scanned_once else "The server's keys are still being looked through."
+            return "The keys are not scanned, because the server's user of this dashboard may not SCAN: enter a name."
+        return "" if self.scanned_once else "The scan of the server's keys is not finished yet."
 
     @property
     def shown(self) -> list[str]:
         return sorted(self.known)[:MOST]
 
     async def scan_some(self) -> None:
-        """Some steps further."""
+        """Goes on with the scan, some steps."""
         if self._forbidden or self._engine.origin.address.kind == "cluster":
             return
         for _ in range(STEPS):

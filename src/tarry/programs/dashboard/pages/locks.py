@@ -1,4 +1,4 @@
-"""Locks that are shared with Java: who holds them, for how long, who waits; and taking one from its holder."""
+"""The page of locks that are shared with Java: who holds them, for how long, how many wait; and releasing one by force."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tarry.verbs.locks.models import LockState
 
 
 class LockScanner(KeyScanner):
-    """Those that ever gave a fencing token; others can be asked for by name."""
+    """Finds locks that have given a fencing token; others can be entered by name."""
 
     prefix = "redisson_lock_token:"
 
@@ -33,10 +33,10 @@ async def view(visit: Visit) -> dict[str, Any]:
 async def _plan(visit: Visit, form: Form) -> ActionPlan:
     lock = await visit.client.lock(form.word("name")).state()
     if not lock.held:
-        return ActionPlan(f"{filters.plain(lock.name)} is free.", "", none=True)
-    says = f"Take {filters.plain(lock.name)} from {filters.plain(lock.holder)}?"
-    note = "The holder is told at once, and may still be working. Whoever checks fencing tokens refuses it."
-    return ActionPlan(says, "Release it", note)
+        return ActionPlan(f"{filters.plain(lock.name)} is free.", "", nothing_to_do=True)
+    question = f"Take {filters.plain(lock.name)} from {filters.plain(lock.holder)}?"
+    note = "The holder is notified at once, but may still be working. Systems that check fencing tokens refuse it."
+    return ActionPlan(question, "Release it", note)
 
 
 async def _release(visit: Visit, form: Form) -> str:

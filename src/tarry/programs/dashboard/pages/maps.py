@@ -1,4 +1,4 @@
-"""Map caches that are shared with Java: how many entries live, when the next expires, what they may hold."""
+"""The page of map caches that are shared with Java: entries, next expiry, maximum size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarry.verbs.mapcache.models import MapStats
 
 
 class MapScanner(KeyScanner):
-    """Those that have an entry which expires; others can be asked for by name."""
+    """Finds maps with an entry that expires; others can be entered by name."""
 
     prefix = "redisson__timeout__set:"
 

@@ -1,4 +1,4 @@
-"""All topics at a glance: is everything on time, and if not, what is late, by how much?"""
+"""The overview of all topics: which are late, and by how much."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tarry.verbs.workers import WorkerInfo
 
 SHOWN = 50
 LATE_AFTER = timedelta(seconds=5)
-"""A job that has been ready for so long is late: somebody should have had it."""
+"""A topic is late when a job has been ready for longer."""
 LATELY_S, RATES_S = 600.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One topic."""
+    """A row of the table of topics."""
 
     stats: Stats
     line: TimeLine
@@ -35,8 +35,8 @@ class TopicRow:
     going: float | None
     overdue: timedelta | None
     late: bool
-    worked: bool
-    """Whether anybody works on it: a worker, one who waits, or one who has popped in the last minute."""
+    has_consumer: bool
+    """Whether a worker serves it, a client waits for its jobs, or one has popped in the last minute."""
 
 
 def overdue(stats: Stats) -> timedelta | None:
@@ -45,7 +45,7 @@ def overdue(stats: Stats) -> timedelta | None:
 
 
 def is_late(stats: Stats) -> bool:
-    """Whether a job waits that somebody should have had: one that a pause or a limit holds back does not."""
+    """Whether a job waits that should have been popped; a job that a pause or a limit holds back is not late."""
     waits = overdue(stats)
     return waits is not None and waits > LATE_AFTER and stats.limited is None
 
@@ -71,7 +71,7 @@ async def view(visit: Visit) -> dict[str, Any]:
             state: sum(getattr(stats, state) for stats in found) for state in ("delayed", "ready", "reserved", "dead")
         },
         "next_due": min((stats.next_due - stats.now for stats in found if stats.next_due is not None), default=None),
-        "verdict": verdict(found, any(is_worked(visit, stats, workers) for stats in found)),
+        "verdict": verdict(found, any(has_consumer(visit, stats, workers) for stats in found)),
         "health": server,
     }
 
@@ -81,7 +81,7 @@ def _number(text: str) -> int:
 
 
 def _sort_key(stats: Stats) -> tuple[Any, ...]:
-    """What is late comes first, the latest of all on top; then what is paused; then by name."""
+    """Late topics first, by lateness; then paused ones; then by name."""
     late = is_late(stats)
     return (
         not late,
@@ -96,18 +96,18 @@ def _row(visit: Visit, stats: Stats, line: TimeLine, workers: Sequence[WorkerInf
     lately = history.lateness(LATELY_S)
     coming, going = history.rate("added", RATES_S), history.rate("finished", RATES_S)
     waits = bool(stats.delayed or stats.ready or stats.reserved)
-    worked = not waits or is_worked(visit, stats, workers)
-    return TopicRow(stats, line, lately, coming, going, overdue(stats), is_late(stats), worked)
+    consumed = not waits or has_consumer(visit, stats, workers)
+    return TopicRow(stats, line, lately, coming, going, overdue(stats), is_late(stats), consumed)
 
 
-def is_worked(visit: Visit, stats: Stats, workers: Sequence[WorkerInfo]) -> bool:
-    """Whether a worker serves it, somebody waits for its jobs, or has popped one in the last minute."""
+def has_consumer(visit: Visit, stats: Stats, workers: Sequence[WorkerInfo]) -> bool:
+    """Whether a worker serves it, a client waits for its jobs, or one has popped in the last minute."""
     popped = visit.dashboard.sampler.of(stats.topic).rate("popped", RATES_S)
     return bool(slots_of(workers, stats.topic)[0] or stats.watching or popped)
 
 
-def verdict(found: Sequence[Stats], worked: bool) -> tuple[str, str]:
-    """How it is, in one sentence: ``good``, ``bad`` or ``calm``, and the sentence."""
+def verdict(found: Sequence[Stats], has_consumer: bool) -> tuple[str, str]:
+    """The state of all topics: ``good``, ``bad`` or ``calm``, and a sentence."""
     late = sorted((stats for stats in found if is_late(stats)), key=_sort_key)
     if late:
         worst = late[0]
@@ -118,8 +118,8 @@ def verdict(found: Sequence[Stats], worked: bool) -> tuple[str, str]:
     if not found:
         return "calm", "Nothing has been added yet."
     waiting = any(stats.delayed for stats in found)
-    if waiting and not worked:
-        return "calm", "All is on time, and nobody works."
+    if waiting and not has_consumer:
+        return "calm", "All is on time, but there are no consumers."
     return "good", "All is on time."
 
 

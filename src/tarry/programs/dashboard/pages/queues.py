@@ -1,7 +1,7 @@
-"""Delayed queues that are shared with Java: what is due when, what may be taken, what could not be read.
+"""The pages of delayed queues that are shared with Java: due times, elements to be taken, elements set aside.
 
-No list of them is kept anywhere, by Redisson neither: they are found by walking through the server's keys, a few steps at each
-look, and known from then on. One that is not found yet can be asked for by its name.
+Neither tarry nor Redisson keeps a list of them: they are found by SCAN, a few steps with each view, and remembered. One
+that is not found yet can be entered by name.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ POISON_SHOWN = 1000
 
 
 class QueueScanner(KeyScanner):
-    """Those in which something waits."""
+    """Finds queues with waiting elements."""
 
     prefix = "redisson_delay_queue_timeout:"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """One of them, now. ``late``: how long the first that is due has not been moved."""
+    """The state of a queue. ``late``: how long the first due element has not been moved."""
 
     name: str
     delayed: int
@@ -51,7 +51,7 @@ class QueueView:
 
 
 class QueueHistogram:
-    """A queue's due times, counted as a topic counts them."""
+    """The histogram of a queue's due times, as a topic has it."""
 
     def __init__(self, visit: Visit, keys: QueueKeys, now: datetime) -> None:
         self._engine, self._keys, self._now = visit.client.engine, keys, now
@@ -74,9 +74,9 @@ class QueueHistogram:
 
 
 async def _now(visit: Visit) -> datetime:
-    """The server's time; a shared queue's due times are milliseconds, so a sample of it is exact enough."""
-    told = await visit.client.engine.run(Command((b"INFO", b"server"), bytes))
-    at = told.partition(b"server_time_usec:")[2].split(b"\r")[0]
+    """The server's time."""
+    info = await visit.client.engine.run(Command((b"INFO", b"server"), bytes))
+    at = info.partition(b"server_time_usec:")[2].split(b"\r")[0]
     return as_datetime(int(at))
 
 
@@ -96,7 +96,7 @@ async def _queue(visit: Visit, name: str, now: datetime) -> QueueView:
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    """All that are known."""
+    """The list of known queues."""
     finder = visit.dashboard.shared_part(QueueScanner)
     await finder.scan_some()
     now = await _now(visit)
@@ -107,8 +107,8 @@ async def view(visit: Visit) -> dict[str, Any]:
 
 
 async def one(visit: Visit) -> dict[str, Any]:
-    """One queue: its time line and what is due next."""
-    name = visit.asked.get("name", "")
+    """One queue: its time line and its next elements."""
+    name = visit.query.get("name", "")
     now = await _now(visit)
     handle = visit.client.delayed_queue(name, codec="bytes")
     keys = handle.verbs.keys
@@ -152,7 +152,7 @@ def _payload(raw: bytes) -> str:
 
 
 def _text(raw: bytes) -> str:
-    """Text when it is text, else hex: which codec the Java application uses is not known here."""
+    """UTF-8 as text, anything else as hex: the Java application's codec is not known."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -163,17 +163,17 @@ def _text(raw: bytes) -> str:
 async def _plan_clear(visit: Visit, form: Form) -> ActionPlan:
     name = form.word("name")
     queue = await _queue(visit, name, await _now(visit))
-    says = f"Take everything out of {filters.plain(name)} that is not due yet: {queue.delayed:,} elements?"
-    note = f"They will never be delivered. The {queue.ready:,} that may be taken already stay."
+    question = f"Remove all elements of {filters.plain(name)} that are not due yet: {queue.delayed:,}?"
+    note = f"They will never be delivered. The {queue.ready:,} that can be taken already stay."
     if not queue.delayed:
-        return ActionPlan("Nothing waits in it.", "", none=True)
-    return ActionPlan(says, f"Clear {queue.delayed:,}", note, many=True)
+        return ActionPlan("Nothing waits in it.", "", nothing_to_do=True)
+    return ActionPlan(question, f"Clear {queue.delayed:,}", note, many=True)
 
 
 async def _clear(visit: Visit, form: Form) -> str:
     name = form.word("name")
     if not name:
-        raise BadInput("name: which queue?")
+        raise BadInput("name: give the queue's name.")
     await visit.client.delayed_queue(name, codec="bytes").clear()
     return f"{filters.plain(name)} is clear."
 

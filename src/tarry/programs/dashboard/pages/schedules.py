@@ -1,4 +1,4 @@
-"""Schedules: when each comes next, where it comes from, what holds it up; and pausing, resuming, deleting it."""
+"""The pages of schedules: next occurrence, origin, delays; and pausing, resuming, deleting one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tarry.verbs.jobs.stats import Stats
 from tarry.verbs.schedules.occurrences import occurrence_stamp
 
 SHOWN, AHEAD = 100, 5
-MISSED = {"skip": "left out", "once": "one for the last", "all": "one for each"}
-DAMAGED = "It cannot be read: it is damaged, or a newer version wrote it. Put it anew, or delete it."
+MISSED = {"skip": "skipped", "once": "one for the last", "all": "one for each"}
+DAMAGED = "It cannot be read: it is damaged, or a newer version wrote it. Put it again, or delete it."
 DONE = {"pause": "is paused", "resume": "goes on", "delete": "is deleted; the jobs that it made stay"}
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """One of them, and how its topic is."""
+    """A schedule, and the stats of its topic."""
 
     schedule: Schedule
     stats: Stats
@@ -39,27 +39,27 @@ class ScheduleRow:
         return f"every {filters.exact_span(one.every)}" if one.every else one.cron or ""
 
     @property
-    def held(self) -> bool:
-        """Whether its topic is paused: then nobody attends to it."""
+    def topic_paused(self) -> bool:
+        """Whether its topic is paused: then it makes no jobs."""
         return self.stats.paused_until is not None
 
     @property
     def overdue(self) -> bool:
-        """Whether somebody should have attended to it by now."""
+        """Whether it should have made a job by now."""
         return self.schedule.next is not None and self.stats.now - self.schedule.next > LATE_AFTER
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    """All, or those of a topic, by their next occurrence; damaged ones among them."""
-    asked = visit.asked.get("topic", "")
+    """All schedules, or those of a topic, by their next occurrence, damaged ones included."""
+    asked = visit.query.get("topic", "")
     names = [visit.topic().name] if asked else await visit.client.topics()
     listed = await asyncio.gather(*[visit.client.schedules.list(name) for name in names])
     found = sorted((one for some in listed for one in some), key=_order)
     first = max(min(_number(visit.word("from")), len(found) - 1), 0)
     shown = found[first : first + SHOWN]
     topics = sorted({one.topic for one in shown})
-    told = await asyncio.gather(*[visit.client.topic(name).stats() for name in topics])
-    stats = dict(zip(topics, told, strict=True))
+    found_stats = await asyncio.gather(*[visit.client.topic(name).stats() for name in topics])
+    stats = dict(zip(topics, found_stats, strict=True))
     return {
         "topic": asked,
         "rows": [ScheduleRow(one, stats[one.topic]) for one in shown],
@@ -81,9 +81,9 @@ def _number(text: str) -> int:
 
 
 async def one(visit: Visit) -> dict[str, Any]:
-    """One of them: what comes of it, what came last, what its jobs hold."""
+    """One schedule: its next occurrences, its last job, its jobs' body."""
     topic = visit.topic()
-    found, stats = await asyncio.gather(_get(visit, topic.name, visit.asked.get("name", "")), topic.stats())
+    found, stats = await asyncio.gather(_get(visit, topic.name, visit.query.get("name", "")), topic.stats())
     row = ScheduleRow(found, stats)
     last = None
     if found.last is not None:
@@ -116,20 +116,20 @@ async def _get(visit: Visit, topic: str, name: str) -> Schedule:
 
 
 def verdict(row: ScheduleRow) -> tuple[str, str]:
-    """How it is with one."""
+    """The state of a schedule: ``good``, ``bad`` or ``calm``, and a sentence."""
     one, now = row.schedule, row.stats.now
     if one.damaged:
         return "bad", DAMAGED
     if one.paused:
-        return "calm", "Paused: no more jobs until somebody resumes it."
+        return "calm", "Paused: no more jobs until it is resumed."
     if one.next is None:
         return "bad", "It does not come again."
-    if row.held:
-        return "calm", "Its topic is paused: nobody attends to it until that is resumed."
+    if row.topic_paused:
+        return "calm", "Its topic is paused: no more jobs until the topic is resumed."
     if row.overdue:
         return (
             "bad",
-            f"Due {filters.span(now - one.next)} ago, and nobody has attended to it: whoever pops its topic does.",
+            f"Due {filters.span(now - one.next)} ago, but no consumer of its topic has popped since: the next pop makes its job.",
         )
     return "good", f"The next job comes {_until(one.next, now)}."
 
@@ -139,29 +139,31 @@ def _until(at: datetime, now: datetime) -> str:
 
 
 def explain_source(row: ScheduleRow) -> str:
-    """Where it comes from, and why it is orphaned if it is."""
+    """Where the schedule comes from, and why it is orphaned."""
     one, now = row.schedule, row.stats.now
     if not one.from_code or one.declared is None:
-        return "Somebody put it by hand."
-    said = f"{filters.span(max(now - one.declared, timedelta()))} ago"
+        return "It was put by hand."
+    age = f"{filters.span(max(now - one.declared, timedelta()))} ago"
     if one.orphaned:
         return (
-            f"Orphaned: workers of its topic have declared their schedules since, and it is no more among them. Code declared "
-            f"it {said} for the last time, as version {one.version}. It goes on until somebody deletes it."
+            f"Orphaned: the workers of its topic have declared their schedules since, without this one. Code declared "
+            f"it {age} for the last time, as version {one.version}. It goes on until it is deleted."
         )
-    return f"A worker's code declares it, version {one.version}, last heard {said}."
+    return f"A worker's code declares it, version {one.version}, the last time {age}."
 
 
 def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
     async def plan(visit: Visit, form: Form) -> ActionPlan:
         topic, name = form.words.get("topic", ""), form.word("name")
         shown = f"{filters.plain(name)} of {filters.plain(topic)}"
-        note = "No more jobs come of it; those that are there stay."
+        note = "It makes no more jobs; those that it has made stay."
         found = await _get(visit, topic, name)
         if found.damaged and action != "delete":
-            return ActionPlan(f"{shown}: {DAMAGED}", "", none=True)
+            return ActionPlan(f"{shown}: {DAMAGED}", "", nothing_to_do=True)
         if found.paused == (action == "pause") and action != "delete":
-            return ActionPlan(f"{shown} {'is paused already' if found.paused else 'is not paused'}.", "", none=True)
+            return ActionPlan(
+                f"{shown} {'is paused already' if found.paused else 'is not paused'}.", "", nothing_to_do=True
+            )
         if found.from_code and not found.orphaned:
             note += (
                 " A worker's code declares it, so it comes back within a minute while that runs: to stop it, pause it."
@@ -171,7 +173,7 @@ def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
     return plan
 
 
-def _does(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
+def _action(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
     async def do(visit: Visit, form: Form) -> str:
         topic, name = form.words.get("topic", ""), form.word("name")
         verbs = visit.client.schedules
@@ -187,6 +189,6 @@ SECTIONS = (
     Section("/schedule", "schedule.html", one),
 )
 ACTIONS = tuple(
-    Action(f"{action}-schedule", action.capitalize(), _plans(action), _does(action), destroys=action == "delete")
+    Action(f"{action}-schedule", action.capitalize(), _plans(action), _action(action), destroys=action == "delete")
     for action in DONE
 )

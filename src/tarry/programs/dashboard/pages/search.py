@@ -1,4 +1,4 @@
-"""The search box: a topic by its name, a job by its id, in whatever topic it is."""
+"""The search: a topic by its name, a job by its id in any topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's health: memory, persistence, eviction, clock. On a Cluster, of every node that has slots."""
+"""The page of the server: memory, persistence, eviction, clock. On a Cluster, of every node that has slots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarry.programs.dashboard.visit import Visit
 
 @dataclass(frozen=True, slots=True)
 class NodeHealth:
-    """A server, judged, and what it says of itself besides."""
+    """The assessment of a server, and more of its INFO."""
 
     node: nodes.Node
     role: str
@@ -30,19 +30,19 @@ class NodeHealth:
 
 @dataclass(frozen=True, slots=True)
 class ServersHealth:
-    """All servers behind a URL, by the places where they are: one, or the nodes of a Cluster."""
+    """All servers behind a URL by their addresses: one, or the nodes of a Cluster."""
 
     nodes: dict[str, NodeHealth]
 
     @property
     def notes(self) -> list[str]:
-        """Each said once, and of whom where there are several."""
-        said: dict[str, list[str]] = {}
+        """Each note once; with the nodes it is about if there are several."""
+        places_of: dict[str, list[str]] = {}
         for place, one in self.nodes.items():
             for note in one.node.notes:
-                said.setdefault(note, []).append(place)
+                places_of.setdefault(note, []).append(place)
         several = len(self.nodes) > 1
-        return [f"{', '.join(places)}: {note}" if several else note for note, places in said.items()]
+        return [f"{', '.join(places)}: {note}" if several else note for note, places in places_of.items()]
 
     @property
     def versions(self) -> str:
@@ -54,7 +54,7 @@ class ServersHealth:
 
     @property
     def persistence(self) -> str:
-        return _each(one.node.persistence for one in self.nodes.values()) or "persistence not told"
+        return _each(one.node.persistence for one in self.nodes.values()) or "persistence unknown"
 
     @property
     def memory(self) -> int:
@@ -62,13 +62,13 @@ class ServersHealth:
 
     @property
     def max_memory(self) -> int | None:
-        """``None``: one of them, at least, has no limit."""
+        """``None`` if any of them has no limit."""
         limits = [one.node.max_memory for one in self.nodes.values()]
         return sum(filter(None, limits)) if all(limits) else None
 
     @property
     def skew(self) -> timedelta:
-        """The clock that is the farthest from this machine's."""
+        """The largest difference of a server's clock to this machine's."""
         return max((one.skew for one in self.nodes.values()), key=abs)
 
 
@@ -77,7 +77,7 @@ def _each(words: Any) -> str:
 
 
 async def health(visit: Visit) -> ServersHealth:
-    """Asks every server, and judges."""
+    """Reads and assesses every server."""
     engine = visit.client.engine
     cluster = engine.origin.address.kind == "cluster"
 
@@ -93,25 +93,25 @@ async def _read_node(server: Server, *, cluster: bool) -> NodeHealth:
     answer_ms = (time.perf_counter() - began) * 1000
     if fitness.wants_save(replies):
         replies += await server.exchange((fitness.SAVE,))
-    told, save, scripting = fitness.parse_probe(replies)
+    info, save, scripting = fitness.parse_probe(replies)
     before = time.time()
     [reply] = await server.exchange(((b"TIME",),))
     after = time.time()
     now = int(reply[0]) + int(reply[1]) / 1e6 if isinstance(reply, list) else (before + after) / 2
     ahead = now - (before + after) / 2
-    skew = 0.0 if abs(ahead) < after - before else ahead  # it cannot be told closer than that
-    node = nodes.assess_node(told, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
-    saved = told.get("rdb_last_save_time", "")
+    skew = 0.0 if abs(ahead) < after - before else ahead  # it cannot be measured more precisely
+    node = nodes.assess_node(info, save, scripting, cluster=cluster, answer_ms=answer_ms, clock_ms=skew * 1000)
+    saved = info.get("rdb_last_save_time", "")
     return NodeHealth(
         node=node,
-        role=told.get("role", "?"),
-        up=timedelta(seconds=int(told.get("uptime_in_seconds", 0))),
+        role=info.get("role", "?"),
+        up=timedelta(seconds=int(info.get("uptime_in_seconds", 0))),
         saved=timedelta(seconds=max(now - int(saved), 0))
         if saved.isdigit() and node.persistence == "snapshots"
         else None,
-        fragmentation=told.get("mem_fragmentation_ratio", "?"),
-        clients=told.get("connected_clients", "?"),
-        per_second=told.get("instantaneous_ops_per_sec", "?"),
+        fragmentation=info.get("mem_fragmentation_ratio", "?"),
+        clients=info.get("connected_clients", "?"),
+        per_second=info.get("instantaneous_ops_per_sec", "?"),
         skew=timedelta(seconds=skew),
     )
 

@@ -1,4 +1,4 @@
-"""One topic: when its jobs are due, whether the next hour can be managed, how late it was, why its dead are dead."""
+"""The page of one topic: its time line, the forecast of the next hour, its lateness, the causes of its dead jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarry.programs.dashboard.charts.forecast import MINUTES, forecast
 from tarry.programs.dashboard.charts.heatmap import heat
 from tarry.programs.dashboard.charts.timeline import WINDOWS, TimeLine
 from tarry.programs.dashboard.explanations import slots_of
-from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, is_late, is_worked, overdue
+from tarry.programs.dashboard.pages.overview import LATELY_S, RATES_S, has_consumer, is_late, overdue
 from tarry.programs.dashboard.sections import Section
 from tarry.programs.dashboard.visit import Visit, parse_moment
 from tarry.verbs.jobs import aggregates
@@ -26,14 +26,14 @@ from tarry.verbs.workers import WorkerInfo
 
 SPANS = {"hour": (3600.0, 60), "day": (86400.0, 96)}
 """Seconds and columns of the heat map."""
-BEGINNING_S = (600.0, 1200.0, 3600.0)
-"""While less than the whole has been sampled, the first of these that holds it is shown."""
-INQUEST_S, AGAIN_S = 10.0, 2.0
-SHORTEST, LONGEST = timedelta(milliseconds=100), timedelta(days=3660)
+FIRST_SPANS_S = (600.0, 1200.0, 3600.0)
+"""While less than the full span has been sampled, the first of these that contains it is shown."""
+REFRESH_S, REFRESH_CHANGED_S = 10.0, 2.0
+MIN_WINDOW, MAX_WINDOW = timedelta(milliseconds=100), timedelta(days=3660)
 
 
 class DeadCauses:
-    """Why the dead are dead, asked anew when their number has changed, and every ten seconds: it reads their errors."""
+    """The causes of dead jobs, read again when their number has changed, and every ten seconds."""
 
     def __init__(self, dashboard: Dashboard) -> None:
         self._engine = dashboard.client.engine
@@ -43,10 +43,10 @@ class DeadCauses:
         if not stats.dead:
             return Causes(0, 0, ())
         now = asyncio.get_running_loop().time()
-        asked, causes = self._known.get(topic.name, (-INQUEST_S, None))
-        if causes is None or now - asked > (INQUEST_S if causes.dead == stats.dead else AGAIN_S):
+        asked, causes = self._known.get(topic.name, (-REFRESH_S, None))
+        if causes is None or now - asked > (REFRESH_S if causes.dead == stats.dead else REFRESH_CHANGED_S):
             causes = await self._engine.run_view(aggregates.causes(topic.verbs))
-            self._known = {name: one for name, one in self._known.items() if now - one[0] < INQUEST_S}
+            self._known = {name: one for name, one in self._known.items() if now - one[0] < REFRESH_S}
             self._known[topic.name] = (now, causes)
         return causes
 
@@ -66,15 +66,15 @@ async def view(visit: Visit) -> dict[str, Any]:
     heat_span = "day" if visit.word("heat") == "day" else "hour"
     full_s, columns = SPANS[heat_span]
     sampled_s = stats.now.timestamp() - history.first if history.first else 0.0
-    heat_s = min(next((span for span in BEGINNING_S if span >= sampled_s), full_s), full_s)
-    serving, slots, busy = slots_of(workers, topic.name)
+    heat_s = min(next((span for span in FIRST_SPANS_S if span >= sampled_s), full_s), full_s)
+    worker_count, slots, busy = slots_of(workers, topic.name)
     return {
         "topic": topic.name,
         "stats": stats,
         "defaults": defaults,
         "schedules": schedules,
         "partitions": len(parts),
-        "serving": serving,
+        "worker_count": worker_count,
         "slots": slots,
         "busy": busy,
         "workers": [worker for worker in workers if any(one.name == topic.name for one in worker.topics)],
@@ -89,29 +89,29 @@ async def view(visit: Visit) -> dict[str, Any]:
         "rates": {name: history.rate(name, RATES_S) for name in ("added", "popped", "finished", "released", "died")},
         "causes": causes,
         "overdue": overdue(stats),
-        "verdict": verdict(stats, workers, is_worked(visit, stats, workers)),
+        "verdict": verdict(stats, workers, has_consumer(visit, stats, workers)),
     }
 
 
 async def _line(visit: Visit, now: datetime) -> TimeLine:
-    """As the address asks: all of it, a stretch that goes with the time, or one that stands still."""
+    """The time line for the query: whole, a window that moves with the time, or a fixed window."""
     topic, look = visit.topic(), visit.word("look")
     start, end = parse_moment(visit.word("from"), now, "from"), parse_moment(visit.word("to"), now, "to")
     if start is not None and end is not None:
-        if not SHORTEST <= end - start <= LONGEST:
-            raise BadInput("from, to: the stretch is at least 100 ms and at most ten years long.")
+        if not MIN_WINDOW <= end - start <= MAX_WINDOW:
+            raise BadInput("from, to: give a window of at least 100 ms and at most ten years.")
         return await timeline.zoomed_timeline(topic, start, end)
     if look in WINDOWS:
         return await timeline.window_timeline(topic, look, now)
     return await timeline.whole_timeline(topic)
 
 
-def verdict(stats: Stats, workers: list[WorkerInfo], worked: bool) -> tuple[str, str]:
-    """How it is with one topic."""
+def verdict(stats: Stats, workers: list[WorkerInfo], has_consumer: bool) -> tuple[str, str]:
+    """The state of a topic: ``good``, ``bad`` or ``calm``, and a sentence."""
     _, slots, busy = slots_of(workers, stats.topic)
     if stats.paused_until is not None:
         until = (
-            "until somebody resumes it"
+            "until it is resumed"
             if stats.paused_until.year > 9000
             else f"for {filters.span(stats.paused_until - stats.now)}"
         )
@@ -121,15 +121,15 @@ def verdict(stats: Stats, workers: list[WorkerInfo], worked: bool) -> tuple[str,
         return "calm", f"{filters.jobs(stats.ready)} held back by its {stats.limited.why}{until}."
     if is_late(stats):
         by = filters.span(overdue(stats))
-        if not worked:
-            return "bad", f"{by} late: nobody works on it."
+        if not has_consumer:
+            return "bad", f"{by} late: it has no consumer."
         if slots and busy >= slots:
             return "bad", f"{by} late: all {slots} slots are busy."
         return "bad", f"{by} late."
     if not stats.delayed and not stats.ready and not stats.reserved:
         return "calm", "Empty."
-    if not worked:
-        return "calm", "On time, and nobody works on it."
+    if not has_consumer:
+        return "calm", "On time, but without a consumer."
     return "good", "On time."
 
 

@@ -1,4 +1,4 @@
-"""Who is alive, and what they run."""
+"""The page of live workers, and what they run."""
 
 from __future__ import annotations
 
