@@ -1,16 +1,16 @@
 """OpenTelemetry: each attempt of a job is a span, linked to the span in which the job was added. Needs ``tarry[otel]``.
 
-    web    ── POST /orders ──┐ close.options(delay="30m").add(7)       traceparent travels in the job's headers
+    web    ── POST /orders ──┐ close.options(delay="30m").add(7)       traceparent is sent in the job's headers
                              ┊ link
     worker                   └┄┄ process tasks ── attempt 1 ──    and another span, linked too, for attempt 2
 
-Linked, and not a child: a trace that waits for half an hour, or for a retry tomorrow, is no trace that anybody can read.
+The span is linked and not a child: nobody can read a trace that waits for half an hour, or for a retry tomorrow.
 
 tarry.otel.instrument(worker)                       # spans for its handlers, headers for the tasks that are added
-topic.add(order, headers=tarry.otel.headers())      # what is added without a task
+topic.add(order, headers=tarry.otel.headers())      # for jobs that are added without a task
 
-Attributes are those of the semantic conventions for messaging, 1.27; what they have no name for begins with ``tarry.``.
-Bodies and arguments are never among them.
+Attributes follow the semantic conventions for messaging, 1.27; others begin with ``tarry.``. They never contain bodies or
+arguments.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from tarry.programs.worker.verdicts import Bury, Dead, Snooze
 from tarry.verbs.jobs.models import HandedOut
 
 SCHEMA = "https://opentelemetry.io/schemas/1.27.0"
-ROOM = 2048
-"""Bytes of a job's headers, which has 8 KiB, that the context may take. Beyond that baggage stays behind."""
+LONGEST_CONTEXT = 2048
+"""How many bytes of a job's headers (8 KiB at most) the context may take. If it is longer, the baggage is left out."""
 Job = HandedOut[Any]
 _instrumented: WeakSet[Registry] = WeakSet()
 
 
 def headers(own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Headers for ``add`` that carry the current span's context, and ``own`` ones, which win.
+    """Headers for ``add`` with the current span's context, and with ``own`` ones, which win.
 
-    What is written is up to the propagators of OpenTelemetry (``OTEL_PROPAGATORS``; W3C ``traceparent`` if nothing is said).
+    OpenTelemetry's propagators write them (``OTEL_PROPAGATORS``; W3C ``traceparent`` by default).
     """
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
-    if sum(len(text.encode()) for pair in carrier.items() for text in pair) > ROOM:
+    if sum(len(text.encode()) for pair in carrier.items() for text in pair) > LONGEST_CONTEXT:
         carrier.pop("baggage", None)
     return {**carrier, **(own or {})}
 
 
 def instrument(registry: Registry, *, tracer_provider: trace.TracerProvider | None = None) -> None:
-    """Traces a worker, or the part of it that a registry is: a span for each attempt, headers for each task that is added.
+    """Traces a worker, or one registry of it: a span for each attempt, headers for each task that is added.
 
-    ``tracer_provider`` is the global one if none is given. Twice is once. Middleware that was put around before goes
-    around the span, middleware of later runs inside of it.
+    ``tracer_provider`` is the global one by default. A second call does nothing. Middleware that was added before runs
+    outside of the span, middleware that is added later runs inside.
     """
     if registry in _instrumented:
         return
@@ -77,20 +77,20 @@ def instrument(registry: Registry, *, tracer_provider: trace.TracerProvider | No
 
 @contextmanager
 def _attempt(tracer: trace.Tracer, registry: Registry, job: Job) -> Generator[None]:
-    """One attempt as a span, in a trace of its own whatever else runs here, with the baggage of whoever added the job."""
-    came = _context_of(job)
-    adding = trace.get_current_span(came).get_span_context()
+    """One attempt as a span, in a trace of its own, with the baggage of the job's headers."""
+    sent_context = _context_of(job)
+    adding_span = trace.get_current_span(sent_context).get_span_context()
     span = tracer.start_span(
         f"process {job.topic}",
-        context=trace.set_span_in_context(trace.INVALID_SPAN, came),
+        context=trace.set_span_in_context(trace.INVALID_SPAN, sent_context),
         kind=trace.SpanKind.CONSUMER,
         attributes=_attributes(registry, job),
-        links=[trace.Link(adding)] if adding.is_valid else [],
+        links=[trace.Link(adding_span)] if adding_span.is_valid else [],
         record_exception=False,
         set_status_on_exception=False,
     )
-    token = context.attach(trace.set_span_in_context(span, came))
-    outcome = "given back"  # stopped, and not by its own fault
+    token = context.attach(trace.set_span_in_context(span, sent_context))
+    outcome = "given back"  # the worker was stopped
     try:
         yield
         outcome = "finished"
@@ -123,10 +123,10 @@ def _whole_name(kind: type[BaseException]) -> str:
 
 
 def _context_of(job: Job) -> context.Context:
-    """What came with the job. Headers that are damaged, or a propagator that stumbles over them, cost the link only."""
+    """The context in the job's headers. Damaged headers, or a propagator that fails, lose the link only."""
     try:
         return propagate.extract(job.headers, context.Context())
-    except Exception:  # noqa: BLE001  # a trace must not cost a job
+    except Exception:  # noqa: BLE001  # a trace must not fail a job
         return context.Context()
 
 
@@ -147,7 +147,7 @@ def _attributes(registry: Registry, job: Job) -> dict[str, AttributeValue]:
 
 
 def _task_of(registry: Registry, job: Job) -> str | None:
-    """The task that it is for; ``None`` for a handler's job."""
+    """The name of the job's task; ``None`` for a handler's job."""
     if not any(topic == job.topic for topic, _ in registry.all_tasks()):
         return None
     try:

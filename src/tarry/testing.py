@@ -1,4 +1,4 @@
-"""The types of what tarry's pytest plugin gives to tests: ``tarry_client``, ``tarry_clock`` and their async twins."""
+"""The types of the fixtures of tarry's pytest plugin: ``tarry_client``, ``tarry_clock`` and their async versions."""
 
 from tarry.clients.testing import TestAsyncClient, TestClient
 from tarry.programs.testing.clocks import TestAsyncClock, TestClock

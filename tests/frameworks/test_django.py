@@ -109,7 +109,7 @@ def test_a_job_that_does_not_end_in_its_grace_is_given_back(
     ("setting", "told"),
     [
         ('{"URI": "redis://…"}', "TARRY: 'URI' is unknown; there are URL, NAMESPACE"),
-        ('"redis://…"', "is no dictionary"),
+        ('"redis://…"', "is not a dictionary"),
         ('{"TTR": "soon"}', "TARRY: ttr: 'soon'"),
         ('{"URL": "http://x"}', "TARRY: url: the scheme 'http' is unknown"),
     ],

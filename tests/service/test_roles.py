@@ -138,7 +138,7 @@ def test_the_dashboard(url_of: Opened, server: str) -> None:
                 assert "ACL" not in answer.text, section.path
                 if section.path in ("/queues", "/maps", "/locks"):
                     assert "may not SCAN: enter a name" in answer.text, section.path
-            assert "whether it keeps snapshots is not told" in http.get("/server").text
+            assert "unknown whether it saves snapshots" in http.get("/server").text
     finally:
         site.stop()
     assert refused(server) == {"scan"}
@@ -191,7 +191,7 @@ def test_the_command_line(url_of: Opened, server: str, tmp_path: Path) -> None:
     doctor = cli("doctor")
     assert doctor.returncode == 0, doctor.stderr
     assert "were not searched: this user may not SCAN" in doctor.stderr
-    assert "whether it keeps snapshots is not told, for this user may not CONFIG GET" in doctor.stdout
+    assert "unknown whether it saves snapshots: this user may not CONFIG GET" in doctor.stdout
     locks = cli("lock", "list")
     assert locks.returncode == 3
     assert "by its name, or ask as the server's administrator" in locks.stderr

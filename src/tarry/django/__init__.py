@@ -14,8 +14,9 @@
 
 $ python manage.py tarry_worker --processes 2
 
-``TARRY`` says what ``tarry.Worker`` takes: ``URL`` (else ``TARRY_URL`` of the environment), ``NAMESPACE``, ``CONCURRENCY``,
-``TTR``, ``GRACE``, ``BLOCKED_LIMIT``. Handlers find their database connections as a request does: fresh, and given back.
+``TARRY`` has the arguments of ``tarry.Worker``: ``URL`` (default: the environment's ``TARRY_URL``), ``NAMESPACE``,
+``CONCURRENCY``, ``TTR``, ``GRACE``, ``BLOCKED``. A handler gets database connections as a request does: old ones are closed
+before and after it.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ __all__ = ["async_client", "client", "worker"]
 
 
 def client() -> Client:
-    """The project's client: for topics that have no task."""
+    """The project's blocking client, for topics without tasks."""
     return _worker().blocking
 
 
 def async_client() -> AsyncClient:
-    """The same, awaited: for async views."""
+    """The project's awaited client, for async views."""
     return _worker().client
 
 
@@ -52,6 +53,6 @@ def __getattr__(name: str) -> object:
 
 @cache
 def _worker() -> Worker:
-    from tarry.django.project import made_worker
+    from tarry.django.project import make_worker
 
-    return made_worker()
+    return make_worker()

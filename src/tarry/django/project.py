@@ -1,4 +1,4 @@
-"""A Django project's worker: made from its settings, with its database connections looked after."""
+"""A Django project's worker: made from the settings; it closes old database connections around each job."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from tarry.programs.worker.worker import Worker
 from tarry.verbs.jobs.models import HandedOut
 
 Job = HandedOut[Any]
-NAMES = ("URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "BLOCKED")
-_fresh = sync_to_async(close_old_connections)
+SETTINGS = ("URL", "NAMESPACE", "CONCURRENCY", "TTR", "GRACE", "BLOCKED")
+_close_old_connections = sync_to_async(close_old_connections)
 
 
-def made_worker() -> Worker:
-    """Raises ``ImproperlyConfigured``."""
+def make_worker() -> Worker:
+    """The worker of ``settings.TARRY``. Raises ``ImproperlyConfigured``."""
     given = getattr(settings, "TARRY", {})
     if not isinstance(given, dict):
-        raise ImproperlyConfigured(f"TARRY: {given!r} is no dictionary; give {', '.join(NAMES)} or nothing.")
-    unknown = [name for name in given if name not in NAMES]
+        raise ImproperlyConfigured(f"TARRY: {given!r} is not a dictionary; its keys are {', '.join(SETTINGS)}.")
+    unknown = [name for name in given if name not in SETTINGS]
     if unknown:
-        raise ImproperlyConfigured(f"TARRY: {unknown[0]!r} is unknown; there are {', '.join(NAMES)}.")
+        raise ImproperlyConfigured(f"TARRY: {unknown[0]!r} is unknown; there are {', '.join(SETTINGS)}.")
     options: dict[str, Any] = {name.lower(): value for name, value in given.items()}
     try:
         worker = Worker(url := options.pop("url", None), **options)
         if url:
-            _ = worker.blocking  # connects to nothing yet, but reads the URL
+            _ = worker.blocking  # does not connect yet, but checks the URL
     except BadInput as fault:
         raise ImproperlyConfigured(f"TARRY: {fault}") from fault
-    worker.around(_like_a_request)
-    worker.around(_like_an_async_request)
+    worker.around(_with_connections)
+    worker.around(_with_connections_async)
     return worker
 
 
-def _like_a_request(job: Job, handle: Callable[[Job], Any]) -> Any:
-    """A connection that the database has closed meanwhile, or that is older than CONN_MAX_AGE, is not used any more."""
+def _with_connections(job: Job, handle: Callable[[Job], Any]) -> Any:
+    """Closes connections that the database has closed, or that are older than CONN_MAX_AGE, before and after the job."""
     close_old_connections()
     try:
         return handle(job)
@@ -48,10 +48,10 @@ def _like_a_request(job: Job, handle: Callable[[Job], Any]) -> Any:
         close_old_connections()
 
 
-async def _like_an_async_request(job: Job, handle: Callable[[Job], Awaitable[Any]]) -> Any:
-    """The same where Django's async verbs have their connections: in asgiref's thread."""
-    await _fresh()
+async def _with_connections_async(job: Job, handle: Callable[[Job], Awaitable[Any]]) -> Any:
+    """The same in asgiref's thread, where Django's async methods have their connections."""
+    await _close_old_connections()
     try:
         return await handle(job)
     finally:
-        await _fresh()
+        await _close_old_connections()

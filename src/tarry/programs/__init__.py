@@ -1,1 +1,1 @@
-"""The programs: command line, worker, demo."""
+"""The programs: command line, worker, service, dashboard, demo; the pytest plugin."""

@@ -1,11 +1,11 @@
-"""The users that a server is to have: what each role may run, and the keys and channels that it may touch.
+"""ACL users for the server: the commands that each role may run, and its keys and channels.
 
     producer    adds, looks up, reschedules, deletes; never takes a job
     consumer    all that a topic can; a worker
     all         the service, its dashboard and the command line; queues, maps and locks that are shared with Java
 
-The commands are worked out from the scripts, the keys from what names them. No role may ask what shows more than its own:
-``CONFIG GET`` shows passwords; ``SCAN`` and ``CLIENT TRACKING`` show the names of everybody's keys.
+The commands are computed from the scripts, the keys from ``tarry.values.keys`` and Redisson's names. No role gets commands that
+show more than its own data: ``CONFIG GET`` shows passwords; ``SCAN`` and ``CLIENT TRACKING`` show the names of all keys.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ from tarry.values import keys
 from tarry.verbs import tokens, workers
 from tarry.verbs.delayed import bulk_transfer, elements, migration, offers, poll, stats, transfer
 from tarry.verbs.guarded import guarded_scripts
-from tarry.verbs.jobs import add, aggregates, by_id, holders, partitions, settings, settle, views
-from tarry.verbs.jobs import migration as departing
-from tarry.verbs.jobs import pop as popping
+from tarry.verbs.jobs import add, aggregates, by_id, holders, partitions, pop, settings, settle, views
+from tarry.verbs.jobs import migration as job_migration
 from tarry.verbs.locks import lock_scripts
 from tarry.verbs.mapcache import eviction, evictor_state, load, redisson_layout, replies
 from tarry.verbs.redisson import names
 from tarry.verbs.schedules import definitions as schedules
-from tarry.verbs.schedules import migration as planning
+from tarry.verbs.schedules import migration as schedule_migration
 from tarry.verbs.schedules import occurrences
 
 Role = Literal["producer", "consumer", "all"]
 ROLES: tuple[Role, ...] = get_args(Role)
 NATIVE = frozenset({"hpexpire", "hpersist", "hpttl"})
-"""Of maps with ``backend="native"``, which older servers do not know."""
-NEWER = {"spublish": (7, 0), "ssubscribe": (7, 0), "sunsubscribe": (7, 0)}
-"""Commands that Redis has only since then; a line that names one is refused by an older server."""
+"""For maps with ``backend="native"``; older servers do not know these commands."""
+SINCE = {"spublish": (7, 0), "ssubscribe": (7, 0), "sunsubscribe": (7, 0)}
+"""The Redis version that brought a command; an older server refuses a line with it."""
 
 _CONNECTED = "client|setname info eval evalsha ping wait cluster|slots"
 _WAITED = "blpop lpop llen client|id client|unblock"
@@ -44,39 +43,42 @@ _SHARED = (
     "hincrbyfloat zincrby subscribe unsubscribe ssubscribe sunsubscribe publish spublish pubsub|numsub watch unwatch "
     "multi exec memory|usage expire lindex llen lpos lpush lrange rpush unlink zcard zscore hgetall hlen"
 )
-_PRODUCES = (add, by_id, views, aggregates, partitions, schedules)
-_CONSUMES = (*_PRODUCES, popping, holders, settle, settings, departing, planning, workers, occurrences)
-_EVERYTHING = (
-    *_CONSUMES, tokens, elements, migration, transfer, offers, bulk_transfer, poll, stats, guarded_scripts, lock_scripts, eviction, evictor_state,
+_PRODUCER_MODULES = (add, by_id, views, aggregates, partitions, schedules)
+_CONSUMER_MODULES = (
+    *_PRODUCER_MODULES, pop, holders, settle, settings, job_migration, schedule_migration, workers, occurrences,
+)  # fmt: skip
+_ALL_MODULES = (
+    *_CONSUMER_MODULES, tokens, elements, migration, transfer, offers, bulk_transfer, poll, stats, guarded_scripts, lock_scripts, eviction, evictor_state,
     redisson_layout, load, replies,
 )  # fmt: skip
 _ANY = "\x00"
-"""Stands in a name for whatever follows there: no name has it."""
+"""A wildcard in a name; no name contains this character."""
 
 
 def line(role: Role, namespace: str, objects: str = "", version: tuple[int, ...] = (), also: Sequence[str] = ()) -> str:
     """The role's line for ``ACL SETUSER``, or for an ACL file behind the word ``user``.
 
-    ``objects``: how the names of queues, maps and locks begin that are shared with Java; the namespace, if nothing is said.
-    ``version``: of a Redis that is older than 7. ``also``: other namespaces that it works in. Raises ``BadInput`` for what is
-    no namespace.
+    ``objects``: the prefix of queues, maps and locks that are shared with Java; by default the namespace. ``version``: of a
+    Redis older than 7. ``also``: further namespaces. Raises ``BadInput`` for a bad namespace.
     """
     objects = objects or namespace
     found = [key for name in (namespace, *also) for key in _keys(role, name, objects)]
-    heard = [channel for name in (namespace, *also) for channel in _channels(name, objects)] if role == "all" else []
+    heard_channels = (
+        [channel for name in (namespace, *also) for channel in _channels(name, objects)] if role == "all" else []
+    )
     patterns = [f"~{_glob(key)}" for key in dict.fromkeys(found)]
-    channels = [f"&{_glob(channel)}" for channel in dict.fromkeys(heard)]
-    known = [name for name in sorted(commands(role)) if not version or version >= NEWER.get(name, (0,))]
+    channels = [f"&{_glob(channel)}" for channel in dict.fromkeys(heard_channels)]
+    known = [name for name in sorted(commands(role)) if not version or version >= SINCE.get(name, (0,))]
     return " ".join([role, "on", ">secret", "resetkeys", *patterns, "resetchannels", *channels, "-@all", *_plus(known)])
 
 
 @cache
 def commands(role: Role) -> frozenset[str]:
-    """What it runs: of the scripts of its verbs, and of what goes without a script."""
+    """The commands of a role: those of its verbs' scripts, and those that are sent without a script."""
     modules, plain = {
-        "producer": (_PRODUCES, (_CONNECTED, _TOPICS)),
-        "consumer": (_CONSUMES, (_CONNECTED, _TOPICS, _WAITED)),
-        "all": (_EVERYTHING, (_CONNECTED, _TOPICS, _WAITED, _SHARED)),
+        "producer": (_PRODUCER_MODULES, (_CONNECTED, _TOPICS)),
+        "consumer": (_CONSUMER_MODULES, (_CONNECTED, _TOPICS, _WAITED)),
+        "all": (_ALL_MODULES, (_CONNECTED, _TOPICS, _WAITED, _SHARED)),
     }[role]
     scripts = [found for module in modules for found in vars(module).values() if isinstance(found, Script)]
     run = {name.decode().lower() for script in scripts for name in script.commands}
@@ -88,23 +90,23 @@ def _plus(known: list[str]) -> list[str]:
 
 
 def _keys(role: Role, namespace: str, objects: str) -> list[str]:
-    """The tokens of the service are only for who runs it: whoever may write them may let himself in."""
+    """The key patterns of a role. Only ``all`` may access the service's tokens: writing them gives access to the service."""
     topic = keys.topic_keys(namespace, "t").due.removesuffix(b"t}:due").decode() + _ANY
     found = [topic, keys.topics_key(namespace).decode()]
     if role != "producer":
         found.append(keys.worker_keys(namespace).workers.removesuffix(b"workers").decode() + _ANY)
     if role == "all":
-        inside = [
+        internal = [
             *_shared_keys(objects),
             *_channels(namespace, objects)[1:],
-        ]  # scripts are given channels as they are given keys
+        ]  # scripts are given channels in KEYS
         found.append(keys.tokens_key(namespace).decode())
-        found += [objects + _ANY, *(key for key in inside if not key.startswith(objects))]
+        found += [objects + _ANY, *(key for key in internal if not key.startswith(objects))]
     return found
 
 
 def _names(objects: str) -> tuple[str, str]:
-    """Redisson names what belongs to an object in another way when the object's name has a brace."""
+    """Redisson names the keys of an object differently when the object's name contains a brace."""
     return objects + _ANY, objects + _ANY + "{" + _ANY
 
 
@@ -135,5 +137,5 @@ def _channels(namespace: str, objects: str) -> list[str]:
 
 
 def _glob(name: str) -> str:
-    """A pattern of an ACL: it has no blanks, and what is special in a name is taken as it is."""
+    """A pattern for an ACL line: blanks become ``?``, special characters of a name are escaped."""
     return re.sub(r"\s", "?", re.sub(r"([\\*?\[\]])", r"\\\1", name)).replace(_ANY, "*")

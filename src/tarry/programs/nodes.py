@@ -1,4 +1,4 @@
-"""A server as people judge it: version, what may be lost, memory, clock, how soon it answers. Pure: its own words go in."""
+"""Assesses a server: version, persistence, memory, clock, response time; with notes on problems. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from tarry.connections import fitness
 
 SLOW_MS, SKEWED_MS, FULL, LAG_S = 20.0, 1000.0, 0.9, 5
-"""Worth a word: an answer that takes so long, a clock so far from this machine's, so much of the memory that it may have, a
-master that goes on alone for so long."""
+"""Limits above which there is a note: response time, difference of the clocks, fraction of maxmemory in use, and for how long
+a master accepts writes without its replicas."""
 PAGE = "docs/how-to/choose-a-server.md"
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One server. ``clock_ms``: so far is its clock ahead of this machine's."""
+    """The assessment of one server. ``clock_ms`` is how far its clock is ahead of this machine's."""
 
     version: str
     policy: str | None
@@ -35,23 +35,23 @@ def assess_node(
     answer_ms: float,
     clock_ms: float | None,
 ) -> Node:
-    """From the answers to ``fitness.probe_commands()``, the ``save`` setting (``None``: not told), and two measurements."""
+    """Assesses a server by the answers to ``fitness.probe_commands()``, its ``save`` setting (``None``: unknown) and two measurements."""
     verdict = fitness.assess(info, save, scripting, cluster=cluster)
     memory, most = _number(info, "used_memory"), _number(info, "maxmemory")
     notes = [*verdict.refusals, *verdict.warnings]
     if info.get("aof_enabled") == "0" and save is None:
         notes.append(
-            "it has no append-only file, and whether it keeps snapshots is not told, for this user may not CONFIG GET; the "
+            "it has no append-only file, and it is unknown whether it saves snapshots: this user may not CONFIG GET; the "
             "server's administrator may"
         )
     if info.get("role") == "slave":
         notes.append("it is a replica, and takes no jobs")
     if "err" in (info.get("rdb_last_bgsave_status"), info.get("aof_last_write_status")):
-        notes.append("it could not write its data to disk the last time; its log says why")
+        notes.append("its last write to disk failed; its log has the reason")
     if memory and most and memory > FULL * most:
-        notes.append(f"{memory / most:.0%} of its maxmemory are used; soon it refuses new jobs")
+        notes.append(f"{memory / most:.0%} of its maxmemory are used; it will soon refuse new jobs")
     if answer_ms > SLOW_MS:
-        notes.append(f"it takes {answer_ms:.0f} ms to answer")
+        notes.append(f"its response time is {answer_ms:.0f} ms")
     if clock_ms is not None and abs(clock_ms) > SKEWED_MS:
         notes.append(
             f"its clock is {abs(clock_ms) / 1000:.1f} s {'ahead of' if clock_ms > 0 else 'behind'} this machine's; "
@@ -70,26 +70,26 @@ def assess_node(
 
 
 def alone(info: dict[str, str], settings: dict[str, str] | None) -> list[str]:
-    """What is to be said of a master behind Sentinels: whether it goes on without its replicas. ``settings``: its
-    ``min-replicas-…``, if it may be asked."""
+    """Notes on a master behind Sentinels: whether it accepts writes without its replicas. ``settings``: its ``min-replicas-…``;
+    ``None`` if they cannot be read."""
     if info.get("role") != "master":
         return []
     replicas = _number(info, "connected_slaves") or 0
     if settings is None and "min_slaves_good_slaves" in info:
-        return ["whether its min-replicas-to-write is as many as it has replicas it tells only who has +config|get"]
+        return ["whether its min-replicas-to-write equals its number of replicas can only be read with +config|get"]
     wanted = int((settings or {}).get("min-replicas-to-write", "0"))
     if not wanted or (settings is None and "min_slaves_good_slaves" not in info):
-        lost = "cut off from its replicas it goes on taking jobs, which are lost when another becomes the master"
+        lost = "cut off from its replicas it still accepts jobs, which are lost when a replica becomes the master"
         return [f"it has no min-replicas-to-write: {lost}; set it to {max(replicas, 1)} ({PAGE})"]
     notes = list[str]()
     if wanted < replicas:
         notes.append(
-            f"its min-replicas-to-write is {wanted}, and it has {replicas} replicas: what it takes while one of them becomes the master "
-            f"is lost; set it to {replicas} ({PAGE})"
+            f"its min-replicas-to-write is {wanted}, and it has {replicas} replicas: jobs that it accepts while one of them becomes the "
+            f"master are lost; set it to {replicas} ({PAGE})"
         )
     if (lag := int((settings or {}).get("min-replicas-max-lag", "0"))) > LAG_S:
         notes.append(
-            f"its min-replicas-max-lag is {lag}: so many seconds it goes on when its replicas are silent; set it to 2"
+            f"its min-replicas-max-lag is {lag}: it accepts jobs for so many seconds without its replicas; set it to 2"
         )
     return notes
 

@@ -1,4 +1,4 @@
-"""A worker process of the demo: closes orders, and writes down what it does."""
+"""A worker process of the demo: closes orders, and logs each step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tarry.values.durations import Duration
 
 TOPIC = "orders"
 WORK_S = 0.02
-"""What closing an order takes: goods go back on the shelf, a mail is sent."""
+"""How long it takes to close an order: goods go back on the shelf, a mail is sent."""
 SLOTS = 20
 
 
 async def close_orders(url: str | None, namespace: str, log: Path, ttr: Duration) -> None:
-    """Until SIGTERM, or until whoever holds the other end of stdin is gone."""
+    """Runs until SIGTERM, or until the demo's end of stdin is closed."""
     work_log = WorkLog(log)
     worker = Worker(AsyncClient(url, namespace=namespace), ttr=ttr)
 
@@ -38,7 +38,7 @@ async def close_orders(url: str | None, namespace: str, log: Path, ttr: Duration
 
 
 def _stop_at_stdin_end(worker: Worker) -> None:
-    """stdin is read only to see its end."""
+    """Stops the worker at the end of stdin."""
     if not os.read(sys.stdin.fileno(), 1):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         worker.stop()

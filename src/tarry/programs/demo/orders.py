@@ -1,4 +1,4 @@
-"""The orders: read from examples/orders.jsonl, which a wheel carries beside this module."""
+"""The orders: read from examples/orders.jsonl, which a wheel contains beside this module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tarry.errors import BadInput
 _HERE = Path(__file__).resolve().parent
 PLACES = (_HERE / "orders.jsonl", _HERE.parents[3] / "examples" / "orders.jsonl")
 SECONDS = 10.0
-"""The span that the file covers."""
+"""The time that the file covers."""
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def read(count: int | None = None, seconds: float = SECONDS) -> list[Order]:
-    """The orders, or ``count`` of them, evenly chosen; their times stretched to ``seconds``."""
+    """The orders, or ``count`` of them, evenly selected; their times are scaled to ``seconds``."""
     path = next((place for place in PLACES if place.exists()), None)
     if path is None:
         raise BadInput(f"demo: {PLACES[0]} is missing; install tarry again.")
@@ -36,10 +36,10 @@ def read(count: int | None = None, seconds: float = SECONDS) -> list[Order]:
         if not 1 <= count <= len(orders):
             raise BadInput(f"jobs: {count}; there are 1 to {len(orders)} orders.")
         orders = [orders[i * len(orders) // count] for i in range(count)]
-    stretch = seconds / SECONDS
-    return [_stretched(order, stretch) for order in orders] if stretch != 1 else orders
+    factor = seconds / SECONDS
+    return [_scaled(order, factor) for order in orders] if factor != 1 else orders
 
 
-def _stretched(order: Order, by: float) -> Order:
+def _scaled(order: Order, by: float) -> Order:
     paid = None if order.paid_s is None else order.paid_s * by
     return msgspec.structs.replace(order, due_s=order.due_s * by, paid_s=paid)

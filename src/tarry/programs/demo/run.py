@@ -1,4 +1,4 @@
-"""``tarry demo``: plays the story, shows it, and says whether all went well."""
+"""``tarry demo``: runs the story, shows its progress, and returns the summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tarry.programs.demo.summary import Summary
 
 
 def demo(url: str | None, count: int | None, seconds: float, *, quiet: bool) -> Summary:
-    """Plays it. ``quiet``: progress goes to stderr, and only if that is a terminal."""
+    """Runs the demo. ``quiet``: progress goes to stderr, and only if that is a terminal."""
     console = Console(stderr=quiet)
     chosen = orders.read(count, seconds)
     if not quiet:

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs, and at its end."""
+"""The demo's output while it runs, and at its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 
 def frame(story: Story) -> RenderableType:
-    """One picture of the evening."""
+    """One frame of the live output."""
     waiting = len(story.orders) - story.closed - story.paid
     counts = Text.assemble(
         ("waiting ", "dim"), (f"{waiting:<6}", "bold"),
@@ -28,7 +28,7 @@ def frame(story: Story) -> RenderableType:
 
 
 def _time_line(story: Story) -> Text:
-    """How many orders were due when; bright is what is to come."""
+    """How many orders are due at each time; those still to come are bright."""
     counts = [0] * WIDTH
     for order in story.orders:
         counts[_column(order.due_s, story)] += 1
@@ -66,7 +66,7 @@ def show_nothing(story: Story) -> None:
 
 
 class PlainOutput:
-    """Without a terminal: a line every other second."""
+    """Output without a terminal: a line every two seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -100,7 +100,10 @@ def summary_table(found: Summary) -> RenderableType:
     for fault in found.check:
         table.add_row("check", Text(fault, "bold red"))
     if found.lateness_max_ms > NOTABLE_MS:
-        table.add_row("", Text("the latest were due when worker 1 was just dead: others notice in a second", "dim"))
+        table.add_row(
+            "",
+            Text("the latest were due just after worker 1 was killed: the other worker notices within a second", "dim"),
+        )
     verdict = Text(
         f"✓ {found.orders} orders, none lost, none early, {found.took_s} s" if found.ok else "✗ see above",
         "green" if found.ok else "red",

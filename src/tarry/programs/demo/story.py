@@ -1,9 +1,9 @@
-"""The story, from the first order to the last.
+"""The story of the demo, from the first order to the last.
 
-0 s        orders go in, with their due times; two workers wait
-0–10 s     customers pay: delete, and its answer decides who won
-4 s        worker 1 is killed with orders in its hands; worker 2 gets them when their TTR is over
-~13 s      nothing is left: what happened is compared with what should have
+0 s        orders are added, with their due times; two workers wait
+0–10 s     customers pay: the order is deleted, if it is not closed yet
+4 s        worker 1 is killed while it works on orders; worker 2 gets them when their TTR is over
+~13 s      no order is left: the work logs are compared with the orders
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tarry.values.durations import moment_us
 from tarry.verbs.jobs.models import NewJob, State
 
 KILL_AT = 0.4
-"""Of the whole time."""
+"""When worker 1 is killed, as a fraction of the time."""
 PATIENCE_S = 20.0 + TTR_S
-"""After the last order is due; what is not closed then is lost."""
+"""How long after the last due time the demo waits; an order that is not closed by then counts as lost."""
 FRAME_S = 0.1
 
 
 class Story:
-    """One run. What the screen shows is read from here."""
+    """One run of the demo; the output reads its state."""
 
     def __init__(self, client: AsyncClient, orders: Sequence[Order], seconds: float) -> None:
         self.orders = orders
@@ -59,9 +59,9 @@ class Story:
         return len({line.order for worker in self.workers for line in worker.work_log.lines if line.what == "closed"})
 
     async def play(self, url: str | None, show: Callable[[Story], None]) -> Summary:
-        """From beginning to end; ``show`` is called ten times a second."""
+        """Runs it from beginning to end; ``show`` is called ten times a second."""
         with tempfile.TemporaryDirectory(prefix="tarry-demo-") as folder:
-            await self._topic.stats()  # the server runs before the workers look for it
+            await self._topic.stats()  # starts the server before the workers connect
             self.workers = [DemoWorker(n, Path(folder), url, self._client.namespace) for n in (1, 2)]
             showing = asyncio.create_task(self._show(show))
             try:
@@ -76,7 +76,7 @@ class Story:
         self.started_at = time.monotonic()
         added = await self._topic.add_many([NewJob(order, delay=order.due_s, id=order.id) for order in self.orders])
         await asyncio.gather(self._pay(), self._kill_one())
-        await self._until_nothing_is_left()
+        await self._wait_until_empty()
         took_s = self.now_s
         await asyncio.gather(*[worker.stop() for worker in self.workers])
         check = await self._topic.check()
@@ -93,7 +93,7 @@ class Story:
         return found
 
     async def _pay(self) -> None:
-        """Each payment at its time."""
+        """Makes each payment at its time."""
         for order in sorted(self.orders, key=_paid_s):
             if order.paid_s is not None:
                 await asyncio.sleep(max(order.paid_s - self.now_s, 0))
@@ -103,7 +103,7 @@ class Story:
         await asyncio.sleep(KILL_AT * self.seconds - self.now_s)
         await self.workers[0].kill_while_busy(self.seconds * 0.5)
 
-    async def _until_nothing_is_left(self) -> None:
+    async def _wait_until_empty(self) -> None:
         while self.now_s < self.seconds + PATIENCE_S:
             stats = await self._topic.stats()
             if not stats.delayed + stats.ready + stats.reserved:
@@ -118,7 +118,7 @@ class Story:
             await asyncio.sleep(FRAME_S)
 
     async def _clean_up(self) -> None:
-        """Leaves nothing behind. A run that failed leaves its topic, to be looked at."""
+        """Deletes all keys. A run that failed keeps its topic, for inspection."""
         namespace = self._client.namespace
         topic = keys.deleting_keys(keys.topic_keys(namespace, TOPIC))
         for key in (*topic, keys.topics_key(namespace), *keys.worker_keys(namespace)):
@@ -130,5 +130,5 @@ def _paid_s(order: Order) -> float:
 
 
 def namespace() -> str:
-    """One of its own for each run."""
+    """A namespace of its own for each run."""
     return f"demo-{os.getpid():x}-{time.time_ns() // 1_000_000:x}"

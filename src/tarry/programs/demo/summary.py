@@ -1,4 +1,4 @@
-"""What happened, found out without asking those who did it: orders × what delete answered × the workers' diaries."""
+"""The summary of a demo run, computed from the orders, the answers of delete and the workers' work logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tarry.programs.demo.work_log import LogLine
 from tarry.verbs.jobs.models import State
 
 IN_TIME: tuple[State, ...] = ("delayed", "ready")
-"""What delete answers when nobody had the order yet: the payment won."""
+"""The answers of delete when no worker had the order yet: the payment was in time."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Summary(msgspec.Struct, frozen=True):
     lateness_max_ms: float
     took_s: float
     check: tuple[str, ...]
-    """Faults that ``check`` found in the topic afterwards."""
+    """Faults that ``check`` found in the topic."""
 
     @property
     def ok(self) -> bool:
@@ -50,7 +50,7 @@ def summary(
     took_s: float,
     check: tuple[str, ...],
 ) -> Summary:
-    """``dues_us``: when each order was to be closed, as ``add`` answered. ``payments``: what delete answered."""
+    """``dues_us``: the due times of the orders, by the answers of ``add``. ``payments``: the answers of ``delete``."""
     lines = [line for work_log in work_logs for line in work_log]
     taken = [line for line in lines if line.what == "taken"]
     closed = Counter(line.order for line in lines if line.what == "closed")

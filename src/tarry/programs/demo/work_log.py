@@ -1,6 +1,6 @@
-"""What a worker of the demo writes down: one line for each thing it does, before it says so to the server.
+"""The work log of a demo worker: one line for each step, written before the server is told.
 
-A line goes out in one write with O_APPEND, so that ``kill -9`` loses none that was begun.
+A line is written in one call with O_APPEND, so ``kill -9`` loses no line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LogEvent = Literal["ready", "taken", "closed", "left"]
 
 
 class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``due_us`` and ``handed_us`` are the server's times of this hand-out."""
+    """``due_us`` and ``handed_us`` are the server's times of this attempt."""
 
     what: LogEvent
     order: str = ""
@@ -28,7 +28,7 @@ class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WorkLog:
-    """The writing side."""
+    """Writes the log."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -42,18 +42,18 @@ class WorkLog:
 
 
 class LogReader:
-    """The reading side; goes on where it stopped."""
+    """Reads the log, each time from where it stopped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._at = 0
         self.lines: list[LogLine] = []
         self.taken = self.closed = 0
-        """How many lines of each there are."""
+        """How many lines of each event there are."""
         self._decode = msgspec.json.Decoder(LogLine).decode
 
     def read_new(self) -> LogReader:
-        """Reads what is new."""
+        """Reads the new lines."""
         if self._path.exists():
             with self._path.open("rb") as file:
                 file.seek(self._at)

@@ -1,4 +1,4 @@
-"""The two worker processes of the demo, and the end of one of them."""
+"""The two worker processes of the demo; one of them is killed."""
 
 from __future__ import annotations
 
@@ -13,67 +13,74 @@ from tarry.errors import Unavailable
 from tarry.programs.demo.work_log import LogReader
 
 TTR_S = 2
-"""What the killed worker held comes back after so long."""
+"""When the jobs of the killed worker come back."""
 KILL_WHEN_HOLDING = 3
-"""Better than one, as long as there is time to wait for them."""
-_LOOK_S = 0.01
+"""The worker is killed when it holds this many orders; later one is enough."""
+_POLL_S = 0.01
 _START_S = 30.0
 
 
 class DemoWorker:
-    """One worker process and its diary. Its stdin is open as long as the demo lives: at its end the worker stops."""
+    """One worker process and its work log. The demo keeps its stdin open: when the demo ends, the worker stops."""
 
     def __init__(self, number: int, folder: Path, url: str | None, namespace: str) -> None:
         self.number = number
         self.work_log = LogReader(folder / f"worker-{number}.jsonl")
         self.killed = False
         self.held = 0
-        """How many orders it had in hand when it was killed."""
+        """How many orders it held when it was killed."""
         self._stderr = folder / f"worker-{number}.stderr"
-        place = {} if url is None else {"TARRY_URL": url}  # not among the words: it may hold a password
-        words = ["demo-worker", str(folder / f"worker-{number}.jsonl"), "--namespace", namespace, "--ttr", f"{TTR_S}s"]
-        with self._stderr.open("wb") as said:
+        url_variable = {} if url is None else {"TARRY_URL": url}  # not an argument: it may contain a password
+        arguments = [
+            "demo-worker",
+            str(folder / f"worker-{number}.jsonl"),
+            "--namespace",
+            namespace,
+            "--ttr",
+            f"{TTR_S}s",
+        ]
+        with self._stderr.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tarry", *words],
+                [sys.executable, "-m", "tarry", *arguments],
                 stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
-                env={**os.environ, **place},
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **url_variable},
             )
 
     async def ready(self) -> None:
-        """Until it works. Raises ``Unavailable`` with its own last words when it does not."""
-        for _ in range(int(_START_S / _LOOK_S)):
+        """Waits until it works. Raises ``Unavailable`` with its last line of output when it does not start."""
+        for _ in range(int(_START_S / _POLL_S)):
             if self.work_log.read_new().is_ready:
                 return
             if self.process.poll() is not None:
                 break
-            await asyncio.sleep(_LOOK_S)
-        raise Unavailable(f"Worker {self.number} of the demo did not start: {self._last_words()}")
+            await asyncio.sleep(_POLL_S)
+        raise Unavailable(f"Worker {self.number} of the demo did not start: {self._last_line()}")
 
-    def _last_words(self) -> str:
-        return self._stderr.read_text(errors="replace").strip().rpartition("\n")[2] or "it said nothing."
+    def _last_line(self) -> str:
+        return self._stderr.read_text(errors="replace").strip().rpartition("\n")[2] or "it wrote nothing."
 
     async def kill_while_busy(self, patience_s: float) -> None:
-        """``kill -9`` while it surely holds an order: it is frozen first, and its diary read."""
+        """``kill -9`` while it certainly holds an order: stops the process first, and reads its work log."""
         pid = self.process.pid
-        looks = max(int(patience_s / _LOOK_S), 1)
-        for left in range(looks, 0, -1):
-            enough = KILL_WHEN_HOLDING if left > looks / 2 else 1
+        polls = max(int(patience_s / _POLL_S), 1)
+        for left in range(polls, 0, -1):
+            enough = KILL_WHEN_HOLDING if left > polls / 2 else 1
             if self.work_log.read_new().holds >= enough:
                 os.kill(pid, signal.SIGSTOP)
                 await asyncio.to_thread(os.waitpid, pid, os.WUNTRACED)
                 if self.work_log.read_new().holds >= enough:
                     break
-                os.kill(pid, signal.SIGCONT)  # it was done with it in that very moment
-            await asyncio.sleep(_LOOK_S)
+                os.kill(pid, signal.SIGCONT)  # it closed the order just before it was stopped
+            await asyncio.sleep(_POLL_S)
         self.held = self.work_log.holds
         self.process.kill()
         self.process.wait()
         self.killed = True
 
     async def stop(self) -> None:
-        """SIGTERM, and its end."""
+        """Sends SIGTERM, and waits until it has exited."""
         if self.process.poll() is None:
             self.process.terminate()
             try:

@@ -1,1 +1,1 @@
-"""What users test their jobs with: a pytest plugin, and clocks that let imaginary time pass for workers too."""
+"""For users' tests: the pytest plugin, and test clocks that also run workers."""

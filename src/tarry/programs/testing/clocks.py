@@ -1,10 +1,10 @@
-"""Clocks that workers live by: letting time pass runs what becomes due, each job at its own moment.
+"""Test clocks with attached workers: advancing the clock runs the jobs that become due, each at its own moment.
 
     clock.attach(worker)
     clock.advance("30m")     ──10:00── job ──10:05── job, fails ──10:05:01── again ────── 10:30
                                        └ runs          └ runs                └ runs
 
-So a retry after a back-off, and a job that a handler adds, come in the same order as in a life of half an hour.
+So a retry after a back-off, and a job that a handler adds, run in the same order as in half an hour of real time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tarry.verbs.delayed.stats import QueueStats
 
 
 class TestClock(Clock):
-    """Imaginary time for one test: its server's, its clients' and its workers'."""
+    """Imaginary time for one test: for its server, its clients and its workers."""
 
     __test__ = False
 
@@ -31,42 +31,44 @@ class TestClock(Clock):
         super().__init__()
         self.client = TestClient(url, self, namespace=namespace)
         self._workers: list[Worker] = []
-        self._left = ExitStack()
+        self._attached = ExitStack()
 
     def attach(self, *workers: Worker) -> None:
-        """Until the test ends these workers live here: their tasks are added to this server, their jobs go by this clock.
+        """Until the test ends these workers use this server and this clock, and their tasks are added here.
 
-        They work when time is advanced; an application that has one beside it (``async with worker``) does not start it.
+        They work when the clock is advanced; ``async with worker`` in an application does not start them.
         """
         for worker in workers:
-            self._left.enter_context(worker.using(self.client, beside=False))
+            self._attached.enter_context(worker.using(self.client, beside=False))
             self._workers.append(worker)
 
     def advance(self, duration: Duration) -> None:
-        """Lets time pass, and attached workers do what becomes due, each job at its moment. Raises ``BadInput``.
+        """Advances the clock; attached workers run the jobs that become due, each at its moment. Raises ``BadInput``.
 
-        Answers when all has been done. In an async test: ``await tarry_async_clock.advance(…)``.
+        Returns when all are done. In an async test: ``await tarry_async_clock.advance(…)``.
         """
         if self._workers and _in_a_loop():
-            raise BadInput("advance: an event loop runs; in an async test, await the advance of tarry_async_clock.")
+            raise BadInput(
+                "advance: an event loop is running; in an async test use await tarry_async_clock.advance(…)."
+            )
         for worker in self.moments(duration):
             asyncio.run(worker.run_until_idle())
 
     def close(self) -> None:
-        """The workers go back to where they were."""
-        self._left.close()
+        """Detaches the workers, and closes the client."""
+        self._attached.close()
         self._workers.clear()
         self.client.close()
 
     def moments(self, duration: Duration) -> Iterator[Worker]:
-        """Lets time pass, and stops for each worker that has something to do, at its moment."""
+        """Advances the clock step by step; yields each worker that has work at the present moment."""
         end = self.us + duration_us(duration, "duration")
         while True:
             while busy := [worker for worker in self._workers if self._has_work(worker)]:
                 yield from busy
             if self.us == end:
                 return
-            self.advance_to(min([end, *self._coming()]))
+            self.advance_to(min([end, *self._next_moments()]))
 
     def _has_work(self, worker: Worker) -> bool:
         topics = [self.client.topic(route.topic).stats() for route in worker.routes()]
@@ -77,8 +79,8 @@ class TestClock(Clock):
     def _queues(self, worker: Worker) -> list[QueueStats]:
         return [self.client.blocking_queue(route.queue).stats() for route in worker.queue_routes()]
 
-    def _coming(self) -> Iterator[int]:
-        """The moments at which something begins: a job is due, a pause or somebody's reservation is over."""
+    def _next_moments(self) -> Iterator[int]:
+        """The next moments at which a job becomes due, a pause ends or a reservation ends."""
         for worker in self._workers:
             for queue in self._queues(worker):
                 if queue.next_due is not None and (us := us_of(queue.next_due)) > self.us:
@@ -92,7 +94,7 @@ class TestClock(Clock):
 
 
 class TestAsyncClock:
-    """The same time for an async test: ``await clock.advance("30m")``."""
+    """The test clock for an async test: ``await clock.advance("30m")``."""
 
     __test__ = False
 
@@ -101,15 +103,15 @@ class TestAsyncClock:
 
     @property
     def now(self) -> datetime:
-        """The moment that it shows, in UTC."""
+        """The clock's time, in UTC."""
         return self.clock.now
 
     def attach(self, *workers: Worker) -> None:
-        """Until the test ends these workers live here: their tasks are added to this server, their jobs go by this clock."""
+        """Until the test ends these workers use this server and this clock, and their tasks are added here."""
         self.clock.attach(*workers)
 
     async def advance(self, duration: Duration) -> None:
-        """Lets time pass, and attached workers do what becomes due, in this loop, each job at its moment."""
+        """Advances the clock; attached workers run the jobs that become due, in this event loop, each at its moment."""
         for worker in self.clock.moments(duration):
             await worker.run_until_idle()
 

@@ -1,9 +1,9 @@
-"""The pytest plugin, there wherever tarry is installed. Nothing of tarry is imported before a test asks for a fixture.
+"""The pytest plugin; pytest finds it where tarry is installed. Nothing of tarry is imported before a test uses a fixture.
 
-tarry_url             a private embedded server, one a session; it ends with the session, however that ends
-tarry_client          on it, in a namespace of the test's own, by imaginary time
+tarry_url             a private embedded server for the session; it ends with the session, however that ends
+tarry_client          a client of it, in a namespace of the test's own, with imaginary time
 tarry_clock           tarry_clock.attach(app.worker); tarry_clock.advance("30m")
-tarry_async_client    the same two for async tests, by whatever plugin they are run
+tarry_async_client    the same two for async tests, with any async plugin
 tarry_async_clock     await tarry_async_clock.advance("30m")
 """
 
@@ -24,7 +24,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session")
 def tarry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a private server that runs as long as this session; a client of it goes by real time."""
+    """The URL of a private server for this session; a client that you make for it uses real time."""
     from tarry.connections.embedded.shared_server import TEST_OPTIONS, join_server
 
     with join_server(tmp_path_factory.mktemp("tarry"), linger_s=0, options=TEST_OPTIONS) as share:
@@ -33,7 +33,7 @@ def tarry_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def tarry_clock(tarry_url: str) -> Iterator[TestClock]:
-    """Imaginary time. Advancing it runs the jobs that become due, of the workers that are attached."""
+    """A test clock. Advancing it runs the due jobs of the workers that are attached."""
     from tarry.programs.testing.clocks import TestClock
 
     clock = TestClock(tarry_url, f"test-{next(_numbers)}")
@@ -43,7 +43,7 @@ def tarry_clock(tarry_url: str) -> Iterator[TestClock]:
 
 @pytest.fixture
 def tarry_async_clock(tarry_clock: TestClock) -> TestAsyncClock:
-    """The same time as ``tarry_clock``, awaited."""
+    """The same clock as ``tarry_clock``, awaited."""
     from tarry.programs.testing.clocks import TestAsyncClock
 
     return TestAsyncClock(tarry_clock)
@@ -51,7 +51,7 @@ def tarry_async_clock(tarry_clock: TestClock) -> TestAsyncClock:
 
 @pytest.fixture
 def tarry_client(tarry_clock: TestClock) -> TestClient:
-    """A client in a namespace of this test's own, by imaginary time: a pop that waits makes it pass."""
+    """A client in a namespace of this test's own, with imaginary time: a pop that waits advances the clock."""
     return tarry_clock.client
 
 

@@ -22,13 +22,13 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The options of ``tarry worker``."""
-        parser.add_argument("--processes", type=int, default=1, help="So many processes, kept alive.")
-        parser.add_argument("--topics", help="Only these, with commas between.")
+        parser.add_argument("--processes", type=int, default=1, help="How many processes; one that dies is replaced.")
+        parser.add_argument("--topics", help="Only these topics, separated by commas.")
         parser.add_argument("--concurrency", type=int, help="Slots that all topics share, in each process.")
-        parser.add_argument("--log", choices=log_setup.FORMATS, help="Own logs in this form, whatever LOGGING says.")
+        parser.add_argument("--log", choices=log_setup.FORMATS, help="Logs in this format, instead of LOGGING.")
 
     def handle(self, *_: Any, **options: Any) -> None:
-        """Works until it is told to stop."""
+        """Runs the worker until SIGTERM."""
         topics: str | None = options["topics"]
         if options["log"] or not logging.getLogger("tarry.worker").hasHandlers():
             log_setup.configure_logging(options["log"] or "text", os.environ.get("TARRY_LOG") or "info")
@@ -46,7 +46,7 @@ class Command(BaseCommand):
 
 
 def _command(options: dict[str, Any]) -> list[str]:
-    """The command line of a child. It finds the project where this process found it."""
+    """The command line of a child process, with this process's path to the project."""
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))
     words = [sys.executable, "-m", "django", "tarry_worker"]
     for name in ("topics", "concurrency", "log"):
