@@ -16,7 +16,7 @@ import zookeepers
 from tarry.connections.embedded.process import ServerProcess
 
 # Stories say what they found when it is not what they expect, whoever tells them first.
-pytest.register_assert_rewrite("everywhere.jobs", "everywhere.queues", "everywhere.world")
+pytest.register_assert_rewrite("conformance.jobs", "conformance.queues", "conformance.environment")
 
 # What tarry's own tests offer, no Java reads; what is refused where nobody says so is told in tests/delayed/test_formats.py.
 os.environ["TARRY_QUEUE_FORMAT"] = "tarry"
@@ -33,9 +33,9 @@ pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
 # What works and what waits, in turn.
 LONGEST_FILES = (
-    "docs/test_blocks everywhere/test_going_on dashboard/test_browser_looking bench locks/test_zookeeper_faults watch "
-    "dashboard/test_browser_live faults/test_watch everywhere dashboard/test_browser_acting beyond/test_views service/test_openapi "
-    "dashboard/test_browser frameworks programs locks dashboard beyond faults links"
+    "docs/test_blocks conformance/test_continuation dashboard/test_browser_hostile bench locks/test_zookeeper_faults watch "
+    "dashboard/test_browser faults/test_watch conformance distributed/test_views service/test_openapi frameworks programs "
+    "locks dashboard distributed faults connections"
 ).split()
 
 
