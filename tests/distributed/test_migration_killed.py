@@ -18,9 +18,9 @@ JOBS = 400
 MOVERS = """
 import os, random, select, signal, sys, threading
 import tarry
-from tarry.verbs.jobs import leaving
+from tarry.verbs.jobs import migration
 
-leaving.STEP = 20  # more moments to die in
+migration.STEP = 20  # more moments to die in
 moves, told = os.pipe()
 deaths = 0
 while True:

@@ -26,8 +26,8 @@ HANG_S = 10
 
 OTHER_PROCESS = """
 import sys, tarry
-from tarry.connections import budget
-budget.SINGLE.most = 0
+from tarry.connections import connection_limit
+connection_limit.SINGLE.most = 0
 with tarry.Client(sys.argv[1]) as client:
     topic = client.topic(sys.argv[2])
     while (job := topic.pop(wait=20)) is not None:
