@@ -18,7 +18,7 @@ from redis.crc import key_slot
 
 from tarry.connections.address import Address
 from tarry.connections.faults import Fault, TryLater
-from tarry.connections.topology import all_nodes, read_slots, read_replicas
+from tarry.connections.topology import all_nodes, read_replicas, read_slots
 from tarry.errors import TarryError
 
 REDISCOVER_S = 5.0

@@ -247,7 +247,9 @@ async def migrate(request: ServiceRequest) -> topic_answers.MigratedShown:
     Safe to interrupt and to repeat, under load. Reserved jobs stay until they are settled.
     """
     payload, to = request.payload, request.topic_named(request.payload.to)
-    flow = migrate_some(request.topic.verbs, to.verbs, dry_run=payload.dry_run, most=payload.limit, redirect=payload.redirect)
+    flow = migrate_some(
+        request.topic.verbs, to.verbs, dry_run=payload.dry_run, most=payload.limit, redirect=payload.redirect
+    )
     if not payload.dry_run:
         await request.client.engine.register_topic(to.name)
     found = await request.client.engine.run(flow)
