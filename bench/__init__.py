@@ -1,7 +1,7 @@
 """How fast tarry is: ``python -m bench`` measures every row of docs/benchmarks.md and prints one table.
 
 __main__   the command
-harness    a private server, turns, readings
-table      what is shown and written
-rows/      one module a row; its docstring says what it measures
+harness    a private server, alternating turns, readings
+table      prints and writes the results
+rows/      one module for each row; its docstring says what it measures
 """

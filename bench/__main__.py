@@ -1,4 +1,4 @@
-"""``python -m bench [ROW …]``: measure, print the table, write it down."""
+"""``python -m bench [ROW …]``: measures, prints the table, writes it to a page."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def measure(names: list[str], effort: Effort, repeat: int) -> list[Result]:
         with private_server() as server:
             try:
                 results += ROWS[name](Bench(server, effort, repeat))
-            except Exception:  # noqa: BLE001  # the other rows are worth something without it
+            except Exception:  # noqa: BLE001  # go on with the other rows
                 traceback.print_exc()
         print(f" {time.monotonic() - began:.1f} s", file=sys.stderr)
     return results
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser("python -m bench", description="How fast tarry is, beside its yardsticks.")
+    parser = argparse.ArgumentParser("python -m bench", description="Measures tarry and its yardsticks.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which rows; all by default: {', '.join(ROWS)}")
     parser.add_argument("--quick", action="store_true", help="a run of a minute: smaller sizes, fewer repeats")
-    parser.add_argument("--repeat", type=int, help="how often each side has its turn (5; quick: 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every reading there")
+    parser.add_argument("--repeat", type=int, help="how many turns each side has (5; quick: 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every reading to this file")
     parser.add_argument(
         "--write",
         type=Path,
@@ -43,7 +43,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     if unknown := [name for name in given.rows if name not in ROWS]:
-        parser.error(f"no row is called {', '.join(unknown)}; there are {', '.join(ROWS)}")
+        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
     effort: Effort = "quick" if given.quick else "full"
     repeat = given.repeat or (3 if given.quick else 5)
     about = table.machine(effort, repeat)

@@ -17,7 +17,7 @@ SLOTS = 16384
 
 @contextmanager
 def cluster(masters: int) -> Iterator[list[ServerProcess]]:
-    """A Cluster of so many masters, without replicas."""
+    """A Cluster of ``masters`` masters, without replicas."""
     with servers(masters, "--cluster-enabled", "yes") as started:
         _form(started)
         yield started
@@ -25,7 +25,7 @@ def cluster(masters: int) -> Iterator[list[ServerProcess]]:
 
 @contextmanager
 def servers(count: int, *options: str) -> Iterator[list[ServerProcess]]:
-    """So many servers, each with the embedded server's settings and a port of its own."""
+    """``count`` servers, each with the embedded server's settings and a port of its own."""
     with ExitStack() as stack:
         started: list[ServerProcess] = []
         for port in _ports(count):
@@ -36,7 +36,7 @@ def servers(count: int, *options: str) -> Iterator[list[ServerProcess]]:
 
 
 def _ports(count: int) -> list[int]:
-    """Free ones on the loopback, each with the Cluster's bus above it."""
+    """Free ports on loopback, each with its port for the Cluster's bus."""
     with ExitStack() as held:
         found: list[int] = []
         while len(found) < count:

@@ -1,6 +1,6 @@
 """Consumers of a shared queue: ``python -m bench.consumer URL QUEUE PROCESSES``; each is a process with a client of its own.
 
-They take until stdin closes; then it prints which elements were in hand when, as JSON.
+They take elements until stdin closes; then it prints as JSON which element was received when.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import sys
 import threading
 import time
 
-from tarry.clients.blocking.client import Client  # now, not in each process once more
+from tarry.clients.blocking.client import Client  # before the fork, so that the processes share it
 
 
-def consume(url: str, queue: str, told: int) -> None:
+def consume(url: str, queue: str, output: int) -> None:
     """One process: until its stdin closes, which it shares with its parent."""
     seen: list[tuple[str, float]] = []
 
@@ -26,7 +26,7 @@ def consume(url: str, queue: str, told: int) -> None:
 
     threading.Thread(target=take, daemon=True).start()
     sys.stdin.read()
-    with os.fdopen(told, "w") as out:
+    with os.fdopen(output, "w") as out:
         json.dump(seen, out)
     os._exit(0)
 

@@ -1,10 +1,10 @@
-"""What every row is measured with: a private server, turns, and readings with their spread.
+"""The measurements of all rows: a private server, alternating turns, and readings with their spread.
 
     tarry ▶ yardstick ▶ tarry ▶ yardstick ▶ …      one warm-up turn, then as many as --repeat says
       └─ Reading: median, spread ─┘
 
-Rules: both sides take turns within one run, so that a busy machine hurts them alike; a ratio is one of medians; the
-server is started for the row, with the settings of the embedded server, and stopped by its pid; nobody else's is touched.
+Rules: both sides take turns within one run, so that a busy machine affects them alike. A ratio is one of medians. The
+server is started for the row, with the embedded server's settings, and stopped by its pid; no other server is touched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Effort = Literal["full", "quick", "tiny"]
 DAY_S = 86400
 
 BODY = {"text": "x" * 189}
-"""A body that is 200 bytes of JSON; the yardsticks are given the bytes ready made, tarry encodes it each time."""
+"""A body of 200 bytes of JSON; tarry encodes it each time, the yardsticks get the encoded bytes."""
 RAW_BODY = msgspec.json.encode(BODY)
 assert len(RAW_BODY) == 200
 
@@ -38,11 +38,11 @@ redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
 return 1
 """
-"""The least that an add can be: the yardstick of the rows that add one by one."""
+"""The minimum of an add: the yardstick of the rows that add one by one."""
 
 
 class Bench:
-    """What a row is given: its server, its sizes, its turns."""
+    """Given to each row: its server, its sizes, its turns."""
 
     def __init__(self, server: ServerProcess, effort: Effort, repeat: int) -> None:
         self.server = server
@@ -74,7 +74,7 @@ class Bench:
         return found
 
     def settle(self) -> None:
-        """Waits until the server has written what it rewrites, and has had time to clean up."""
+        """Waits until the server has finished rewriting its file and cleaning up."""
         while True:
             about = self.info("persistence")
             if about.get("aof_rewrite_in_progress") == about.get("aof_rewrite_scheduled") == "0":
@@ -83,13 +83,13 @@ class Bench:
         time.sleep(0.1 if self.effort == "tiny" else 1.2)
 
     def network(self) -> tuple[int, int]:
-        """Bytes that came to the server and left it since it started."""
+        """Bytes that the server has received and sent since it started."""
         about = self.info("stats")
         return int(about["total_net_input_bytes"]), int(about["total_net_output_bytes"])
 
     @contextmanager
     def turn(self, jobs: int) -> Iterator[Callable[[], Turn]]:
-        """Measures its block; call what it gives, afterwards, for the turn."""
+        """Measures its block; afterwards, call the object that it yields for the turn."""
         gc.collect()
         ended: list[Turn] = []
         server_cpu, client_cpu, began = self.server_cpu(), time.process_time(), time.perf_counter()
@@ -102,9 +102,9 @@ class Bench:
         return float(about["used_cpu_user"]) + float(about["used_cpu_sys"])
 
     def turns(self, *sides: Callable[[], Turn], times: int = 1) -> list[list[Turn]]:
-        """All sides in turns, on an emptied server each; the first round warms up and does not count.
+        """Runs all sides in turns, each on an empty server; the first round warms up and does not count.
 
-        ``times`` as many turns as asked for: short ones, closely mixed, are what a busy machine distorts least.
+        ``times`` multiplies the number of turns: a busy machine distorts many short, closely mixed turns least.
         """
         taken: list[list[Turn]] = [[] for _ in sides]
         for number in range(self.repeat * times + 1):
@@ -118,7 +118,7 @@ class Bench:
 
 @contextmanager
 def private_server() -> Iterator[ServerProcess]:
-    """A server of our own, with the embedded server's settings, in a folder with a short name."""
+    """A private server with the embedded server's settings, in a folder with a short name."""
     folder = Path(tempfile.mkdtemp(prefix="tarry-", dir="/tmp"))
     try:
         running = launch(folder, socket=folder / "s", options=DURABLE_OPTIONS)

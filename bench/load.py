@@ -1,7 +1,7 @@
 """A load for the service: connections that each send a request, read the answer, and send the next.
 
-It is ``wrk`` where that is installed (Debian has it), with a script in Lua beside this file: it costs little of the processors
-that server and service share with it. Else, and for batches and what waits, requests go from here, over bare sockets.
+It uses ``wrk`` where that is installed (Debian has it), with a Lua script beside this file: it takes little processor time
+from the server and the service. Otherwise, and for batches and waiting pops, this process sends the requests over sockets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Service:
 
     @property
     def cpu_s(self) -> float:
-        """Processor time that it has taken."""
+        """The processor time that it has used."""
         fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
@@ -50,19 +50,19 @@ def service(url: str) -> Iterator[Service]:
         child.communicate(timeout=30)
 
 
-class Line:
-    """One connection."""
+class Connection:
+    """One HTTP connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     @classmethod
-    async def to(cls, port: int) -> Line:
+    async def to(cls, port: int) -> Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
     async def ask(self, request: bytes) -> bytes:
-        """The body of the answer; an answer that is no success ends the bench."""
+        """Sends a request and returns the body of the response. An error status ends the bench."""
         self._writer.write(request)
         head = await self._reader.readuntil(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 2"):
@@ -75,34 +75,34 @@ class Line:
 
 
 def post(path: str, body: bytes) -> bytes:
-    """A request, ready to be sent."""
+    """A request as bytes."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
-async def by_sockets(port: int, connections: int, turns: int, turn: Callable[[Line], Awaitable[None]]) -> None:
-    """Until all connections have had so many turns in all."""
-    lines = [await Line.to(port) for _ in range(connections)]
+async def by_sockets(port: int, count: int, turns: int, turn: Callable[[Connection], Awaitable[None]]) -> None:
+    """Runs until all connections together have had ``turns`` turns."""
+    connections = [await Connection.to(port) for _ in range(count)]
     left = turns
 
-    async def run(line: Line) -> None:
+    async def run(connection: Connection) -> None:
         nonlocal left
         while left > 0:
             left -= 1
-            await turn(line)
+            await turn(connection)
 
-    await asyncio.gather(*[run(line) for line in lines])
-    for line in lines:
-        line.close()
+    await asyncio.gather(*[run(connection) for connection in connections])
+    for connection in connections:
+        connection.close()
 
 
 def by_wrk(port: int, connections: int, seconds: int, script: str, *words: str) -> None:
-    """A script in Lua beside this file, for so long."""
+    """Runs wrk with a Lua script beside this file for ``seconds``."""
     load = [WRK, "-t1", f"-c{connections}", f"-d{seconds}", "-s", str(Path(__file__).with_name(script))]
-    line = [*load, f"http://127.0.0.1:{port}", "--", *words]
-    said = subprocess.run(line, capture_output=True, text=True, check=True).stdout
-    if "Non-2xx" in said or "Socket errors" in said:
-        raise AssertionError(said)
+    command = [*load, f"http://127.0.0.1:{port}", "--", *words]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in output or "Socket errors" in output:
+        raise AssertionError(output)
 
 
 def has_wrk() -> bool:

@@ -1,4 +1,4 @@
--- For wrk: takes a job, and finishes it with the next request. Its argument is the path of a topic.
+-- For wrk: pops a job, and finishes it with the next request. Its argument is the path of a topic.
 local JSON = {["Content-Type"] = "application/json"}
 local topic, pop
 local held = {}

@@ -37,14 +37,14 @@ if v[1] == value then
 end;
 """
 BATCH = 100
-"""What Redisson moves in one script."""
+"""How many elements Redisson moves in one script."""
 NAME = "orders"
 KEYS = keys_of(NAME)
 PIPELINE = 5000
 
 
 def fill(redis: Redis, count: int, payload: bytes) -> None:
-    """So many elements, offered in an order that has nothing to do with their due times, all of them in the past."""
+    """Offers ``count`` elements in random order of their due times, all of them in the past."""
     rng, now = random.Random(7), int(time.time() * 1000)
     pipe = redis.pipeline(transaction=False)
     for number in range(count):

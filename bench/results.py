@@ -1,4 +1,4 @@
-"""What a row finds: turns, readings with their spread, and lines of the table with what they are to reach."""
+"""The results of a row: turns, readings with their spread, and lines of the table with their targets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 QUARTERS_FROM = 8
-"""So many values have quarters; of fewer the spread is from the smallest to the largest."""
+"""From this many values on the spread is the interquartile range; of fewer it is from the smallest to the largest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One side's turn: seconds on the clock, and of processor time on both ends, for so many jobs."""
+    """One side's turn: elapsed seconds, and seconds of processor time of client and server, for a number of jobs."""
 
     jobs: int
     wall_s: float
@@ -36,7 +36,7 @@ class Reading:
 
     @property
     def spread(self) -> float:
-        """From the first quarter to the last, as a share of the median; of few values, from smallest to largest."""
+        """The interquartile range as a fraction of the median; of few values the range."""
         low, high = min(self.values), max(self.values)
         if len(self.values) >= QUARTERS_FROM:
             low, _, high = statistics.quantiles(self.values, n=4)
@@ -44,8 +44,8 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """What a row is to reach: at least or at most so much, of the ratio to the yardstick or of the value itself."""
+class Target:
+    """The target of a row: a lower or upper limit of the ratio to the yardstick, or of the value itself."""
 
     sign: Literal["≥", "≤"]
     limit: float
@@ -60,7 +60,7 @@ class Result:
     measure: str
     unit: str
     tarry: Reading
-    reach: Reach | None = None
+    reach: Target | None = None
     yardstick: Reading | None = None
     details: dict[str, float | str] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class Result:
 
     @property
     def met(self) -> bool | None:
-        """Whether the reach was met; ``None`` where there is none."""
+        """Whether the target was met; ``None`` without a target."""
         if self.reach is None:
             return None
         value = self.ratio if self.reach.of == "ratio" else self.tarry.median

@@ -1,8 +1,8 @@
-"""``python -m bench.scale``: what one shard carries, and what more needs, computed from the last full run's readings.
+"""``python -m bench.scale``: the capacity of one shard, and the shards for higher rates, computed from the last full run.
 
     docs/benchmarks.json ──▶ µs, bytes and memory a job ──▶ docs/explanation/scale.md, between its markers
 
-Nothing here is measured anew. What is assumed, and not measured, stands in ``Assumed`` and on the page.
+Nothing is measured here. Assumptions are in ``Assumed`` and on the page.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ MILLION, GIGA = 1_000_000, 1_000_000_000
 
 @dataclass(frozen=True)
 class Assumed:
-    """What is not measured."""
+    """The assumptions: values that are not measured."""
 
     busy: float = 0.6
-    """of a server's thread, and of a client's core: beyond it, waiting grows faster than work"""
+    """The load of a server's thread and of a client's core; above it, waiting times grow fast."""
     headroom: float = 1.5
-    """of memory: fragmentation, and pages that are copied while a snapshot is written"""
+    """The factor of memory for fragmentation, and for pages that are copied while a snapshot is written."""
     shard_gb: float = 25
-    """that one master holds: more takes long to snapshot, to copy to a replica, and to load"""
+    """The data of one master; more takes long to snapshot, to copy to a replica, and to load."""
     partition_jobs: int = MILLION
-    """that one partition holds: moving its hash to another node blocks the server for 1.2 to 1.6 s"""
+    """The jobs of one partition; moving its hash to another node blocks the server for 1.2 to 1.6 s."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """One way of adding and of taking out."""
+    """One way of adding, popping and finishing jobs."""
 
     name: str
     add_server_us: float
@@ -63,9 +63,9 @@ class Style:
 class Readings:
     """The readings of one run, by row and a part of the measure's name."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self._results = told["results"]
-        self.about = told["about"]
+    def __init__(self, output: dict[str, Any]) -> None:
+        self._results = output["results"]
+        self.about = output["about"]
 
     def value(self, row: str, measure: str) -> float:
         return statistics.median(self._find(row, measure)["tarry"])
@@ -106,7 +106,7 @@ def styles(run: Readings) -> list[Style]:
 
 
 def over_masters(run: Readings, assumed: Assumed) -> list[str]:
-    """What partitions make of several masters: a job's whole life in batches, and what the busiest of them ends at."""
+    """The throughput of several masters with partitions: a job's whole life in batches, limited by the busiest master."""
     busiest = {1: run.yardstick("cluster", LIFE), MASTERS: run.value("cluster", LIFE)}
     lines = [
         "| one topic, a job's life in batches | masters | client µs | masters' µs | busiest master's µs | jobs/s that they carry |"

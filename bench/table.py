@@ -1,4 +1,4 @@
-"""What is shown: one table, on the screen, as JSON, and between two markers of a page."""
+"""The results as a table on the screen, as JSON, and between two markers of a page."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def _reach(result: Result) -> str:
 
 
 def show(results: Sequence[Result]) -> None:
-    """The table, and below it the details of each line."""
+    """Prints the table, and below it the details of each line."""
     grid = Table()
     for heading in HEADINGS:
         grid.add_column(heading)
     for result in results:
         grid.add_row(*cells(result), style="bold red" if result.met is False else None)
     console = Console()
-    # a pipe has no width of its own, and a table that is searched should not be folded
+    # do not fold the table in a pipe
     console = console if console.is_terminal else Console(width=WIDE)
     console.print(grid)
     for result in results:
@@ -73,7 +73,7 @@ def show(results: Sequence[Result]) -> None:
 
 
 def machine(effort: Effort, repeat: int) -> dict[str, Any]:
-    """Where and how it was measured, as far as it matters to a reader."""
+    """The machine and the settings of the run."""
     return {
         "python": platform.python_version(),
         "system": platform.system(),
@@ -116,7 +116,7 @@ def as_markdown(results: Sequence[Result], about: dict[str, Any]) -> str:
 
 
 def write(page: Path, first: str, last: str, table: str) -> None:
-    """Replaces what is between two markers of a page."""
+    """Replaces the text between two markers of a page."""
     text = page.read_text("utf-8")
     before, begin, rest = text.partition(first)
     _, end, after = rest.partition(last)

@@ -3,8 +3,8 @@
 It is ``tarry.Worker`` as users run it, on uvloop where that is installed, as ``tarry worker`` does.
 
 ``async`` and ``plain``  handle COUNT jobs that fall due at DUE, with SLOTS slots (for plain ones: threads)
-``late``                 handles COUNT jobs as they come, and tells how late; beside it a bare timer of the same loop
-``idle``                 waits on COUNT topics until stdin is closed, and tells the processor time it took
+``late``                 handles COUNT jobs as they come, and prints their lateness; beside it a bare timer of the same loop
+``idle``                 waits on COUNT topics until stdin is closed, and prints the processor time that it used
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tarry.programs.worker.process import run_in_loop
 
 
 class Count:
-    """Stops the worker after so many; from any thread."""
+    """Stops the worker after a number of jobs; from any thread."""
 
     def __init__(self, worker: tarry.Worker, count: int) -> None:
         self.done = 0
@@ -79,7 +79,7 @@ async def late(url: str, count: int) -> dict[str, Any]:
 
 
 async def bare_timer(alarm_ms: list[float]) -> None:
-    """What no worker can beat in this loop on this machine: a timer."""
+    """The lower bound for a worker in this loop on this machine: a timer."""
     rng = random.Random(7)
     while True:
         due = time.time() + rng.uniform(0, 0.04)
@@ -95,7 +95,7 @@ async def idle(url: str, topics: int) -> dict[str, float]:
     for number in range(topics):
         worker.on(f"topic-{number}")(handle)
     async with worker:
-        await asyncio.to_thread(sys.stdin.readline)  # the measured time begins
+        await asyncio.to_thread(sys.stdin.readline)  # the measurement begins
         cpu, began = time.process_time(), time.monotonic()
         await asyncio.to_thread(sys.stdin.readline)
         return {"cpu_s": time.process_time() - cpu, "wall_s": time.monotonic() - began}

@@ -16,12 +16,12 @@ JAR = Path("/usr/share/java/zookeeper.jar")
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m")
 TICK_MS = 200
-"""Sessions of two ticks and more are allowed: 0.4 s."""
+"""Sessions may time out after two ticks: 0.4 s."""
 READY_S = 60
 
 
 class ZooKeeper:
-    """One server, which keeps its data when it is started again."""
+    """One server; it keeps its data over restarts."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self._folder = folder
@@ -44,11 +44,11 @@ class ZooKeeper:
         by = time.monotonic() + READY_S
         while self.ask("ruok") != b"imok":
             assert self._process.poll() is None, (self._folder / "log").read_text()
-            assert time.monotonic() < by, "ZooKeeper has not come up"
+            assert time.monotonic() < by, "ZooKeeper did not start"
             time.sleep(0.02)
 
     def ask(self, word: str) -> bytes:
-        """One of its four-letter words."""
+        """Sends a four-letter command."""
         try:
             with closing(socket.create_connection((LOOPBACK, self.port), 2)) as line:
                 line.sendall(word.encode())
@@ -75,7 +75,7 @@ class ZooKeeper:
 
 
 def missing() -> str:
-    """The package that is missing; empty if none is."""
+    """The name of the missing package; empty if none is missing."""
     if not JAR.exists() or shutil.which("java") is None:
         return "zookeeper (apt install zookeeper)"
     try:

@@ -1,4 +1,4 @@
-"""A shop on FastAPI: an order that is not paid is closed. The worker starts and stops with the application.
+"""A shop on FastAPI: an order that is not paid in time is closed. The worker starts and stops with the application.
 
 $ uvicorn fastapi_shop:app
 $ curl -X POST 'localhost:8000/orders/7?delay=20s'
@@ -30,7 +30,7 @@ async def close(number: int) -> None:
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    async with worker:  # what runs when the application stops has ten seconds to end: Worker(grace=…)
+    async with worker:  # handlers that run when the application stops have ten seconds to end: Worker(grace=…)
         yield
 
 

@@ -1,12 +1,12 @@
 """Article 002's DistributedLock: lockOnce(key), (key, wait), (key, wait, lease), times in milliseconds.
 
-Its own defaults: wait 1000 ms, and then hold for 2000 ms at most. Works on either kind of lock:
+Its defaults: wait for 1000 ms, hold for 2000 ms at most. It works with both kinds of lock:
 
     DistributedLock(tarry.Client())
     DistributedLock(tarry.zookeeper.Client("localhost:2181", namespace="longjuanfeng_test1", session_timeout=2))
 
-What differs from the article: nothing sleeps and looks again; a lock whose time is over is freed without a janitor and
-without reflection; and who unlocks too late is told so.
+Unlike the article's, it does not poll; an expired lock is released without a cleaner thread or reflection; and unlocking too
+late returns false.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class DistributedLock:
             raise BadInput("lock_once: a key, and a wait of 0 ms or more.")
         lock = self.client.lock(key)
         if lock.held():
-            return False  # once: the article's map has the key already
+            return False  # not reentrant: the article's map has the key already
         return lock.acquire(wait=wait_ms / 1000, lease=lock_ms / 1000) is not None
 
     def unlock(self, key: str) -> bool:
-        """Whether it was still held."""
+        """Releases the lock; returns whether it was still held."""
         try:
             self.client.lock(key).release()
         except (LockLost, NotAcquired):

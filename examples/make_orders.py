@@ -1,4 +1,4 @@
-"""Wrote orders.jsonl: a thousand unpaid orders of one busy evening, squeezed into ten seconds. Same seed, same file.
+"""Writes orders.jsonl: a thousand unpaid orders of a busy evening, scaled to ten seconds. The same seed gives the same file.
 
     python examples/make_orders.py > examples/orders.jsonl
 
@@ -12,7 +12,7 @@ import random
 
 ORDERS, SECONDS, SEED = 1000, 10.0, 20_240_229
 BURSTS = [(1.2, 0.10), (3.0, 0.25), (4.4, 0.05), (6.5, 0.40), (8.8, 0.15)]
-"""Ticket sales open, a newsletter arrives: many at once, with a tail."""
+"""Ticket sales open, or a newsletter arrives: many orders at once, with a tail."""
 CURRENCIES = {"EUR": (0.55, 1), "USD": (0.25, 1), "CNY": (0.15, 7), "JPY": (0.05, 150)}
 PEOPLE = (
     "ada bob chen dora elif femi grete hugo ines jiro kofi lena mira noor olga pau qi rosa sven tariq uma wei yara zoe"
@@ -20,7 +20,7 @@ PEOPLE = (
 
 
 def due(rng: random.Random) -> float:
-    """Half in bursts, half spread over the whole evening, a few in the first and the last moment."""
+    """The due time: half in bursts, half spread over the evening, a few at the very beginning and end."""
     if rng.random() < 0.5:
         at, width = rng.choice(BURSTS)
         return min(at + rng.expovariate(1 / width), SECONDS)
@@ -28,7 +28,7 @@ def due(rng: random.Random) -> float:
 
 
 def paid(rng: random.Random, due_s: float) -> float | None:
-    """A third pays in time, most of them early, some in the last moment."""
+    """The time of payment: a third pays in time, most of them early, some at the last moment."""
     if due_s < 0.2 or rng.random() > 0.35:
         return None
     share = rng.uniform(0.98, 0.995) if rng.random() < 0.05 else rng.betavariate(1.5, 3)

@@ -1,4 +1,4 @@
-"""The rows, in the order of the table. Each is a function from a ``Bench`` to its lines."""
+"""The rows, in the order of the table. Each is a function from a ``Bench`` to lines of the table."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ from bench.rows.queue_drain import queue_drain
 from bench.rows.queue_movers import queue_movers
 from bench.rows.scheduled import scheduled
 from bench.rows.service import service
-from bench.rows.tracking import hearing
+from bench.rows.tracking import tracking
 from bench.rows.worker import worker
 
 Row = Callable[[Bench], list[Result]]
@@ -45,7 +45,7 @@ ROWS: dict[str, Row] = {
     "map_cache": map_cache,
     "locks": locks,
     "cluster": cluster,
-    "hearing": hearing,
+    "hearing": tracking,
     "dashboard": dashboard,
     "service": service,
 }

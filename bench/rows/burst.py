@@ -1,8 +1,8 @@
 """50,000 jobs fall due at one moment; one worker process hands each to a trivial handler and finishes it.
 
-From that moment until the last finish was answered. The worker waits already, as it would; the clock is the machine's,
-which server and worker share. Processor time is the worker's and the server's over the same span (the worker's start is
-not in it). With 1,000 jobs in hand at a time, and with the worker's default.
+Measured from that moment until the last finish was answered. The worker waits already; server and worker share the
+machine's clock. Processor time is the worker's and the server's over the same span, without the worker's start. With 1,000
+slots, and with the worker's default.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 
 import tarry
 from bench.harness import BODY, Bench
-from bench.results import Reach, Result, Turn, costs, rates, traffic
+from bench.results import Result, Target, Turn, costs, rates, traffic
 from tarry.programs.worker.registry import CONCURRENCY
 
 AHEAD_S = 1.5
@@ -36,11 +36,11 @@ def burst(bench: Bench) -> list[Result]:
             worker = subprocess.run(
                 [sys.executable, "-m", "bench.drain", *words], check=True, stdout=subprocess.PIPE, text=True
             )
-            told = json.loads(worker.stdout)
+            output = json.loads(worker.stdout)
             stats = topic.stats()
-            assert (told["jobs"], stats.delayed, stats.ready, stats.reserved) == (count, 0, 0, 0), (told, stats)
+            assert (output["jobs"], stats.delayed, stats.ready, stats.reserved) == (count, 0, 0, 0), (output, stats)
             seen[slots] = traffic(sent, bench.network(), count)
-            return Turn(count, told["wall_s"], told["cpu_s"], bench.server_cpu() - before)
+            return Turn(count, output["wall_s"], output["cpu_s"], bench.server_cpu() - before)
 
     many, default = bench.turns(lambda: once(MANY), lambda: once(CONCURRENCY))
     return [
@@ -49,7 +49,7 @@ def burst(bench: Bench) -> list[Result]:
             f"{count:,} jobs due at once, one worker process, {slots:,} in hand",
             "jobs/s",
             rates(turns),
-            Reach("≥", 40_000) if slots == MANY else None,
+            Target("≥", 40_000) if slots == MANY else None,
             details=costs(turns, "tarry") | seen[slots],
         )
         for slots, turns in ((MANY, many), (CONCURRENCY, default))

@@ -1,12 +1,12 @@
-"""What a Cluster costs its client, and what partitions make of its masters.
+"""The cost of a Cluster for its client, and the throughput of a topic with partitions over its masters.
 
 tarry       a Cluster of three masters on this machine, over TCP
 yardstick   the same on one server, over TCP; for the last line, a Cluster of one master
 
-One by one and 64 tasks at once, in a topic of one place; then 64 tasks adding batches to a topic with twelve partitions: the
-client's processor time a job. The last line is a job's whole life in batches (added, taken, finished), in twelve partitions:
-the processor time of the busiest master, for there are fewer cores here than servers, and it is what ends first where there
-are enough; beside it, the same in a plain topic on the single server.
+One by one and 64 tasks at once, in a plain topic; then 64 tasks adding batches to a topic with twelve partitions: the
+client's processor time a job. The last line is a job's whole life in batches (added, popped, finished), in twelve partitions:
+the processor time of the busiest master, which is the limit where there are enough cores (here there are fewer cores than
+servers); beside it, the same in a plain topic on the single server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import tarry
 from bench import clusters
 from bench.harness import BODY, Bench
-from bench.results import Reach, Reading, Result, Turn
+from bench.results import Reading, Result, Target, Turn
 from tarry.connections.embedded.process import ServerProcess
 
 MASTERS, TASKS, PARTITIONS, BATCH = 3, 64, 12, 200
@@ -49,7 +49,7 @@ def _cost(bench: Bench, what: str, sides: Sequence[_Side], act: Callable[[_Side]
         f"client µs a job on a Cluster, {what}",
         "µs",
         _micro(ours, "client_cpu_s"),
-        Reach("≤", 1.3, "ratio"),
+        Target("≤", 1.3, "ratio"),
         _micro(theirs, "client_cpu_s"),
         {
             "servers µs": _micro(ours, "server_cpu_s").median,
@@ -73,7 +73,7 @@ def _spread(bench: Bench, single: _Side, alone: _Side, many: _Side) -> Result:
         details[f"{name} jobs/s"] = statistics.median(turn.per_second for turn in turns)
     what = f"busiest of {MASTERS} masters, µs a job, {LIFE}"
     return Result(
-        "cluster", what, "µs", _micro(three, "busiest_s"), Reach("≤", 0.5, "ratio"), _micro(one, "busiest_s"), details
+        "cluster", what, "µs", _micro(three, "busiest_s"), Target("≤", 0.5, "ratio"), _micro(one, "busiest_s"), details
     )
 
 
@@ -138,7 +138,7 @@ class _Side:
             for _ in range(rounds):
                 await topic.add_many([BODY] * BATCH)
                 left = BATCH
-                while left:  # what others took of its own, they have left of theirs
+                while left:  # a partition's jobs may be popped by the others
                     if jobs := await topic.pop_many(left):
                         await topic.finish_many(jobs)
                         left -= len(jobs)

@@ -1,8 +1,8 @@
-"""10,000 jobs are due tomorrow, 5 consumers with a client each wait: how much do they ask the server?
+"""10,000 jobs are due tomorrow, 5 consumers with a client each wait: how many calls do they send to the server?
 
 Counted by the server (INFO commandstats). It counts commands inside of scripts too; so those that any script of tarry
-uses are left out, and what remains (EVALSHA, EVAL, BLPOP, CLIENT, …) was sent by a client. The first second, in which the
-consumers arrive, does not count.
+uses are left out, and the others (EVALSHA, EVAL, BLPOP, CLIENT, …) were sent by a client. The first second, in which the
+consumers start, does not count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.resources import files
 
 import tarry
 from bench.harness import BODY, DAY_S, Bench
-from bench.results import Reach, Reading, Result
+from bench.results import Reading, Result, Target
 
 CONSUMERS = 5
 OURS = {"info", "flushall", "ping"}
@@ -55,7 +55,7 @@ def idle(bench: Bench) -> list[Result]:
             f"calls while {CONSUMERS} consumers wait for tomorrow's jobs",
             "calls/s",
             Reading((sum(calls.values()) / seconds,)),
-            Reach("≤", 1),
+            Target("≤", 1),
             details={name: n / seconds for name, n in calls.items()},
         )
     ]

@@ -1,13 +1,13 @@
 """50 jobs a second with random delays of 200 to 1,500 ms; 1, 5 and 50 consumers wait for them, each with its own client.
 
-lateness   what tarry tells: handed out by the server − due. In the details also "in hand": until ``pop`` returned
-calls      how often the script of ``pop`` was called for each job; counted in the clients, at the one method through
-           which every request goes
+lateness   as tarry measures it: handed out by the server − due. In the details also "in hand": until ``pop`` returned
+calls      how often the script of ``pop`` was called for each job; counted in the clients, in the method that sends every
+           request
 
 yardstick  in the same loop at the same time, as often: ``asyncio.sleep`` until a moment, then one PING by redis-py; from
            that moment to its answer
 
-All clients and the producer live in one process and one loop: the figures hold its delays, and the machine's.
+All clients and the producer run in one process and one event loop: the figures include its delays, and the machine's.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from redis.asyncio import Redis
 
 import tarry
 from bench.harness import BODY, Bench
-from bench.results import Reach, Reading, Result
+from bench.results import Reading, Result, Target
 
 RATE = 50
 FEWEST_MS, MOST_MS = 200, 1500
 WORK_S = 0.002
-"""What a handler takes, so that those who work and those who wait are not the same."""
+"""How long a handler takes, so that different consumers work and wait."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Seen:
 
 
 def counting(client: tarry.AsyncClient, scripts: Counter[str]) -> tarry.AsyncClient:
-    """Counts the scripts that a client asks for."""
+    """Counts the scripts that a client calls."""
     runner: Any = client.engine.runner
     perform = runner.perform
 
@@ -66,7 +66,7 @@ async def consume(client: tarry.AsyncClient, seen: Seen) -> None:
 
 
 async def alarms(redis: Redis, seen: Seen, rng: random.Random) -> None:
-    """What no consumer can beat here: a timer and one round trip."""
+    """The lower bound for a consumer here: a timer and one round trip."""
     while True:
         due = time.time() + rng.uniform(0, 2 / RATE)
         await asyncio.sleep(due - time.time())
@@ -100,7 +100,7 @@ async def watch(url: str, consumers: int, seconds: float) -> Seen:
 
 
 async def _another(seen: Seen) -> bool:
-    """Waits for one more job; false when none comes."""
+    """Waits for one more job; returns false when none comes."""
     seen.another.clear()
     try:
         await asyncio.wait_for(seen.another.wait(), MOST_MS / 1000 + 10)
@@ -133,7 +133,7 @@ def lateness(bench: Bench) -> list[Result]:
                 f"p99 of lateness, {consumers} {word}, {RATE} jobs/s",
                 "ms",
                 Reading(tuple(_percentile(seen.late_ms, 0.99) for seen in record)),
-                Reach("≤", 3) if consumers == 50 else None,
+                Target("≤", 3) if consumers == 50 else None,
                 Reading(tuple(_percentile(seen.alarm_ms, 0.99) for seen in record)),
                 {
                     "p50": _percentile(late, 0.5),
@@ -150,7 +150,7 @@ def lateness(bench: Bench) -> list[Result]:
                 f"pop calls a job, {consumers} {word}",
                 "calls",
                 Reading(tuple(seen.scripts["topic/pop"] / len(seen.late_ms) for seen in record)),
-                Reach("≤", 5),
+                Target("≤", 5),
                 details={name: n / len(late) for name, n in scripts.items() if name != "topic/pop"},
             )
         )

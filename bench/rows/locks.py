@@ -1,8 +1,8 @@
-"""Locks: taken and given back by one, and handed over while fifty wait; beside redis-py's Lock and kazoo's.
+"""Locks: acquired and released by one client, and handed over while fifty wait; beside redis-py's Lock and kazoo's.
 
-    released ──▶ had by the next        a hand-over: from the call that gives it back to the return of the acquire
+    released ──▶ acquired by the next        a hand-over: from the call of release to the return of the next acquire
 
-Fifty threads of ten clients want the same lock again and again, and hold it for a millisecond. ZooKeeper is started for
+Fifty threads of ten clients acquire the same lock again and again, and hold it for a millisecond. ZooKeeper is started for
 its lines, where its package is installed.
 """
 
@@ -20,7 +20,7 @@ import redis
 
 import tarry
 from bench.harness import Bench
-from bench.results import Reach, Reading, Result, Turn, rates
+from bench.results import Reading, Result, Target, Turn, rates
 from bench.zookeeper import ZooKeeper, free_port, missing
 
 CLIENTS, EACH = 10, 5
@@ -103,7 +103,7 @@ def _alone(bench: Bench, where: str, yardstick: str, ours: Any, theirs: Any) -> 
 
     mine, other = bench.turns(side(ours), side(theirs), times=bench.size(4, 3, 1))
     measure = f"lock on {where}, taken and given back ({yardstick})"
-    return Result("locks", measure, "pairs/s", rates(mine), Reach("≥", 1, "ratio"), rates(other))
+    return Result("locks", measure, "pairs/s", rates(mine), Target("≥", 1, "ratio"), rates(other))
 
 
 def _handed_over(bench: Bench, where: str, yardstick: str, ours: list[Any], theirs: list[Any]) -> Result:
@@ -115,7 +115,7 @@ def _handed_over(bench: Bench, where: str, yardstick: str, ours: list[Any], thei
             if number:
                 record.append(sorted(late)[int(len(late) * 0.99)] * 1000)
     measure = f"lock on {where}, hand-over while {len(ours)} wait, p99 ({yardstick})"
-    return Result("locks", measure, "ms", Reading(tuple(mine)), Reach("≤", 1, "ratio"), Reading(tuple(other)))
+    return Result("locks", measure, "ms", Reading(tuple(mine)), Target("≤", 1, "ratio"), Reading(tuple(other)))
 
 
 def _late(wanted: list[Any], count: int) -> list[float]:

@@ -1,7 +1,7 @@
-"""What the server keeps for a pending job with a 200-byte body and a default id: growth of ``used_memory`` a job.
+"""The server's memory for a pending job with a 200-byte body and a default id: growth of ``used_memory`` a job.
 
 The yardstick is the same bytes under the same ids in one plain hash and one plain sorted set. Buffers of the append-only
-file are not counted: they are gone a second later. Each side has one turn; memory does not depend on the machine's mood.
+file are not counted: they are freed a second later. Each side has one turn; memory does not depend on the machine's load.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from redis import Redis
 
 import tarry
 from bench.harness import BODY, DAY_S, RAW_BODY, Bench
-from bench.results import Reach, Reading, Result
+from bench.results import Reading, Result, Target
 
 
 def used(bench: Bench) -> float:
@@ -44,7 +44,7 @@ def memory(bench: Bench) -> list[Result]:
             f"server memory a pending job, {count:,} of them",
             "bytes",
             Reading((ours,)),
-            Reach("≤", 400),
+            Target("≤", 400),
             Reading((bare,)),
             details,
         )

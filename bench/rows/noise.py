@@ -1,6 +1,6 @@
 """The machine's own noise: a bare loop of PING. Compare it before you compare two runs.
 
-A run is fit to be believed when the spread is small, and fit to be compared with another one when the medians are alike.
+A run is reliable when the spread is small, and comparable with another one when the medians are alike.
 """
 
 from __future__ import annotations

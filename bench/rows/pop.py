@@ -1,4 +1,4 @@
-"""What one ``pop`` costs with 1 k, 100 k and 1 M jobs pending, all far in the future but for those being popped.
+"""The cost of one ``pop`` with 1 k, 100 k and 1 M jobs pending, all far in the future except for those being popped.
 
 Three topics on one server take turns. Of each turn: the server's own time in the script (INFO commandstats, the clock of
 EVALSHA, nothing else is called meanwhile), and the client's wait for the answer. The yardstick of the larger ones is the
@@ -12,7 +12,7 @@ from statistics import median
 
 import tarry
 from bench.harness import BODY, DAY_S, Bench
-from bench.results import Reach, Reading, Result
+from bench.results import Reading, Result, Target
 
 MOST = 1000
 
@@ -53,7 +53,7 @@ def pop(bench: Bench) -> list[Result]:
             f"server time of a pop, {name} pending",
             "µs",
             Reading(tuple(server_us[size])),
-            Reach("≤", 2, "ratio") if size > sizes[0] else None,
+            Target("≤", 2, "ratio") if size > sizes[0] else None,
             smallest if size > sizes[0] else None,
             {"client waits µs": median(client_us[size])},
         )

@@ -1,9 +1,9 @@
 """50 offers a second with random delays into a shared queue, 1, 5 and 20 consuming processes: scripts, lateness, a lost publish.
 
-scripts    transfers a message, counted by the server, those of look-arounds too; offers are not counted
-lateness   in the consumer's hands − due
-lost       an element that was written without a word on the channel, as when the message was lost: until in hand
-yardstick  of the lateness: a timer and a PING in the process that offers
+scripts    transfers a message, counted by the server, without offers
+lateness   received by the consumer − due
+lost       an element that was written without a publish, as when the message was lost: until it is received
+yardstick  for the lateness: a timer and a PING in the process that offers
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from redis import Redis
 import tarry
 from bench.harness import Bench
 from bench.redisson import KEYS, NAME
-from bench.results import Reach, Reading, Result
+from bench.results import Reading, Result, Target
 from tarry.verbs.redisson.elements import pack
 
 RATE = 50
@@ -29,20 +29,20 @@ CONSUMERS = (1, 5, 20)
 SETTLE_S = 1.0
 
 
-class Crew:
-    """So many consuming processes."""
+class ConsumerProcesses:
+    """The consumer processes of one turn."""
 
     def __init__(self, bench: Bench, processes: int) -> None:
         words = [sys.executable, "-m", "bench.consumer", bench.url, NAME, str(processes)]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         with Redis.from_url(bench.url) as redis:
             while sum(row["cmd"] == "blpop" for row in redis.client_list()) < processes:
-                time.sleep(0.05)  # they arrive
+                time.sleep(0.05)  # they connect
         time.sleep(SETTLE_S if bench.effort != "tiny" else 0.1)
 
-    def tell(self) -> dict[str, float]:
-        told, _ = self._process.communicate()
-        return dict(json.loads(told))
+    def received_at(self) -> dict[str, float]:
+        output, _ = self._process.communicate()
+        return dict(json.loads(output))
 
 
 def queue_movers(bench: Bench) -> list[Result]:
@@ -57,7 +57,7 @@ def queue_movers(bench: Bench) -> list[Result]:
 
 def _offered(bench: Bench, consumers: int) -> list[Result]:
     count = RATE * bench.size(20, 6, 1)
-    crew, rng = Crew(bench, consumers), random.Random(7)
+    processes, rng = ConsumerProcesses(bench, consumers), random.Random(7)
     due: dict[str, float] = {}
     bare: list[float] = []
     with tarry.Client(bench.url) as client, Redis.from_url(bench.url) as redis:
@@ -72,21 +72,21 @@ def _offered(bench: Bench, consumers: int) -> list[Result]:
             due[str(number)] = queue.offer(str(number), rng.randrange(FEWEST_MS, MOST_MS) / 1000).timestamp()
         time.sleep(MOST_MS / 1000)
         scripts = bench.calls()["evalsha"][0] - scripts - count
-        seen = crew.tell()
+        seen = processes.received_at()
     assert seen.keys() == due.keys(), f"{len(due)} offered, {len(seen)} taken"
     late = sorted((seen[number] - due[number]) * 1000 for number in due)
     details: dict[str, float | str] = {"p50": late[len(late) // 2], "max": late[-1]}
     words = f"{consumers} consuming process" + ("es" if consumers > 1 else "")
     return [
         Result(
-            "queue_movers", f"transfers a message, {words}", "scripts", Reading((scripts / count,)), Reach("≤", 1.5)
+            "queue_movers", f"transfers a message, {words}", "scripts", Reading((scripts / count,)), Target("≤", 1.5)
         ),
         Result(
             "queue_movers",
             f"p99 of lateness, {RATE} messages/s, {words}",
             "ms",
             Reading((_p99(late),)),
-            Reach("≤", 10),
+            Target("≤", 10),
             Reading((_p99(sorted(bare)),)),
             details,
         ),
@@ -94,7 +94,7 @@ def _offered(bench: Bench, consumers: int) -> list[Result]:
 
 
 def _lost(bench: Bench) -> Result:
-    crew, rng = Crew(bench, 2), random.Random(7)
+    processes, rng = ConsumerProcesses(bench, 2), random.Random(7)
     written: dict[str, float] = {}
     with Redis.from_url(bench.url) as redis:
         for number in range(bench.size(20, 8, 1)):
@@ -106,11 +106,11 @@ def _lost(bench: Bench) -> Result:
             pipe.rpush(KEYS.order, element)
             pipe.execute()
             time.sleep(1 + rng.random())
-        seen = crew.tell()
+        seen = processes.received_at()
     late = sorted((seen.get(number, float("inf")) - at) * 1000 for number, at in written.items())
     details: dict[str, float | str] = {"p50": late[len(late) // 2]}
     words = "an offer whose publish was lost: until in hand, the worst"
-    return Result("queue_movers", words, "ms", Reading((late[-1],)), Reach("≤", 1000), details=details)
+    return Result("queue_movers", words, "ms", Reading((late[-1],)), Target("≤", 1000), details=details)
 
 
 def _p99(values: list[Any]) -> float:

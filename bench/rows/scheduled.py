@@ -1,6 +1,6 @@
-"""10,000 schedules lie in a topic, none due today, 5 consumers with a client each wait: what do they ask the server?
+"""10,000 schedules in a topic, none due today, 5 consumers with a client each wait: how many calls do they send?
 
-Counted as the row ``idle`` counts, which is what it is to be compared with: schedules cost nothing beside.
+Counted as in the row ``idle``, for comparison: schedules add no calls.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 
 import tarry
 from bench.harness import DAY_S, Bench
-from bench.results import Reach, Reading, Result
+from bench.results import Reading, Result, Target
 from bench.rows.idle import CONSUMERS, waiting_calls
 from tarry.core.requests import ScriptCall
 from tarry.values.keys import schedule_keys
@@ -41,7 +41,7 @@ def scheduled(bench: Bench) -> list[Result]:
             f"calls while {CONSUMERS} consumers wait beside {count:,} schedules",
             "calls/s",
             Reading((sum(calls.values()) / seconds,)),
-            Reach("≤", 1),
+            Target("≤", 1),
             details={name: n / seconds for name, n in calls.items()},
         )
     ]

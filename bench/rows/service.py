@@ -2,9 +2,9 @@
 
 adds          one by one, 64 connections, 200-byte bodies
 batch adds    1,000 jobs a request
-pop, finish   one by one, 64 connections: a job is taken and finished; as many pairs as the topic has counted
-µs            processor time of service and server a job, which is what a busy machine distorts least
-waiting       1,000 pops are open and nothing is due: the processor's share; then how long after a job was added somebody has it
+pop, finish   one by one, 64 connections: a job is popped and finished; the topic counts the pairs
+µs            processor time of service and server a job, which a busy machine distorts least
+waiting       1,000 pops are open and nothing is due: the processor's load; then the time from an add to the pop's answer
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import msgspec
 import tarry
 from bench import load
 from bench.harness import BODY, Bench
-from bench.load import Line, post
-from bench.results import Reach, Reading, Result, Turn, rates
+from bench.load import Connection, post
+from bench.results import Reading, Result, Target, Turn, rates
 
 CONNECTIONS = 64
 TOPIC = "/v1/topics/orders"
@@ -42,13 +42,13 @@ def service(bench: Bench) -> list[Result]:
         _rate("adds, one by one, 64 connections", adds, 9000, load="wrk" if _by_wrk(bench) else "own sockets"),
         _rate("adds, 1,000 a request", batches, 60_000),
         _rate("pop and finish, one by one", pairs, 4000),
-        Result("service", "processor while 1,000 pops wait", "%", Reading((share,)), Reach("≤", 5)),
+        Result("service", "processor while 1,000 pops wait", "%", Reading((share,)), Target("≤", 5)),
         Result(
             "service",
             "added until answered, p99",
             "ms",
             Reading((_percentile(late, 0.99),)),
-            Reach("≤", 10),
+            Target("≤", 10),
             details={"p50 ms": statistics.median(late)},
         ),
     ]
@@ -59,14 +59,14 @@ def _rate(what: str, turns: list[Turn], least: float, **details: str) -> Result:
         "service µs": statistics.median(turn.client_cpu_s / turn.jobs * 1e6 for turn in turns),
         "server µs": statistics.median(turn.server_cpu_s / turn.jobs * 1e6 for turn in turns),
     }
-    return Result("service", what, "jobs/s", rates(turns), Reach("≥", least), details=costs | details)
+    return Result("service", what, "jobs/s", rates(turns), Target("≥", least), details=costs | details)
 
 
 Load = Callable[[Bench, int], None]
 
 
 def _turn(bench: Bench, running: load.Service, counter: str, load: Load) -> Turn:
-    """A load, and what it took of the service and of the server. The topic itself has counted its jobs."""
+    """Runs a load, and measures the processor time of the service and of the server. The topic counts the jobs."""
     bench.flush()
     if load is _pairs:
         _fill(bench, running.port)
@@ -95,7 +95,7 @@ def _batches(bench: Bench, port: int) -> None:
 
 
 def _fill(bench: Bench, port: int) -> None:
-    """More than can be taken out in the time."""
+    """Adds more jobs than can be popped in the time."""
     batch = post(MANY, msgspec.json.encode({"jobs": [{"body": BODY}] * BATCH}))
     asyncio.run(load.by_sockets(port, 1, bench.size(100, 60, 1), _one(batch)))
 
@@ -106,16 +106,16 @@ def _pairs(bench: Bench, port: int) -> None:
         return
     pop = post(f"{TOPIC}/pop", b"{}")
 
-    async def turn(line: Line) -> None:
-        job = json.loads(await line.ask(pop))
-        await line.ask(post(f"{JOBS}/{job['id']}/finish", b'{"receipt":%d}' % job["receipt"]))
+    async def turn(connection: Connection) -> None:
+        job = json.loads(await connection.ask(pop))
+        await connection.ask(post(f"{JOBS}/{job['id']}/finish", b'{"receipt":%d}' % job["receipt"]))
 
     asyncio.run(load.by_sockets(port, CONNECTIONS, bench.size(16_000, 4000, 100), turn))
 
 
 def _one(request: bytes) -> Any:
-    async def turn(line: Line) -> None:
-        await line.ask(request)
+    async def turn(connection: Connection) -> None:
+        await connection.ask(request)
 
     return turn
 
@@ -123,21 +123,21 @@ def _one(request: bytes) -> Any:
 async def _waiting(bench: Bench, running: load.Service) -> tuple[float, list[float]]:
     bench.flush()
     count, jobs = bench.size(1000, 1000, 20), bench.size(300, 100, 5)
-    lines = [await Line.to(running.port) for _ in range(count)]
+    connections = [await Connection.to(running.port) for _ in range(count)]
     answered: asyncio.Queue[float] = asyncio.Queue()
     wait = post(f"{TOPIC}/pop", b'{"wait":60}')
 
-    async def consume(line: Line) -> None:
+    async def consume(connection: Connection) -> None:
         while True:
-            if await line.ask(wait):
+            if await connection.ask(wait):
                 answered.put_nowait(time.perf_counter())
 
-    tasks = [asyncio.create_task(consume(line)) for line in lines]
+    tasks = [asyncio.create_task(consume(connection)) for connection in connections]
     await asyncio.sleep(bench.size(3, 3, 1))
     cpu, began = running.cpu_s, time.perf_counter()
     await asyncio.sleep(bench.size(20, 5, 1))
     share = 100 * (running.cpu_s - cpu) / (time.perf_counter() - began)
-    adding, late = await Line.to(running.port), list[float]()
+    adding, late = await Connection.to(running.port), list[float]()
     add = post(JOBS, msgspec.json.encode({"body": BODY}))
     for _ in range(jobs):
         sent = time.perf_counter()
@@ -147,8 +147,8 @@ async def _waiting(bench: Bench, running: load.Service) -> tuple[float, list[flo
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    for line in (*lines, adding):
-        line.close()
+    for connection in (*connections, adding):
+        connection.close()
     return share, late
 
 

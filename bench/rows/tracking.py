@@ -1,11 +1,11 @@
-"""What it costs to be called without a blocked connection of one's own: on a Cluster, from the 17th slot of a process on.
+"""The cost of waiting by CLIENT TRACKING instead of a blocked connection: on a Cluster, from a process's 17th slot on.
 
-tarry       a pop that waits in a slot which is heard: 16 others of the process hold the blocked connections
+tarry       a pop that waits in a slot by tracking: 16 others of the process use the blocked connections
 yardstick   a pop that waits in a slot by a blocked connection
 
-A Cluster of three masters on this machine. From before the add to the job in hand, in one process that does both, and the
-same with twenty processes' worth of clients who all hear the topic: the server calls each of them, and one gets the job. The
-last line is one pop that waits in 64 slots and in 3, for the processor time of a wait that nothing comes of.
+A Cluster of three masters on this machine. Measured from before the add until the pop returned, in one process that does
+both, and the same with clients of twenty processes that all track the topic: the server notifies each of them, and one gets
+the job. The last line is one pop that waits in 64 slots and in 3, for the processor time of a wait without a job.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from dataclasses import dataclass, field
 import tarry
 from bench import clusters
 from bench.harness import Bench
-from bench.results import Reach, Reading, Result
+from bench.results import Reading, Result, Target
 from tarry.connections import connection_limit
 from tarry.connections.embedded.process import ServerProcess
 
 CROWD, WIDE, FEW = 20, 64, 3
 
 
-def hearing(bench: Bench) -> list[Result]:
+def tracking(bench: Bench) -> list[Result]:
     times, vain = bench.size(100, 50, 5), bench.size(5, 3, 1)
     heard, held, crowd, crowd_held = Side(), Side(), Side(), Side()
     wide: list[float] = []
     few: list[float] = []
     with clusters.cluster(3) as nodes:
         url = "redis+cluster://" + ",".join(f"127.0.0.1:{clusters.port_of(node)}" for node in nodes)
-        for _ in range(bench.size(4, 3, 1)):  # in turns: a busy machine hurts all alike
+        for _ in range(bench.size(4, 3, 1)):  # in turns: a busy machine affects all alike
             with full():
                 asyncio.run(called(heard, url, nodes, 1, times))
                 asyncio.run(called(crowd, url, nodes, CROWD, times))
@@ -47,7 +47,7 @@ def hearing(bench: Bench) -> list[Result]:
             "from the add to the job in hand, in a slot that is tracked",
             "ms",
             heard.reading,
-            Reach("≤", 2, "ratio"),
+            Target("≤", 2, "ratio"),
             held.reading,
             {"servers µs": heard.servers_us, "servers µs, blocked": held.servers_us},
         ),
@@ -68,7 +68,7 @@ def hearing(bench: Bench) -> list[Result]:
             f"client's processor time of a wait in vain, a slot of {WIDE}",
             "ms",
             Reading(tuple(wide)),
-            Reach("≤", 1, "ratio"),
+            Target("≤", 1, "ratio"),
             Reading(tuple(few)),
         ),
     ]
@@ -76,7 +76,7 @@ def hearing(bench: Bench) -> list[Result]:
 
 @dataclass
 class Side:
-    """Milliseconds from each add to a job in hand; seconds of the servers' processors."""
+    """Milliseconds from each add to the return of the pop; seconds of the servers' processor time."""
 
     found: list[float] = field(default_factory=list)
     servers_s: float = 0.0
@@ -92,7 +92,7 @@ class Side:
 
 @contextmanager
 def full() -> Iterator[None]:
-    """All blocked connections that a process may have are somebody else's."""
+    """Takes all blocked connections that a process may have."""
     taken = [connection_limit.BLOCKED_LIMIT.acquire() for _ in range(connection_limit.MOST_BLOCKED)]
     try:
         yield
@@ -135,7 +135,7 @@ async def called(side: Side, url: str, nodes: list[ServerProcess], crowd: int, t
 
 
 async def in_vain(url: str, slots: int, times: int) -> tuple[float, ...]:
-    """Milliseconds of this process's processor time a slot."""
+    """Milliseconds of this process's processor time for each slot."""
     names = [f"none-{n}" for n in range(slots)]
     found: list[float] = []
     async with tarry.AsyncClient(url) as client:

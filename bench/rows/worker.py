@@ -1,4 +1,4 @@
-"""The public ``Worker`` in a process of its own: a burst for async and for plain handlers, lateness, and doing nothing.
+"""The public ``Worker`` in a process of its own: a burst for async and for plain handlers, lateness, and an idle worker.
 
 burst      as in the row "burst": from the moment at which all jobs fall due until the last finish was answered
 lateness   50 jobs a second with random delays of 200 to 1,500 ms; the yardstick is a bare timer of the worker's loop
@@ -17,7 +17,7 @@ from typing import Any
 
 import tarry
 from bench.harness import BODY, DAY_S, Bench
-from bench.results import Reach, Reading, Result, Turn, costs, rates
+from bench.results import Reading, Result, Target, Turn, costs, rates
 from bench.rows.burst import AHEAD_S
 from bench.rows.idle import OURS, inside_scripts
 from bench.rows.lateness import FEWEST_MS, MOST_MS, RATE
@@ -31,10 +31,10 @@ def _start(*words: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def _told(process: subprocess.Popen[str]) -> Any:
-    told, _ = process.communicate()
+def _output_of(process: subprocess.Popen[str]) -> Any:
+    output, _ = process.communicate()
     assert process.returncode == 0, process.returncode
-    return json.loads(told)
+    return json.loads(output)
 
 
 def worker(bench: Bench) -> list[Result]:
@@ -51,10 +51,10 @@ def _bursts(bench: Bench) -> list[Result]:
             topic.add_many([BODY] * count, at=due)
             assert datetime.now(timezone.utc) < due, "adding took longer than the delay; nothing fell due at once"
             before = bench.server_cpu()
-            told = _told(_start(mode, bench.url, count, due.timestamp(), SLOTS[mode]))
+            output = _output_of(_start(mode, bench.url, count, due.timestamp(), SLOTS[mode]))
             stats = topic.stats()
-            assert (told["jobs"], stats.ready, stats.reserved) == (count, 0, 0), (told, stats)
-            return Turn(count, told["wall_s"], told["cpu_s"], bench.server_cpu() - before)
+            assert (output["jobs"], stats.ready, stats.reserved) == (count, 0, 0), (output, stats)
+            return Turn(count, output["wall_s"], output["cpu_s"], bench.server_cpu() - before)
 
     taken = bench.turns(lambda: once("async"), lambda: once("plain"))
     words = ((f"async handler, {SLOTS['async']:,} slots", 30_000), (f"plain handler, {SLOTS['plain']} threads", 8_000))
@@ -64,7 +64,7 @@ def _bursts(bench: Bench) -> list[Result]:
             f"{count:,} jobs due at once, one worker process, {what}",
             "jobs/s",
             rates(turns),
-            Reach("≥", reach),
+            Target("≥", reach),
             details=costs(turns, "tarry"),
         )
         for (what, reach), turns in zip(words, taken, strict=True)
@@ -82,8 +82,8 @@ def _lateness(bench: Bench) -> Result:
         for added in range(count):
             time.sleep(max(0.0, began + added / RATE - time.monotonic()))
             topic.add(BODY, delay=rng.randrange(FEWEST_MS, MOST_MS) / 1000)
-    told = _told(process)
-    late, held = sorted(told["late_ms"]), sorted(told["in_hand_ms"])
+    output = _output_of(process)
+    late, held = sorted(output["late_ms"]), sorted(output["in_hand_ms"])
     p99 = int(len(late) * 0.99)
     details = {
         "p50": late[len(late) // 2],
@@ -92,9 +92,9 @@ def _lateness(bench: Bench) -> Result:
         "in hand p99": held[p99],
     }
     what = f"p99 of lateness, one worker process, {RATE} jobs/s"
-    alarms = sorted(told["alarm_ms"])
+    alarms = sorted(output["alarm_ms"])
     bare = Reading((alarms[int(len(alarms) * 0.99)],))
-    return Result("worker", what, "ms", Reading((late[p99],)), Reach("≤", 5), bare, details)
+    return Result("worker", what, "ms", Reading((late[p99],)), Target("≤", 5), bare, details)
 
 
 def _idle(bench: Bench) -> list[Result]:
@@ -105,21 +105,21 @@ def _idle(bench: Bench) -> list[Result]:
             client.topic(f"topic-{number}").add_many([BODY] * 100, delay=DAY_S)
     process = _start("idle", bench.url, TOPICS)
     assert process.stdin is not None
-    time.sleep(1.5)  # it arrives
+    time.sleep(1.5)  # it connects
     process.stdin.write("begin\n")
     process.stdin.flush()
     before = bench.calls()
     time.sleep(seconds)
     after = bench.calls()
-    told = _told(process)
+    output = _output_of(process)
     left_out = inside_scripts() | OURS
     calls = {name: after[name][0] - before.get(name, (0, 0.0))[0] for name in after if name not in left_out}
     details = {name: n / seconds for name, n in calls.items() if n}
     rate = Reading((sum(calls.values()) / seconds,))
-    cpu = Reading((told["cpu_s"] / told["wall_s"] * 60,))
+    cpu = Reading((output["cpu_s"] / output["wall_s"] * 60,))
     return [
         Result(
-            "worker", f"calls of an idle worker with {TOPICS} topics", "calls/s", rate, Reach("≤", 2), details=details
+            "worker", f"calls of an idle worker with {TOPICS} topics", "calls/s", rate, Target("≤", 2), details=details
         ),
-        Result("worker", f"processor time of an idle worker with {TOPICS} topics", "s/min", cpu, Reach("≤", 1)),
+        Result("worker", f"processor time of an idle worker with {TOPICS} topics", "s/min", cpu, Target("≤", 1)),
     ]

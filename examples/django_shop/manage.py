@@ -1,4 +1,4 @@
-"""A shop on Django: an order that is not paid is closed, by workers of their own.
+"""A shop on Django: an order that is not paid in time is closed, by separate worker processes.
 
 $ python manage.py migrate --run-syncdb
 $ python manage.py runserver

@@ -10,7 +10,7 @@ import pytest
 
 from bench import scale, table
 from bench.harness import Bench, private_server
-from bench.results import Reach, Reading, Result
+from bench.results import Target, Reading, Result
 from bench.rows import ROWS
 
 pytestmark = pytest.mark.slow
@@ -52,9 +52,9 @@ def test_the_page_of_the_scale_is_computed_from_the_readings(tmp_path, monkeypat
 
 
 def test_a_ratio_is_one_of_medians_and_the_reach_says_of_what():
-    result = Result("r", "m", "µs", Reading((1, 3, 2)), Reach("≥", 0.5, "ratio"), Reading((4, 4, 1)))
+    result = Result("r", "m", "µs", Reading((1, 3, 2)), Target("≥", 0.5, "ratio"), Reading((4, 4, 1)))
     assert (result.ratio, result.met) == (0.5, True)
-    assert Result("r", "m", "µs", Reading((3,)), Reach("≤", 2)).met is False
+    assert Result("r", "m", "µs", Reading((3,)), Target("≤", 2)).met is False
     assert Result("r", "m", "µs", Reading((3,))).met is None
 
 

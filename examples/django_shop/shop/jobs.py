@@ -1,4 +1,4 @@
-"""Imported when Django starts, as the ``jobs.py`` of every app is."""
+"""The tasks; Django imports the ``jobs.py`` of every app when it starts."""
 
 from __future__ import annotations
 

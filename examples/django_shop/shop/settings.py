@@ -1,9 +1,9 @@
-"""As little as Django needs."""
+"""The minimal settings of a Django project."""
 
 import os
 from pathlib import Path
 
-SECRET_KEY = "an example keeps no secrets"
+SECRET_KEY = "an example has no secrets"
 DEBUG = True
 ALLOWED_HOSTS = ["*"]
 ROOT_URLCONF = "shop.urls"
@@ -19,7 +19,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 
 TARRY = {
-    "NAMESPACE": os.environ.get("TARRY_NAMESPACE", "shop"),  # "URL" is TARRY_URL's where nothing is said
+    "NAMESPACE": os.environ.get("TARRY_NAMESPACE", "shop"),  # without "URL" it uses TARRY_URL
     "TTR": "10s",
     "GRACE": os.environ.get("SHOP_GRACE", "10s"),
 }

@@ -14,7 +14,9 @@ from tarry.django import client
 def place(request: HttpRequest) -> JsonResponse:
     order = Order.objects.create()
     later = close.options(delay=request.POST.get("delay", "30m"), id=f"close-{order.pk}")
-    transaction.on_commit(lambda: later.add(order.pk))  # a job of an order that was rolled back would find nothing
+    transaction.on_commit(
+        lambda: later.add(order.pk)
+    )  # after the commit: an order that was rolled back must have no job
     return JsonResponse({"order": order.pk})
 
 
