@@ -10,7 +10,7 @@ import pytest
 
 from bench import scale, table
 from bench.harness import Bench, private_server
-from bench.results import Target, Reading, Result
+from bench.results import Reading, Result, Target
 from bench.rows import ROWS
 
 pytestmark = pytest.mark.slow
