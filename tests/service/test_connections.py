@@ -226,7 +226,7 @@ def test_whoever_waits_for_a_job_has_all_the_time(served: Served, real: Api, soo
 
 @pytest.mark.parametrize("field", [b"Content-Length: 1000000\r\n", b"Transfer-Encoding: chunked\r\n"])
 def test_a_body_that_drips_is_given_up(real: Api, soon: Callable[..., None], field: bytes) -> None:
-    soon(BODY_S=0.4)
+    soon(BODY_TIMEOUT_S=0.4)
     line = line_to(real.url)
     place = f"POST {JOBS}?namespace={real.namespace} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
     line.sendall(place.encode() + field + b"\r\n")

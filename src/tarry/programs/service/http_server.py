@@ -123,10 +123,10 @@ def _tls_error(tls: TlsFiles | None, fault: OSError) -> str:
 
 def _protocol() -> Any:
     try:
-        from tarry.programs.service.protocol import ConnectionLimit, HTTPProtocol
+        from tarry.programs.service.protocol import HTTPProtocol, OpenFileLimit
     except ImportError:  # without httptools: h11, which is slower and has no timeout for headers
         return "auto"
-    return partial(HTTPProtocol, connection_limit=ConnectionLimit(max_file_number()))
+    return partial(HTTPProtocol, open_file_limit=OpenFileLimit(max_file_number()))
 
 
 def max_file_number() -> float:

@@ -47,7 +47,7 @@ _logger = logging.getLogger("uvicorn.error.connections")
 _logger.setLevel(logging.ERROR)  # no log lines about malformed requests; only about errors in here
 
 
-class ConnectionLimit:
+class OpenFileLimit:
     """Limits the connections of one service by their file number: a new file gets the lowest free number, so a connection
     with number ``max_file_number`` means that as many files are open."""
 
@@ -87,15 +87,15 @@ class HTTPProtocol(HttpToolsProtocol):
     """The error that stopped the parser."""
     _is_surplus = False
 
-    def __init__(self, *given: Any, connection_limit: ConnectionLimit, **named: Any) -> None:
+    def __init__(self, *given: Any, open_file_limit: OpenFileLimit, **named: Any) -> None:
         super().__init__(*given, **named)
         self.logger = _logger
-        self._connection_limit = connection_limit
+        self._open_file_limit = open_file_limit
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         whole: Any = HeadBuffer(transport)
         super().connection_made(whole)
-        self._is_surplus = self._connection_limit.is_over(self)
+        self._is_surplus = self._open_file_limit.is_over(self)
         self._restart_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -103,7 +103,7 @@ class HTTPProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
         if self._is_surplus:
-            self._connection_limit.forget(self)
+            self._open_file_limit.forget(self)
 
     # ── input ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,7 +128,7 @@ class HTTPProtocol(HttpToolsProtocol):
             if head > LONGEST_HEAD:
                 self._stop_parser(LongHead())
         if self._is_surplus:
-            self._connection_limit.forget(self)
+            self._open_file_limit.forget(self)
             if self.url.partition(b"?")[0] not in HEALTH:
                 self._stop_parser(TooManyConnections())
         self._in_head = False
