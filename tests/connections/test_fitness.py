@@ -32,7 +32,7 @@ def test_redis_is_new_enough(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["2.8.19", "5.0.14", "6.0.16"])
 def test_redis_is_too_old(version: str) -> None:
-    with pytest.raises(ServerUnfit, match=f"is Redis {version}; tarry needs Redis 6.2"):
+    with pytest.raises(ServerUnfit, match=f"is Redis {version}; tarry needs at least Redis 6.2"):
         judged(REDIS.format(version))
 
 

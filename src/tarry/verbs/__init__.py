@@ -1,1 +1,1 @@
-"""The verbs: pure functions that return what to do."""
+"""The verbs: pure functions that return requests and flows, and know no client."""

@@ -1,10 +1,10 @@
 """Codecs: how a body becomes bytes and comes back.
 
-``type=None``    JSON for everything, ``bytes`` as they are (a flag in the job's head tells)
-``type=bytes``   bytes as they are
-``type=Order``   JSON by msgspec, validated against ``Order`` (a Struct, dataclass, TypedDict, …) when read
+    ``type=None``    JSON for everything, ``bytes`` unchanged (a flag in the job's head tells which)
+    ``type=bytes``   bytes unchanged
+    ``type=Order``   JSON by msgspec, validated against ``Order`` (a Struct, dataclass, TypedDict, …) when read
 
-A codec of one's own is any object with ``encode(body) -> bytes`` and ``decode(bytes) -> body``.
+A custom codec is any object with ``encode(body) -> bytes`` and ``decode(bytes) -> body``.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tarry.errors import BadInput, BodyError
 
 T = TypeVar("T")
 JSON, RAW = 0, 1
-"""Flags in the head of a job: the body is JSON (or what a codec of one's own made of it), or bytes as they are."""
+"""Flags in a job's head: the body is JSON (or the output of a custom codec), or plain bytes."""
 
 
 class Codec(Protocol[T]):
-    """What a topic asks of a codec."""
+    """Encodes and decodes the bodies of a topic."""
 
     def encode(self, body: T, /) -> bytes: ...
     def decode(self, raw: bytes, /) -> T: ...
 
 
 class BodyCodec(Generic[T]):
-    """The codec of one topic, with its limit."""
+    """The codec of one topic, with the limit of a body's size."""
 
     __slots__ = ("_class", "_codec", "_raw", "is_custom", "limit")
 
@@ -40,7 +40,7 @@ class BodyCodec(Generic[T]):
         self._class: type[Any] | None = bytes if kind is bytes else None
         self._codec: Codec[T]
         self.is_custom = False
-        """Whether the codec is the user's own."""
+        """Whether the codec is a custom one."""
         if kind is None or kind is bytes:
             self._codec = cast("Codec[T]", _Json(Any))
         elif hasattr(kind, "encode") and hasattr(kind, "decode") and not isinstance(kind, type):
@@ -51,7 +51,7 @@ class BodyCodec(Generic[T]):
                 self._class = kind if not _is_typed_dict(kind) else dict
 
     def encode(self, body: T) -> tuple[bytes, int]:
-        """The body's bytes and flag; ``BadInput`` if it cannot be one."""
+        """The body's bytes and flag. Raises ``BadInput`` if it cannot be encoded."""
         flag = JSON
         if self._raw and isinstance(body, (bytes, bytearray, memoryview)):
             raw, flag = bytes(body), RAW
@@ -63,7 +63,7 @@ class BodyCodec(Generic[T]):
             except (TypeError, ValueError, RecursionError) as fault:
                 raise BadInput(f"body: {fault}; give JSON data, bytes, or a type= to the topic.") from fault
         if b"null" in raw and _has_nan(body):
-            raise BadInput("body: it holds a number that is not finite, and JSON has none; use None or text.")
+            raise BadInput("body: it contains a number that is not finite, which JSON does not have; use None or text.")
         if len(raw) > self.limit:
             raise BadInput(
                 f"body: {len(raw)} bytes; the limit is {self.limit}. Store it elsewhere and add its address."
@@ -71,11 +71,11 @@ class BodyCodec(Generic[T]):
         return raw, flag
 
     def decode(self, raw: bytes, flag: int) -> T:
-        """The body; ``BodyError`` if it is not of the topic's type."""
+        """The body. Raises ``BodyError`` if it is not of the topic's type."""
         if flag == RAW:
             if self._raw:
                 return cast("T", raw)
-            raise BodyError("body: these are plain bytes, the topic's type is another. Read job.raw.")
+            raise BodyError("body: it is plain bytes, and the topic's type is another. Read job.raw.")
         if self._class is bytes:
             return cast("T", raw)
         try:
@@ -100,7 +100,7 @@ def _is_typed_dict(kind: type[Any]) -> bool:
 
 
 def _has_nan(body: Any) -> bool:
-    """Whether a number in it would become ``null`` without a word."""
+    """Whether it contains a number that JSON would silently turn into ``null``."""
     if isinstance(body, float):
         return not math.isfinite(body)
     if isinstance(body, dict):

@@ -1,11 +1,11 @@
-"""Tokens of a namespace: who may use a service. A table on the server, and a version that rises with every change.
+"""Tokens of a namespace, for authorization at a service: a table on the server, with a version that rises with every change.
 
-    tarry:NAMESPACE:tokens   hash   id → when it was made, and its record as JSON;  version → a number
+    tarry:NAMESPACE:tokens   hash   id → when it was created, and its record as JSON;  version → a number
 
-    tarry_4f1c09be_Kq…       a token: its id, by which it is found, and 256 random bits, which only its owner has
+    tarry_4f1c09be_Kq…       a token: its id, and 256 random bits, which only its owner knows
 
-What is stored is the SHA-256 of those bits. A slow hash, as passwords need, would add nothing: nobody can try 2^256 of
-them, however fast; and it would cost every request some milliseconds.
+Only the SHA-256 of those bits is stored. A slow hash, as for passwords, would add nothing, for 2^256 values cannot be tried
+anyway; and it would cost every request some milliseconds.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ LONGEST_NOTE = 200
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What is stored of a token."""
+    """A token as it is stored, without its secret."""
 
     hash: str
     scopes: tuple[Scope, ...]
     note: str = ""
     calls: float | None = None
-    """Calls a second, in each service process; ``None``: no limit."""
+    """Calls per second, in each service process; ``None``: no limit."""
     jobs: float | None = None
-    """Jobs a second, put in or asked for."""
+    """Jobs per second, added or popped."""
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token as it is listed: everything but its secret."""
+    """A token of the list, without its secret."""
 
     id: str
     created: datetime
@@ -66,7 +66,7 @@ def create_token(
     calls: float | None = None,
     jobs: float | None = None,
 ) -> tuple[str, str, Record]:
-    """A new token: its text, shown once and never again, its id and its record. Raises ``BadInput``."""
+    """Creates a token: its text, which is shown only once, its id and its record. Raises ``BadInput``."""
     unknown = [scope for scope in scopes if scope not in SCOPES]
     if unknown or not scopes:
         raise BadInput(f"scope: {', '.join(unknown) or 'none given'}; a token has some of {', '.join(SCOPES)}.")
@@ -81,12 +81,12 @@ def create_token(
 
 
 def hash_of(secret: str) -> str:
-    """What is stored of a secret."""
+    """The hash of a secret, which is stored."""
     return sha256(secret.encode()).hexdigest()
 
 
 def split_token(text: str) -> tuple[str, str] | None:
-    """The id and the secret of a token; ``None`` for what is none."""
+    """Splits a token into its id and its secret; ``None`` if it is not a token."""
     id, separator, secret = text.removeprefix(PREFIX).partition("_")
     return (id, secret) if text.startswith(PREFIX) and separator else None
 
@@ -97,7 +97,7 @@ def store_token(namespace: str, id: str, record: Record) -> ScriptCall[bool]:
 
 
 def delete_token(namespace: str, id: str) -> ScriptCall[bool]:
-    """Answers whether it was there."""
+    """Deletes a token. Returns whether it existed."""
     return _store(namespace, id, b"")
 
 
@@ -106,27 +106,28 @@ def _store(namespace: str, id: str, record: bytes) -> ScriptCall[bool]:
 
 
 def table_version(namespace: str) -> Command[int]:
-    """Rises with every change; 0 before the first."""
+    """The version of the table, which rises with every change; 0 before the first."""
     return Command((b"HGET", tokens_key(namespace), VERSION), lambda reply: int(reply or 0))
 
 
 def list_tokens(namespace: str) -> Command[tuple[int, list[Token]]]:
-    """All tokens, and the version of the table that holds them; the oldest first."""
+    """The version of the table, and all tokens, the oldest first."""
 
     def decode(reply: Reply) -> tuple[int, list[Token]]:
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
         number = int(fields.pop(VERSION, 0))
-        known = [token for id, raw in fields.items() if (token := _token(id, raw)) is not None]
-        return number, sorted(known, key=lambda token: token.created)
+        tokens = [token for id, raw in fields.items() if (token := _token(id, raw)) is not None]
+        return number, sorted(tokens, key=lambda token: token.created)
 
     return Command((b"HGETALL", tokens_key(namespace)), decode)
 
 
 def _token(id: bytes, raw: bytes) -> Token | None:
-    """``None`` for what a newer version wrote in a way that cannot be read: it opens nothing here, and hides no other."""
-    made, _, record = raw.partition(b" ")
+    """A token from its stored form. ``None`` if a newer version wrote it and it cannot be read: it permits nothing, and the
+    others are listed."""
+    created, _, record = raw.partition(b" ")
     try:
-        return Token(id.decode(), as_datetime(int(made)), _decode(record))
+        return Token(id.decode(), as_datetime(int(created)), _decode(record))
     except (msgspec.MsgspecError, ValueError, OverflowError) as fault:
-        logger.warning("token %s is not known here: %s", id.decode("utf-8", "replace"), fault)
+        logger.warning("token %s cannot be read: %s", id.decode("utf-8", "replace"), fault)
         return None

@@ -1,4 +1,4 @@
-"""The known topics of a namespace: a hint for lists and dashboards, outside the topics' slots."""
+"""The known topics of a namespace: a hint for lists and dashboards, in a key outside the topics' slots."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tarry.values.keys import topics_key
 
 
 def register(namespace: str, topic: str) -> Command[None]:
-    """Before anything new is put into a topic. Raises ``BadInput`` for names that nothing new has."""
+    """Adds a topic to the list, before its first job. Raises ``BadInput`` for names that are not allowed for new topics."""
     names.refuse_dots(namespace, "namespace")
     names.refuse_dots(topic, "topic")
     return note(namespace, topic)
 
 
 def note(namespace: str, topic: str) -> Command[None]:
-    """A topic that is there."""
+    """Adds an existing topic to the list."""
     return Command((b"SADD", topics_key(namespace), names.check_name(topic, "topic")), lambda _: None)
 
 

@@ -1,10 +1,10 @@
-"""The live workers of a namespace: each says every ten seconds what it is and what it does.
+"""The live workers of a namespace: each sends a report every ten seconds.
 
-    report ── every EVERY_S ──▶  tarry:{NAMESPACE}:workers ──▶  known: those heard within half a minute
-    leave  ── at a clean stop ─▶
+    report_worker ── every REPORT_EVERY_S ──▶  tarry:{NAMESPACE}:workers ──▶  list_workers: those that reported within half a minute
+    forget_worker ── at a clean stop ───────▶
 
-A hint for people and dashboards: nothing that tarry decides rests on it. What a worker says is JSON; what it has in hand is
-said of the jobs that have been there for longest, so a report stays small however many there are.
+A hint for people and dashboards: tarry decides nothing by it. A report is JSON. It names only the jobs that a worker has had for
+longest, so that it stays small.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ LEAVE = Script("workers/leave", args=("worker",), keys=WORKER_PARTS)
 LIST = Script("workers/list", args=("cursor", "limit"), keys=WORKER_PARTS)
 REPORT_EVERY_S = 10.0
 MOST_REPORTED_JOBS = 10
-"""Jobs that a report names, at most."""
+"""A report names at most so many jobs."""
 _STEP = b"200"
 _FIRST = b"0"
 
 
 class WorkerTopic(Struct, frozen=True):
-    """A topic that a worker works on: at most ``slots`` jobs at a time, ``busy`` of them now."""
+    """A topic that a worker consumes: at most ``slots`` jobs at a time, ``busy`` of them now."""
 
     name: str
     handlers: tuple[str, ...]
@@ -40,7 +40,7 @@ class WorkerTopic(Struct, frozen=True):
 
 
 class HeldJob(Struct, frozen=True):
-    """A job that a worker has in hand, handed out at ``taken``."""
+    """A job that a worker is working on, handed out at ``taken``."""
 
     topic: str
     id: str
@@ -49,9 +49,9 @@ class HeldJob(Struct, frozen=True):
 
 
 class WorkerInfo(Struct, frozen=True):
-    """A live worker process, as it told of itself at ``heard``, at most half a minute ago.
+    """A live worker process, as of its last report at ``heard``, at most half a minute ago.
 
-    ``name`` is the holder that ``get`` shows of its jobs; ``jobs`` are the ten that it has had for longest. ``stopping``: it
+    ``name`` is the holder that ``get`` shows for its jobs; ``jobs`` are the ten that it has had for longest. ``stopping``: it
     takes no new ones. ``now`` is the server's time of this answer.
     """
 
@@ -75,7 +75,7 @@ class WorkerInfo(Struct, frozen=True):
 
 
 class ReportedJob(Struct, frozen=True):
-    """A job in hand, as it is reported; ``taken`` is server µs."""
+    """A job that a worker is working on, as it is reported; ``taken`` is in server µs."""
 
     topic: str
     id: str
@@ -84,7 +84,7 @@ class ReportedJob(Struct, frozen=True):
 
 
 class WorkerReport(Struct, frozen=True):
-    """What a worker says of itself."""
+    """A worker's report of itself."""
 
     host: str
     pid: int
@@ -101,24 +101,24 @@ _decode = msgspec.json.Decoder(WorkerReport).decode
 
 
 def report_worker(namespace: str, worker: bytes, since: int | None, worker_report: WorkerReport) -> ScriptCall[int]:
-    """Says that a worker lives. Answers since when it is known; the next report says that again."""
+    """Sends a worker's report. Returns since when the server knows it, which is passed with the next report."""
     first = b"" if since is None else b"%d" % since
     return ScriptCall(REPORT, worker_keys(namespace), (worker, first, _encode(worker_report)), int)
 
 
 def forget_worker(namespace: str, worker: bytes) -> ScriptCall[bool]:
-    """A worker stops, or is certainly dead. Answers whether it was known."""
+    """Removes a worker that stops, or that is certainly dead. Returns whether it was known."""
     return ScriptCall(LEAVE, worker_keys(namespace), (worker,), bool)
 
 
 def list_workers(namespace: str) -> Flow[list[WorkerInfo]]:
-    """Those that live, in order of their names."""
+    """The live workers, by name."""
     found: dict[bytes, WorkerInfo] = {}
     cursor = _FIRST
     while True:
         now, cursor, *rows = yield from ask(ScriptCall(LIST, worker_keys(namespace), (cursor, _STEP), list))
-        for name, heard, told in rows:  # a scan may name one twice
-            info = _info(name, heard, told, now)
+        for name, heard, record in rows:  # a scan may return one twice
+            info = _info(name, heard, record, now)
             if info is not None:
                 found[name] = info
         if cursor == _FIRST:
@@ -126,23 +126,23 @@ def list_workers(namespace: str) -> Flow[list[WorkerInfo]]:
 
 
 def _info(name: bytes, heard: int, record: bytes, now: int) -> WorkerInfo | None:
-    """``None`` for what another version, or somebody else, wrote in a way that cannot be read."""
+    """A worker from its stored report. ``None`` if another version, or another program, wrote it and it cannot be read."""
     since, _, record = record.partition(b" ")
     try:
-        said = _decode(record)
+        report = _decode(record)
         return WorkerInfo(
             name=name.decode(),
-            host=said.host,
-            pid=said.pid,
-            version=said.version,
+            host=report.host,
+            pid=report.pid,
+            version=report.version,
             since=as_datetime(int(since)),
             heard=as_datetime(heard),
             now=as_datetime(now),
-            slots=said.slots,
-            busy=said.busy,
-            stopping=said.stopping,
-            topics=tuple(said.topics),
-            jobs=tuple(HeldJob(job.topic, job.id, job.attempt, as_datetime(job.taken)) for job in said.jobs),
+            slots=report.slots,
+            busy=report.busy,
+            stopping=report.stopping,
+            topics=tuple(report.topics),
+            jobs=tuple(HeldJob(job.topic, job.id, job.attempt, as_datetime(job.taken)) for job in report.jobs),
         )
     except (msgspec.MsgspecError, ValueError, OverflowError):
         return None

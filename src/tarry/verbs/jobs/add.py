@@ -1,4 +1,4 @@
-"""Putting jobs in: ``add_job`` and ``add_jobs``."""
+"""Adding jobs: ``add_job`` and ``add_jobs``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 ADD = Script("topic/add", args=("mode", "replay"), item=("id", "when", "value"), keys=DEPARTING_PARTS)
 EACH, ALL = (b"each", FIRST_TIME), (b"all", FIRST_TIME)
 MOST_JOBS, MOST_BYTES = 1000, 1_000_000
-"""One script takes no more: it must not hold the server up."""
+"""The limits of one script: it must not block the server for long."""
 
 
 def add_job(
@@ -41,7 +41,7 @@ def add_job(
     id: str | None = None,
     new_id: bytes | None = None,
 ) -> ScriptCall[Added]:
-    """``fresh`` is an id that tarry made before, for who must know it first."""
+    """Adds one job. ``new_id`` is an id that was made before, for callers that need to know it first."""
     raw, flags = context.codec.encode(body)
     if id is None:
         key, when, head = new_id or context.ids.new(), NEW_MARK + opts.when, opts.head(flags, records.NO_NONCE)
@@ -68,7 +68,7 @@ def _added_of(id: bytes, now: int, answer: int | bytes) -> Added:
 
 def _job_exists(id: str, state: str, done: int = 0) -> JobExists:
     return JobExists(
-        f'Job {id} is there already ({state}); give another id, or if_exists="keep" or "replace".',
+        f'Job {id} already exists ({state}); give another id, or if_exists="keep" or "replace".',
         id=id,
         state=state,
         done=done,
@@ -91,8 +91,8 @@ def add_jobs(
     new_ids: Sequence[bytes] | None = None,
     done: list[Added] | None = None,
 ) -> Flow[list[Added]]:
-    """Everything is checked before the first script goes; then one script for each 1,000 jobs or 1 MB. ``done`` is where what
-    was added is kept, for who must know it when the rest fails."""
+    """Adds many jobs: all are checked before the first script is sent; then one script for each 1,000 jobs or 1 MB. ``done``
+    collects what was added, for callers that need it when the rest fails."""
     chunks = _chunks(context, list(bodies), opts, new_ids)
     if atomic and len(chunks) > 1:
         raise BadInput(f"atomic: too much for one script; at most {MOST_JOBS} jobs and {MOST_BYTES} bytes.")
@@ -130,7 +130,7 @@ def _chunks(
     opts: JobOptions,
     given_ids: Sequence[bytes] | None = None,
 ) -> list[_Chunk[T]]:
-    fresh = iter(given_ids if given_ids is not None else context.ids.new_many(len(bodies)))
+    unused_ids = iter(given_ids if given_ids is not None else context.ids.new_many(len(bodies)))
     given: set[bytes] = set()
     chunks: list[_Chunk[T]] = []
     chunk: _Chunk[T] = _Chunk([], [])
@@ -138,14 +138,14 @@ def _chunks(
     for number, entry in enumerate(bodies):
         try:
             if type(entry) is NewJob:
-                item = _item(context, cast("NewJob[T]", entry), opts, next(fresh))
+                item = _item(context, cast("NewJob[T]", entry), opts, next(unused_ids))
                 if item[1][:1] == b"e":
                     if item[0] in given:
                         raise BadInput(f"id: {item[0].decode()!r} is given twice.")
                     given.add(item[0])
             else:
                 raw, flags = encode(cast("T", entry))
-                item = (next(fresh), when, head(flags, no_nonce) + raw)
+                item = (next(unused_ids), when, head(flags, no_nonce) + raw)
         except BadInput as fault:
             raise BadInput(f"job {number}: {fault}") from fault
         size = len(item[2])
@@ -158,14 +158,14 @@ def _chunks(
     return chunks
 
 
-def _item(context: TopicContext[T], job: NewJob[T], opts: JobOptions, fresh: bytes) -> tuple[bytes, bytes, bytes]:
+def _item(context: TopicContext[T], job: NewJob[T], opts: JobOptions, new_id: bytes) -> tuple[bytes, bytes, bytes]:
     raw, flags = context.codec.encode(job.body)
     when = opts.when if job.delay is None and job.at is None else when_of(job.delay, job.at)
     ttr_ms = opts.ttr_ms if job.ttr is None else ttr_ms_of(job.ttr)
     limit = opts.max_attempts if job.max_attempts == TOPIC_DEFAULT else max_attempts_of(job.max_attempts)
     headers = opts.headers if job.headers is None else records.pack_headers(job.headers)
     latest = opts.latest if job.max_lateness is None else max_lateness_us(job.max_lateness)
-    id, mark, nonce = fresh, NEW_MARK, records.NO_NONCE
+    id, mark, nonce = new_id, NEW_MARK, records.NO_NONCE
     if job.id is not None:
         id, mark, nonce = names.check_new_name(job.id, "id"), opts.mark, context.ids.nonce()
     return id, mark + when, records.pack_head(flags, ttr_ms, limit, nonce, headers, latest) + raw

@@ -1,4 +1,4 @@
-"""Looking over many jobs at once, for those who mind a topic: how many a filter names, and why the dead are dead."""
+"""Views over many jobs, for operators: how many jobs a filter matches, and why dead jobs are dead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST, _STEP = 1000, 100
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Dead jobs that have a reason and the last line of their error in common; ``id`` is the one that died last."""
+    """Dead jobs with the same reason and the same last line of their error; ``id`` is the one that died last."""
 
     reason: str
     error: str
@@ -35,7 +35,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """Why jobs are dead: of the ``looked_at`` that died last, the largest groups first."""
+    """Why jobs are dead, of the ``looked_at`` jobs that died last; the largest groups first."""
 
     dead: int
     looked_at: int
@@ -43,7 +43,7 @@ class Causes:
 
 
 def causes(verbs: TopicVerbs[Any], limit: int = MOST) -> Flow[Causes]:
-    """Groups those of the dead that died last, at most a thousand of each partition, by reason and error; in bounded steps."""
+    """Groups the dead jobs by reason and error; those that died last, at most a thousand of each partition; in bounded steps."""
     if not isinstance(limit, int) or not 1 <= limit <= MOST:
         raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to {MOST}.")
     return verbs.over_partitions(lambda parts: on_each(parts, lambda part: _causes(part.keys, limit), _merge_groups))
@@ -92,7 +92,7 @@ def _text(value: bytes) -> str:
 def due_between(
     verbs: TopicVerbs[Any], now: datetime, state: State | None, after: datetime | None, before: datetime | None
 ) -> Flow[int]:
-    """How many jobs ``list`` would name at ``now`` for a window of due times: it counts, and reads none."""
+    """The number of jobs that ``list`` would return at ``now`` for a window of due times; they are counted, not read."""
     low = b"%d" % moment_us(after, "due_after") if after is not None else b"-inf"
     high = b"(%d" % moment_us(before, "due_before") if before is not None else b"+inf"
     present = b"%d" % moment_us(now, "now")
@@ -106,7 +106,7 @@ def due_between(
 
 
 def is_held(verbs: TopicVerbs[Any], id: str) -> Flow[bool]:
-    """Whether a job is among the reservations; one that is ready was let run out."""
+    """Whether a job is in ``reserved``. Its reservation may be over."""
     raw = id.encode("utf-8", "replace")
 
     def score(parts: Sequence[PartitionVerbs[Any]]) -> Flow[bool]:

@@ -1,4 +1,4 @@
-"""Minding jobs by id: ``kick``, ``delete``, ``reschedule``. They belong to producers and operators; no receipt is asked."""
+"""Verbs that take ids: ``kick``, ``delete``, ``reschedule``. They are for producers and operators, and need no receipt."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def _states(reply: Reply) -> list[State | None]:
 
 
 def kick(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
-    """Dead jobs are ready again."""
+    """Makes dead jobs ready again."""
     return ScriptCall(KICK, keys, (), _states, items=[names.check_name(id, "id") for id in ids])
 
 
 def delete(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
-    """Jobs are gone, whatever their state."""
+    """Deletes jobs in any state."""
     items = [word for id in ids for word in (names.check_name(id, "id"), ANY_NONCE)]
     return ScriptCall(DELETE, deleting_keys(keys), (), _states, items=items)
 
 
 def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State | None]:
-    """A job is gone, if it is still the one that was added with this nonce."""
+    """Deletes a job, if it is still the one that was added with this nonce."""
     items = [names.check_name(id, "id"), nonce]
     return ScriptCall(DELETE, deleting_keys(keys), (), lambda reply: _states(reply)[0], items=items)
 
@@ -45,7 +45,7 @@ def delete_exactly(keys: TopicKeys, id: str, nonce: bytes) -> ScriptCall[State |
 def reschedule(
     keys: TopicKeys, ids: Sequence[str], delay: Duration | None, at: datetime | None
 ) -> ScriptCall[list[State | None]]:
-    """Another due time for jobs that wait."""
+    """Sets another due time for delayed or ready jobs."""
     if delay is None and at is None:
         raise BadInput("reschedule: give delay= or at=.")
     when = when_of(delay, at)

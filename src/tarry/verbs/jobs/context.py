@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TopicContext(Generic[T]):
-    """Everything that the verbs of one topic need, and nothing that talks."""
+    """What the verbs of one topic need: its name, keys, codec, and a source of ids. No connection."""
 
     name: str
     keys: TopicKeys

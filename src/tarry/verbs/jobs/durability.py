@@ -1,13 +1,12 @@
-"""How certain an add is before it is answered.
+"""How durable a job must be before ``add`` returns.
 
-    None            the server has it in memory, and in its append-only file as that is configured
-    "replicated"    and one replica has it (WAIT 1); a number: so many of them
-    "fsynced"       and the server's own disk has it (WAITAOF, Valkey and Redis from 7.2)
+    None            it is in the server's memory, and in its append-only file as far as that is configured
+    "replicated"    and one replica has it (WAIT 1); a number: so many replicas
+    "fsynced"       and it is on the server's own disk (WAITAOF, Valkey and Redis from 7.2)
 
-A server that cannot confirm it is given nothing: it is tried before the first. What is not confirmed in time was added all
-the same, and the error says so: nothing is taken back. With asynchronous
-replication a confirmed job survives the loss of the master if the replica that has it takes over; Sentinel and Cluster
-prefer the one that has most, and promise no more than that.
+A server that cannot confirm is sent no job: it is probed before the first one. A job that is not confirmed in time was added
+nevertheless, and the error says so. With asynchronous replication a confirmed job survives the loss of the master if a replica
+that has it takes over; Sentinel and Cluster prefer the replica with the most data, and promise no more than that.
 """
 
 from __future__ import annotations
@@ -26,35 +25,37 @@ Durability: TypeAlias = "Literal['replicated', 'fsynced'] | int | None"
 WITHIN_MS = 2000
 MOST_REPLICAS = 100
 NEEDS_FOR_DISK = (
-    'durability="fsynced" needs Valkey or Redis from 7.2, `appendonly yes`, and `+waitaof` for the user of the URL'
+    'durability="fsynced" needs Valkey or Redis 7.2 or newer, `appendonly yes`, and `+waitaof` for the URL\'s user'
 )
-NEEDS_FOR_REPLICAS = 'durability="replicated" needs `+wait` for the user of the URL'
+NEEDS_FOR_REPLICAS = 'durability="replicated" needs `+wait` for the URL\'s user'
 
 
 def with_durability(operation: ScriptCall[T] | Flow[T], durability: Durability) -> ScriptCall[T] | Flow[T]:
-    """The same, answered when what it wrote is where it should be."""
+    """The same operation, which succeeds only if its jobs are as durable as ``durability`` says."""
     if durability is None:
         return operation
     if isinstance(operation, ScriptCall):
         operation.confirmation = confirmation_for(durability)
         return operation
-    then, added = confirmation_for(durability), False
+    confirmation, added = confirmation_for(durability), False
 
     def on_request(request: Request) -> Request:
-        if isinstance(request, ScriptCall) and request.script is ADD:  # not the question how many partitions there are
-            request.confirmation = then
+        if isinstance(request, ScriptCall) and request.script is ADD:  # not the request for the number of partitions
+            request.confirmation = confirmation
         return request
 
-    def on_reply(asked: Sequence[Request], answers: Sequence[Any]) -> list[Any]:
-        """Who is given nothing by one server may have been given something by another, or before."""
+    def on_reply(requests: Sequence[Request], replies: Sequence[Any]) -> list[Any]:
+        """Says in the error of a server that refused if jobs were added to another server, or before."""
         nonlocal added
         mine = [
-            answer for one, answer in zip(asked, answers, strict=True) if getattr(one, "confirmation", None) is then
+            reply
+            for request, reply in zip(requests, replies, strict=True)
+            if getattr(request, "confirmation", None) is confirmation
         ]
-        added = added or any(isinstance(one, Unconfirmed) or not isinstance(one, Exception) for one in mine)
+        added = added or any(isinstance(reply, Unconfirmed) or not isinstance(reply, Exception) for reply in mine)
         return [
-            Unconfirmed(f"Added in part: {one.why}") if added and isinstance(one, CannotConfirm) else one
-            for one in answers
+            Unconfirmed(f"Added in part: {reply.why}") if added and isinstance(reply, CannotConfirm) else reply
+            for reply in replies
         ]
 
     return intercept(operation, on_request, on_reply)
@@ -62,7 +63,7 @@ def with_durability(operation: ScriptCall[T] | Flow[T], durability: Durability) 
 
 @lru_cache(typed=True)
 def confirmation_for(durability: Durability) -> Confirmation:
-    """What is asked after an add. Raises ``BadInput``."""
+    """The confirmation to ask for after an add. Raises ``BadInput``."""
     within = b"%d" % WITHIN_MS
     if durability == "fsynced":
         return Confirmation(
@@ -71,16 +72,18 @@ def confirmation_for(durability: Durability) -> Confirmation:
     wanted = 1 if durability == "replicated" else durability
     if not isinstance(wanted, int) or isinstance(wanted, bool) or not 1 <= wanted <= MOST_REPLICAS:
         raise BadInput(f'durability: {durability!r}; it is "replicated", "fsynced", or a number of replicas.')
-    words = (b"WAIT", b"%d" % wanted, within)
-    return Confirmation(words, lambda reply: _replicas_error(reply, wanted), (b"WAIT", b"0", b"1"), NEEDS_FOR_REPLICAS)
+    command = (b"WAIT", b"%d" % wanted, within)
+    return Confirmation(
+        command, lambda reply: _replicas_error(reply, wanted), (b"WAIT", b"0", b"1"), NEEDS_FOR_REPLICAS
+    )
 
 
 def _replicas_error(reply: Reply, wanted: int) -> Unconfirmed | None:
     if reply >= wanted:
         return None
     return Unconfirmed(
-        f"Added, but {reply} of {wanted} replicas said within {WITHIN_MS / 1000:g} s that they have it. "
-        "The job is there; look after the replicas."
+        f"Added, but {reply} of {wanted} replicas confirmed it within {WITHIN_MS / 1000:g} s. "
+        "Do not add it again; check the replicas."
     )
 
 
@@ -88,6 +91,6 @@ def _disk_error(reply: Reply) -> Unconfirmed | None:
     if reply[0] >= 1:
         return None
     return Unconfirmed(
-        f"Added, but the server did not say within {WITHIN_MS / 1000:g} s that it is on disk. "
-        "The job is there; look after the disk."
+        f"Added, but the server did not confirm within {WITHIN_MS / 1000:g} s that it is on disk. "
+        "Do not add it again; check the disk."
     )

@@ -1,7 +1,8 @@
-"""What one process has in its hands, as a whole: ``release_holder`` when it is dead, ``touch_holder`` when it cannot.
+"""All reservations of one holder: ``release_holder`` when its process is dead, ``touch_holder`` when it cannot renew them
+itself.
 
-Flows of bounded steps through the reservations of a topic; each step leaves every job in one place. No receipt is asked:
-they are for whoever started the process, and knows.
+Flows of bounded steps through the reservations of a topic; after each step every job is in one place. They need no receipt:
+they are for the parent of a worker process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FIRST = b"0"
 
 
 def release_holder(keys: TopicKeys, holder: str, *, count: bool = False, limit: int | None = None) -> Flow[int]:
-    """All that the holder has, or so many, is ready again. Answers how many jobs it had."""
+    """Makes all jobs of a holder ready again, or at most ``limit``. Returns their number."""
     if limit is not None and (not isinstance(limit, int) or limit < 1):
         raise BadInput(f"limit: {limit!r}; it is a whole number, at least 1.")
     args = (encode_holder(holder), b"1" if count else b"0")
@@ -29,19 +30,19 @@ def release_holder(keys: TopicKeys, holder: str, *, count: bool = False, limit: 
 
 
 def touch_holder(keys: TopicKeys, holder: str, ttr: Duration) -> Flow[int]:
-    """All that the holder has lasts ``ttr`` from now at least. Answers how many were renewed."""
+    """Renews all reservations of a holder, to last at least ``ttr`` from now. Returns their number."""
     args = (encode_holder(holder), b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND))
     return (yield from _in_steps(TOUCH_HOLDER, keys, args, None))
 
 
 def _in_steps(script: Script, keys: TopicKeys, args: tuple[bytes, ...], limit: int | None) -> Flow[int]:
-    cursor, found = _FIRST, 0
+    cursor, total = _FIRST, 0
     while True:
-        most = (b"" if limit is None else b"%d" % (limit - found),) if script is RELEASE_HOLDER else ()
+        most = (b"" if limit is None else b"%d" % (limit - total),) if script is RELEASE_HOLDER else ()
         cursor, step = yield from ask(ScriptCall(script, keys, (*args, *most, cursor, _STEP), _parse_step))
-        found += step
-        if cursor == _FIRST or found == limit:
-            return found
+        total += step
+        if cursor == _FIRST or total == limit:
+            return total
 
 
 def _parse_step(reply: Reply) -> tuple[bytes, int]:
@@ -49,7 +50,7 @@ def _parse_step(reply: Reply) -> tuple[bytes, int]:
 
 
 def new_holder_of(value: str) -> bytes:
-    """The same for who begins to take jobs."""
+    """The name of a holder that will pop jobs, as it is stored. Raises ``BadInput``, also for ``.`` and ``..``."""
     names.refuse_dots(value, "holder")
     return encode_holder(value)
 

@@ -1,4 +1,4 @@
-"""The answers of several partitions as that of one topic."""
+"""Merging the answers of several partitions into that of one topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarry.verbs.jobs.stats import Check, Histogram, Lateness, Limited, Stats
 
 
 def collect_refusal(flow: Flow[None]) -> Flow[StaleReceipt | None]:
-    """What one partition refused: the others are settled all the same."""
+    """Performs a flow, and returns its refusal instead of raising it, so that the other partitions are settled too."""
     try:
         yield from flow
     except StaleReceipt as fault:
@@ -25,7 +25,7 @@ def collect_refusal(flow: Flow[None]) -> Flow[StaleReceipt | None]:
 
 
 def raise_first(refusals: Sequence[StaleReceipt | None]) -> None:
-    """Raises the first of what several partitions refused; it names all."""
+    """Raises the first refusal of several partitions; it names all refused jobs."""
     faults = [fault for fault in refusals if fault is not None]
     if faults:
         faults[0].ids = tuple(id for fault in faults for id in fault.ids)
@@ -33,8 +33,8 @@ def raise_first(refusals: Sequence[StaleReceipt | None]) -> None:
 
 
 def merge_added(number: int, parts: Sequence[tuple[list[int], list[Added], Flow[list[Added]]]]) -> Flow[list[Added]]:
-    """The jobs of each partition in the order in which they were given. ``done`` of an error counts all of them: each flow
-    keeps beside it what was added so far."""
+    """Performs the adds of all partitions, and returns the answers in the order of the jobs. ``done`` of an error counts what
+    all of them added."""
     try:
         yield from gather([flow for *_, flow in parts])
     except (Unavailable, JobExists) as fault:
@@ -48,7 +48,8 @@ def merge_added(number: int, parts: Sequence[tuple[list[int], list[Added], Flow[
 
 
 def merge_stats(parts: list[Stats]) -> Stats:
-    """Counts are added up; moments are the nearest. Who waits has a seat in each, so of those the most is told."""
+    """Adds up counters, and takes the earliest moments. A waiting consumer has a seat in each partition, so ``watching`` is the
+    maximum."""
     first = parts[0]
     sums = {
         field.name: sum(getattr(part, field.name) for part in parts)
@@ -69,7 +70,7 @@ def merge_stats(parts: list[Stats]) -> Stats:
 
 
 def _merge_limits(parts: list[Stats]) -> Limited | None:
-    """What holds the whole back: nothing while one partition may hand out what is ready there; else what ends first."""
+    """The limit of the whole topic: none while one partition may hand out its ready jobs; else the one that ends first."""
     held = [part.limited for part in parts if part.ready]
     if None in held:
         return None
@@ -81,7 +82,7 @@ def _earliest(moments: Any) -> datetime | None:
 
 
 def merge_histograms(parts: list[Histogram]) -> Histogram:
-    """Of the same buckets."""
+    """Adds up histograms of the same buckets."""
     counts = tuple(map(sum, zip(*[part.counts for part in parts], strict=True)))
     before, after = sum(part.before for part in parts), sum(part.after for part in parts)
     return replace(parts[0], before=before, counts=counts, after=after)

@@ -1,12 +1,15 @@
-"""Jobs on their way from one topic to another, perhaps on another server: out of their place, taken over there, let go.
+"""Moving jobs from one topic to another, perhaps on another server: taken out of their state, added there, deleted here.
 
-    due, dead ──depart──▶ leaving ──arrive──▶ due, dead over there        then ``end_departure``: gone here, or back
+    due, dead ──depart──▶ leaving ──arrive──▶ due, dead of the target       then ``end_departure``: deleted here, or put back
 
-Wherever it is broken off, each job is in its place, leaving, or over there: whoever begins again goes on with those that
-were leaving. Nobody is handed a job that leaves. Each step is a departure with a word of its own, and the topic over there
-keeps what it has told the last one of each place: one that arrives again is told the same, whatever has become of its jobs.
-A departure knows where it goes, by the ``identity`` that a topic has in its ``meta``: going on to another topic, where nothing is
-known of it, would double what had arrived.
+If the move is interrupted anywhere, each job is in its old place, in ``leaving``, or in the target; a new call continues with
+those
+in ``leaving``. A job in ``leaving`` is not handed out. Each step is a departure with a unique name. The target keeps its
+answers to
+the last departure of each source: one that arrives again gets the same answers, whatever has become of its jobs.
+A departure's name says where it goes, by the ``identity`` in the target's ``meta``: if it continued to another topic, where
+nothing
+is known of it, jobs that had arrived would be doubled.
 """
 
 from __future__ import annotations
@@ -34,11 +37,11 @@ STEP = 200
 Row = tuple[bytes, bytes, bytes, bytes | None]
 HERE, THERE = 0, 1
 MigrationSteps = Generator[tuple[int, Request], Any, "Migrated"]
-"""A flow over two servers: each request says which of them it is for."""
+"""A flow over two servers: each request comes with HERE or THERE."""
 
 
 class LateDeparture(NamedTuple):
-    """A departure that is late where it goes: a later one of the same place has arrived there, number ``by``."""
+    """A departure that arrived too late: a later one of the same source, number ``by``, has already arrived."""
 
     departure: bytes = b""
     by: int = 0
@@ -49,46 +52,46 @@ NOT_LATE = LateDeparture()
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What ``migrate`` did, or would do."""
+    """The result of ``migrate``, or of a dry run."""
 
     moved: int
     refused: int
-    """Other jobs have their ids over there; they stay where they were."""
+    """Jobs whose ids are taken in the target; they stay in the source."""
     reserved: int
-    """In somebody's hands: they stay too; begin again when they are finished."""
+    """Reserved jobs: they stay in the source; call ``migrate`` again when they are finished."""
     schedules: int = 0
     schedules_refused: int = 0
-    """Others have their names over there, or they are damaged; they go on where they were."""
+    """Schedules whose names are taken in the target, or that are damaged; they go on in the source."""
     options: tuple[str, ...] = ()
-    """What ``configure`` had set here and not over there, where it holds now, too."""
+    """Options that ``configure`` had set in the source and not in the target; they are set there too."""
 
 
 class Goal(NamedTuple):
     """The topic that a departure goes to."""
 
     identity: bytes
-    """Its own, whatever URL or name it is reached by; empty: it has none yet."""
+    """The topic's identity, independent of its URL and name; empty: it has none yet."""
     name: bytes
 
-    def word(self, word: bytes) -> bytes:
-        """A new word of a departure, which says where it goes."""
-        return b"%b@%b %b" % (word, self.identity, self.name)
+    def departure_name(self, nonce: bytes) -> bytes:
+        """The name of a new departure, which says where it goes."""
+        return b"%b@%b %b" % (nonce, self.identity, self.name)
 
     def refuse(self, what: str, departure: bytes) -> None:
-        """Raises ``BadInput`` for a departure that goes somewhere else. One of 0.1.0 does not say where."""
+        """Raises ``BadInput`` for a departure that goes to another topic. One of 0.1.0 does not say where."""
         identity, _, name = departure.partition(b"@")[2].partition(b" ")
         if identity and identity != self.identity:
             raise BadInput(
-                f"{what}: some are on their way to another topic ({name.decode('utf-8', 'replace')}), by a move that was broken off or is "
-                f"running, and may be there already. Run that one to its end first. If that topic is gone for good, say redirect=True "
-                f"(--redirect), and they go to this one instead."
+                f"{what}: some jobs are on their way to another topic ({name.decode('utf-8', 'replace')}), by a move that was interrupted or is "
+                f"running, and may be there already. Run that move to its end first. If that topic is gone for good, pass redirect=True "
+                f"(--redirect) to move them to this one instead."
             )
 
 
 def goal_of(
     there: Sequence[PartitionVerbs[Any]], *, dry_run: bool = False
 ) -> Generator[tuple[int, Request], Any, Goal]:
-    """What a departure says of the topic that it goes to, which is given an identity if it has none."""
+    """The goal for a target topic, which gets an identity if it has none."""
     first = there[0]
     name = first.keys.due.removeprefix(b"tarry:{").partition(b"}")[0].partition(b"{")[0]
     if not dry_run:
@@ -98,13 +101,14 @@ def goal_of(
 
 
 def depart(keys: TopicKeys, nonce: bytes, late: LateDeparture = NOT_LATE) -> ScriptCall[tuple[bytes, list[Row]]]:
-    """A departure, and those that leave now: what somebody left there, or the next. ``word`` is one that no other has."""
+    """Takes the next jobs out: those that an interrupted departure left in ``leaving``, or the next ones. Returns the departure
+    and its jobs."""
     args = b"%d" % STEP, nonce, late.departure, b"%d" % late.by
     return ScriptCall(DEPART, with_departing(keys), args, lambda reply: (reply[0], [tuple(row) for row in reply[1:]]))
 
 
 def arrive(keys: TopicKeys, departure: bytes, rows: Sequence[Row]) -> ScriptCall[list[bool] | LateDeparture]:
-    """They are taken over; ``False`` where another job has the id."""
+    """Adds the jobs of a departure; ``False`` for each whose id is taken."""
     items = [word or b"" for row in rows for word in row]
 
     def decode(reply: Reply) -> list[bool] | LateDeparture:
@@ -114,7 +118,7 @@ def arrive(keys: TopicKeys, departure: bytes, rows: Sequence[Row]) -> ScriptCall
 
 
 def end_departure(keys: TopicKeys, departure: bytes, rows: Sequence[Row], arrived: Sequence[bool]) -> ScriptCall[int]:
-    """Those that arrived are gone here, the others back in their places."""
+    """Deletes the jobs that arrived, and puts the others back."""
     items = [word for row, there in zip(rows, arrived, strict=True) for word in (row[0], b"%d" % there)]
     return ScriptCall(DEPART_END, with_departing(keys), (departure,), int, items=items, never_merged=True)
 
@@ -128,9 +132,9 @@ def migrate(
     most: int | None = None,
     redirect: bool = False,
 ) -> MigrationSteps:
-    """What was configured, the schedules, everything that waits and the dead, of each partition; of jobs no more than
-    ``most``, rounded up to a step. A job refused over there ends the journey after its step: it would leave again. Raises
-    ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``redirect``."""
+    """Moves the options, the schedules, and all delayed, ready and dead jobs of each partition; at most ``most`` jobs, rounded
+    up to a step. A job that the target refuses ends the move after its step, for it would leave again. Raises ``BadInput`` if
+    jobs are on their way to another topic, unless ``redirect``."""
     goal = yield from goal_of(target, dry_run=dry_run)
     if not redirect:
         yield from _refuse_others(source, goal)
@@ -140,12 +144,12 @@ def migrate(
     for one in source:
         late = NOT_LATE
         while not dry_run and not refused and (most is None or moved < most):
-            departure, rows = yield HERE, depart(one.keys, goal.word(one.context.ids.new()), late)
+            departure, rows = yield HERE, depart(one.keys, goal.departure_name(one.context.ids.new()), late)
             if not rows:
                 break
             if not redirect:
                 goal.refuse("migrate", departure)
-            elif goal.word(b"") not in departure:
+            elif goal.departure_name(b"") not in departure:
                 late = LateDeparture(departure)
                 continue
             arrived = yield from arrive_each(target, departure, rows)
@@ -168,7 +172,7 @@ def migrate(
 
 
 def _refuse_others(here: Sequence[PartitionVerbs[Any]], goal: Goal) -> Generator[tuple[int, Request], Any, None]:
-    """Before anything is changed anywhere."""
+    """Raises ``BadInput`` for departures to another topic, before anything is changed."""
     for one in here:
         departure: bytes | None = yield HERE, Command((b"HGET", departing_key(one.keys), b""), lambda reply: reply)
         schedules: list[bytes] = yield HERE, planning.on_the_way(one.keys)
@@ -179,7 +183,7 @@ def _refuse_others(here: Sequence[PartitionVerbs[Any]], goal: Goal) -> Generator
 def arrive_each(
     there: Sequence[PartitionVerbs[Any]], departure: bytes, rows: Sequence[Row]
 ) -> Generator[tuple[int, Request], Any, list[bool] | LateDeparture]:
-    """Each in the partition that its id says. What was told when they arrived before is told again."""
+    """Adds each job to its partition. A repeated departure gets the same answers."""
     arrived = [False] * len(rows)
     for index, mine in group_by_partition([row[0] for row in rows], len(there)):
         answers: list[bool] | LateDeparture = yield (
@@ -196,11 +200,13 @@ def arrive_each(
 def _copy_settings(
     source: Sequence[PartitionVerbs[Any]], target: Sequence[PartitionVerbs[Any]], *, dry_run: bool
 ) -> Generator[tuple[int, Request], Any, tuple[str, ...]]:
-    """What is set here and not there is set there. Raises ``BadInput`` before anything moves."""
+    """Sets the source's options in the target, where it has none. Raises ``BadInput`` before anything moves."""
     ours: list[bytes | None] = yield HERE, settings.read_settings(source[0].keys, source[0].share)
     theirs: list[bytes | None] = yield THERE, settings.read_settings(target[0].keys, target[0].share)
     rules = settings.missing_settings(theirs, ours, len(target))
-    for one in reversed(target) if rules and not dry_run else ():  # the first last: it says whether it is done
+    for one in (
+        reversed(target) if rules and not dry_run else ()
+    ):  # the first partition last: it marks the change as complete
         yield THERE, settings.apply_settings(one.keys, rules, one.share)
     return tuple(name.decode() for name in rules)
 
@@ -213,7 +219,7 @@ def _move_schedules(
     dry_run: bool,
     redirect: bool,
 ) -> Generator[tuple[int, Request], Any, tuple[int, int]]:
-    """How many moved, and how many stay."""
+    """Moves the schedules. Returns how many moved, and how many stay."""
     moved, stay = 0, set[bytes]()
     for one in source:
         if dry_run:
@@ -224,7 +230,7 @@ def _move_schedules(
         while more:
             cursor, more, damaged, rows = yield (
                 HERE,
-                planning.depart(one.keys, cursor, goal.word(one.context.ids.new())),
+                planning.depart(one.keys, cursor, goal.departure_name(one.context.ids.new())),
             )
             if not redirect:
                 for _, kept in rows:
@@ -244,7 +250,7 @@ def _move_schedules(
 
 
 def refuse_same_topic(same_server: bool, source: TopicContext[Any], target: TopicContext[Any]) -> None:
-    """Raises ``BadInput`` where nothing can move to."""
+    """Raises ``BadInput`` if source and target are the same topic."""
     names.refuse_dots(target.name, "to")
     if same_server and source.keys == target.keys:
         raise BadInput("migrate: a topic cannot move into itself.")

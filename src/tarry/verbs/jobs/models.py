@@ -1,4 +1,4 @@
-"""What goes in and what comes out: the data of a topic's verbs. All of it frozen."""
+"""The arguments and results of a topic's verbs. All immutable."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 State = Literal["delayed", "ready", "reserved", "dead"]
-"""Where a job is: waits, may be handed out, is worked on, is set aside."""
+"""The states of a job: it waits, it may be handed out, it is being worked on, it is set aside."""
 IfExists = Literal["error", "keep", "replace"]
 """What ``add`` does when the id is taken by a living or dead job."""
 
 
 class Holding(Protocol):
-    """Whatever names a reservation: a popped job, or a ``Reservation`` made from its id and receipt."""
+    """A job with a receipt: a popped job, or a ``Reservation`` made from its id and receipt."""
 
     @property
     def id(self) -> str: ...
@@ -33,14 +33,14 @@ class Holding(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A job's id and the receipt it was handed out under: enough to settle it from another process."""
+    """A job's id and the receipt it was handed out with: enough to settle it from another process."""
 
     id: str
     receipt: int
 
 
 class Added(Struct, frozen=True):
-    """The answer of ``add``. ``created`` is false when ``if_exists="keep"`` found the job there."""
+    """The result of ``add``. ``created`` is false if ``if_exists="keep"`` found a job with this id."""
 
     id: str
     created: bool
@@ -50,7 +50,7 @@ class Added(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NewJob(Generic[T]):
-    """A job for ``add_many`` with options of its own; what is not given comes from the call."""
+    """A job for ``add_many`` with options of its own; the others come from the call."""
 
     body: T
     delay: Duration | None = field(default=None, kw_only=True)
@@ -63,7 +63,7 @@ class NewJob(Generic[T]):
 
 
 class StoredJob(Generic[T]):
-    """What a popped job and a job looked at have in common: what lies in the topic."""
+    """What popped jobs and the results of ``get`` and ``list`` have in common."""
 
     __slots__ = ("_codec", "_head", "_value", "id", "topic")
 
@@ -76,7 +76,7 @@ class StoredJob(Generic[T]):
 
     @property
     def head(self) -> records.JobHead:
-        """The stored record, taken apart."""
+        """The parsed head of the stored record."""
         if self._head is None:
             self._head = records.unpack_head(self._value)
         return self._head
@@ -88,7 +88,7 @@ class StoredJob(Generic[T]):
 
     @property
     def encoded(self) -> tuple[bytes, int]:
-        """The body's bytes as they are stored, and the flag that says what they are."""
+        """The body's bytes as they are stored, and the flag that says whether they are JSON or plain bytes."""
         return records.body_of(self._value)
 
     @property
@@ -98,7 +98,7 @@ class StoredJob(Generic[T]):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The small string map given to ``add``. Raises ``BodyError`` when it is damaged; the body may be well all the same."""
+        """The map of strings given to ``add``. Raises ``BodyError`` if it is damaged; the body may still be readable."""
         return records.unpack_headers(self.head.headers)
 
     @property
@@ -108,10 +108,11 @@ class StoredJob(Generic[T]):
 
 
 class HandedOut(StoredJob[T]):
-    """A job in the hands of a consumer, reserved for its TTR.
+    """A popped job, reserved for its TTR.
 
-    ``attempt`` counts from 1; ``receipt`` proves the reservation and rises from one to the next. ``lost`` is true as soon
-    as a worker has learned that the reservation is over: stop working on it, somebody else may have it by now.
+    ``attempt`` counts from 1; ``receipt`` proves the reservation, and is higher each time the job is handed out. ``lost`` is
+    true as
+    soon as a worker knows that the reservation is over: stop working on it, another consumer may have it by now.
     """
 
     __slots__ = ("_due", "_now", "_ttr", "attempt", "lost", "receipt", "settled")
@@ -132,7 +133,7 @@ class HandedOut(StoredJob[T]):
 
     @property
     def lateness(self) -> timedelta:
-        """Handed out − due. Never negative."""
+        """How long after its due time it was handed out. Never negative."""
         return as_timedelta(self._now - self._due)
 
     @property
@@ -145,7 +146,7 @@ class HandedOut(StoredJob[T]):
 
 
 class JobInfo(StoredJob[T]):
-    """A job as it is now, looked at and not touched."""
+    """A job as it is now, read without a reservation."""
 
     __slots__ = ("_run_record", "_since", "state")
 
@@ -177,23 +178,23 @@ class JobInfo(StoredJob[T]):
 
     @property
     def max_attempts(self) -> int | None:
-        """Its own limit; ``None`` when the topic's holds or there is none."""
+        """Its own limit; ``None`` if the topic's applies, or there is none."""
         own = self.head.max_attempts
         return own if 0 < own < records.NO_LIMIT else None
 
     @property
     def ttr(self) -> timedelta | None:
-        """Its own time to run; ``None`` when the consumer's or the topic's holds."""
+        """Its own time to run; ``None`` if the consumer's or the topic's applies."""
         return timedelta(milliseconds=self.head.ttr_ms) if self.head.ttr_ms else None
 
     @property
     def receipt(self) -> int | None:
-        """The receipt it was last handed out under; ``None`` if it never was."""
+        """The receipt it was last handed out with; ``None`` if it never was."""
         return self._run_record.receipt or None
 
     @property
     def holder(self) -> str | None:
-        """Who has it, or had it last."""
+        """The holder that has it, or had it last."""
         return self._run_record.holder or None
 
     @property
@@ -203,7 +204,7 @@ class JobInfo(StoredJob[T]):
 
     @property
     def error(self) -> str | None:
-        """What was said of the failure besides its reason."""
+        """The details of the failure, besides its reason."""
         return self._run_record.fault.partition("\n")[2] or None
 
     @property

@@ -1,4 +1,4 @@
-"""The options of ``add``, checked and turned into what the script reads."""
+"""The options of ``add``, checked and encoded for the script."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tarry.verbs.jobs import records
 from tarry.verbs.jobs.models import IfExists
 
 TOPIC_DEFAULT = -1
-"""``max_attempts`` as the topic has it; ``None`` means without limit."""
+"""``max_attempts`` of the topic; ``None`` means no limit."""
 
 _MARKS: dict[str, bytes] = {"error": b"e", "keep": b"k", "replace": b"r"}
 NEW_MARK = b"n"
-"""The mark of a job whose id tarry made: nobody has it."""
+"""The mark of a job whose id tarry made: no other job has it."""
 _SEEN_MARK = b"s"
 
 
 class JobOptions(NamedTuple):
-    """What one call says of every job in it."""
+    """The options of one call, for all its jobs."""
 
     mark: bytes
     when: bytes
@@ -30,7 +30,7 @@ class JobOptions(NamedTuple):
     max_attempts: int
     headers: bytes
     latest: int | None
-    """Microseconds after its due time; ``None`` when the call does not say."""
+    """Microseconds after its due time; ``None`` if not given."""
     json_head: bytes
     """The head of a job with these options, a JSON body and no nonce."""
 
@@ -40,7 +40,7 @@ class JobOptions(NamedTuple):
         return records.pack_head(flags, self.ttr_ms, self.max_attempts, nonce, self.headers, self.latest)
 
     def replacing_nonce(self, nonce: bytes) -> JobOptions:
-        """The same, in the place of the job that was added with this nonce; refused where by now another one is there."""
+        """The same options, to replace the job that was added with this nonce; refused if the id now belongs to another one."""
         return self._replace(mark=_SEEN_MARK + nonce)
 
 
@@ -53,14 +53,14 @@ def job_options(
     headers: Mapping[str, str] | None = None,
     max_lateness: Duration | None = None,
 ) -> JobOptions:
-    """Raises ``BadInput``."""
+    """Checks and encodes options. Raises ``BadInput``."""
     if delay is None and at is None:
-        raise BadInput("delay: None given; write 0 for now, or leave it out.")
+        raise BadInput("delay: it is None; write 0 for now, or leave it out.")
     if delay is not None and at is None and headers is None and ttr is None and max_lateness is None:
         try:
             return _cached_options(delay, if_exists, max_attempts)
         except TypeError:
-            pass  # not hashable, and so wrong: the way below says how
+            pass  # not hashable, and so wrong: the checks below raise the error
     latest = max_lateness_us(max_lateness)
     return _build(when_of(delay, at), if_exists, ttr_ms_of(ttr), max_attempts, records.pack_headers(headers), latest)
 
@@ -82,7 +82,7 @@ def _build(
 
 
 def when_of(delay: Duration | None, at: datetime | None) -> bytes:
-    """A delay in microseconds, or ``@`` and a moment: as the scripts read it."""
+    """A delay in microseconds, or ``@`` and a moment, as the scripts expect it."""
     if at is None:
         return b"%d" % duration_us(0 if delay is None else delay)
     if delay:
@@ -91,7 +91,7 @@ def when_of(delay: Duration | None, at: datetime | None) -> bytes:
 
 
 def ttr_ms_of(ttr: Duration | None) -> int:
-    """Whole milliseconds, rounded up; 0 when none is given."""
+    """Whole milliseconds, rounded up; 0 if not given."""
     if ttr is None:
         return 0
     ms = -(-duration_us(ttr, "ttr", minimum=MILLISECOND) // MILLISECOND)
@@ -101,7 +101,7 @@ def ttr_ms_of(ttr: Duration | None) -> int:
 
 
 def max_lateness_us(max_lateness: Duration | None) -> int | None:
-    """Microseconds; ``None`` when none is given."""
+    """Microseconds; ``None`` if not given."""
     return None if max_lateness is None else duration_us(max_lateness, "max_lateness", minimum=MILLISECOND)
 
 

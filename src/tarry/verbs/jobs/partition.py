@@ -1,4 +1,4 @@
-"""The verbs of one place, a topic or a partition of one: each answers what to do, and nothing here does it."""
+"""The verbs of one partition, or of a topic that is not divided. They return requests and flows, and perform nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNCHANGED = settings.UNCHANGED
 
 
 class PartitionVerbs(Generic[T]):
-    """One place's verbs. ``jitter`` gives numbers from 0 to 1, for the jitter of back-off; ``share`` says which place of how
+    """The verbs of one partition. ``jitter`` gives numbers from 0 to 1, for back-off; ``share`` says which partition of how
     many it is."""
 
     def __init__(
@@ -47,7 +47,7 @@ class PartitionVerbs(Generic[T]):
         return settle_all([settle.touch(self.keys, part, ttr) for part in _chunks(jobs)])
 
     def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
-        """Without a delay: back-off by the job's attempt, or at once when the attempt does not count."""
+        """Releases jobs. Without a delay: back-off by the job's attempt, or at once if the attempt does not count."""
         if delay is not None:
             whens = [b"%d" % duration_us(delay)] * len(jobs)
         elif not count:
@@ -139,12 +139,12 @@ class PartitionVerbs(Generic[T]):
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def wait_queue_key(self, ttr: Duration | None) -> tuple[Any, bytes, bytes]:
-        """Where a caller that waits for this topic queues."""
+        """The key of the wait queue for callers that wait for this topic."""
         return self.keys, pop.ttr_of(ttr), self.holder
 
 
 def settle_all(calls: Sequence[ScriptCall[list[settle.Outcome]]]) -> Flow[None]:
-    """All that hold are settled, in steps; then the first that does not is told."""
+    """Settles all jobs whose receipts hold, in steps; then raises the first refusal."""
     outcomes: list[settle.Outcome] = []
     for call in calls:
         outcomes += yield from ask(call)
@@ -152,7 +152,7 @@ def settle_all(calls: Sequence[ScriptCall[list[settle.Outcome]]]) -> Flow[None]:
 
 
 def _chunks(whole: Sequence[Any]) -> list[Sequence[Any]]:
-    """As many as one script takes; of nothing, nothing."""
+    """Splits a sequence into parts that one script takes; of an empty one it makes none."""
     if 0 < len(whole) <= pop.MOST_JOBS:
         return [whole]
     return [whole[at : at + pop.MOST_JOBS] for at in range(0, len(whole), pop.MOST_JOBS)]
@@ -161,29 +161,29 @@ def _chunks(whole: Sequence[Any]) -> list[Sequence[Any]]:
 def _attempt(job: Any) -> int:
     attempt = getattr(job, "attempt", None)
     if attempt is None:
-        raise BadInput("release: a bare Reservation does not know its attempt; give delay=.")
+        raise BadInput("release: a Reservation does not know its attempt; give delay=.")
     return int(attempt)
 
 
 def outcome_of(verbs: Any, job: Any, fault: BaseException | None) -> Flow[None]:
-    """What leaving ``with job:`` does: finish, release with back-off, or release at once and uncounted."""
-    way: Flow[None]
+    """What the end of ``with job:`` does: finish, release with back-off, or release at once without counting the attempt."""
+    settle_flow: Flow[None]
     if fault is None:
-        way = verbs.finish([job])
+        settle_flow = verbs.finish([job])
     elif isinstance(fault, Exception):
-        way = verbs.release([job], None, True, one_line(fault))
+        settle_flow = verbs.release([job], None, True, one_line(fault))
     else:
-        way = verbs.release([job], 0, False)
-    return way
+        settle_flow = verbs.release([job], 0, False)
+    return settle_flow
 
 
 def one_line(fault: BaseException) -> str:
-    """An exception as people read it: its type, and its message if it has one."""
+    """An exception in one line: its type, and its message if it has one."""
     text = " ".join(str(fault).split())
     return f"{type(fault).__name__}: {text}" if text else type(fault).__name__
 
 
 def require_several(value: object, what: str) -> None:
-    """Text is a sequence of letters, and a map one of its keys: hardly ever what was meant."""
+    """Refuses text and maps, which are iterable, but hardly ever meant."""
     if isinstance(value, (str, bytes, bytearray, Mapping)):
         raise BadInput(f"{what}: {type(value).__name__} given; put it into a list.")

@@ -1,10 +1,11 @@
-"""Where the jobs of a topic are: one place, or many. Each partition has keys, and in a Cluster a slot, of its own.
+"""The partitions of a topic: one place, or many. Each partition has its own keys, and in a Cluster its own slot.
 
-    id ──crc32──▶ partition      what names a job goes where the job is; what names none goes to each, all together
-    schedule@moment ──▶ that of the schedule, which lies where its name says and adds its jobs there
+    id ──crc32──▶ partition      a verb with ids goes to the partitions of these ids; any other goes to all, in one batch
+    schedule@moment ──▶ the partition of the schedule, which adds its jobs there
 
-How many there are is asked once, at the first verb, and remembered; a topic of one place then costs nothing more. One that
-has been given partitions since has keys of another kind: the server refuses, this is asked again, and the verb goes on.
+The number of partitions is asked for once, at the first verb, and remembered; later a topic of one place costs nothing more. If
+a topic has been given partitions since, its keys have another type: the server refuses, the number is asked for again, and the
+verb is repeated.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ Operation = ScriptCall[R] | Flow[R]
 FIND_COUNT = Script("partitions/find", args=("wanted", "stale"), keys=("meta", "jobs", "wake"))
 MOST_PARTITIONS = 1024
 _OCCURRENCE = re.compile(rb"(.+)@\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?Z", re.S)
-"""How lua/schedules/fire.lua names a job: the schedule, and verbs/schedules/occurrences.py's ``stamp``."""
+"""How lua/schedules/fire.lua names a job: the schedule's id, and ``occurrence_stamp`` of verbs/schedules/occurrences.py."""
 
 
 class KnownPartitions:
-    """What a client knows of its topics: how many partitions they have, and how many its user has said of which."""
+    """What a client knows of its topics: the number of partitions of each, and the numbers that its user declared."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.declared: dict[str, int] = {}
         self.plainly_numbered: set[str] = set()
-        """Topics whose partitions are older than the names that spread them over all slots."""
+        """Topics whose partitions have the names of an older version, which do not spread them over all slots."""
 
 
 class Partitions(Generic[T]):
-    """The places of a topic. ``known`` is what this client has learned, ``wanted`` how many partitions its user says that there
-    are. The first verb makes them, through whichever handle: through one that says no number, too."""
+    """The partitions of a topic. ``known_partitions`` is shared by all topics of a client; ``wanted`` is the number that the
+    user declares. The first verb creates them, through any handle: even one without a number."""
 
     def __init__(
         self,
@@ -70,12 +71,12 @@ class Partitions(Generic[T]):
 
     @property
     def keys(self) -> TopicKeys:
-        """Those of a topic of one place."""
+        """The keys of a topic that is not divided."""
         return self._single.keys
 
     @property
     def holder(self) -> bytes:
-        """Who takes jobs here."""
+        """The name under which jobs are popped."""
         return self._single.holder
 
     @holder.setter
@@ -85,7 +86,7 @@ class Partitions(Generic[T]):
 
     @property
     def single(self) -> PartitionVerbs[T] | None:
-        """Its verbs, where it is known to be one place."""
+        """The verbs of a topic that is known to be one place, else ``None``."""
         return (
             self._single
             if self._wanted in (None, 1) and self._known_partitions.counts.get(self.context.name) == 1
@@ -93,7 +94,7 @@ class Partitions(Generic[T]):
         )
 
     def partitions(self) -> Flow[list[PartitionVerbs[T]]]:
-        """The verbs of each partition. Raises ``BadInput`` when there are others than the user says."""
+        """The verbs of each partition. Raises ``BadInput`` if their number is not the declared one."""
         number = self._known_partitions.counts.get(self.context.name)
         if number is None or self._wanted not in (None, number):
             number = yield from self._ask_count()
@@ -105,13 +106,13 @@ class Partitions(Generic[T]):
         return self._partitions
 
     def rotated(self) -> Flow[list[PartitionVerbs[T]]]:
-        """The same, each time beginning with another, so that all of them are drained alike."""
+        """The same, each time beginning with the next one, so that all are drained equally."""
         parts = yield from self.partitions()
         first = next(self._rotation) % len(parts)
         return [*parts[first:], *parts[:first]]
 
     def rediscover(self, fault: WrongType) -> Flow[list[PartitionVerbs[T]]]:
-        """The partitions that the topic has been given since this client asked. Raises the fault if it has none."""
+        """The partitions that the topic has been given since this client asked. Raises the fault if there are none."""
         number = yield from self._ask_count(stale=True)
         if number == 1:
             raise fault
@@ -120,10 +121,10 @@ class Partitions(Generic[T]):
 
     def _ask_count(self, *, stale: bool = False) -> Flow[int]:
         keys = self.context.keys
-        said = self._wanted or self._known_partitions.declared.get(self.context.name, 0)
-        if self.context.name in names.DOTS:  # what is there is found, and nothing is made
-            said = 0
-        args = b"%d" % said, b"%d" % stale
+        declared = self._wanted or self._known_partitions.declared.get(self.context.name, 0)
+        if self.context.name in names.DOTS:  # only an existing topic may have such a name
+            declared = 0
+        args = b"%d" % declared, b"%d" % stale
         answer = yield from ask(ScriptCall(FIND_COUNT, (keys.meta, keys.jobs, keys.wake), args, int))
         found, name, wanted = abs(answer), self.context.name, self._wanted
         if answer < 0:
@@ -132,24 +133,24 @@ class Partitions(Generic[T]):
             return 1
         if not found:
             raise BadInput(
-                f"partitions: {name} is a plain topic that has been used. Choose another name, and `tarry migrate` it."
+                f"partitions: {name} is a plain topic that has been used. Choose another name, and `tarry migrate` its jobs."
             )
         if wanted is not None and wanted != found:
             raise BadInput(
-                f"partitions: {name} has {found}, and not {wanted}; that stays as it was made. "
+                f"partitions: {name} has {found}, not {wanted}; the number cannot be changed.  "
                 "Leave partitions= out, or `tarry migrate` it into a topic that has more."
             )
         return found
 
     def _partition(self, index: int, number: int) -> PartitionVerbs[T]:
-        among = number if self.context.name not in self._known_partitions.plainly_numbered else 0
-        context: TopicContext[T] = replace(self.context, keys=self._make_partition(index, among))
+        total = number if self.context.name not in self._known_partitions.plainly_numbered else 0
+        context: TopicContext[T] = replace(self.context, keys=self._make_partition(index, total))
         return PartitionVerbs(context, self.holder, self._single.jitter, (index, number))
 
-    # ── ways ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── dispatch ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def over_partitions(self, do: Callable[[list[PartitionVerbs[T]]], Flow[R]]) -> Flow[R]:
-        """Something that concerns the partitions."""
+        """Performs a flow on all partitions; again if the topic has been given partitions meanwhile."""
         parts = yield from self.partitions()
         try:
             return (yield from do(parts))
@@ -159,7 +160,7 @@ class Partitions(Generic[T]):
     def _dispatch(
         self, alone: Callable[[PartitionVerbs[T]], Operation[R]], over: Callable[[list[PartitionVerbs[T]]], Flow[R]]
     ) -> Operation[R]:
-        """The short way where there is one place, as far as this client knows; where that is no longer so, the other."""
+        """``alone`` if there is one place, as far as this client knows; ``over`` if there are partitions, or turn out to be."""
         only = self.single
         if only is None:
             return self.over_partitions(over)
@@ -184,7 +185,7 @@ class Partitions(Generic[T]):
     def _by_partition(
         self, things: Sequence[X], id_of: Callable[[X], Any], do: Callable[[PartitionVerbs[T], list[int]], Any]
     ) -> Callable[[list[PartitionVerbs[T]]], Flow[Any]]:
-        """Answers for each of some things, in order; each is asked for where it is."""
+        """Makes a flow that performs ``do`` on the partition of each of some things, and returns the answers in order."""
 
         def split(parts: list[PartitionVerbs[T]]) -> Flow[Any]:
             answers: list[Any] = [None] * len(things)
@@ -212,7 +213,7 @@ class Partitions(Generic[T]):
     def _settle_by_job(
         self, jobs: Sequence[Holding], do: Callable[[PartitionVerbs[T], Sequence[Holding]], Flow[None]]
     ) -> Flow[None]:
-        """All that hold are settled, wherever they are; then the first that does not is told."""
+        """Settles all jobs whose receipts hold, in all partitions; then raises the first refusal."""
 
         def settle(parts: list[PartitionVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
             groups = group_by_partition((job.id for job in jobs), len(parts))
@@ -229,7 +230,7 @@ def on_each(
     do: Callable[[PartitionVerbs[T]], Operation[R] | Command[R]],
     merge: Callable[[list[R]], R],
 ) -> Flow[R]:
-    """One answer for all of them, who are asked together."""
+    """Performs ``do`` on all partitions in one batch, and merges the answers."""
     if len(parts) == 1:
         return (yield from flow_of(do(parts[0])))
     return merge((yield from gather([flow_of(do(verbs)) for verbs in parts])))
@@ -242,12 +243,12 @@ def check_count(number: int | None) -> int | None:
 
 
 def partition_of_name(name: bytes, number: int) -> int:
-    """The partition of what has a name: a schedule."""
+    """The partition of a name, such as a schedule's."""
     return crc32(name) % number
 
 
 def partition_of_id(id: str | bytes, number: int) -> int:
-    """The partition of a job. That of a schedule's occurrence is its schedule's."""
+    """The partition of a job. An occurrence of a schedule is in the schedule's."""
     raw = id.encode() if isinstance(id, str) else id
     if raw[-1:] == b"Z" and (found := _OCCURRENCE.fullmatch(raw)):
         raw = found[1]
@@ -255,7 +256,7 @@ def partition_of_id(id: str | bytes, number: int) -> int:
 
 
 def group_by_partition(ids: Iterable[str | bytes], number: int) -> list[tuple[int, list[int]]]:
-    """The partitions that some ids lie in, each with the places that those have in the order in which they came."""
+    """Groups ids by partition: each partition's index, with the positions of its ids."""
     found: dict[int, list[int]] = {}
     for at, id in enumerate(ids):
         found.setdefault(partition_of_id(id, number), []).append(at)

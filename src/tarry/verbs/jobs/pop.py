@@ -1,7 +1,7 @@
-"""Taking jobs out: ``pop_step``, and ``leave_watch`` for a consumer that waits no more.
+"""Popping jobs: ``pop_step``, and ``leave_watch`` for a consumer that no longer waits.
 
-pop ──▶ jobs                                       they count as attempts, whoever hears of it
-pop ──▶ jobs for their last attempt ──▶ confirm    this one counts from here on: nobody may lose it who never had it
+pop ──▶ jobs                                       the attempt counts, even if the reply is lost
+pop ──▶ jobs for their last attempt ──▶ confirm    the attempt counts from here on: a job must not die of a lost reply
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ POP = Script("topic/pop", args=("need", "ttr", "holder", "waiter"), item=("want"
 CONFIRM = Script("topic/confirm", item=("id", "receipt"))
 LEAVE = Script("topic/leave", args=("waiter",))
 MOST_JOBS = 1000
-"""One script hands out no more; a larger ``pop_many`` is refused, for it would hold the server up."""
+"""One script hands out no more jobs; a larger ``pop_many`` is refused, for it would block the server."""
 NOBODY = b""
 _FIELDS = 5
-LOOK_AGAIN, FIRE = 1, 2
+ASK_AGAIN, FIRE = 1, 2
 
 RawJob = tuple[bytes, bytes, int, int, int]
 """id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs."""
@@ -37,21 +37,21 @@ RawJob = tuple[bytes, bytes, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PopReply:
-    """The answer of one look at a topic."""
+    """The answer of one pop."""
 
     now: int
     receipt: int
     wait: int
-    """Microseconds until the alarm, for a consumer that stays."""
+    """Microseconds until the alarm, for a consumer that waits."""
     seat: int
     """1, 2 or 0: which seat of the watch the consumer took."""
     unfinished: int
-    """What to do at once where nothing came: 0 nothing, ``LOOK_AGAIN`` or ``FIRE``."""
+    """What to do at once if no jobs came: 0 nothing, ``ASK_AGAIN`` or ``FIRE``."""
     jobs: list[RawJob]
 
     @property
     def ask_again(self) -> bool:
-        """Nothing came, but something was put in order, or is to be, or went to others: look again at once."""
+        """No jobs came, but the script has put some back, or others got them, or schedules are due: pop again at once."""
         return self.unfinished > 0 and not self.jobs
 
 
@@ -63,7 +63,7 @@ def _parse_reply(reply: Reply) -> PopReply:
 def pop_step(
     keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes, need: int = 0, waiter_id: bytes = NOBODY
 ) -> ScriptCall[PopReply]:
-    """One look. ``waiter_id`` stays to wait when fewer than ``need`` jobs come. Looks for one job each may be sent as one."""
+    """One pop. ``waiter_id`` waits when fewer than ``need`` jobs come. Pops for one job each may be merged into one script."""
 
     def undo(taken: PopReply) -> ScriptCall[Any] | None:
         return give_back_reply(keys, taken.receipt, taken.jobs) if taken.jobs else None
@@ -75,9 +75,9 @@ def pop_step(
 
 
 def heard(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
-    """What was answered, when the server knows that it was heard: a last attempt that is lost on the way does not count.
+    """Confirms last attempts, and returns the jobs that the consumer has. A last attempt whose reply is lost does not count.
 
-    A job whose TTR has ended before is not among them any more. Raises a ``TarryError``: then those come back after their TTR.
+    A job whose TTR has ended meanwhile is left out. Raises a ``TarryError``: then the jobs come back after their TTR.
     """
     last = [job[0] for job in taken.jobs if job[2] < 0]
     if not last:
@@ -91,21 +91,21 @@ def heard(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
     )
     gone = {id for id, is_ours in zip(last, confirmed, strict=True) if not is_ours}
     jobs = [(id, value, abs(attempt), at, ttr) for id, value, attempt, at, ttr in taken.jobs if id not in gone]
-    return replace(taken, jobs=jobs, unfinished=taken.unfinished if jobs else LOOK_AGAIN)
+    return replace(taken, jobs=jobs, unfinished=taken.unfinished if jobs else ASK_AGAIN)
 
 
 def give_back_reply(keys: TopicKeys, receipt: int, jobs: Sequence[RawJob]) -> ScriptCall[list[Outcome]]:
-    """Back to where they were, as if they had not been handed out."""
+    """Releases the jobs of one pop to where they were, as if they had not been handed out."""
     return give_back_jobs(keys, [Reservation(job[0].decode(), receipt) for job in jobs], [job[3] for job in jobs])
 
 
 def give_back_jobs(keys: TopicKeys, jobs: Sequence[Holding], due: Sequence[int]) -> ScriptCall[list[Outcome]]:
-    """The same with jobs of several looks, each of which has a receipt of its own, and with the moments they were due."""
+    """The same for jobs of several pops, each with its own receipt, and with the moments they were due."""
     return release(keys, jobs, [b"@%d" % at for at in due], uncounted=True)
 
 
 def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[PopReply]:
-    """Looks until there is an answer: jobs, or certainly none."""
+    """Pops until there are jobs, or certainly none."""
     while True:
         taken = yield from heard(keys, (yield from ask(pop_step(keys, want, ttr=ttr, holder=holder))))
         if taken.unfinished == FIRE:
@@ -115,7 +115,7 @@ def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Po
 
 
 def leave_watch(keys: TopicKeys, waiter_id: bytes) -> ScriptCall[None]:
-    """Hands back a seat and a token."""
+    """Gives back a seat and a token."""
     return ScriptCall(LEAVE, keys, (waiter_id,), lambda reply: None)
 
 
@@ -123,12 +123,12 @@ J = TypeVar("J")
 
 
 def make_jobs(context: TopicContext[T], reply: PopReply, make: Callable[..., J]) -> list[J]:
-    """The jobs of a look, as ``make`` (a class of jobs) has them."""
+    """The jobs of a pop, as instances of ``make`` (a class of jobs)."""
     return [make(context.name, context.codec, reply.receipt, reply.now, raw) for raw in reply.jobs]
 
 
 def ttr_of(ttr: Duration | None) -> bytes:
-    """The consumer's TTR in microseconds; 0 when it has none."""
+    """The consumer's TTR in microseconds; 0 if none is given."""
     return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND) if ttr is not None else b"0"
 
 

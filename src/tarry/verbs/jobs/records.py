@@ -1,11 +1,11 @@
-"""The stored format, version 1: what lies in a topic's ``jobs`` and ``runs``.
+"""The stored format, version 1: the records in a topic's ``jobs`` and ``runs``.
 
     jobs   id → ┌ format 1 ┬ created d ┬ flags 1 ┬ ttr ms I ┬ attempts I ┬ nonce 8 ┬ length H ┬ latest ┬ headers ┬ body ┐
     runs   id → ┌ attempt I ┬ limit I ┬ receipt d ┬ first failure d ┬ length B ┬ holder ┬ fault ┐
 
-``latest`` is a double, µs after the due time, and there only where a flag says so: after it a job is not handed out.
-Little endian, no padding; the script writes format and created. lua/lib/job.lua reads the same. A job of a format that a
-version does not know, or with a flag that it does not know, is set aside by it, never guessed at.
+``latest`` is a double, µs after the due time, and is present only if a flag says so: after it, the job is not handed out.
+Little endian, no padding; the script writes format and created. lua/lib/job.lua reads the same format. A job with a format or
+a flag that a version does not know is set aside by it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_LIMIT = 2**32 - 1
 LONGEST_TTR_MS = 2**32 - 1
 LONGEST_HEADERS = 8192
 NO_NONCE = bytes(8)
-"""Of a job whose id tarry made: the id itself is unique."""
+"""The nonce of a job whose id tarry made: the id itself is unique."""
 
 _SENT_HEAD = Struct("<BII8sH")
 _HEAD = Struct("<BdBII8sH")
@@ -33,14 +33,14 @@ _BODY = Struct("<B16xH")
 _FLAGS_AT = 9
 _LATEST = Struct("<d")
 HAS_LATEST = 64
-"""Of the flags."""
+"""A flag."""
 _KNOWN_FLAGS = HAS_LATEST | JSON | RAW
 _RUN = Struct("<IIddB")
 _HEADERS = msgspec.json.Decoder(dict[str, str])
 _UNREADABLE = "job: it is damaged, or written by a newer version of tarry. Upgrade, or delete the job."
-_NO_HEADERS = "headers: they are damaged. The body can be read without them; or delete the job."
+_NO_HEADERS = "headers: they are damaged. Read the body without them, or delete the job."
 DAMAGED_HEADERS = b"\xff"
-"""What no reader takes for headers: of a job that came from a service, which could not read them."""
+"""Headers that no reader accepts, for a job from a service that could not read its headers."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,13 +51,13 @@ class JobHead(NamedTuple):
     max_attempts: int
     nonce: bytes
     latest: int | None
-    """Microseconds after which it is too late; ``None`` when the job does not say."""
+    """Microseconds after the due time; ``None`` if the job has no limit."""
     headers: bytes
     body: bytes
 
 
 class RunRecord(NamedTuple):
-    """What happened since the job was first handed out."""
+    """A job's attempts so far."""
 
     attempt: int
     limit: int
@@ -73,7 +73,7 @@ NO_RUN = RunRecord(0, 0, 0, 0, "", "")
 def pack_head(
     flags: int, ttr_ms: int, max_attempts: int, nonce: bytes, headers: bytes, latest: int | None = None
 ) -> bytes:
-    """The head as the client sends it; the script puts format and created before it."""
+    """The head as the client sends it; the script prepends format and created."""
     if latest is None:
         return _SENT_HEAD.pack(flags, ttr_ms, max_attempts, nonce, len(headers)) + headers
     sent = _SENT_HEAD.pack(flags | HAS_LATEST, ttr_ms, max_attempts, nonce, len(headers))
@@ -84,7 +84,7 @@ def pack_headers(headers: Mapping[str, str] | None) -> bytes:
     if not headers:
         return b""
     if not isinstance(headers, Mapping) or not all(isinstance(text, str) for pair in headers.items() for text in pair):
-        raise BadInput("headers: they are a map from text to text.")
+        raise BadInput("headers: they must be a map from str to str.")
     try:
         packed = _encode(dict(headers))
     except ValueError as fault:
@@ -95,7 +95,7 @@ def pack_headers(headers: Mapping[str, str] | None) -> bytes:
 
 
 def unpack_headers(packed: bytes) -> dict[str, str]:
-    """The headers; ``BodyError`` when they are damaged."""
+    """The headers. Raises ``BodyError`` if they are damaged."""
     try:
         return _HEADERS.decode(packed) if packed else {}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -103,7 +103,7 @@ def unpack_headers(packed: bytes) -> dict[str, str]:
 
 
 def unpack_head(value: bytes) -> JobHead:
-    """The record; ``BodyError`` when it is damaged, or of a format that this version does not know."""
+    """Parses a record. Raises ``BodyError`` if it is damaged, or has a format that this version does not know."""
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     _, created, flags, ttr_ms, max_attempts, nonce, size = _HEAD.unpack_from(value)
@@ -119,7 +119,7 @@ def unpack_head(value: bytes) -> JobHead:
 
 
 def body_of(value: bytes) -> tuple[bytes, int]:
-    """The body and its flags, without the rest. Raises as ``unpack_head`` does."""
+    """The body and its flags, without parsing the rest. Raises as ``unpack_head`` does."""
     if len(value) < _HEAD.size or value[0] != FORMAT:
         raise BodyError(_UNREADABLE)
     flags, size = _BODY.unpack_from(value, _FLAGS_AT)
@@ -134,7 +134,7 @@ def body_of(value: bytes) -> tuple[bytes, int]:
 
 
 def _latest(value: bytes, flags: int) -> tuple[int | None, int]:
-    """When it is too late, and where the headers begin."""
+    """``latest``, and the offset of the headers."""
     if not flags & HAS_LATEST:
         return None, _HEAD.size
     if len(value) < _HEAD.size + _LATEST.size:
@@ -143,7 +143,7 @@ def _latest(value: bytes, flags: int) -> tuple[int | None, int]:
 
 
 def unpack_run(run: bytes | None) -> RunRecord:
-    """What happened; nothing, when the record is damaged."""
+    """Parses a run record; ``NO_RUN`` if it is damaged."""
     if run is None or len(run) < _RUN.size:
         return NO_RUN
     attempt, limit, receipt, first, size = _RUN.unpack_from(run)
@@ -159,17 +159,17 @@ def unpack_run(run: bytes | None) -> RunRecord:
 
 
 def _whole(number: float) -> int:
-    """A number that can be a moment, a span or a receipt; of anything else 0."""
+    """A stored number as an int; 0 if it is out of range."""
     return int(number) if 0 <= number <= LAST_MOMENT_US else 0
 
 
 def pack_job(created: int, flags: int, ttr_ms: int, max_attempts: int, packed: bytes, body: bytes) -> bytes:
-    """A job's whole record, as a script would have written it: for jobs that come another way. ``packed``: its headers."""
+    """A job's complete record, as the script writes it, for jobs that come another way. ``packed``: its headers."""
     return _HEAD.pack(FORMAT, created, flags, ttr_ms, max_attempts, NO_NONCE, len(packed)) + packed + body
 
 
 def pack_run(run: RunRecord) -> bytes:
-    """The same for what happened to it."""
+    """A run record as it is stored."""
     holder = run.holder.encode()
     head = _RUN.pack(run.attempt, run.limit, run.receipt, run.first_failure, len(holder))
     return head + holder + run.fault.encode()

@@ -1,4 +1,4 @@
-"""Ruling a topic as a whole: ``pause``, ``resume``, ``configure``, ``purge``."""
+"""Settings of a topic: ``pause``, ``resume``, ``configure``; and ``purge``."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ T = TypeVar("T")
 PAUSE = Script("topic/pause", args=("span",))
 CONFIGURE = Script("topic/configure", args=("place", "parts", "ruling"), item=("field", "value"))
 FIELDS = ("ttr", "max_attempts", "keep", "rate", "burst", "concurrency", "max_lateness")
-"""The options of a topic, as lua/topic/configure.lua answers them."""
+"""The options of a topic, in the order in which lua/topic/configure.lua returns them."""
 PURGE = Script("topic/purge", args=("place", "side", "limit"), keys=DELETING_PARTS)
 TTR_US, MAX_ATTEMPTS, KEEP_US = 60 * SECOND, 20, 30 * DAY
-"""What holds where nobody says anything; lua/topic/pop.lua has the same."""
+"""The defaults; lua/topic/pop.lua has the same."""
 _STEP = 500
 _BURST_US = 100 * MILLISECOND
 UNCHANGED: Final = -1
-"""An option of ``configure`` that is not touched."""
+"""The value of an option that ``configure`` does not change."""
 Share = tuple[int, int]
-"""Which of how many partitions."""
+"""The index of a partition, and the number of partitions."""
 WHOLE_TOPIC: Share = (0, 1)
 LONGEST_SPAN_US = 1 << 52
-"""Whole numbers up to twice that are exact in Lua."""
+"""Integers up to twice this are exact in Lua."""
 
 
 def pause(keys: TopicKeys, span: Duration | None) -> ScriptCall[datetime | None]:
-    """Hands out nothing for a time, or until ``resume``."""
+    """Stops handing out for a time, or until ``resume``."""
     us = LAST_MOMENT_US if span is None else duration_us(span, "for_", minimum=1)
     return ScriptCall(
         PAUSE, keys, (b"%d" % us,), lambda end: as_datetime(end) if end < LAST_MOMENT_US - SECOND else None
@@ -71,9 +71,9 @@ def configure(
     max_lateness: Duration | None = UNCHANGED,
     share: Share = WHOLE_TOPIC,
 ) -> ScriptCall[Defaults]:
-    """Sets what holds for jobs that say nothing else, and for all together. ``None`` takes a limit away; for the others
-    it is the project's TTR, no limit of attempts, dead for ever. What is said is of the whole, and so is the answer; a
-    partition keeps its ``share``. Raises ``BadInput`` for what cannot be divided."""
+    """Sets the defaults for jobs, and the limits of the topic. ``None`` removes a limit; for the first three it means the
+    default TTR, no limit of attempts, dead jobs for ever. Arguments and answer are of the whole topic; a partition keeps its
+    ``share``. Raises ``BadInput`` for limits that cannot be divided."""
     items = encode_settings(share[1], ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)
     return _configure(keys, share, items, lambda reply: _defaults(reply, share[1]))
 
@@ -88,7 +88,7 @@ def encode_settings(
     concurrency: int | None,
     max_lateness: Duration | None,
 ) -> list[bytes]:
-    """What is to be set, as it is stored: names and values in turn. Raises ``BadInput`` for what cannot be divided."""
+    """The options to set, as they are stored: names and values in turn. Raises ``BadInput`` for limits that cannot be divided."""
     items: list[bytes] = []
     if ttr != UNCHANGED:
         items += [b"ttr", b"%d" % (ttr_ms_of(ttr) * MILLISECOND) if ttr is not None else b""]
@@ -117,7 +117,8 @@ def _configure(
 
 @dataclass(frozen=True, slots=True)
 class StoredSettings:
-    """What is set of the whole, as it is stored, in the order of ``FIELDS``; the first partition counts how often it was."""
+    """The options of the whole topic, as they are stored, in the order of ``FIELDS``; ``number`` counts the changes, in the
+    first partition."""
 
     values: tuple[bytes | None, ...]
     number: int
@@ -129,12 +130,13 @@ class StoredSettings:
 def configure_first(
     keys: TopicKeys, share: Share, items: Sequence[bytes], greater_than: int = 0
 ) -> ScriptCall[StoredSettings]:
-    """Of the first partition: what it is told, and what it has then, with a number above one that was met elsewhere."""
+    """Sets options of the first partition, and returns all of them, with a number above ``greater_than``, which another
+    partition had."""
     return _configure(keys, share, items, lambda reply: StoredSettings(tuple(reply[:-1]), reply[-1]), greater_than)
 
 
 def copy_first(keys: TopicKeys, share: Share, first: StoredSettings) -> ScriptCall[int]:
-    """Another partition has what the first has, unless it was told something later: then its number, else 0."""
+    """Copies the first partition's options to another one. Returns that one's number if it had a later change, else 0."""
     items = [word or b"" for pair in zip(map(str.encode, FIELDS), first.values, strict=True) for word in pair]
 
     def decode(reply: Reply) -> int:
@@ -144,12 +146,13 @@ def copy_first(keys: TopicKeys, share: Share, first: StoredSettings) -> ScriptCa
 
 
 def read_settings(keys: TopicKeys, share: Share) -> ScriptCall[list[bytes | None]]:
-    """What is set of the whole, as it is stored, in the order of ``FIELDS``."""
+    """Reads the options of the whole topic, as they are stored, in the order of ``FIELDS``."""
     return _configure(keys, share, (), lambda reply: list(reply[:-1]))
 
 
 def missing_settings(target: Sequence[bytes | None], source: Sequence[bytes | None], parts: int) -> dict[bytes, bytes]:
-    """What is set here and not over there. Raises ``BadInput`` for what cannot be divided over the partitions there."""
+    """The options that the source has and the target has not. Raises ``BadInput`` for limits that cannot be divided over its
+    partitions."""
     found = {
         name.encode(): word
         for name, ours, word in zip(FIELDS, target, source, strict=True)
@@ -165,14 +168,16 @@ def missing_settings(target: Sequence[bytes | None], source: Sequence[bytes | No
 
 
 def apply_settings(keys: TopicKeys, values: Mapping[bytes, bytes], share: Share) -> ScriptCall[None]:
-    """Sets what was set elsewhere."""
+    """Sets options as they were read from another topic."""
     return _configure(keys, share, [word for pair in values.items() for word in pair], lambda _: None)
 
 
 def _rate(value: RateLike, parts: int) -> tuple[int, int]:
     count, span = rates.parse_rate(value)
     if span * parts > LONGEST_SPAN_US:
-        raise BadInput(f"rate: it spans too long to be divided over {parts} partitions; say it of a shorter time.")
+        raise BadInput(
+            f"rate: its span is too long to be divided over {parts} partitions; give a rate over a shorter span."
+        )
     return count, span
 
 
@@ -183,8 +188,8 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
         raise BadInput(f"{what}: {value!r}; it is a whole number from 1 to {rates.MOST:,}, or None for no such limit.")
     if value < parts:
         raise BadInput(
-            f"{what}: {value} for {parts} partitions, of which each needs one; say {parts} at least, or `tarry migrate` the "
-            "topic into one that has fewer."
+            f"{what}: {value} for {parts} partitions, each of which needs one; give at least {parts}, or `tarry migrate` the "
+            "topic into one with fewer partitions."
         )
     return b"%d" % value
 
@@ -205,12 +210,12 @@ def _defaults(reply: Reply, parts: int) -> Defaults:
 
 
 def default_burst(rate: rates.Rate, parts: int = 1) -> int:
-    """What comes in a tenth of a second, one for each partition at least; lua/topic/configure.lua has the same."""
+    """The jobs of a tenth of a second, at least one for each partition; lua/topic/configure.lua has the same."""
     return max(parts, rate.count * _BURST_US // (rate.per // timedelta(microseconds=1)))
 
 
 def purge(keys: TopicKeys, state: State | None = None) -> Flow[int]:
-    """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Answers how many."""
+    """Deletes all jobs of a state, in bounded steps; without a state the whole topic, at once. Returns their number."""
     if state is None:
         return (yield from ask(ScriptCall(PURGE, deleting_keys(keys), (b"all", b"", b"0"), int)))
     gone = 0

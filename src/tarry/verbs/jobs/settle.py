@@ -1,7 +1,7 @@
-"""Settling a reservation: ``finish``, ``touch``, ``release``, ``bury``. Each must present its receipt.
+"""Settling a reservation: ``finish``, ``touch``, ``release``, ``bury``. Each needs the receipt.
 
-A receipt that does not hold is refused with ``StaleReceipt`` and harms nobody; of many, all that hold are done and
-the first that does not is told.
+A receipt that no longer holds is refused with ``StaleReceipt``, and nothing changes. Of many jobs, all whose receipts hold are
+settled, then the first refusal is raised.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _REASONS = {
     "gone": "was finished or deleted",
 }
 _RELEASED = (b"delayed", b"dead")
-"""Where release has put a job. To the other verbs, "dead" is why the receipt does not hold."""
+"""The states that release answers. For the other verbs "dead" is a reason why the receipt does not hold."""
 
 Outcome = StaleReceipt | None
 
 
 def finish(keys: TopicKeys, jobs: Sequence[Holding]) -> ScriptCall[list[Outcome]]:
-    """The work is done; the jobs are gone."""
+    """Removes jobs whose work is done."""
     return _settle(FINISH, finishing_keys(keys), jobs, [_receipt_args(job) for job in jobs])
 
 
 def touch(keys: TopicKeys, jobs: Sequence[Holding], ttr: Duration | None = None) -> ScriptCall[list[Outcome]]:
-    """More time: ``ttr`` from now, or each job's own."""
+    """Renews reservations: ``ttr`` from now, or each job's own."""
     return _settle(TOUCH, keys, jobs, [(*_receipt_args(job), _ttr_us(job, ttr)) for job in jobs])
 
 
@@ -54,28 +54,29 @@ def release(
     fault: str = "",
     uncounted: bool = False,
 ) -> ScriptCall[list[Outcome]]:
-    """Back with them, due again after a delay in µs, or at "@" and a moment; an attempt that does not count is taken back, and
-    with one that is ``unseen`` its share of the topic's rate."""
-    said, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
+    """Puts jobs back, due after a delay in µs, or at "@" and a moment. ``count=False`` takes the attempt back;
+    ``uncounted=True`` also refunds its share of the topic's rate."""
+    text, counted = fault.encode("utf-8", "replace"), b"2" if uncounted else b"1" if count else b"0"
     pairs = zip(jobs, due_times, strict=True)
-    return _settle(RELEASE, keys, jobs, [(*_receipt_args(job), when, counted, said) for job, when in pairs])
+    return _settle(RELEASE, keys, jobs, [(*_receipt_args(job), when, counted, text) for job, when in pairs])
 
 
 def bury(keys: TopicKeys, jobs: Sequence[Holding], reason: str = "", error: str = "") -> ScriptCall[list[Outcome]]:
-    """Set aside, with the reason in one line."""
+    """Sets jobs aside as dead, with a reason of one line."""
     line = " ".join(reason.split())
-    said = f"{line}\n{error}".encode("utf-8", "replace")
-    return _settle(BURY, keys, jobs, [(*_receipt_args(job), said) for job in jobs])
+    text = f"{line}\n{error}".encode("utf-8", "replace")
+    return _settle(BURY, keys, jobs, [(*_receipt_args(job), text) for job in jobs])
 
 
 def fail(keys: TopicKeys, job: Holding, when: bytes | None, fault: str, *, count: bool = True) -> ScriptCall[bool]:
-    """A failed attempt: due again after a delay in µs, or set aside (``None``). Answers whether the job is dead now.
+    """Releases a job after a failed attempt, due after a delay in µs, or sets it aside (``None``). Returns whether the job is
+    dead now.
 
     The fault's first line is the reason, the rest the error. Its decoder raises ``StaleReceipt``.
     """
-    said = fault.encode("utf-8", "replace")
+    text = fault.encode("utf-8", "replace")
     script = BURY if when is None else RELEASE
-    item = (*_receipt_args(job), said) if when is None else (*_receipt_args(job), when, b"1" if count else b"0", said)
+    item = (*_receipt_args(job), text) if when is None else (*_receipt_args(job), when, b"1" if count else b"0", text)
 
     def decode(reply: Reply) -> bool:
         raise_first_fault([_outcome(job.id, reply[0], _RELEASED if script is RELEASE else ())])
@@ -107,7 +108,7 @@ def _receipt_args(job: Holding) -> tuple[bytes, bytes]:
         return job.id.encode(), b"%d" % job.receipt
     receipt = getattr(job, "receipt", None)
     if not isinstance(receipt, int) or isinstance(receipt, bool) or not 0 < receipt < 2**53:
-        raise BadInput(f"receipt: {receipt!r}; give the job that pop answered, or its id and receipt.")
+        raise BadInput(f"receipt: {receipt!r}; give the job that pop returned, or its id and receipt.")
     return names.check_name(job.id, "id"), b"%d" % receipt
 
 
@@ -115,15 +116,15 @@ def _ttr_us(job: Any, ttr: Duration | None) -> bytes:
     if ttr is None:
         ttr = getattr(job, "ttr", None)
         if ttr is None:
-            raise BadInput("ttr: a bare Reservation does not know its own; give ttr=.")
+            raise BadInput("ttr: a Reservation does not know its own; give ttr=.")
     return b"%d" % duration_us(ttr, "ttr", minimum=MILLISECOND)
 
 
 def _outcome(id: str, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:
     if isinstance(answer, int) or answer in done:
         return None
-    word = answer.lstrip(b"!").decode()
-    reason, _, attempt = word.partition(" ") if word.startswith("again") else (word, "", "")
+    text = answer.lstrip(b"!").decode()
+    reason, _, attempt = text.partition(" ") if text.startswith("again") else (text, "", "")
     why = _REASONS.get(reason, reason).format(attempt)
     return StaleReceipt(
         f"Job {id} {why}; stop working on it.",
@@ -134,7 +135,7 @@ def _outcome(id: str, answer: int | bytes, done: tuple[bytes, ...]) -> Outcome:
 
 
 def raise_first_fault(outcomes: Sequence[Outcome]) -> None:
-    """Raises the first refusal among them, which names all."""
+    """Raises the first refusal; it names all refused jobs."""
     stale = [outcome for outcome in outcomes if outcome is not None]
     if stale:
         stale[0].ids = tuple(outcome.id for outcome in stale)

@@ -1,4 +1,4 @@
-"""Where jobs of a state lie: the state is the place and the clock."""
+"""Where the jobs of each state are stored: the state follows from the sorted set and the clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tarry.errors import BadInput
 from tarry.verbs.jobs.models import State
 
 Range = tuple[bytes, bytes]
-"""A set, and the side of it: all, past or future."""
+"""A sorted set, and its side of the present: all, past or future."""
 _RANGES: dict[State, list[Range]] = {
     "ready": [(b"due", b"past"), (b"reserved", b"past")],
     "delayed": [(b"due", b"future")],
@@ -16,7 +16,7 @@ _RANGES: dict[State, list[Range]] = {
 
 
 def ranges_of(state: State | None) -> list[Range]:
-    """Where jobs of a state lie."""
+    """The ranges that contain the jobs of a state; without a state, of all jobs."""
     if state is None:
         return [(b"due", b"all"), (b"reserved", b"all"), (b"dead", b"all")]
     if state not in _RANGES:

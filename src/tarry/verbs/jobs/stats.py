@@ -1,4 +1,4 @@
-"""What a topic looks like as a whole: the data of its numbers and its rules. All of it frozen."""
+"""The results of views and settings of a topic. All immutable."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Lateness:
         return cls(total, at(0.5), at(0.99), at(1.0), dict(ordered))
 
     def since(self, earlier: Lateness) -> Lateness:
-        """What was handed out after an earlier look."""
+        """The lateness of jobs that were handed out after an earlier view."""
         gained = {bucket: n - earlier.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
         return Lateness.of({bucket: n for bucket, n in gained.items() if n > 0})
 
 
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """Why ready jobs are not handed out, and until when that is so for certain; ``None``: until somebody resumes."""
+    """Why ready jobs are not handed out, and until when at least; ``None``: until ``resume``."""
 
     why: Why
     until: datetime | None
@@ -59,9 +59,9 @@ class Limited:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a topic looks like at one moment. A reservation whose TTR is over counts as ready.
+    """The numbers of a topic at one moment. A reservation whose TTR is over counts as ready.
 
-    ``limited`` tells that ready jobs wait for a pause or a limit: they are not late. ``lateness`` leaves such waiting out.
+    ``limited`` says that ready jobs wait for a pause or a limit: they are not late. ``lateness`` does not count such waiting.
     """
 
     topic: str
@@ -105,10 +105,10 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What holds for a topic: for its jobs that say nothing else, and for all of them together.
+    """The options of a topic: the defaults for its jobs, and the limits for all of them together.
 
     ``max_attempts=None``: no limit; ``keep=None``: dead jobs stay for ever. ``rate``, ``burst`` (how many may go at once
-    after a quiet time), ``concurrency`` (how many may be reserved at a time) and ``max_lateness`` are ``None`` where there
+    after a quiet time), ``concurrency`` (how many may be reserved at a time) and ``max_lateness`` are ``None`` if there
     is no such limit.
     """
 
@@ -123,12 +123,12 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What ``check`` found: no faults, when all is well."""
+    """The result of ``check``: without faults if all is well."""
 
     looked_at: int
     faults: tuple[str, ...]
     leaving: int = 0
-    """Jobs on their way to another topic: a ``migrate`` is running, or was broken off, and goes on when it is run again."""
+    """Jobs on their way to another topic: a ``migrate`` is running, or was interrupted; run it again to continue."""
     schedules_leaving: int = 0
 
     @property

@@ -1,6 +1,6 @@
-"""A topic's verbs as its handles call them, whether it is one place or many.
+"""A topic's verbs as its handles call them, for a topic of one place or of many partitions.
 
-The blocking and the awaiting topic have the same methods, and all that these say is the name of one of these.
+Each method of the blocking and the awaited topic only calls the verb of the same name here.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 T = TypeVar("T")
 R = TypeVar("R")
 MOST_CONFIGURE_TRIES = 3
-"""Two who rule at once may each see the other's; whoever comes next spreads what they left."""
+"""Two concurrent calls may each see the other's settings; the next call copies what they left."""
 
 
 class TopicVerbs(Partitions[T]):
     """The verbs of a topic: each goes to the partitions that it concerns."""
 
     def on_behalf_of(self, *, holder: bytes | None = None, ids: Any = None) -> TopicVerbs[T]:
-        """The same topic in somebody else's name, or with ids from elsewhere."""
+        """The same topic for another holder, or with another source of ids."""
         context = self.context if ids is None else replace(self.context, ids=ids)
         plain = PartitionVerbs(context, self.holder if holder is None else holder, self._single.jitter)
         return TopicVerbs(plain, self._make_partition, self._known_partitions, self._wanted)
 
-    # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── adding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(
         self,
@@ -57,13 +57,12 @@ class TopicVerbs(Partitions[T]):
         return self.add_with(body, opts, id)
 
     def add_with(self, body: T, opts: options.JobOptions, id: str | None) -> Operation[Added]:
-        """The same, with options that are ready."""
+        """Adds a job with checked options."""
         call = add.add_job(self.context, body, opts, id)
         if self.single is None:
             return self.over_partitions(lambda parts: self._add(parts, call))
-        call.on_wrong_type = (
-            self._add_rediscovered
-        )  # no closure that holds the call: a cycle for each job would be the collector's
+        # no closure that holds the call: a reference cycle for each job would be left to the garbage collector
+        call.on_wrong_type = self._add_rediscovered
         return call
 
     def _add_rediscovered(self, call: ScriptCall[Added], fault: WrongType) -> Flow[Added]:
@@ -92,12 +91,12 @@ class TopicVerbs(Partitions[T]):
     def add_many_with(
         self, bodies: Iterable[T | NewJob[T]], opts: options.JobOptions, *, atomic: bool
     ) -> Flow[list[Added]]:
-        """The same, with options that are ready. All is checked before the first script goes."""
+        """Adds jobs with checked options. All jobs are checked before the first script is sent."""
         some = list(bodies)
         if self.single is None and len(self._partitions) > 1:
             return self.over_partitions(lambda parts: self._add_spread(parts, some, opts, atomic=atomic))
         plain = add.add_jobs(self.context, some, opts, atomic=atomic)
-        if self.single is None:  # nobody has said yet how many partitions there are
+        if self.single is None:  # the number of partitions is not known yet
             return self.over_partitions(
                 lambda parts: plain if len(parts) == 1 else self._add_spread(parts, some, opts, atomic=atomic)
             )
@@ -118,10 +117,10 @@ class TopicVerbs(Partitions[T]):
         return merge.merge_added(len(bodies), flows)
 
     def with_durability(self, operation: Operation[R], durability: Durability) -> Operation[R]:
-        """The same, answered when what it adds is where it should be."""
+        """The same, which succeeds only when its jobs are as durable as ``durability`` says."""
         return with_durability(operation, durability)
 
-    # ── in hand ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def finish(self, jobs: Sequence[Holding]) -> Flow[None]:
         return self._by_job(jobs, lambda verbs, mine: verbs.finish(mine))
@@ -139,7 +138,7 @@ class TopicVerbs(Partitions[T]):
         return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, when, fault, count))
 
     def give_back(self, jobs: Sequence[Holding], due: Sequence[int]) -> Operation[Any]:
-        """Back to where they were, as if they had not been handed out."""
+        """Releases jobs to where they were, as if they had not been handed out."""
         if self.single is not None:
             return pop.give_back_jobs(self.single.keys, jobs, due)
 
@@ -157,7 +156,7 @@ class TopicVerbs(Partitions[T]):
         )
 
     def _release_up_to(self, parts: Sequence[PartitionVerbs[T]], holder: str, count: bool, limit: int) -> Flow[int]:
-        """One after the other, until there are enough."""
+        """Releases jobs of one partition after the other, until there are enough."""
         released = 0
         for verbs in parts:
             released += yield from verbs.release_holder(holder, count, limit - released)
@@ -168,7 +167,7 @@ class TopicVerbs(Partitions[T]):
     def touch_holder(self, holder: str, ttr: Duration) -> Operation[int]:
         return self._on_each(lambda verbs: verbs.touch_holder(holder, ttr), sum)
 
-    # ── minding, looking, ruling ─────────────────────────────────────────────────────────────────────────────────────
+    # ── by id, views, settings ─────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, ids: Sequence[str]) -> Operation[list[State | None]]:
         return self._by_id(ids, lambda verbs, mine: verbs.kick(mine))
@@ -177,7 +176,7 @@ class TopicVerbs(Partitions[T]):
         return self._by_id(ids, lambda verbs, mine: verbs.delete(mine))
 
     def delete_exactly(self, id: str, nonce: bytes) -> Operation[State | None]:
-        """The job that was added with this nonce, and no other of its id."""
+        """Deletes the job that was added with this nonce, and no other with its id."""
         return self._on_partition_of(id, lambda verbs: verbs.delete_exactly(id, nonce))
 
     def reschedule(
@@ -228,7 +227,7 @@ class TopicVerbs(Partitions[T]):
     ) -> Flow[Histogram]:
         first, *rest = parts
         found = yield from ask(first.histogram(start, span, buckets, past))
-        others = yield from gather(  # from the same moment, whatever their servers' clocks say
+        others = yield from gather(  # all from the same moment, although their servers' clocks differ
             [ask(verbs.histogram(found.start, span, buckets, 0)) for verbs in rest]
         )
         return merge.merge_histograms([found, *others])
@@ -249,25 +248,26 @@ class TopicVerbs(Partitions[T]):
         concurrency: int | None = UNCHANGED,
         max_lateness: Duration | None = UNCHANGED,
     ) -> Operation[Defaults]:
-        """Each partition keeps its share of the limits; what is said, and answered, is of the whole."""
+        """Sets the topic's options. Each partition keeps its share of the limits; arguments and answer are of the whole topic."""
         given = ttr, max_attempts, keep, rate, burst, concurrency, max_lateness
-        if any(one != UNCHANGED for one in given):  # else it only looks
+        if any(one != UNCHANGED for one in given):  # else it only reads them
             names.refuse_dots(self.context.name, "topic")
         return self._dispatch(lambda only: only.configure(*given), lambda parts: self._configure(parts, given))
 
     def _configure(self, partitions: Sequence[PartitionVerbs[T]], given: tuple[Any, ...]) -> Flow[Defaults]:
-        """The first is told, and the others follow: all that it has, so that nothing stays half-way. One that was told
-        something later, because a fail-over lost what the first knew, follows when the first has counted on from there."""
+        """Sets the options of the first partition, and copies all that it has to the others, so that nothing stays half done. A
+        partition with a later change, because a fail-over lost the first one's, is overwritten once the first has counted past
+        it."""
         first, *rest = partitions
-        ruled = yield from ask(
+        stored = yield from ask(
             settings.configure_first(first.keys, first.share, settings.encode_settings(len(partitions), *given))
         )
         for _ in range(MOST_CONFIGURE_TRIES):
-            later = (yield from self._copy_settings(rest, ruled)) if rest and ruled.number else 0
+            later = (yield from self._copy_settings(rest, stored)) if rest and stored.number else 0
             if not later:
                 break
-            ruled = yield from ask(settings.configure_first(first.keys, first.share, (), later))
-        return ruled.defaults(len(partitions))
+            stored = yield from ask(settings.configure_first(first.keys, first.share, (), later))
+        return stored.defaults(len(partitions))
 
     def _copy_settings(self, others: Sequence[PartitionVerbs[T]], stored: settings.StoredSettings) -> Flow[int]:
         return on_each(others, lambda verbs: settings.copy_first(verbs.keys, verbs.share, stored), max)

@@ -1,4 +1,4 @@
-"""Looking at a topic, and changing nothing: ``get_jobs``, ``list``, ``topic_stats``, ``due_histogram``, ``check_topic``."""
+"""Views of a topic, which change nothing: ``get_jobs``, ``list_jobs``, ``topic_stats``, ``due_histogram``, ``check_topic``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_PLACE_FAULT, NO_HEADERS = b"in no place", b"headers that cannot be read"
 
 
 def get_jobs(context: TopicContext[T], ids: Sequence[str]) -> ScriptCall[list[JobInfo[T] | None]]:
-    """Jobs as they are now."""
+    """Reads jobs as they are now."""
 
     def decode(reply: Reply) -> list[JobInfo[T] | None]:
         return [JobInfo(context.name, context.codec, raw) if raw is not None else None for raw in reply[1:]]
@@ -52,7 +52,7 @@ def list_jobs(
     limit: int = 100,
     cursor: str | None = None,
 ) -> Flow[Page[T]]:
-    """One page, in order of the moment that each place knows: due, end of TTR, death. Partitions are as one topic."""
+    """Reads one page of jobs, in the order of their moments: due, end of TTR, death. All partitions are one list."""
     if not isinstance(limit, int) or not 1 <= limit <= 1000:
         raise BadInput(f"limit: {limit!r}; it is a whole number from 1 to 1000.")
     places = ranges_of(state)
@@ -81,8 +81,8 @@ def list_jobs(
 def _read_rows(
     contexts: Sequence[TopicContext[T]], args: tuple[bytes, ...], limit: int
 ) -> Flow[tuple[list[tuple[TopicContext[T], list[Any]]], bool]]:
-    """The next rows of one place, in order, and whether there are more. One that answers less than it has (bodies are
-    large) holds up the others: theirs beyond its last one come with the next page."""
+    """The next rows of one range, in order, and whether there are more. If a partition returns only a part (its bodies are
+    large), the rows of others beyond its last one come with the next page."""
     rows: list[tuple[TopicContext[T], list[Any]]] = []
     ends: list[tuple[int, bytes]] = []
     calls = [ScriptCall(LIST, context.keys, (*args, b"%d" % limit), list) for context in contexts]
@@ -114,11 +114,11 @@ def _read_cursor(cursor: str | None, places: int) -> tuple[int, bytes, bytes]:
             return index, b"" if at is None else b"%d" % at, id.encode()
     except (ValueError, TypeError, AttributeError):
         pass
-    raise BadInput("cursor: it is not one that list answered for this state.")
+    raise BadInput("cursor: it is not one that list returned for this state.")
 
 
 def topic_stats(context: TopicContext[T]) -> ScriptCall[Stats]:
-    """What the topic looks like now."""
+    """Reads the numbers of a topic."""
 
     def decode(reply: Reply) -> Stats:
         now, delayed, ready, reserved, dead, next_due, oldest, seats, jobs, why, until, flat = reply
@@ -173,7 +173,7 @@ def due_histogram(
     buckets: int = 60,
     past: Duration = 0,
 ) -> ScriptCall[Histogram]:
-    """How many jobs are due when, from ``past`` before now, ``start`` after it, or a moment, over ``span``."""
+    """Counts jobs by their due times, from ``past`` before now, ``start`` after it, or a moment, over ``span``."""
     if not isinstance(buckets, int) or not 1 <= buckets <= 1000:
         raise BadInput(f"buckets: {buckets!r}; it is a whole number from 1 to 1000.")
     width = -(-duration_us(span, "span", minimum=1) // buckets)
@@ -192,7 +192,7 @@ def due_histogram(
 
 
 def check_topic(keys: TopicKeys) -> Flow[Check]:
-    """Walks through the whole topic in bounded steps: is every job in exactly one place, and everything known?"""
+    """Checks a whole topic in bounded steps: every job is in exactly one place, and every record belongs to a job."""
     looked, faults = 0, list[str]()
     for part in ("jobs", "runs", "due", "reserved", "dead"):
         cursor = b"0"
@@ -222,15 +222,16 @@ def _can_be_read(headers: bytes) -> bool:
 
 
 def count_leaving(keys: TopicKeys) -> tuple[Command[int], Command[int]]:
-    """How many jobs, and how many schedules, a move that was broken off has left between the topics.
+    """The numbers of jobs and of schedules that an interrupted move has left between the topics.
 
-    One field of the first is the departure itself (lua/lib/departure.lua)."""
+    One field of ``leaving`` is the departure itself (lua/lib/departure.lua).
+    """
     jobs: Command[int] = Command((b"HLEN", departing_key(keys)), lambda fields: max(fields - 1, 0))
     return jobs, Command((b"HLEN", moving_key(keys)), int)
 
 
 def _find_leaving(keys: TopicKeys, ids: Sequence[bytes]) -> Flow[set[bytes]]:
-    """Those of them that ``migrate`` has taken out of their places."""
+    """Those of some ids that are in ``leaving``."""
     if not ids:
         return set()
     places = yield from ask(Command((b"HMGET", departing_key(keys), *ids), list))

@@ -1,7 +1,8 @@
-"""Waiting for jobs: what the watch's steps mean in requests.
+"""Waiting for jobs: the watch's steps as requests.
 
-``perform_step`` performs a step that talks; blocking is left to the driver. ``simulate_wait`` is a driver by itself: where time is
-imaginary, nothing blocks, and waiting makes time pass.
+``perform_step`` performs all steps but BlockStep, which is the driver's. ``simulate_wait`` is a driver for imaginary time:
+nothing
+blocks, and waiting makes the time pass.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tarry.verbs.jobs import pop
 from tarry.verbs.schedules import occurrences
 
 WaitQueueKey = tuple[TopicKeys, bytes, bytes]
-"""Where a caller queues: the topic's keys, the consumer's TTR, the holder."""
+"""The key of a wait queue: the topic's keys, the consumer's TTR, the holder."""
 
 
 def perform_step(
@@ -27,34 +28,34 @@ def perform_step(
     now: Callable[[], float],
     lock: AbstractContextManager[object] | None = None,
 ) -> Flow[None]:
-    """Performs one step; ``guard`` is held while the watch is told (by threads that share it)."""
+    """Performs one step; ``lock`` is held while the watch is updated (by threads that share it)."""
     lock = lock if lock is not None else nullcontext()
     match step:
-        case PopStep(post, want, need, named):
-            waiter_id, sent = post.waiter_id if named else pop.NOBODY, now()
+        case PopStep(queue, want, need, may_take_seat):
+            waiter_id, sent = queue.waiter_id if may_take_seat else pop.NOBODY, now()
             try:
-                found = yield from ask(
-                    pop.pop_step(post.keys, want, ttr=post.ttr, holder=post.holder, need=need, waiter_id=waiter_id)
+                reply = yield from ask(
+                    pop.pop_step(queue.keys, want, ttr=queue.ttr, holder=queue.holder, need=need, waiter_id=waiter_id)
                 )
-                found = yield from pop.heard(post.keys, found)
-                if found.unfinished == pop.FIRE:
-                    yield from occurrences.fire_due(post.keys)
+                reply = yield from pop.heard(queue.keys, reply)
+                if reply.unfinished == pop.FIRE:
+                    yield from occurrences.fire_due(queue.keys)
             except TarryError as fault:
                 with lock:
                     watch.pop_failed(step, fault)
             else:
                 with lock:
-                    watch.pop_answered(step, found, sent, now())
+                    watch.pop_answered(step, reply, sent, now())
         case LeaveStep(keys, waiter_id):
-            with suppress(TarryError):  # then the others notice, at their look-around
+            with suppress(TarryError):  # then other consumers notice after a round
                 yield from ask(pop.leave_watch(keys, waiter_id))
-        case GiveBackStep(post, found, jobs):
+        case GiveBackStep(queue, reply, jobs):
             with suppress(TarryError):  # then they come back after their TTR
-                yield from ask(pop.give_back_reply(post.keys, found.receipt, jobs))
+                yield from ask(pop.give_back_reply(queue.keys, reply.receipt, jobs))
 
 
 class SimulatedClock(Protocol):
-    """A clock that passes when it is told to."""
+    """A clock that is advanced by its user."""
 
     def seconds(self) -> float: ...
     def pass_until(self, moment: float) -> None: ...
@@ -63,7 +64,7 @@ class SimulatedClock(Protocol):
 def simulate_wait(
     watch: Watch, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey], time: SimulatedClock
 ) -> Flow[Caller]:
-    """A whole wait, in a time that passes only here."""
+    """Performs a whole wait in imaginary time."""
     caller = Caller(want, time.seconds() + seconds, lambda: None)
     watch.enter(caller, queue_keys)
     while (step := watch.next_step(time.seconds())) is not None:

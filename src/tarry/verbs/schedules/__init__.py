@@ -2,11 +2,12 @@
 
 schedules  ──●──────●───────────▶ time     sorted set: schedule → its next occurrence
              │
-             ▼ whoever finds it due: ``due`` says what was found, the caller computes what comes next,
-               ``fire`` adds the job and moves the schedule on, if it is still where it was found
+             ▼ a consumer whose pop finds it due: ``due`` reads it, the client computes the next occurrence,
+               ``fire`` adds the job and moves the schedule on, if nobody else has meanwhile
 
-rhythms    when: every so long, or by calendar and time zone
-plans      what is stored of a schedule
-firing     attending to those that are due; a pop that is told of them does it
-keeping    put, get, list, pause, resume, delete; and what the code of workers declares
+recurrences  when: at an interval, or by calendar and time zone
+records      the stored form of a schedule
+occurrences  firing schedules that are due, after a pop
+definitions  put, get, list, pause, resume, delete; and declarations by the code of workers
+migration    moving schedules to another topic
 """

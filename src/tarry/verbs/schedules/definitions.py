@@ -1,6 +1,6 @@
-"""Keeping schedules: put, get, list, pause, resume, delete; and what the code of a worker declares.
+"""Defining schedules: put, get, list, pause, resume, delete; and declarations by the code of a worker.
 
-The first occurrence counts from the server's clock, so each of these first asks it what is there and what time it is.
+The first occurrence counts from the server's clock, so each verb first reads the schedule and the time from the server.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DECLARE = Script(
 )
 _STEP = b"200"
 AS_IT_IS, TO_CHANGE, NEWER_IS_ABOUT, TAKEN = range(4)
-"""What ``declare_schedules`` answers of each."""
+"""The answers of the script ``declare`` for each schedule."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleDefinition:
-    """A schedule as it is put or declared. ``first`` is its first occurrence, if somebody chose it."""
+    """A schedule as it is put or declared. ``first`` is its first occurrence, if given."""
 
     id: str
     recurrence: Recurrence
@@ -49,11 +49,11 @@ class ScheduleDefinition:
 
     @property
     def version(self) -> bytes:
-        """Definitions that are alike have the same."""
+        """A hash of the definition: equal definitions have the same version."""
         return sha1(b"\0".join(self.encoded), usedforsecurity=False).hexdigest()[:16].encode()
 
     def start(self, now: int) -> tuple[bytes, bytes]:
-        """The first occurrence after now, and the moment after which it is the next."""
+        """The first occurrence after now, and the moment that it is counted from."""
         after = now
         if self.first is not None:
             after = self.first - (self.recurrence.every_us or 1)
@@ -82,7 +82,7 @@ def get_schedule(keys: TopicKeys, id: str) -> Flow[StoredSchedule | None]:
 
 
 def put_schedule(keys: TopicKeys, definition: ScheduleDefinition) -> Flow[StoredSchedule]:
-    """Defines a schedule, or defines it anew. Raises ``BadInput`` where code declares it."""
+    """Creates or replaces a schedule. Raises ``BadInput`` if code declares it."""
     id = id_of(definition.id)
     now, _ = yield from ask(_read(keys, [id]))
     item = (id, *definition.encoded, *definition.start(now))
@@ -91,31 +91,31 @@ def put_schedule(keys: TopicKeys, definition: ScheduleDefinition) -> Flow[Stored
         raise BadInput(f"schedule {definition.id}: a worker's code declares it; change it there, or pause it.")
     _, found = yield from ask(_read(keys, [id]))
     if found[0] is None:
-        raise BadInput(f"schedule {definition.id}: somebody deleted it meanwhile.")
+        raise BadInput(f"schedule {definition.id}: it was deleted meanwhile.")
     return found[0]
 
 
 def list_all(partitions: Sequence[TopicKeys]) -> Flow[list[StoredSchedule]]:
-    """All schedules of some partitions, by their next occurrence; paused ones last. Damaged ones are among them."""
-    each = yield from gather(map(_of, partitions))
-    found = [one for some in each for one in some]
-    return sorted(found, key=lambda one: (one.next is None, one.next, one.record.id))
+    """All schedules of some partitions, by their next occurrence; paused ones last. Damaged ones are included."""
+    by_partition = yield from gather(map(_list_partition, partitions))
+    schedules = [schedule for some in by_partition for schedule in some]
+    return sorted(schedules, key=lambda schedule: (schedule.next is None, schedule.next, schedule.record.id))
 
 
-def _of(keys: TopicKeys) -> Flow[list[StoredSchedule]]:
+def _list_partition(keys: TopicKeys) -> Flow[list[StoredSchedule]]:
     found: dict[str, StoredSchedule] = {}
     cursor = b"0"
     while True:
         _, declared, cursor, *rows = yield from ask(ScriptCall(LIST, schedule_keys(keys), (cursor, _STEP), list))
         for row in rows:
-            one = stored_schedule(row, int(declared or 0))
-            found[one.record.id] = one
+            schedule = stored_schedule(row, int(declared or 0))
+            found[schedule.record.id] = schedule
         if cursor == b"0":
             return list(found.values())
 
 
 def set_state(keys: TopicKeys, id: str, what: Literal["pause", "resume", "delete"]) -> Flow[bool]:
-    """Answers whether there is such a schedule."""
+    """Pauses, resumes or deletes a schedule. Returns whether it exists."""
     raw, start = id_of(id), (b"", b"0")
     if what == "resume":
         now, found = yield from ask(_read(keys, [raw]))
@@ -123,16 +123,16 @@ def set_state(keys: TopicKeys, id: str, what: Literal["pause", "resume", "delete
             return False
         if found[0].record.damaged:
             raise BadInput(
-                f"schedule {id}: it is damaged, or a newer version of tarry wrote it; upgrade, put it anew, or delete it."
+                f"schedule {id}: it is damaged, or a newer version of tarry wrote it; upgrade, put it again, or delete it."
             )
         start = _resume_at(found[0], now)
     done = yield from ask(ScriptCall(SET_STATE, schedule_keys(keys), (what.encode(),), list, items=(raw, *start)))
     return bool(done[0])
 
 
-def _resume_at(one: StoredSchedule, now: int) -> tuple[bytes, bytes]:
-    """Where it goes on: what fell into the pause is left out, and the beat is kept."""
-    recurrence, after = one.record.recurrence, one.record.after
+def _resume_at(schedule: StoredSchedule, now: int) -> tuple[bytes, bytes]:
+    """The next occurrence after a pause: occurrences in the pause are left out, and an interval keeps its phase."""
+    recurrence, after = schedule.record.recurrence, schedule.record.after
     if recurrence.every_us:
         after += max(now - after, 0) // recurrence.every_us * recurrence.every_us
     else:
@@ -143,7 +143,8 @@ def _resume_at(one: StoredSchedule, now: int) -> tuple[bytes, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class DeclareReply:
-    """What came of a declaration: ids by what was answered, and whether code has any schedule in the topic."""
+    """The result of a declaration: ids that a newer version declares, ids that are taken, and whether code has any schedule in
+    the topic."""
 
     older: tuple[str, ...]
     conflicting: tuple[str, ...]
@@ -151,17 +152,17 @@ class DeclareReply:
 
 
 def declare_schedules(keys: TopicKeys, schedules: Sequence[ScheduleDefinition]) -> Flow[DeclareReply]:
-    """Says what the code of a worker has in one place; changes what is new in it."""
+    """Declares the schedules of a worker's code in one partition; changes those that are new."""
     places = schedule_keys(keys)
-    said = {one.id: one for one in schedules}
-    items = [word for one in schedules for word in (id_of(one.id), one.version, *one.encoded, b"", b"0")]
+    by_id = {definition.id: definition for definition in schedules}
+    items = [arg for new in schedules for arg in (id_of(new.id), new.version, *new.encoded, b"", b"0")]
     now, count, *verdicts = yield from ask(ScriptCall(DECLARE, places, (), list, items=items, never_merged=True))
-    answers = dict(zip(said, verdicts, strict=True))
-    new = [said[id] for id, verdict in answers.items() if verdict == TO_CHANGE]
-    if new:
-        items = [word for one in new for word in (id_of(one.id), one.version, *one.encoded, *one.start(now))]
+    answers = dict(zip(by_id, verdicts, strict=True))
+    changed = [by_id[id] for id, verdict in answers.items() if verdict == TO_CHANGE]
+    if changed:
+        items = [arg for new in changed for arg in (id_of(new.id), new.version, *new.encoded, *new.start(now))]
         _, count, *verdicts = yield from ask(ScriptCall(DECLARE, places, (), list, items=items, never_merged=True))
-        answers.update(zip((one.id for one in new), verdicts, strict=True))
+        answers.update(zip((new.id for new in changed), verdicts, strict=True))
     return DeclareReply(
         tuple(id for id, verdict in answers.items() if verdict == NEWER_IS_ABOUT),
         tuple(id for id, verdict in answers.items() if verdict == TAKEN),

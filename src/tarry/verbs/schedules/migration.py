@@ -1,9 +1,10 @@
-"""Schedules on their way from one topic to another, perhaps on another server: taken out, taken over there, let go.
+"""Moving schedules from one topic to another, perhaps on another server.
 
-    plans ──plan_depart──▶ moving ──plan_arrive──▶ plans over there         then ``plan_depart_end``: gone here, or back
+    plans ──depart──▶ moving ──arrive──▶ plans of the target       then ``end_departure``: deleted here, or put back
 
-Wherever it is broken off, a schedule is here, on its way, or over there, and fires in one place at most: whoever begins again
-goes on with those on their way. What a departure was told is told again, whatever has become of the schedule.
+If the move is interrupted anywhere, a schedule is here, in ``moving``, or in the target, and fires in one place at most; a new
+call
+continues with those in ``moving``. A repeated departure gets the same answers, whatever has become of the schedule.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ DEPART_END = Script("migration/schedule_end_departure", item=("id", "departure",
 _STEP = b"20"
 Row = tuple[bytes, bytes]
 Departure = tuple[bytes, bool, list[bytes], list[Row]]
-"""The next cursor, whether there is more, the damaged ones, which stay, and those that leave now."""
+"""The next cursor, whether there are more, the damaged ones, which stay, and those that leave now."""
 
 
 def depart(keys: TopicKeys, cursor: bytes, nonce: bytes) -> ScriptCall[Departure]:
-    """Those that leave now: what somebody left there, or the next. ``word`` is one that no other has."""
+    """Takes the next schedules out: those that an interrupted departure left in ``moving``, or the next ones."""
 
     def decode(reply: Reply) -> Departure:
         following, more, stay, *rows = reply
@@ -34,7 +35,7 @@ def depart(keys: TopicKeys, cursor: bytes, nonce: bytes) -> ScriptCall[Departure
 
 
 def arrive(keys: TopicKeys, rows: Sequence[Row]) -> ScriptCall[list[bool]]:
-    """They are taken over; ``False`` where another schedule has the name."""
+    """Adds schedules to the target; ``False`` for each whose name is taken."""
     items = [word for row in rows for word in row]
     return ScriptCall(
         ARRIVE, moving_keys(keys), (), lambda reply: [bool(one) for one in reply], items=items, never_merged=True
@@ -42,17 +43,17 @@ def arrive(keys: TopicKeys, rows: Sequence[Row]) -> ScriptCall[list[bool]]:
 
 
 def end_departure(keys: TopicKeys, rows: Sequence[Row], arrived: Mapping[bytes, bool]) -> ScriptCall[int]:
-    """Those that arrived are gone here, the others go on."""
+    """Deletes the schedules that arrived; the others go on here."""
     items = [word for id, kept in rows for word in (id, kept.partition(b"\n")[0], b"%d" % arrived[id])]
     return ScriptCall(DEPART_END, moving_keys(keys), (), int, items=items, never_merged=True)
 
 
 def on_the_way(keys: TopicKeys) -> Command[list[bytes]]:
-    """The departures of those on their way."""
+    """The departures in ``moving``."""
     return Command((b"HGETALL", moving_key(keys)), lambda reply: [kept.partition(b"\n")[0] for kept in reply[1::2]])
 
 
 def count_moving(keys: TopicKeys) -> list[Command[int]]:
-    """How many there are, and how many on their way."""
+    """The numbers of schedules here, and in ``moving``."""
     places = dict(zip(MOVING_PARTS, moving_keys(keys), strict=True))
     return [Command((b"HLEN", places[part]), int) for part in ("plans", "moving")]

@@ -1,8 +1,8 @@
-"""Attending to schedules that are due: by whoever finds them, any number of processes at once, killed wherever.
+"""Firing schedules that are due: by any consumer, in any number of processes at once, each of which may be killed at any time.
 
-    due ──▶ what is where       the caller computes       fire ──▶ added, and moved on; or somebody else was first
+    due ──▶ schedules and times      the client computes      fire ──▶ jobs added, schedules moved on; unless another was first
 
-Between the two calls nothing is held: who dies there leaves the schedule where it was, and the next one finds it.
+Nothing is locked between the two calls: if a process dies there, the schedule stays as it was, and the next consumer finds it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ FIRE = Script(
     "schedules/fire", item=("id", "at", "changed", "next", "after", "skipped", "occurrences"), keys=SCHEDULE_PARTS
 )
 SCHEDULES, JOBS, JOBS_OF_ONE = 100, 500, 100
-"""One script attends to no more schedules, and adds no more jobs, in all and for one of them."""
+"""Limits of one script: schedules, jobs, and jobs of one schedule."""
 MOST_MISSED = 1000
-"""Of occurrences that nobody was there for, no more are made up for."""
+"""At most so many missed occurrences get a job."""
 ON_TIME_WITHIN_US = 60 * SECOND
-"""Later than that, an occurrence was missed."""
+"""An occurrence that is later than this was missed."""
 RETRY_US = 60 * SECOND
-"""A schedule that this process cannot read is left to others for so long."""
+"""A schedule that this process cannot read is left to other processes for this time."""
 MOST_ROUNDS = 100
 
 logger = logging.getLogger("tarry.schedules")
@@ -38,7 +38,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def fire_due(keys: TopicKeys) -> Flow[int]:
-    """Adds the jobs of all occurrences that are due. Answers how many this call added."""
+    """Adds the jobs of all occurrences that are due. Returns how many this call added."""
     places, added = schedule_keys(keys), 0
     for _ in range(MOST_ROUNDS):
         now, *found = yield from ask(ScriptCall(DUE, places, (b"%d" % SCHEDULES,), list))
@@ -63,13 +63,13 @@ def _count_added(reply: Reply) -> int:
 
 
 def _item(id: bytes, at: int, stored: bytes, now: int) -> tuple[list[bytes], int]:
-    """What ``fire`` is given of one schedule, and how many jobs that makes."""
+    """The arguments of ``fire`` for one schedule, and the number of its jobs."""
     try:
         plan = unpack(id, stored)
         found, after, skipped = occurrences(plan.recurrence, plan.options.missed, plan.after, now)
         following = recurrences.next_occurrence(plan.recurrence, after)
     except BadInput as fault:
-        logger.warning("schedule %s is left to others for a minute: %s", id.decode("utf-8", "replace"), fault)
+        logger.warning("schedule %s is left to other processes for a minute: %s", id.decode("utf-8", "replace"), fault)
         attended, changed = moments_of(stored)
         return [id, b"%d" % at, b"%d" % changed, b"%d" % (now + RETRY_US), b"%d" % attended, b"0", b""], 0
     words = " ".join(f"{moment} {occurrence_stamp(moment)}" for moment in found).encode()
@@ -80,10 +80,10 @@ def _item(id: bytes, at: int, stored: bytes, now: int) -> tuple[list[bytes], int
 
 
 def occurrences(recurrence: Recurrence, missed: Missed, after: int, now: int) -> tuple[list[int], int, int]:
-    """Those after a moment that get a job now; up to which moment all are attended to then; how many got none."""
+    """The occurrences after a moment that get a job now; the moment up to which all are handled then; the number that got none."""
     most = MOST_MISSED if missed == "all" else 1
     found, skipped = recurrences.last_occurrences(recurrence, after, now, most)
-    if not found:  # too early, by the rules of this machine's time zones: none is lost, and none comes before its time
+    if not found:  # too early, by this machine's time zone data: none is lost, and none fires early
         return [], after, 0
     last = found[-1]
     if missed == "skip" and now - last > ON_TIME_WITHIN_US:

@@ -17,18 +17,18 @@ from tarry.verbs.schedules import recurrences
 from tarry.verbs.schedules.recurrences import Recurrence
 
 Missed = Literal["skip", "once", "all"]
-"""What becomes of occurrences that nobody was there for: none of them, one job for the last, or each (the last 1,000)."""
+"""What to do with missed occurrences: nothing, one job for the last, or one for each (of the last 1,000)."""
 
 FORMAT = 1
 _HEAD = Struct("<BBddIIHI")
 LONGEST_ID = 160
-"""Bytes: a job's id is the schedule's and its occurrence."""
+"""In bytes: a job's id is the schedule's id and its occurrence."""
 LEASE_US = 150_000_000
-"""Code that has not been heard of for so long has gone; lua/schedules/declare.lua has the same."""
+"""A declaration that was not renewed for this time has ended; lua/schedules/declare.lua has the same."""
 
 
 class ScheduleOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What else a schedule says of itself."""
+    """Further options of a schedule, stored as JSON."""
 
     missed: Missed = "once"
 
@@ -48,11 +48,11 @@ class ScheduleRecord:
     value: bytes
     """The head and body of its jobs, as they are sent."""
     damaged: bool = False
-    """It cannot be read: what is known of it are its name and its next occurrence."""
+    """It cannot be read: only its name and its next occurrence are known."""
 
     @property
     def last(self) -> int | None:
-        """The last occurrence that was attended to, if that is known: none since it was changed, and the time zone must be."""
+        """The last occurrence that was handled since the schedule was changed, if it is known."""
         if self.after <= self.changed or not (self.fired or self.skipped):
             return None
         if self.recurrence.every_us:
@@ -66,7 +66,7 @@ class ScheduleRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredSchedule:
-    """A plan, and where it is."""
+    """A schedule as it is stored, its next occurrence, and its declaration."""
 
     record: ScheduleRecord
     next: int | None
@@ -74,14 +74,14 @@ class StoredSchedule:
     orphaned: bool
     version: str | None
     declared: int | None
-    """Which definition of it code has said last, and when."""
+    """The version of the definition that code declared last, and when."""
 
 
 _OPTIONS = msgspec.json.Decoder(ScheduleOptions)
 
 
 def unpack(id: bytes, stored: bytes) -> ScheduleRecord:
-    """Raises ``BadInput`` for what is damaged, or written by a newer version."""
+    """Parses a schedule. Raises ``BadInput`` if it is damaged, or written by a newer version."""
     if len(stored) >= _HEAD.size and stored[0] != FORMAT:
         raise BadInput(f"schedule {_text(id)}: a newer version of tarry wrote it; upgrade this process, or delete it.")
     try:
@@ -95,7 +95,7 @@ def unpack(id: bytes, stored: bytes) -> ScheduleRecord:
 
 
 def unpack_damaged(id: bytes, stored: bytes) -> ScheduleRecord:
-    """The same; of what is damaged, what is left."""
+    """Parses a schedule; of a damaged one, what is left."""
     try:
         return unpack(id, stored)
     except BadInput:
@@ -108,20 +108,20 @@ def _text(id: bytes) -> str:
 
 
 def moments_of(stored: bytes) -> tuple[int, int]:
-    """``after`` and ``changed`` of a plan that is long enough."""
+    """``after`` and ``changed`` of a stored schedule that is long enough."""
     _, _, after, changed, *_ = _HEAD.unpack_from(stored)
     return int(after), int(changed)
 
 
 def stored_schedule(row: list[Any], declared_us: int) -> StoredSchedule:
-    """What ``get`` and ``list`` answer of one schedule."""
-    id, stored, score, said = row
+    """Parses a row of the scripts ``get`` and ``list``."""
+    id, stored, score, declaration = row
     next = None if score is None else int(float(score))
-    if said is None:
+    if declaration is None:
         return StoredSchedule(
             unpack_damaged(id, stored), next, from_code=False, orphaned=False, version=None, declared=None
         )
-    affirmed, version = said.split()[:2]
+    affirmed, version = declaration.split()[:2]
     orphaned = declared_us - int(affirmed) > LEASE_US
     return StoredSchedule(unpack_damaged(id, stored), next, True, orphaned, version.decode(), int(affirmed))
 
@@ -131,12 +131,12 @@ def id_of(value: str) -> bytes:
     if len(raw) > LONGEST_ID:
         raise BadInput(f"schedule: it has {len(raw)} bytes of UTF-8; at most {LONGEST_ID} are allowed.")
     if any(char.isspace() for char in value):
-        raise BadInput(f"schedule: {value!r} holds a blank; write it with - or _.")
+        raise BadInput(f"schedule: {value!r} contains a blank; use - or _ instead.")
     return raw
 
 
 def new_id_of(value: str) -> bytes:
-    """The same for a schedule that may not be there yet."""
+    """The id of a schedule that may not exist yet; refuses ``.`` and ``..`` too."""
     names.refuse_dots(value, "schedule")
     return id_of(value)
 

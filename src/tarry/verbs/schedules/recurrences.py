@@ -1,8 +1,9 @@
-"""When a schedule's occurrences are: every so long, counted from one of them, or by calendar (cron) in a time zone.
+"""The occurrences of a schedule: at an interval, counted from one of them, or by calendar (cron) in a time zone.
 
-Pure: moments in and out are microseconds since 1970. Cron is read by cronsim, which follows Debian's: what falls into the
-hour that is skipped in spring comes right after it, what falls into the hour that comes twice in autumn comes once, and
-what comes several times an hour just goes on.
+Pure functions: moments are microseconds since 1970. Cron is parsed by cronsim, which follows Debian's cron: an occurrence in
+the
+hour that is skipped in spring comes right after it, one in the hour that is repeated in autumn comes once, and those several
+times an hour just go on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LAST = LAST_MOMENT_US - 366 * 86400 * SECOND
 
 
 class Recurrence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every so many microseconds, or a cron expression and its time zone."""
+    """An interval in microseconds, or a cron expression and its time zone."""
 
     every_us: int = 0
     cron: str = ""
@@ -43,13 +44,13 @@ def decode(raw: bytes) -> Recurrence:
 
 
 def make_recurrence(every: Duration | None, cron: str | None, tz: str) -> Recurrence:
-    """Raises ``BadInput``."""
+    """The recurrence for the arguments of a schedule. Raises ``BadInput``."""
     if (every is None) == (cron is None):
         raise BadInput("schedule: give every= or cron=, one of the two.")
     if every is not None:
         return Recurrence(duration_us(every, "every", minimum=SHORTEST_US))
     if not isinstance(cron, str):
-        raise BadInput(f'cron: {type(cron).__name__} is no text; write "0 9 * * 1-5".')
+        raise BadInput(f'cron: {type(cron).__name__} is not a str; write "0 9 * * 1-5".')
     made = Recurrence(cron=" ".join(cron.split()), tz=tz)
     if next_occurrence(made, 0) is None:
         raise BadInput(f"cron: {cron!r} never comes.")
@@ -61,7 +62,7 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError, TypeError) as fault:
-        raise BadInput(f'tz: {name!r} is no time zone that this machine knows; write "Europe/Berlin".') from fault
+        raise BadInput(f'tz: {name!r} is not a time zone that this machine knows; write "Europe/Berlin".') from fault
 
 
 def _cron_occurrences(recurrence: Recurrence, at: int, *, backwards: bool) -> Iterator[int]:
@@ -79,7 +80,7 @@ def _cron_occurrences(recurrence: Recurrence, at: int, *, backwards: bool) -> It
 
 
 def next_occurrence(recurrence: Recurrence, after: int) -> int | None:
-    """The first occurrence after a moment; ``None`` when there is none in fifty years. ``every`` counts from the moment."""
+    """The first occurrence after a moment; ``None`` if there is none in fifty years. An interval counts from the moment."""
     if recurrence.every_us:
         return min(after + recurrence.every_us, _LAST)
     if after >= _LAST:
@@ -88,7 +89,7 @@ def next_occurrence(recurrence: Recurrence, after: int) -> int | None:
 
 
 def next_occurrences(recurrence: Recurrence, one: int, after: int, most: int) -> list[int]:
-    """The first occurrences after a moment, ``most`` of them, when ``one`` is an occurrence; none before that one."""
+    """The first ``most`` occurrences after a moment, if ``one`` is an occurrence; none before ``one``."""
     at: int | None = one
     if one <= after:
         passed = (after - one) // recurrence.every_us * recurrence.every_us if recurrence.every_us else after - one
@@ -101,8 +102,8 @@ def next_occurrences(recurrence: Recurrence, one: int, after: int, most: int) ->
 
 
 def last_occurrences(recurrence: Recurrence, after: int, until: int, most: int) -> tuple[list[int], int]:
-    """The last occurrences after a moment and until another, in order, ``most`` of them; and how many were before those
-    (by calendar no more than ``most`` are counted)."""
+    """The last ``most`` occurrences after a moment and up to another, in order; and the number of those before them (by
+    calendar at most ``most`` are counted)."""
     if until <= after:
         return [], 0
     if recurrence.every_us:
