@@ -57,12 +57,12 @@ def move_to_topic(
     moved = aside = 0
     late = NOT_LATE
     while most is None or moved + aside < most:
-        departure, now, claimed = yield from ask(migration.claim(context, goal.word(topic.context.ids.new()), late))
+        departure, now, claimed = yield from ask(migration.claim(context, goal.departure_name(topic.context.ids.new()), late))
         if not claimed:
             break
         if not redirect:
             goal.refuse("move_to_topic", departure)
-        elif goal.word(b"") not in departure:
+        elif goal.departure_name(b"") not in departure:
             late = LateDeparture(departure)
             continue
         fit, unfit = _decode_claimed(claimed, topic, now)

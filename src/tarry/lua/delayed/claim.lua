@@ -1,11 +1,11 @@
 local ready, order, timeouts, channel, poison, movers, format, leaving, departed = unpack(KEYS)
 local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
--- Takes up to `limit` elements out, those due first, and keeps them in `leaving` with their due times until somebody says
--- that they have arrived where they go. What was left there is first. They are a departure, as those of a topic are, and keep
--- its word however often they are claimed; `nonce` is a new one. One that was `overtaken` where it goes, by number `above`,
--- gets another number.
--- Answers the departure and now, then all of it: element, due ms, …
+-- Takes up to `limit` elements out, those due first, and keeps them in `leaving` with their due times until they have arrived
+-- at their goal. Elements left there come first. They are a departure, as those of a topic are, which keeps its name however
+-- often they are claimed; `nonce` is for a new one. A departure that was `overtaken` at its goal, by number `above`, gets
+-- another number.
+-- Answers the departure and now, then for each: element, due ms.
 -- include clock element remove_element departure
 
 local WORK, MOST_BYTES, MONTH = 400000, 1000000, 2592000
@@ -28,7 +28,7 @@ if fresh then
     end
   end
 end
-learn()
+store_seen_format()
 local claimed = redis.call('ZRANGE', leaving, 0, -1, 'WITHSCORES')
 if #claimed > 0 and (fresh or not departure or departure == overtaken) then  -- or left by 0.1.0, which knows no departures
   departure = next_departure(departure, nonce, tonumber(above))

@@ -2,8 +2,8 @@ local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: element = unpack(ARGV, i, i)
 --
--- Elements are gone, as far as the work of one script goes: at least one. Answers for each, in order, 1 or 0 for one that
--- was not there; fewer answers than elements mean: give the rest again.
+-- Deletes elements, as many as one script may: at least one. Answers for each, in order, 1, or 0 if it did not exist; fewer
+-- answers than elements: then call again with the rest.
 -- include clock element remove_element
 
 local FIRST, STRIDE, WORK = 2, 1, 400000

@@ -2,8 +2,8 @@ local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock, from, limit, inverse = unpack(ARGV)
 -- each: payload = unpack(ARGV, i, i)
 --
--- Looks at up to `limit` elements, `from` so many before the last one, for those that carry one of the payloads, or none
--- of them (`inverse`). Takes nothing out. Answers the length of the list, then the elements, in the order of offers.
+-- Reads up to `limit` elements, from `from` places before the last one on, and finds those that carry one of the payloads, or
+-- none of them (`inverse`). Takes nothing out. Answers the length of the list, then the elements, in the order of offers.
 -- include clock element
 
 local FIRST, STRIDE = 5, 1
@@ -15,5 +15,5 @@ for _, element in ipairs(redis.call('LRANGE', order, last - limit + 1, last)) do
   local payload = read_element(element)
   if payload and (wanted[payload] or false) == (inverse == '0') then answers[#answers + 1] = element end
 end
-learn()
+store_seen_format()
 return answers

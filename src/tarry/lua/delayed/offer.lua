@@ -2,10 +2,10 @@ local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock, said = unpack(ARGV)
 -- each: delay, new, old, payload = unpack(ARGV, i, i + 3)
 --
--- Puts elements in, as RDelayedQueue.offer does: due in `delay` µs, in whole ms, rounded up. `new` and `old` are the two
--- heads of the payload. The format is what is `said`, or that of the queue's last element, or the one that is remembered; it
--- is refused where it is not known, and where what is said or remembered as said is not what is found.
--- Tells the channel when the head of the queue is one of them. An offer that is there already was sent again. Answers when
+-- Adds elements, as RDelayedQueue.offer does: due in `delay` µs, in whole ms, rounded up. `new` and `old` are the two heads of
+-- the payload. The format is the one that was `said`, else that of the queue's last element, else the stored one; the offer is
+-- refused if it is unknown, or if a given or stored format differs from the elements.
+-- Publishes on the channel if the queue's new head is one of them. An offer that exists already is a repeated one. Answers when
 -- each is due.
 -- include clock element
 
@@ -20,7 +20,7 @@ end
 
 -- The format, and how it is known; or nothing, and the refusal.
 local function choose()
-  local known, how = recall(stored)
+  local known, how = parse_format(stored)
   if known and known ~= NEW and known ~= OLD then return nil, 'NEWER format of the queue ' .. ready end
   local function refuse(why, other) return nil, string.format('FORMAT %s %s %s', why, other, ready) end
   if how == SET then
@@ -36,7 +36,7 @@ local function choose()
   return found or known, SEEN
 end
 
--- What was sent again is there as it was written.
+-- A repeated offer is found as it was written.
 local function written_as()
   local _, new, old, payload = unpack(ARGV, FIRST, FIRST + STRIDE - 1)
   if redis.call('ZSCORE', timeouts, new .. payload) then return NEW end

@@ -1,7 +1,7 @@
 local ready, order, timeouts, channel, poison, movers, format, target = unpack(KEYS)
 local clock = unpack(ARGV)
 --
--- The last element of the order of offers goes to the head of another list, as a payload. Answers it, or nothing.
+-- Moves the last element in the order of offers to the head of another list, as a payload. Answers the payload, or nothing.
 -- include clock element
 
 check_types()
@@ -14,7 +14,7 @@ while true do
   local payload, reason = read_element(element)
   if payload then
     redis.call('LPUSH', target, payload)
-    learn()
+    store_seen_format()
     return payload
   end
   set_aside(element, due, reason)

@@ -1,8 +1,8 @@
 local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock, want = unpack(ARGV)
 --
--- Takes up to `want` elements out in the order of offers, whenever they are due.
--- Answers for each: element, due ms. What cannot be read is set aside.
+-- Takes up to `want` elements out in the order of offers, due or not.
+-- Answers for each: element, due ms. Unreadable ones are set aside.
 -- include clock element
 
 local MOST_BYTES = 4000000
@@ -22,5 +22,5 @@ while #answers < 2 * want and bytes < MOST_BYTES do
     set_aside(element, due, reason)
   end
 end
-learn()
+store_seen_format()
 return answers

@@ -2,8 +2,8 @@ local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: element, due = unpack(ARGV, i, i + 1)
 --
--- Elements that were taken out and that nobody took over are where they were, the last one given first of all.
--- Answers 1 for each, or 0 for one that is there.
+-- Puts elements that were taken out and not accepted back to where they were, the last one given first of all.
+-- Answers 1 for each, or 0 if it exists already.
 -- include clock element
 
 local FIRST, STRIDE = 2, 2

@@ -2,7 +2,7 @@ local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: payload, reason = unpack(ARGV, i, i + 1)
 --
--- Payloads that were taken and cannot be used are set aside, with the reason. Answers 1 for each.
+-- Sets payloads aside that were taken and are unreadable, with the reason. Answers 1 for each.
 -- include clock
 
 local FIRST, STRIDE = 2, 2

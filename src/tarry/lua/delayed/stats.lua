@@ -1,9 +1,9 @@
 local ready, order, timeouts, channel, poison, movers, format, leaving = unpack(KEYS)
 local clock = unpack(ARGV)
 --
--- What a queue looks like. Changes nothing.
+-- The numbers of a queue. Changes nothing.
 -- Answers now, how many are not moved yet, of those overdue, ready, set aside, leaving, seats taken; when the first is due, ms;
--- and what is remembered of the format.
+-- and the stored format.
 -- include clock
 
 local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')

@@ -2,13 +2,13 @@ local ready, order, timeouts, channel, poison, movers, format = unpack(KEYS)
 local clock, most, want, waiter, stays, ahead, final, first, last = unpack(ARGV)
 -- each: place = unpack(ARGV, i, i)
 --
--- Moves what is due, by due time, as far as the work of one script goes, and takes up to `want` payloads for the caller.
--- `waiter` keeps the queue moving when it `stays`.
--- `place` says where in `order` the next due element is; all those are taken out of it in one pass. It is believed while the
--- list begins with `first` and has `last` at the place `final`: offers come after it, whatever else happens moves one of
--- them. An offer that is overdue already moves the last of those that are due.
--- Answers: now, µs until the next look, the seat (1 mover, 2 deputy, 0 none), how many are left that are due, were moved, were
--- set aside; whether the places were believed; the next `ahead` of those left; with them final, first and last; payloads.
+-- Moves due elements, by due time, as many as one script may, and takes up to `want` payloads for the caller. `waiter` is the
+-- mover that calls, and keeps its seat if it `stays`.
+-- `place` is the position in `order` of the next due element; all those are taken out in one pass. The positions are trusted
+-- while the list begins with `first` and has `last` at position `final`: offers are appended after it, and anything else moves
+-- one of them. An offer that is overdue already moves the last due element.
+-- Answers: now, µs until the next look, the seat (1 mover, 2 deputy, 0 none), how many due ones are left, were moved, were set
+-- aside; whether the positions were trusted; the next `ahead` of those left; with them final, first and last; payloads.
 -- include clock element remove_element movers
 
 local FIRST, STRIDE = 10, 1
@@ -28,7 +28,7 @@ local function places_hold()
   return at(ARGV[FIRST]) == due[1] and at(ARGV[FIRST + said - 1]) == due[said]  -- nobody else is due among them
 end
 
--- What goes to `ready` of one element, or nothing and the reason.
+-- The payload that goes to `ready` for one element, or nothing and the reason.
 local payloads, aside, bytes = {}, 0, 0
 local function take(element)
   local payload, reason = read_element(element)
@@ -41,7 +41,7 @@ local function take(element)
   bytes = bytes + #element
 end
 
--- One removal from the timeouts for all, one pass through the list.
+-- Removes all from the timeouts at once, in one pass through the list.
 local function take_by_places()
   local most = math.min(#ARGV - FIRST + 1, #due)
   for i = 1, most do
@@ -68,10 +68,10 @@ end
 local believed = places_hold()
 local taken = believed and take_by_places() or take_one_by_one()
 if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
-learn()
+store_seen_format()
 
 local left = redis.call('ZCOUNT', timeouts, '-inf', now_ms)
-local alarm, seat = promise(waiter, stays == '1')
+local alarm, seat = take_seat(waiter, stays == '1')
 local answers = {now, alarm - now, seat, left, #payloads, aside, believed and 1 or 0, {}, {}}
 if left > 0 and tonumber(ahead) > 0 then
   local remains = believed and final - taken or redis.call('LLEN', order) - 1

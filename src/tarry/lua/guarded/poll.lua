@@ -1,10 +1,10 @@
 local items, fence, polled, channel = unpack(KEYS)
 local clock, unit, want, bound, who, nonce, replay = unpack(ARGV)
 --
--- Takes out up to `want` items that are due, the first first; what one caller was given last is kept for a minute, for
--- an answer that is lost. `bound`, if not empty: when the first is later than so many µs, nothing is taken.
--- Answers: now in µs, the next due time in units (-1: none), how late the first is if that is too late (else -1), then
--- for each item: member, due time in units.
+-- Takes up to `want` due items, the first due first; the last batch of each caller is kept for a minute, in case its answer is
+-- lost. `bound`, if not empty: if the first is later than so many µs, nothing is taken.
+-- Answers: now in µs, the next due time in units (-1: none), how late the first is if that is too late (else -1), then for each
+-- item: member, due time in units.
 -- include clock
 
 local MOST_BYTES, KEPT_S = 4000000, 60

@@ -1,4 +1,4 @@
--- Setting a job aside: out of the way until it is kicked, deleted or too old.
+-- Sets a job aside as dead, until it is kicked, deleted or too old.
 -- The fault's first line is the reason, the rest is the error.
 
 local LONGEST_FAULT = 8192
@@ -9,7 +9,7 @@ local function bury_run(id, attempt, limit, receipt, first, holder, fault)
   redis.call('HSET', runs, id, pack_run(attempt, limit, receipt, first, holder, string.sub(fault, 1, LONGEST_FAULT)))
 end
 
--- Why a record cannot be read: its format, or a flag in it, is a newer version's; or it is damaged.
+-- Why a record cannot be read: it is damaged, or a newer version wrote its format or flags.
 local function unreadable(value, flags)
   local format = string.byte(value) or FORMAT
   if format == FORMAT and not flags then return 'damaged\nof its head and headers ' .. #value .. ' bytes are left' end

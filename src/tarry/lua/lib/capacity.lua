@@ -1,4 +1,5 @@
--- Places under a cap: when reservations have ended, so many, while all places were taken, others may have waited for it.
+-- After `ended` reservations have ended: notes when places became free under a full cap. Answers whether consumers may have
+-- waited for them.
 
 local function note_capacity(ended)
   local cap = ended > 0 and redis.call('HGET', meta, 'concurrency')

@@ -1,7 +1,7 @@
--- One clock: the server's, in microseconds. A test may pass its own, on a server that its fixture marked:
--- there the command below exists (ECHO under another name), elsewhere it is unknown and the clock refused.
+-- The clock: the server's, in microseconds. A test may pass its own time on a test server, which has the command below (ECHO
+-- under another name); on any other server the command is unknown, and the time is refused.
 
-local function text(us) return string.format('%.0f', us) end  -- `..` would round 15 digits and more
+local function text(us) return string.format('%.0f', us) end  -- `..` would round numbers of 15 digits and more
 
 local function read_clock()
   if clock == '' then

@@ -1,6 +1,6 @@
--- The departure of a topic that begins now: see departure.lua.
+-- Begins a departure of this topic: see departure.lua.
 --
---   meta   departed   the last one
+--   meta   departed   the name of the last one
 
 local function new_departure(nonce, above)
   local departure = next_departure(redis.call('HGET', meta, 'departed'), nonce, above)

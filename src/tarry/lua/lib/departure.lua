@@ -1,14 +1,15 @@
--- Departures of a topic, for another one. Each has a word of its own, "PLACE.NUMBER.WORD": the place that it left, and a number
--- that rises from one to the next, for one begins only when the one before has ended. So where a later one of the same place
--- has arrived, an earlier one has ended, and what still comes of it is late: a second process, or a call whose answer was lost.
--- WORD ends with "@" and where it goes: whoever begins again goes there, and nowhere else. (0.1.0 does not say.)
+-- A departure: some jobs on their way to another topic. Its name is "SOURCE.NUMBER.NONCE@GOAL". NUMBER rises with each
+-- departure of a source, for one begins only when the one before has ended. So if a later one has arrived at the goal, an
+-- earlier one has ended, and anything that still arrives of it is late: from a second process, or a repeated call.
+-- GOAL says where it goes: a continued move goes there, and nowhere else. (0.1.0 does not say.)
 
 local function departure_of(departure)
   local place, number = string.match(departure, '^([^.]*)%.(%d+)%.')
-  return place or departure, tonumber(number or 0)  -- older versions' departures are words without numbers
+  return place or departure, tonumber(number or 0)  -- departures of older versions have no number
 end
 
--- A new one. A clock that has gone back makes no number twice, and `above` is one that is known where it goes.
+-- The name of a new departure. Its number rises even if the clock has been set back, and is above `above`, which the goal
+-- knows.
 local function next_departure(before, nonce, above)
   local place, last = departure_of(before or string.match(nonce, '^[^@]*'))
   return place .. '.' .. text(math.max(now, last + 1, above + 1)) .. '.' .. nonce

@@ -1,9 +1,9 @@
--- A packed element: what lies in `order` and, the same bytes, in `timeouts` (tarry/verbs/redisson/elements.py reads the same).
--- Whatever is neither of the two formats is poison: it is set aside with its due time and the reason.
+-- A packed element: the same bytes in `order` and in `timeouts` (tarry/verbs/redisson/elements.py reads the same).
+-- An element in neither of the two formats is poison: it is set aside with its due time and the reason.
 
 local NEW, OLD = 'Bc0Lc0', 'dLc0'
 
-local lengths = {}  -- as they stand in an element, by number: most elements of a queue are of few sizes
+local lengths = {}  -- the packed form of each length: most elements of a queue are of few sizes
 
 local function has_length(element, place, length)
   local packed = lengths[length]
@@ -14,7 +14,7 @@ local function has_length(element, place, length)
   return string.sub(element, place, place + 7) == packed
 end
 
-local seen  -- the format of the last one that was read
+local seen  -- the format of the last element that was read
 
 -- The payload and the format, or nil and the reason.
 local function read_element(element)
@@ -32,30 +32,31 @@ local function read_element(element)
 end
 
 local function set_aside(element, due, reason)
-  redis.pcall('HSET', poison, element, (due or '0') .. ' ' .. reason)  -- refused or not: nothing may stop here
+  redis.pcall('HSET', poison, element, (due or '0') .. ' ' .. reason)  -- pcall: the script must go on even if this is refused
 end
 
--- What is of another type than it should be is told before the first write.
+-- Raises WRONGTYPE before the first write, if a key has another type.
 local function check_types()
   redis.call('LLEN', ready)
   redis.call('ZCARD', timeouts)
   return redis.call('LLEN', order)
 end
 
--- The format that is remembered, and how it is known: SEEN in elements, SAID by a client, SET by a person, against whatever
--- is found. Nothing, if it is not.
+-- The stored format, and how it is known: SEEN in elements, SAID by a client, or SET by a person, whatever the elements are.
+-- Nothing if it is not stored.
 local SEEN, SAID, SET = 'seen', 'said', 'set'
 
-local function recall(text)
+local function parse_format(text)
   return string.match(text or '', '^(%S+) ?(%S*)')
 end
 
--- What was read is remembered, unless somebody has said it. This is beside the work: refused or not, nothing may stop here.
-local function learn()
+-- Stores the format of the elements read, unless a client or a person has set it. The script must go on even if this is
+-- refused.
+local function store_seen_format()
   if not seen then return end
   local stored = redis.pcall('GET', format)
   if type(stored) == 'table' then return end
-  local known, how = recall(stored)
-  local ours = known == NEW or known == OLD  -- another is a newer version's
+  local known, how = parse_format(stored)
+  local ours = known == NEW or known == OLD  -- any other is a newer version's
   if not known or (ours and how == SEEN and known ~= seen) then redis.pcall('SET', format, seen .. ' ' .. SEEN) end
 end

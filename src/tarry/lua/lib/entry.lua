@@ -1,12 +1,12 @@
--- A map cache's entry: `entries` holds key → idle time in ms as double │ length │ value; its deadlines lie in `timeouts` and
--- `idles`, in ms, rounded up (tarry/verbs/redisson/entries.py reads the same). It lives while both are to come.
+-- A map cache's entry: `entries` holds key → idle time in ms as double │ length │ value; its deadlines are in `timeouts` and
+-- `idles`, in ms, rounded up (tarry/verbs/redisson/entries.py reads the same). It is alive until the first of them.
 
 local PACKED = '<dI8c0'
 local NEVER = 92233720368547758
 local TAG = 'redisson__expiretag'  -- a member that Redisson puts into the sorted sets of a map that expires as a whole
 local now_ms = now / 1000
 
--- The idle time (0: none) and the value. What is not packed is a value as it is.
+-- The idle time (0: none) and the value. A value that is not packed is returned as it is.
 local function read_entry(packed)
   if #packed >= 16 then
     local idle, size = struct.unpack('<dI8', packed)
@@ -24,7 +24,7 @@ local function expires_at(key, idle)
   return ends
 end
 
--- The idle time and the value of an entry that lives; nothing else is seen by anybody.
+-- The idle time and the value of a living entry; expired ones are invisible.
 local function live_entry(key)
   local packed = redis.call('HGET', entries, key)
   if not packed then return end
@@ -40,8 +40,7 @@ local function read_options()
   max_size, lfu, listened = tonumber(found[1] or 0) or 0, found[2] == 'LFU', found[3]
 end
 
--- An access: the idle time begins anew, and who is seldom asked for is known. Refused or not, where memory is full: who
--- only reads must not fail.
+-- Notes an access: the idle time starts again, and LRU or LFU is updated. pcall: a read must not fail when memory is full.
 local function touch(key, idle)
   if idle > 0 then redis.pcall('ZADD', idles, text(math.ceil(now_ms + idle)), key) end
   read_options()

@@ -1,9 +1,9 @@
--- What happened to an entry, told on its channel: each part with its length. Redisson tells nobody but who listens, and
+-- Publishes an event of an entry on its channel: each part with its length. Redisson publishes only if it has listeners, and
 -- uses sharded channels on a Cluster that has them.
 
 local function publish(channel, message)
   if sharded == '1' and type(redis.pcall('SPUBLISH', channel, message)) == 'number' then return end
-  redis.pcall('PUBLISH', channel, message)  -- refused or not: nothing may stop here
+  redis.pcall('PUBLISH', channel, message)  -- pcall: the script must go on even if this is refused
 end
 
 local function event(key, value, old)
@@ -11,7 +11,7 @@ local function event(key, value, old)
   return old and message .. struct.pack('<I8c0', #old, old) or message
 end
 
-local function tell(channel, key, value, old)
+local function publish_event(channel, key, value, old)
   read_options()
   if listened then publish(channel, event(key, value, old)) end
 end

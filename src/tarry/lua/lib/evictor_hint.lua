@@ -1,6 +1,6 @@
--- An entry ends sooner than the evictor has promised to look: it is told, once.
+-- Tells the evictor, once, that an entry expires before its next look.
 
-local FAR = 6000  -- ms: the evictor looks before that anyway
+local FAR = 6000  -- ms: the evictor looks within that time anyway
 
 local function hint_evictor(ends)
   if ends > now_ms + FAR then return end

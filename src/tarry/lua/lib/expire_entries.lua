@@ -1,4 +1,4 @@
--- Takes out up to `limit` entries whose deadline in `set` is over, telling of each. Answers how many.
+-- Removes up to `limit` entries whose deadline in `set` is over, and publishes an event of each. Answers their number.
 
 local MOST_BYTES = 4000000
 
@@ -10,7 +10,7 @@ local function expire_from(set, limit)
     local packed, idle, value = redis.call('HGET', entries, key), 0, ''
     if packed then idle, value = read_entry(packed) end
     if packed and set == idles and idle == 0 then
-      redis.call('ZREM', idles, key)  -- it has no idle time: Redisson's putIfAbsent has left this on an entry that lives
+      redis.call('ZREM', idles, key)  -- it has no idle time: Redisson's putIfAbsent leaves this deadline on a living entry
     else
       forget(key)
       if packed then

@@ -1,6 +1,6 @@
--- Reservations whose TTR is over: back to `due` with the moment it ran out, or to `dead` after the last attempt.
--- A last attempt of which nobody ever heard, for the answer was lost, did not happen.
--- Bounded; the caller asks again when as many as BACK came.
+-- Reservations whose TTR is over: the jobs go back to `due` with the moment it ran out, or to `dead` after the last attempt.
+-- A last attempt that was never confirmed does not count: its answer was lost.
+-- Bounded: the caller pops again if MOST_BACK came.
 
 local MOST_BACK = 200
 

@@ -1,4 +1,4 @@
--- Expiry of single fields of a hash: Valkey 9, Redis 7.4. Others are told so before anything is written.
+-- Expiry of single fields of a hash, in Valkey 9 and Redis 7.4. Refuses other servers before anything is written.
 
 local probe = redis.pcall('HPTTL', entries, 'FIELDS', 1, '')
 if type(probe) == 'table' and probe.err then

@@ -1,20 +1,20 @@
--- A job as it is stored: `jobs` holds head + body, written once; `runs` holds what changes, once handed out.
+-- A job as it is stored: `jobs` holds head + body, written once; `runs` holds its attempts, from the first one on.
 -- The head's fixed part is 28 bytes; headers and body follow (tarry/verbs/jobs/records.py reads the same).
 
 local FORMAT = 1
 local HEAD = '<BdBII'   -- format, created, flags, ttr ms (0: none given), max attempts (0: none given)
 local NONCE_AT, NONCE_TO, HEAD_SIZE = 19, 26, 28
-local HAS_LATEST = 64   -- of the flags: µs after which it is too late follow, 8 bytes
-local RAW = 1           -- of the flags: a body of plain bytes
+local HAS_LATEST = 64   -- a flag: `latest` follows, 8 bytes: µs after the due time
+local RAW = 1           -- a flag: the body is plain bytes
 local RUN = '<IIddB'    -- attempt, limit (0: none), receipt, first failure, length of holder; then holder, fault
 local RUN_SIZE = struct.size(RUN)
 local NO_LIMIT = 4294967295
-local UNCONFIRMED = 4294967295  -- a run's limit: its last attempt, of which nobody has said yet that he has heard (confirm.lua)
+local UNCONFIRMED = 4294967295  -- a run's limit: the last attempt, which its consumer has not confirmed yet (confirm.lua)
 
--- A flag that this version does not know is a newer version's: what follows may be something else.
+-- Whether this version knows all flags: after others, a newer version may have put anything.
 local function is_known(flags) return flags % HAS_LATEST <= RAW and flags < 2 * HAS_LATEST end
 
--- Where the headers end and the body begins; beyond the record's end when it is damaged.
+-- The offset at which the headers end and the body begins; beyond the record's end if it is damaged.
 local function headers_end(value, flags)
   local low, high = string.byte(value, HEAD_SIZE - 1, HEAD_SIZE)
   return HEAD_SIZE + (flags >= HAS_LATEST and 8 or 0) + low + 256 * high
@@ -26,14 +26,14 @@ local function pack_run(attempt, limit, receipt, first, holder, fault)
   return struct.pack(RUN, attempt, limit, receipt, first, #holder) .. holder .. fault
 end
 
--- A damaged one reads as if the job had never been handed out: nothing here may raise after a write.
+-- Parses a run. A damaged one counts as never handed out: nothing may raise here after a write.
 local function unpack_run(run)
   if #run < RUN_SIZE then return 0, 0, 0, 0, '', '' end
   local attempt, limit, receipt, first, size, at = struct.unpack(RUN, run)
   return attempt, limit, receipt, first, string.sub(run, at, at + size - 1), string.sub(run, at + size)
 end
 
--- Where a living or dead job is, and the moment that place knows.
+-- The state of a job, and the moment stored with it.
 local function place_of(id)
   local at = redis.call('ZSCORE', due, id)
   if at then return tonumber(at) > now and 'delayed' or 'ready', tonumber(at) end

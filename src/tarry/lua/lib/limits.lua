@@ -1,17 +1,16 @@
--- What holds a topic back, in `meta`:
+-- The pause and the limits of a topic, in `meta`:
 --
---   ruled         there when anything below, or a default of the topic, has been set; else none of it is looked at
---   paused        the end of the pause; or a moment that is past: of the last one
+--   ruled         present if anything below, or a default of the topic, has been set; else none of it is read
+--   paused        the end of the pause, or of the last one
 --   fires         when the next schedule of the topic is due
---   limited       "n span burst cap latest", 0 for what there is not; packed by configure.lua of what it is given:
+--   limited       "n span burst cap latest", 0 for none; written by configure.lua:
 --                 n jobs a span of µs, `burst` of them at once after a quiet time; `cap` reserved at a time;
---                 µs after which a job is not handed out any more
---   spent         "since used": so many went since; the next goes at since + (used + 1 - burst) * span / n
+--                 µs after the due time, after which a job is not handed out
+--   spent         "since used": so many were handed out since; the next may go at since + (used + 1 - burst) * span / n
 --   paced         when the rate was last changed
---   opened        when a place was last free again under a full cap
-
+--   opened        when a place last became free under a full cap
 --
--- Another shape of `limited` is a newer version's: nothing is handed out by what cannot be read (pop.lua says so).
+-- Another form of `limited` is a newer version's: then nothing is handed out (pop.lua refuses).
 
 local LIMITED, CLOSED = '^(%d+) (%d+) (%d+) (%d+) (%d+)$', 60000000
 
@@ -24,27 +23,27 @@ local function read_limits(limited, spent, opened)
     since, used = string.match(spent or '0 0', '^(%d+) (%d+)$')
     since, used = tonumber(since or 0), tonumber(used or 0)
     local ends = since + used * span / n
-    if ends <= now then since, used = now, 0 end  -- quiet for so long: the whole burst again
-    if ends > now + burst * span / n + 1 then since, used = now, burst - 1 end  -- further than any burst goes: the clock was set back
+    if ends <= now then since, used = now, 0 end  -- a quiet time: the whole burst is available again
+    if ends > now + burst * span / n + 1 then since, used = now, burst - 1 end  -- further ahead than any burst: the clock was set back
   end
-  local found = {opened = tonumber(opened or 0), latest = latest > 0 and latest}
+  local limits = {opened = tonumber(opened or 0), latest = latest > 0 and latest}
 
-  -- When the k-th job from now may go; 0 when no rate says so.
-  function found.at(k) return n > 0 and since + math.ceil((used + k - burst) * span / n) or 0 end
+  -- When the k-th job from now may be handed out; 0 without a rate.
+  function limits.at(k) return n > 0 and since + math.ceil((used + k - burst) * span / n) or 0 end
 
-  -- How many may go now.
-  function found.room()
+  -- How many jobs may be handed out now.
+  function limits.room()
     local most = math.huge
     if n > 0 then
       most = math.max(0, math.floor((now - since) * n / span) + burst - used)
-      if most > 0 and found.at(most) > now then most = most - 1 end  -- both are rounded: `at` decides
-      if found.at(most + 1) <= now then most = most + 1 end
+      if most > 0 and limits.at(most) > now then most = most - 1 end  -- both are rounded, and `at` decides
+      if limits.at(most + 1) <= now then most = most + 1 end
     end
     return cap > 0 and math.min(most, cap - held) or most
   end
 
-  -- So many went. Answers `spent`: whole spans are taken off, so that the sum stays exact.
-  function found.spend(k)
+  -- Notes that k jobs were handed out. Answers `spent`: whole spans are subtracted, so that the sum stays exact.
+  function limits.spend(k)
     held = held + k
     if n == 0 then return '0 0' end
     local whole = math.floor((used + k) / n)
@@ -52,8 +51,8 @@ local function read_limits(limited, spent, opened)
     return text(since) .. ' ' .. text(used)
   end
 
-  -- What `settle` is told: when the rate lets a job go, whether the cap is reached.
-  function found.gates() return found.at(1), cap > 0 and held >= cap end
+  -- The last arguments of `settle`: when the rate allows a job, whether the cap is reached.
+  function limits.gates() return limits.at(1), cap > 0 and held >= cap end
 
-  return found
+  return limits
 end

@@ -1,5 +1,5 @@
--- Whether something else than a lock has its name: no hash, or a hash whose fields are no holders (uuid:1, uuid:1:write)
--- and counts. Such a thing is somebody's data.
+-- Whether the key is not a lock: not a hash, or a hash whose fields are not holders (uuid:1, uuid:1:write) and counts. Then it
+-- is somebody's data.
 local function is_no_lock()
   local kind = redis.call('TYPE', lock).ok
   if kind ~= 'hash' then return kind ~= 'none' end

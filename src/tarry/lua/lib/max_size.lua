@@ -1,5 +1,5 @@
--- Over the maximum size entries go: expired ones first, then those that were used the longest ago or the least, never
--- `except`. Bounded: what is still over goes with the next write, or by the evictor.
+-- Removes entries over the maximum size: expired ones first, then those least recently or least frequently used, never
+-- `except`. Bounded: the rest goes with the next write, or by the evictor.
 
 local MOST_REMOVED = 200
 
@@ -18,7 +18,7 @@ local function keep_max_size(except)
         forget(key)
         if packed then
           local _, value = read_entry(packed)
-          tell(removed, key, value)
+          publish_event(removed, key, value)
           left = left - 1
         end
       end

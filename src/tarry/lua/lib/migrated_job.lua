@@ -1,4 +1,4 @@
--- Where a job was that `migrate` has taken out of its place, and the moment that place knew: what it is until it has arrived.
+-- The state of a job that `migrate` has taken out, and the moment stored with it: they hold until the job has arrived.
 local function leaving_state(id)
   local name, at = string.match(redis.call('HGET', leaving, id) or '', '^(%a+) (%d+)$')
   if name == 'due' then return tonumber(at) > now and 'delayed' or 'ready', tonumber(at) end

@@ -1,6 +1,6 @@
--- Jobs that went and that nobody saw (who had waited for them was served elsewhere, or stopped waiting) give their share of the
--- rate back. Only for as long as it takes to let so many through: until then it cannot have been made up for by a quiet time, and
--- not across another rate (`paced`).
+-- Gives jobs' share of the rate back, if nobody has seen them: their consumer had stopped waiting. Only for as long as the rate
+-- takes to let so many through: until then a quiet time cannot have made up for it; and not across a change of the rate
+-- (`paced`).
 
 local function refund(k, receipt)
   local limited, spent, paced = unpack(redis.call('HMGET', meta, 'limited', 'spent', 'paced'))

@@ -1,2 +1,2 @@
--- Refused by the server where the topic has been given partitions since its caller asked: its `meta` is a text then.
+-- Raises WRONGTYPE if the topic has been given partitions since the caller asked: its `meta` is a string then.
 redis.call('HEXISTS', meta, 'last')

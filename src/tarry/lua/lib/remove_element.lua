@@ -1,9 +1,10 @@
--- Taking elements out of the middle of `order`. LREM compares from one end on until it has found: the price is the way.
--- So: the ends are looked at first, then both neighbourhoods, the one that was right before first, and only then all of it.
--- Each answers its price.
+-- Removes elements from the middle of `order`. LREM compares from one end until it finds the element: the distance is its cost.
+-- So the two ends are tried first, then the neighbourhood of each, the one that was right before first, and only then the whole
+-- list.
+-- Each call answers its cost.
 
 local NEAR = 1000
-local PASS = 300  -- what handling an element costs beside, in elements passed: an element is passed in some 10 ns
+local PASS = 300  -- the fixed cost of handling one, in elements compared: comparing one takes some 10 ns
 local ENDS = {{1, 0}, {-1, -1}}
 local nearer = 1
 
@@ -15,17 +16,17 @@ local function remove_element(element, length)
       return PASS
     end
   end
-  local price = PASS
+  local cost = PASS
   for turn = 1, 2 do
-    local here = turn == 1 and nearer or 3 - nearer
-    local rank = ENDS[here][1]
-    price = price + NEAR
+    local side = turn == 1 and nearer or 3 - nearer
+    local rank = ENDS[side][1]
+    cost = cost + NEAR
     if redis.call('LPOS', order, element, 'RANK', rank, 'MAXLEN', NEAR) then
       redis.call('LREM', order, rank, element)
-      nearer = here
-      return price
+      nearer = side
+      return cost
     end
   end
   redis.call('LREM', order, 1, element)
-  return price + 2 * length
+  return cost + 2 * length
 end

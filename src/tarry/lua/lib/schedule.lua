@@ -2,14 +2,14 @@
 --
 --   ┌ format 1 ┬ paused 1 ┬ after d ┬ changed d ┬ fired I ┬ skipped I ┬ length H ┬ length I ┬ rhythm ┬ about ┬ head, body ┐
 --
--- `after`: occurrences up to there have been attended to. `changed`: when it was last defined, by which a definition is known.
+-- `after`: occurrences up to then have been handled. `changed`: when it was last defined, which identifies a definition.
 -- Head and body are a job's as they are sent (tarry/verbs/schedules/records.py reads the same).
 
 local SCHEDULE_FORMAT, SCHEDULE = 1, '<BBddIIHI'
 
 local SCHEDULE_SIZE = struct.size(SCHEDULE)
 
--- A plan of another format is a newer version's, which is left as it is.
+-- Whether a newer version wrote the plan: then it is left as it is.
 local function is_newer(stored) return #stored >= SCHEDULE_SIZE and string.byte(stored) ~= SCHEDULE_FORMAT end
 
 local function is_readable(stored) return #stored >= SCHEDULE_SIZE and string.byte(stored) == SCHEDULE_FORMAT end
@@ -30,7 +30,7 @@ local function write_schedule(id, plan)
   redis.call('HSET', plans, id, head .. plan.rhythm .. plan.about .. plan.value)
 end
 
--- Defines a schedule. What is kept of an older one: whether it is paused, its counts, and where it is if the rhythm is the same.
+-- Defines a schedule. An older definition's pause and counts are kept, and its next occurrence if the recurrence is the same.
 local function define(id, rhythm, about, value, next, after)
   local old = redis.call('HGET', plans, id)
   old = old and is_readable(old) and unpack_schedule(old)
@@ -47,7 +47,7 @@ local function define(id, rhythm, about, value, next, after)
   write_schedule(id, plan)
 end
 
--- The topic's `meta` knows when the next schedule is due: so pop need not look, and whoever waits, waits for it too.
+-- Notes in `meta` when the next schedule is due: so pop need not read the schedules, and waiting consumers wait for it too.
 local function note_next_schedule()
   redis.call('HDEL', meta, '')  -- if this is the first write, it is a removal: works with a full memory too
   local head = redis.call('ZRANGE', schedules, 0, 0, 'WITHSCORES')[2]

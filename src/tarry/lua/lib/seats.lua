@@ -1,19 +1,19 @@
--- Who keeps something going: each has a promise to look, in `seats`.
+-- Seats of clients that keep a background task running, in the sorted set `seats`: each will look by a certain time.
 --
---   me     the first: looks when something is due, or after TERM
---   ~me    its deputy: looks when that promise is broken by GRACE, and is the first then
+--   waiter     the first: looks when something is due, or after TERM
+--   ~waiter    its deputy: looks when the first is late by GRACE, and takes its place
 --
--- All others look around every ROUND. A dead one is followed within TERM + GRACE, both dead within ROUND and that.
+-- All others look every ROUND. A dead first is replaced within TERM + GRACE, both within ROUND and that.
 
 local FIRST_SEAT, DEPUTY_SEAT = 1, 2
 
--- Answers the caller's alarm and its seat; `due` is when something is to be done.
+-- Answers the caller's alarm (when to look next) and its seat; `due` is when there is something to do.
 local function take_seat(seats, due, waiter, stays, term, grace, round)
   if waiter == '' then return due, 0 end
   local alarm = math.min(due, now + term)
   redis.call('ZREM', seats, waiter, '~' .. waiter)
   redis.call('ZREMRANGEBYSCORE', seats, '-inf', '(' .. text(now - grace))
-  redis.call('ZREMRANGEBYSCORE', seats, '(' .. text(now + 2 * (term + grace)), '+inf')  -- nobody promises that: the clock was set back
+  redis.call('ZREMRANGEBYSCORE', seats, '(' .. text(now + 2 * (term + grace)), '+inf')  -- no seat is that far ahead: the clock was set back
   if not stays then return alarm, 0 end
 
   local promised, deputies = nil, 0

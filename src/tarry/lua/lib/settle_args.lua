@@ -1,4 +1,5 @@
--- All that `settle` is told: the end of the pause, the next schedule, when the rate lets a job go, whether the cap is reached.
+-- The last arguments of `settle`: the end of the pause, the next schedule, when the rate allows a job, whether the cap is
+-- reached.
 local function settle_args()
   if not redis.call('HGET', meta, 'ruled') then return 0, nil, 0, false end
   local set = redis.call('HMGET', meta, 'paused', 'fires', 'limited', 'spent', 'opened')

@@ -1,5 +1,5 @@
--- Several ask in one script: how much they want together, and to each what is his, in their order.
--- The last arguments, from `first` on, say how many each wants; each is `wide` values of what there is.
+-- Several merged calls in one script: the sum of what they want, and the share of each, in their order.
+-- The arguments from `first` on say how many each wants; each item has `wide` values.
 
 local function sum_wanted(first)
   local sum = 0

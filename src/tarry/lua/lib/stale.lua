@@ -1,12 +1,14 @@
--- Receipts of jobs that have gone, which certainly did not settle them: so a finish that was too late, and whose connection broke,
--- is not taken for one that was done. Nothing is kept of a job that only one consumer has had, and that he has finished.
+-- Receipts of deleted and finished jobs that certainly did not finish them: so a finish that came too late, and whose
+-- connection broke, does not count as done when it is repeated. Nothing is stored for a job that only one consumer had and
+-- finished.
 --
---   stale   id → created, the highest of its receipts that are too late; for a minute after the last one
+--   stale   id → created, the highest of its stale receipts; for a minute after the last one
 
 local KEPT, MOST = 60, 1000  -- seconds, jobs
 local noted = 0
 
--- Its receipts up to this one are too late. A receipt runs ahead of the clock only where that was set back: then it says nothing.
+-- Notes that the receipts of a job up to `highest` are stale. A receipt ahead of the clock says nothing: the clock was set
+-- back.
 local function note_stale(id, highest)
   local head = redis.call('HGET', jobs, id)
   if not head or #head < HEAD_SIZE or highest > now then return end

@@ -1,5 +1,5 @@
--- Where the answer cannot be told from what lies there, it is kept for a while: a repeated call answers the same. A full
--- memory keeps none where nothing was written.
+-- Keeps the answer for a while, so that a repeated call gets the same one: for scripts that cannot derive it from the data.
+-- With a full memory it is kept only if something was written.
 
 local KEPT = 30000
 
@@ -9,6 +9,6 @@ local function remember(answers)
 end
 
 if replay == '1' then
-  local said = redis.call('GET', memo)
-  if said then return cmsgpack.unpack(said) end
+  local stored = redis.call('GET', memo)
+  if stored then return cmsgpack.unpack(stored) end
 end

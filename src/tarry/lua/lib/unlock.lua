@@ -1,5 +1,5 @@
--- The lock is free: Redisson's message says so to all who wait, Java's and ours. In a Cluster newer Redissons listen to
--- the shard's channel, older ones to the common one.
+-- Frees the lock, and publishes Redisson's message to all waiters, Java's and tarry's. On a Cluster newer Redissons subscribe
+-- to the shard's channel, older ones to the common one.
 local function unlock()
   redis.call('DEL', lock)
   redis.pcall('PUBLISH', channel, '0')

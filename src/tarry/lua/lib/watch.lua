@@ -1,18 +1,18 @@
--- The watch: who has promised to look, and the tokens that say that nobody has, or only one.
+-- The watch: which consumers will look in time, and the tokens that call others when fewer than two will.
 --
---   watch   sorted set   consumer → the time by which it has promised to look: a seat
---   wake    list         at most one token: nobody has promised to look in time
---   relay   list         at most one token: fewer than two have promised
+--   watch   sorted set   consumer → by when it will pop: a seat
+--   wake    list         at most one token, which calls for a first seat: no consumer will pop in time
+--   relay   list         at most one token, which calls for a second seat: fewer than two are taken
 --
--- Every script that brings a deadline nearer, or asks, ends with `settle`. A token is a hint: a lost one costs at most
--- ROUND, one dead consumer at most GRACE (docs/decisions/0003-the-watch.md; tests/watch/model.py tries every order).
+-- Every script that can bring a deadline nearer ends with `settle`. A token is only a hint: a lost one costs at most ROUND, a
+-- dead consumer at most GRACE (docs/decisions/0003-the-watch.md; tests/watch/model.py tries every order).
 
 local GRACE, ROUND = 1000000, 10000000
-local HORIZON = 10500000  -- what is due beyond is nobody's yet: the longest look-around, by a twentieth more than ROUND
+local HORIZON = 10500000  -- no seat is needed for what is due later: ROUND, and a twentieth more, is the longest time between two pops
 
--- The next moment at which something can be done, or nil. While paused: not before the end of the pause. While the rate lets
--- nothing go: not before it does. While the cap is reached: not before a reservation runs out; other places that become free
--- are told by a token.
+-- The next moment at which a job can be handed out, or nil. While the topic is paused, not before the end of the pause; while
+-- the rate allows none, not before it does; while the cap is reached, not before a reservation runs out (other freed places
+-- send a token).
 local function earliest(paused, fires, opens_at, full)
   local head = not full and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
   local back = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
@@ -32,7 +32,8 @@ local function set_token(list, wanted)
   end
 end
 
--- Answers the caller's alarm and its seat (1, 2 or 0: none). What holds the topic back is given as `gates` answers it.
+-- Answers the caller's alarm (when to pop next) and its seat (1, 2 or 0: none). The further arguments are those of
+-- `settle_args`.
 local function settle(waiter, stays, ...)
   if waiter ~= '' then redis.call('ZREM', watch, waiter) end
   local next = earliest(...)
@@ -43,7 +44,7 @@ local function settle(waiter, stays, ...)
   local seats = redis.call('ZRANGE', watch, 0, 1, 'WITHSCORES')
   if seats[2] and (tonumber(seats[2]) < now - GRACE or tonumber(seats[#seats]) > now + HORIZON) then
     redis.call('ZREMRANGEBYSCORE', watch, '-inf', '(' .. text(now - GRACE))
-    redis.call('ZREMRANGEBYSCORE', watch, '(' .. text(now + HORIZON), '+inf')  -- nobody promises that: the clock was set back
+    redis.call('ZREMRANGEBYSCORE', watch, '(' .. text(now + HORIZON), '+inf')  -- no seat is that far ahead: the clock was set back
     seats = redis.call('ZRANGE', watch, 0, 1, 'WITHSCORES')
   end
   local in_time, taken = math.max(next, now), #seats / 2
@@ -58,7 +59,7 @@ local function settle(waiter, stays, ...)
     redis.call('ZADD', watch, alarm, waiter)
     taken = taken + 1
   end
-  if watched or taken > 1 or redis.call('EXISTS', wake, relay) < 2 then  -- with both tokens there, nothing is to do
+  if watched or taken > 1 or redis.call('EXISTS', wake, relay) < 2 then  -- both tokens are there already
     set_token(wake, not watched)
     set_token(relay, taken < 2)
   end

@@ -1,4 +1,4 @@
--- A window in time over one place: all of it, what is past, or what is still to come; empty bounds are open.
+-- A window of scores in one sorted set: all, the past, or the future; empty bounds are open.
 
 local SETS = {due = due, reserved = reserved, dead = dead}
 

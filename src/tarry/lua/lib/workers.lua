@@ -1,4 +1,4 @@
--- A worker lives while it was heard within TERM: three times what it lets pass between two reports.
+-- A worker is alive if it reported within TERM: three times the interval of its reports.
 
 local TERM = 30000000
 

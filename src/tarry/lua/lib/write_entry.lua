@@ -1,10 +1,10 @@
--- The one way to write an entry. `was` and `was_idle` are what `live_entry` answered. With `keep` a living entry keeps its
--- deadlines; else they are `ttl` µs and `idle` ms from now, 0 for none. A lease on the key is over, and room is made.
+-- Writes an entry. `was` and `was_idle` are what `live_entry` answered. With `keep`, a living entry keeps its deadlines; else
+-- they are `ttl` µs and `idle` ms from now, 0 for none. Ends a lease on the key, and keeps the maximum size.
 
 local function write(key, value, was_idle, was, lease, ttl, idle, keep)
   local ends, keeps = NEVER, keep and was
   if keeps then idle = was_idle end
-  redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))  -- first: it is what a full memory refuses
+  redis.call('HSET', entries, key, struct.pack(PACKED, idle, #value, value))  -- first: a full memory refuses it
   if not keeps then
     if ttl > 0 then
       ends = math.ceil((now + ttl) / 1000)
@@ -13,12 +13,12 @@ local function write(key, value, was_idle, was, lease, ttl, idle, keep)
       redis.call('ZREM', timeouts, key)
     end
   end
-  if idle <= 0 and was_idle ~= 0 then redis.call('ZREM', idles, key) end  -- where there was none, there is nothing
+  if idle <= 0 and was_idle ~= 0 then redis.call('ZREM', idles, key) end  -- if it had none, there is nothing to remove
   touch(key, idle)
   if was then
-    tell(updated, key, value, was)
+    publish_event(updated, key, value, was)
   else
-    tell(created, key, value)
+    publish_event(created, key, value)
   end
   if redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
   keep_max_size(key)

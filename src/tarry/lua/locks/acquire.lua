@@ -1,10 +1,10 @@
 local lock, token, channel = unpack(KEYS)
 local clock, holder, depth, lease, replay = unpack(ARGV)
 --
--- Takes the lock, as RLock.lock does: the hash `lock` has one field, its holder, and in it how many times he holds it.
--- The number is said, not added to: a repeated call changes nothing. `depth` 1 takes it when it is free; more takes it
--- once more, if it is still his. `lease` ms from now it ends; an earlier, longer lease stays.
--- Answers {token}; or {0, ms until it is free at the latest (-1: nobody knows)}; or {-1}: it is no longer his.
+-- Acquires the lock, as RLock.lock does: the hash `lock` has one field, its holder, whose value is how many times it holds the
+-- lock. `depth` is set, not incremented: a repeated call changes nothing. `depth` 1 acquires a free lock; a higher one acquires
+-- it again, if the caller still holds it. It expires `lease` ms from now; a longer lease stays.
+-- Answers {token}; or {0, ms until it is free at the latest (-1: unknown)}; or {-1}: the caller does not hold it any more.
 -- include clock
 
 local WEEK = 7 * 24 * 3600 * 1000

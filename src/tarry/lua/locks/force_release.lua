@@ -1,8 +1,8 @@
 local lock, token, channel = unpack(KEYS)
 local clock, sharded = unpack(ARGV)
 --
--- Takes the lock from whoever has it. Answers how many locks that were: 1 or 0; -1 where something else has
--- its name, which stays as it is.
+-- Releases the lock, whoever holds it. Answers how many locks that were: 1 or 0; -1 if the key is not a lock, and stays as it
+-- is.
 -- include unlock lock
 
 if is_no_lock() then return -1 end

@@ -1,8 +1,8 @@
 local lock, token, channel = unpack(KEYS)
 local clock = unpack(ARGV)
 --
--- Who has the lock: {holder, depth, …}, ms until it ends (-2: it is free, -1: never), the last token; 0 where
--- something else has its name.
+-- The state of the lock: {holder, depth, …}, ms until it ends (-2: it is free, -1: never), the last token; 0 if the key is not
+-- a lock.
 -- include lock
 
 if is_no_lock() then return 0 end

@@ -1,8 +1,8 @@
 local lock, token, channel = unpack(KEYS)
 local clock, holder, depth, sharded, replay = unpack(ARGV)
 --
--- Gives the lock back, or one hold of it: `depth` is how many are left. Tells those who wait when it is free.
--- Answers 1, or 0 when it was no longer his. A repeated call that finds nothing has done it before.
+-- Releases the lock, or one hold of it: `depth` is how many are left. Publishes to the waiters when it is free.
+-- Answers 1, or 0 if the caller did not hold it any more. A repeated call that finds no lock has done it before.
 -- include unlock
 
 if redis.call('HEXISTS', lock, holder) == 0 then return replay == '1' and 1 or 0 end

@@ -1,11 +1,11 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, memo, lease = unpack(KEYS)
 local clock, sharded, key, delta, replay = unpack(ARGV)
 --
--- Adds to a number that is kept as text; an entry that is not there, or not any more, is created as the delta. Answers the
--- sum. Whole numbers stay whole, of 64 bits.
+-- Adds to a number that is stored as text; a missing or expired entry is created as the delta. Answers the sum. Integers stay
+-- integers, of 64 bits.
 -- include clock entry event stored_reply expire_entries max_size evictor_hint write_entry
 
-local SCRATCH = 'temp_val__redisson'  -- the field that Redisson uses, too; never seen outside of this script
+local SCRATCH = 'temp_val__redisson'  -- the field that Redisson uses, too; only during this script
 local WHOLE = '^-?%d+$'
 local was_idle, was = live_entry(key)
 local number = was or '0'

@@ -1,9 +1,9 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints = unpack(KEYS)
 local clock, sharded, most, waiter, stays = unpack(ARGV)
 --
--- Takes out what has expired, as far as the work of one script goes. `waiter` keeps the map when it `stays`. Answers: now, µs
--- until the next look, the seat (1 evictor, 2 deputy, 0 none), how many were evicted, whether there are more, whether the
--- maximum size asks for a trim.
+-- Removes expired entries, as many as one script may. `waiter` is the evictor that calls, and keeps its seat if it `stays`.
+-- Answers: now, µs until the next look, the seat (1 evictor, 2 deputy, 0 none), how many were evicted, whether there are more,
+-- whether the maximum size needs a trim.
 -- include clock entry event expire_entries seats
 
 local TERM, GRACE, ROUND = 5000000, 1000000, 5000000

@@ -1,8 +1,8 @@
 local entries, timeouts, idles, accesses, options = unpack(KEYS)
 local clock, after, if_not_set = unpack(ARGV)
 --
--- The map as a whole is gone after so many ms, its keys together, as Redisson does it; without `after` it stays. Answers 1,
--- or 0 if there is no map, or if it had an end and `if_not_set`, or none and was to lose it.
+-- Lets the whole map expire after so many ms, all its keys together, as Redisson does; without `after` it no longer expires.
+-- Answers 1, or 0 if there is no map, or if it had an expiry and `if_not_set`, or none to remove.
 -- include clock entry
 
 local SETS = {timeouts, idles, accesses}

@@ -2,8 +2,8 @@ local entries, timeouts, idles, accesses, options, created, updated, removed, ex
 local clock, sharded, ttl, idle, if_not_set, replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
--- Gives living entries new deadlines: `ttl` µs and `idle` ms from now, 0 for none; or only those that have none. Answers
--- for each 1 or 0; fewer answers than keys, where values are large: give the rest again.
+-- Sets new deadlines of living entries: `ttl` µs and `idle` ms from now, 0 for none; or only of those that have none. Answers 1
+-- or 0 for each; fewer answers than keys if values are large: then call again with the rest.
 -- include clock entry event stored_reply evictor_hint
 
 local FIRST, MOST_BYTES = 7, 4000000

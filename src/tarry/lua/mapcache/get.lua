@@ -2,9 +2,9 @@ local entries, timeouts, idles, accesses, options = unpack(KEYS)
 local clock, how = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
--- The values of living entries. `get`, `has` (which answers 1) and `all` are accesses; `ttl` is
--- none, and does not look at the idle time. Answers for each, in order: the value or nothing;
--- for `all` fewer answers than keys, where values are large: give the rest again.
+-- The values of living entries. `get`, `has` (which answers 1) and `all` are accesses; `ttl` is none, and ignores the idle
+-- time. Answers for each, in order: the value or nothing; for `all` fewer answers than keys if values are large: then call
+-- again with the rest.
 -- include clock entry
 
 local FIRST, MOST_BYTES = 3, 4000000

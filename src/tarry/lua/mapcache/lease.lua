@@ -1,8 +1,8 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints, lease = unpack(KEYS)
 local clock, sharded, token, lasts, key = unpack(ARGV)
 --
--- The value of a key, or the right to load it for `lasts` ms, which one has at a time. Answers: 0 and the value; 1: the
--- caller may load; 2 and the ms until another's lease ends. Where that other is Java's, everybody shall hear it write.
+-- The value of a key, or the right to load it for `lasts` ms, which one caller has at a time. Answers: 0 and the value; 1: the
+-- caller may load; 2 and the ms until another's lease ends. If the other is Java's, its write is made to publish an event.
 -- include clock entry
 
 local OURS = 'tarry:'

@@ -1,7 +1,7 @@
 local options = unpack(KEYS)
 local clock, size, mode, if_not_set = unpack(ARGV)
 --
--- Sets the maximum size (0: none) and the mode, LRU or LFU; or only where none is set. Answers 1 if it holds now.
+-- Sets the maximum size (0: none) and the mode, LRU or LFU; or only if none is set. Answers 1 if it holds now.
 -- include clock
 
 if if_not_set == '1' then

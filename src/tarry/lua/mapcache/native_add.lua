@@ -1,7 +1,7 @@
 local entries, hints, memo, lease = unpack(KEYS)
 local clock, sharded, key, delta, replay = unpack(ARGV)
 --
--- The same as add.lua for a map whose fields expire by themselves: a field keeps its end.
+-- As add.lua, for a map whose fields expire by themselves; a field keeps its expiry.
 -- include clock event stored_reply
 
 local WHOLE = '^-?%d+$'

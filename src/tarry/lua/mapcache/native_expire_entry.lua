@@ -2,7 +2,7 @@ local entries, memo = unpack(KEYS)
 local clock, ttl, if_not_set, replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
--- Gives fields a new end, `ttl` ms from now, 0 for none; or only those that have none. Answers for each 1 or 0.
+-- Sets a new expiry of fields, `ttl` ms from now, 0 for none; or only of those that have none. Answers 1 or 0 for each.
 -- include clock stored_reply fields
 
 local FIRST = 5

@@ -1,7 +1,7 @@
 local entries, lease = unpack(KEYS)
 local clock, token, lasts, key = unpack(ARGV)
 --
--- The same as lease.lua for a map whose fields expire by themselves.
+-- As lease.lua, for a map whose fields expire by themselves.
 -- include clock
 
 local value = redis.call('HGET', entries, key)

@@ -2,7 +2,7 @@ local entries, hints, memo = unpack(KEYS)
 local clock, sharded, ttl, keep, when, proof, want, replay = unpack(ARGV)
 -- each: key, value = unpack(ARGV, i, i + 1)
 --
--- The same as put.lua for a map whose fields expire by themselves; `ttl` in ms, 0 for none.
+-- As put.lua, for a map whose fields expire by themselves; `ttl` in ms, 0 for none.
 -- include clock event stored_reply fields
 
 local FIRST, STRIDE, LEASES = 9, 2, #KEYS - (#ARGV - 8) / 2

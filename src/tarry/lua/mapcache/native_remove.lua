@@ -2,7 +2,7 @@ local entries, hints, memo = unpack(KEYS)
 local clock, sharded, when, proof, want, replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
--- The same as remove.lua for a map whose fields expire by themselves.
+-- As remove.lua, for a map whose fields expire by themselves.
 -- include clock event stored_reply
 
 local FIRST, LEASES = 7, #KEYS - (#ARGV - 6)

@@ -2,9 +2,9 @@ local entries, timeouts, idles, accesses, options, created, updated, removed, ex
 local clock, sharded, ttl, idle, keep, when, proof, want, replay = unpack(ARGV)
 -- each: key, value = unpack(ARGV, i, i + 1)
 --
--- Writes entries: `always`, or only where the key is `absent`, `present`, `equal` to the proof, or `leased` by it. After
--- the keys follow those of the leases, one for each entry. Answers for each: 0 (not written), 1 (updated) or 2 (created),
--- then the value that was there, if it is wanted or stands in the way.
+-- Writes entries: `always`, or only if the key is `absent`, `present`, `equal` to the proof, or `leased` by it. After the map's
+-- keys follow those of the leases, one for each entry. Answers for each: 0 (not written), 1 (updated) or 2 (created), then the
+-- old value, if it is wanted or was the reason.
 -- include clock entry event stored_reply expire_entries max_size evictor_hint write_entry
 
 local FIRST, STRIDE, LEASES = 10, 2, #KEYS - (#ARGV - 9) / 2

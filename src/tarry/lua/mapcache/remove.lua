@@ -2,9 +2,9 @@ local entries, timeouts, idles, accesses, options, created, updated, removed, ex
 local clock, sharded, when, proof, want, replay = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
--- Takes living entries out: `any`, or only those `equal` to the proof. The leases' keys follow, one for each. What has
--- expired is left to the evictor, which tells of it. Answers for each: 1 or 0, then the value if it is wanted;
--- fewer answers than keys, where values are large: give the rest again.
+-- Removes living entries: `any`, or only those `equal` to the proof. The leases' keys follow, one for each. Expired entries are
+-- left to the evictor, which publishes their events. Answers for each: 1 or 0, then the value if it is wanted; fewer answers
+-- than keys if values are large: then call again with the rest.
 -- include clock entry event stored_reply
 
 local FIRST, LEASES = 7, #KEYS - (#ARGV - 6)
@@ -17,7 +17,7 @@ for i = FIRST, #ARGV do
   local does = was and (when == 'any' or was == proof)
   if does then
     forget(key)
-    tell(removed, key, was)
+    publish_event(removed, key, was)
   end
   if (does or when == 'any') and redis.call('DEL', lease) == 1 then publish(hints, 'key' .. key) end
   bytes = bytes + (was and #was or 0)

@@ -1,9 +1,9 @@
 local entries, timeouts, idles, accesses, options, evictors = unpack(KEYS)
 local clock, limit = unpack(ARGV)
 --
--- Counts. Changes nothing. Answers: now, entries that are stored, expired ones among them (-1: more than `limit`, or large, so not
--- counted one by one), the next deadline in ms (0: none), the maximum size, 1 for LFU, 1 if somebody listens or listened,
--- how many keep the map and are not late.
+-- The numbers of a map. Changes nothing. Answers: now, stored entries, expired ones among them (-1: more than `limit`, or
+-- large, so they were not counted), the next deadline in ms (0: none), the maximum size, 1 for LFU, 1 if it has or had
+-- listeners, how many evictors keep the map and are not late.
 -- include clock entry
 
 local MOST_BYTES, LATE = 4000000, 1000000

@@ -1,8 +1,8 @@
 local entries, timeouts, idles, accesses, options, created, updated, removed, expired, evictors, hints = unpack(KEYS)
 local clock, sharded, cursor, limit = unpack(ARGV)
 --
--- Makes a map keep to its maximum size: a page of its entries becomes known as used never, where nobody knows better; from
--- the last page on what is too much goes. Answers the next cursor, and how many are over.
+-- Makes an existing map obey its maximum size: a page of its entries is noted as never used, unless it is known better; after
+-- the last page, entries over the size are removed. Answers the next cursor, and how many are over.
 -- include clock entry event expire_entries max_size
 
 read_options()

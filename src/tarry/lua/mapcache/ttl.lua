@@ -2,7 +2,7 @@ local entries, timeouts, idles = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: key = unpack(ARGV, i, i)
 --
--- How long entries live yet, in µs: -2 for one that is not there, -1 for one that ends never. No access.
+-- The time to live of entries, in µs: -2 if the entry does not exist, -1 if it never expires. No access.
 -- include clock entry
 
 local FIRST = 2

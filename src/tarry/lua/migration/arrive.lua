@@ -2,11 +2,11 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, arrive
 local clock, departure = unpack(ARGV)
 -- each: id, place, value, run = unpack(ARGV, i, i + 3)
 --
--- Jobs come from another topic, as they were: due times, attempts and faults are kept, receipts are not. What the last
--- departure of each place was told is kept for a month, in `arrived` ("departure", then a line for each: "1id" or "0id"): who
--- asks again is told the same, whatever has become of the jobs here.
--- Answers for each 1, or 0 where another job has the id, or this one is about to leave: then this topic is the one it
--- comes from, by another URL. Answers a number alone where that departure of the place, a later one, has arrived here.
+-- Adds jobs from another topic, as they were: due times, attempts and faults are kept, receipts are not. The answers to the
+-- last departure of each source are kept for a month, in `arrived` ("departure", then a line for each: "1id" or "0id"): a
+-- repeated call gets the same answers, whatever has become of the jobs here.
+-- Answers for each 1, or 0 if another job has the id, or if the job is in `leaving` here: then this topic is its own source, by
+-- another URL. Answers only a number if a later departure of the source, of that number, has arrived here.
 -- include clock refuse_partitioned job departure limits settle_args watch
 
 local FIRST, STRIDE, MONTH = 3, 4, 2592000

@@ -1,10 +1,10 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpack(KEYS)
 local clock, limit, nonce, overtaken, above = unpack(ARGV)
 --
--- Takes up to `limit` jobs that wait, those due first, then dead ones, out of their places, and keeps the places in
--- `leaving` until somebody says that the jobs have arrived where they go; its field '' is the departure. What was left there
--- is first. At most 1 MB. `nonce` is one that no other has. A departure that was `overtaken` where it goes, by number `above`
--- (this server has forgotten what it had done, and its clock is behind), gets another number.
+-- Takes up to `limit` jobs out of their place, those due first, then dead ones, and keeps their places in `leaving` until the
+-- jobs have arrived; its field '' is the departure. Jobs left there come first. At most 1 MB. `nonce` is unique. A departure
+-- that was `overtaken` at its goal, by number `above` (this server has lost what it had done, and its clock is behind), gets
+-- another number.
 -- Answers the departure, then for each: id, place ("due 1700000000000000"), head and body, run.
 -- include clock refuse_partitioned job departure depart
 
@@ -43,7 +43,7 @@ for i = 1, #kept, 2 do
   if value then
     answers[#answers + 1] = {id, kept[i + 1], value, redis.call('HGET', runs, id)}
   elseif id ~= '' then
-    redis.call('HDEL', leaving, id)  -- deleted while it left
+    redis.call('HDEL', leaving, id)  -- deleted while it was leaving
   end
 end
 return answers

@@ -2,8 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpac
 local clock, departure = unpack(ARGV)
 -- each: id, arrived = unpack(ARGV, i, i + 1)
 --
--- What became of jobs that left: arrived ("1"), they are gone here; else they are back in their places. Only those of that
--- departure: if it has ended, nothing is to be done, and what has left since is another matter. Answers how many are gone.
+-- Ends a departure: jobs that arrived ("1") are deleted here, the others are put back in their places. Only jobs of that
+-- departure: if it has ended already, nothing is done. Answers how many were deleted.
 -- include clock job limits settle_args watch
 
 local FIRST, STRIDE = 3, 2

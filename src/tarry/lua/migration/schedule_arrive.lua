@@ -2,11 +2,11 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plan
 local clock = unpack(ARGV)
 -- each: id, kept = unpack(ARGV, i, i + 1)
 --
--- Schedules come from another topic and go on here where they were there. What the last departure of each was told, by the
--- place that it left, is kept for a month (refused: "-departure"): who asks again is told the same, whatever has become of the
+-- Adds schedules from another topic, which go on here as they were there. The answer to the last departure of each, by its
+-- source, is kept for a month (refused: "-departure"): a repeated call gets the same answers, whatever has become of the
 -- schedule here.
--- Answers for each 1, or 0 where another one has the name, where this very topic is the one it comes from, by another URL, or
--- where a later departure of that place has arrived. One that is defined alike goes on as it is.
+-- Answers for each 1, or 0 if another one has the name, if this topic is its own source, by another URL, or if a later
+-- departure of that source has arrived. An equal definition goes on as it is.
 -- include clock refuse_partitioned job departure limits settle_args watch schedule
 
 local FIRST, STRIDE, MONTH = 2, 2, 2592000
@@ -29,7 +29,7 @@ local function take_in(id, next, said, stored)
   return 1
 end
 
--- What was told before, or nil; and where it is kept.
+-- The earlier answer, or nil; and where it is kept.
 local function told_of(id, departure)
   local source, number = departure_of(departure)
   local field = number > 0 and id .. '\n' .. source or id

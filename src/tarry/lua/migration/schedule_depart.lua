@@ -1,10 +1,10 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plans, declared, moving, moved = unpack(KEYS)
 local clock, cursor, limit, nonce = unpack(ARGV)
 --
--- One step through a topic's schedules: they are taken out and kept in `moving` ("departure, next occurrence, what code said of
--- it, plan") until somebody says that they have arrived where they go. Nobody fires them meanwhile. What was left there is
--- first. A damaged one stays. `nonce` is one that no other has.
--- Answers the next cursor, 1 if there is more, the ids of those that stay, then for each: id, what is kept.
+-- One step through a topic's schedules: they are taken out and kept in `moving` ("departure, next occurrence, declaration,
+-- plan") until they have arrived. They do not fire meanwhile. Schedules left there come first. A damaged one stays. `nonce` is
+-- unique.
+-- Answers the next cursor, 1 if there are more, the ids of those that stay, then for each: id, what is kept.
 -- include clock refuse_partitioned job departure depart limits settle_args watch schedule
 
 local answers, departure = {cursor, 1, {}}, nil

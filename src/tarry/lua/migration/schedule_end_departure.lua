@@ -2,9 +2,9 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plan
 local clock = unpack(ARGV)
 -- each: id, departure, arrived = unpack(ARGV, i, i + 2)
 --
--- What became of schedules that left: arrived ("1"), they are gone here; else they go on here, unless somebody has put another
--- one of the name meanwhile. Only if that departure has not ended yet: one of the name that has left since is another matter.
--- Answers how many are gone.
+-- Ends departures of schedules: those that arrived ("1") are deleted here; the others go on here, unless another one of the
+-- name was put meanwhile. Only if that departure has not ended yet.
+-- Answers how many were deleted.
 -- include clock refuse_partitioned job limits settle_args watch schedule
 
 local FIRST, STRIDE = 2, 3

@@ -2,23 +2,23 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plan
 local clock = unpack(ARGV)
 -- each: id, version, rhythm, about, value, next, after = unpack(ARGV, i, i + 6)
 --
--- What the code of a worker says of its schedules, at its start and every minute. `declared` keeps of each when its present
--- version was last said, that version, and those it has replaced. A version that is new replaces the present one. One that
--- was replaced is an older worker beside a newer one, and changes nothing, unless nobody has said the present one for LEASE:
--- then that has gone (docs/decisions/0020-schedules-without-a-leader.md).
+-- A worker declares its schedules, at its start and every minute. `declared` keeps for each when its current version was last
+-- declared, that version, and those it has replaced. A new version replaces the current one. A replaced version comes from an
+-- older worker beside a newer one, and changes nothing, unless the current one has not been declared for LEASE: then the newer
+-- worker has gone (docs/decisions/0020-schedules-without-a-leader.md).
 --
--- Answers now, how many schedules code has here, then for each: 0 as it is, 1 it has to change (say it again with `next`),
--- 2 a newer version is about, 3 somebody else has put a schedule of this name.
+-- Answers now, how many schedules code has declared here, then for each: 0 unchanged, 1 to be changed (call again with `next`),
+-- 2 a newer version is current, 3 a schedule of this name was not declared by code.
 -- include clock refuse_partitioned job limits settle_args watch schedule
 
 local FIRST, STRIDE, LEASE, MOST = 2, 7, 150000000, 8
 local answers, changed = {now, 0}, false
 
 local function judge(id, version)
-  local said, there = redis.call('HGET', declared, id), redis.call('HEXISTS', plans, id) == 1
-  if not said then return there and 3 or 1, {} end
+  local entry, there = redis.call('HGET', declared, id), redis.call('HEXISTS', plans, id) == 1
+  if not entry then return there and 3 or 1, {} end
   local words = {}
-  for nonce in string.gmatch(said, '%S+') do words[#words + 1] = nonce end
+  for nonce in string.gmatch(entry, '%S+') do words[#words + 1] = nonce end
   local affirmed, present = tonumber(words[1]), words[2]
   if present == version and there then return 0, words end
   for k = 3, #words do
@@ -27,7 +27,7 @@ local function judge(id, version)
   return 1, words
 end
 
--- The version now in force, and those before it.
+-- Stores the current version, and those before it.
 local function write_version(id, version, words)
   local kept = {text(now), version}
   for k = 2, #words do

@@ -3,9 +3,9 @@ local clock = unpack(ARGV)
 -- each: id, at, changed, next, after, skipped, occurrences = unpack(ARGV, i, i + 6)
 --
 -- Adds the jobs of a schedule's occurrences ("1700000000000000 2023-11-14T22:13:20Z …") and moves it on to the next one, if it
--- still is where it was found, and what it was: so whoever comes second, or again, adds nothing. No next: it is over.
--- The job of an occurrence is named after both: with a job of that name there, none is added.
--- Answers for each how many were added, or -1 where somebody else was first.
+-- is unchanged since it was read: so a second client, or a repeated call, adds nothing. No next: it has ended.
+-- The job of an occurrence is named after both: if a job of that name exists, none is added.
+-- Answers for each how many were added, or -1 if another client was first.
 -- include clock job limits settle_args watch schedule
 
 local FIRST, STRIDE = 2, 7

@@ -2,8 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plan
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
--- Looks at schedules and changes nothing. Answers now, when code last declared anything here, then for each: id, plan, next
--- occurrence or nothing, and what code said of it or nothing; or nothing.
+-- Reads schedules and changes nothing. Answers now, when code last declared anything here, then for each: id, plan, next
+-- occurrence or nothing, and its declaration or nothing; or nothing.
 -- include clock refuse_partitioned
 
 local answers = {now, redis.call('HGET', declared, '')}

@@ -2,8 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, schedules, plan
 local clock, what = unpack(ARGV)
 -- each: id, next, after = unpack(ARGV, i, i + 2)
 --
--- "pause", "resume" (from `next` on; what fell into the pause is not made up for) or "delete".
--- Answers for each 1, or 0 where there is no such schedule.
+-- "pause", "resume" (from `next` on; occurrences in the pause get no jobs) or "delete".
+-- Answers for each 1, or 0 if there is no such schedule.
 -- include clock refuse_partitioned job limits settle_args watch schedule
 
 local FIRST, STRIDE = 3, 3

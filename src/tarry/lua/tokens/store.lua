@@ -1,8 +1,8 @@
 local tokens = unpack(KEYS)
 local clock, id, record = unpack(ARGV)
 --
--- Keeps a token's record with the moment it was made, or drops it (an empty record), and counts the version on, by which
--- services see that there is something new. Answers whether anything changed.
+-- Stores a token's record with the moment of its creation, or deletes it (an empty record), and raises the version, by which
+-- services notice the change. Answers whether anything changed.
 -- include clock
 
 if record == '' then

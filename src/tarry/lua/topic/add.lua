@@ -2,13 +2,14 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpac
 local clock, mode, replay = unpack(ARGV)
 -- each: id, when, value = unpack(ARGV, i, i + 2)
 --
--- Puts jobs in. `when` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry
--- made it; s and a nonce: replace the job with this nonce, refuse any other), then a delay in µs, or "@" and a moment. Item i of n is due i µs after its delay, so that first in is first
--- out; without a delay it is due just before now, so that a pop that follows finds it.
--- mode "all": one job that may not be added refuses all of them, before anything is written; "each": only itself.
--- A job that is there with the same nonce is this very job, added before and its answer lost.
+-- Adds jobs. `when` begins with what to do if the id is taken (e: error, k: keep, r: replace, n: it is new, tarry made it; s
+-- and a nonce: replace the job with this nonce, refuse any other), then a delay in µs, or "@" and a moment. Item i of n is due
+-- i µs after its delay, so that jobs keep their order; without a delay it is due just before now, so that the next pop finds
+-- it.
+-- mode "all": if one job cannot be added, none is; "each": only that one is refused.
+-- A job that exists with the same nonce is this very job, added before by a call whose answer was lost.
 --
--- Answers now, then for each item: its due time, or the state that refused it ("!dead 1700000000000000"; "=" where it
+-- Answers now, then for each item: its due time, or the state of the job that has its id ("!dead 1700000000000000"; "=" if that
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state".
 -- include clock job migrated_job limits settle_args watch
 
@@ -52,7 +53,7 @@ local function put(id, at)
   return at
 end
 
-local function meet(id, when, value, index)
+local function handle_existing(id, when, value, index)
   local old = redis.call('HGET', jobs, id)
   if nonce_of(old) == nonce_sent(value) then
     local _, created = struct.unpack('<Bd', old)
@@ -72,7 +73,7 @@ local function meet(id, when, value, index)
   end
   local state, since = place_of(id)
   if not state then state, since = leaving_state(id) end
-  if not state then  -- put in by this very script, and not in its place yet
+  if not state then  -- added by this very script, and not in `due` yet
     for k = 2, #scores, 2 do
       if scores[k] == id then since = scores[k - 1] end
     end
@@ -87,22 +88,22 @@ for index = 0, n - 1 do
   local at, answer = due_of(index, when, now)
   if at > LAST_MOMENT then
     answer = '9999'
-  elseif replay == '0' and string.byte(when) == NEW then  -- certainly not there: written with the others, below
+  elseif replay == '0' and string.byte(when) == NEW then  -- certainly new: written with the others, below
     values[#values + 1] = id
     values[#values + 1] = stamp .. value
     answer = put(id, at)
   elseif redis.call('HSETNX', jobs, id, stamp .. value) == 1 then
     answer = put(id, at)
   else
-    answer = meet(id, when, value, index)
+    answer = handle_existing(id, when, value, index)
   end
   answers[index + 2] = answer
 end
 if #values > 0 then redis.call('HSET', jobs, unpack(values)) end
 if added > 0 then redis.call('ZADD', due, unpack(scores)) end
-count('replaced', replaced)  -- how many were added is what there is and what has gone: see stats.lua
+count('replaced', replaced)  -- added jobs are not counted here: see stats.lua
 count('repeated', repeated)
 if replaced > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
-  settle('', false, settle_args())  -- else: a job that is not the earliest, or far away, changes nothing for those who watch
+  settle('', false, settle_args())  -- else: a job that is not the earliest, or is due late, changes no alarm
 end
 return answers

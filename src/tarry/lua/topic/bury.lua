@@ -2,21 +2,21 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, replay = unpack(ARGV)
 -- each: id, receipt, fault = unpack(ARGV, i, i + 2)
 --
--- Sets a reserved job aside. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
+-- Sets reserved jobs aside as dead. The fault's first line is the reason. Answers 1 for each, or why the receipt does not hold.
 -- include clock job bury receipt
 
 local FIRST, STRIDE = 3, 3
 local answers, buried, stale = {}, 0, 0
 for i = FIRST, #ARGV, STRIDE do
-  local id, receipt, said = unpack(ARGV, i, i + 2)
+  local id, receipt, reason = unpack(ARGV, i, i + 2)
   local run = redis.call('HGET', runs, id)
-  local fault = fault_of(id, receipt, run, redis.call('ZSCORE', reserved, id))
+  local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   if fault == 'replay' and not run then fault = 'gone' end
-  if fault == 'replay' and redis.call('ZREM', due, id) == 1 then fault = nil end  -- lost before it arrived, and put back
+  if fault == 'replay' and redis.call('ZREM', due, id) == 1 then fault = nil end  -- the first call was lost, and the job put back
   if not fault then
     local attempt, limit, last, first, holder = unpack_run(run)
     redis.call('ZREM', reserved, id)
-    bury_run(id, attempt, limit, last, first > 0 and first or now, holder, said)
+    bury_run(id, attempt, limit, last, first > 0 and first or now, holder, reason)
     buried = buried + 1
   elseif fault ~= 'replay' then
     stale = stale + 1

@@ -1,14 +1,14 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, from, limit = unpack(ARGV)
 --
--- Why jobs are dead: one bounded step, those from a rank on that died last, grouped by their reason and the last line of
--- their error. Answers the dead, how many of them were looked at, then of each group: reason, error, jobs, the last to
--- die, when it did, when the first of them did; in the order of the last.
+-- Why jobs are dead, one bounded step: the jobs from a rank on, the last to die first, grouped by their reason and the last
+-- line of their error. Answers the number of dead jobs, how many were read, then for each group: reason, error, jobs, the last
+-- to die, when it did, when the first of them did; ordered by the last.
 -- include clock refuse_partitioned job
 
 local LONGEST, TAIL, NEWLINE, BLANK = 200, 400, 10, 32
 
--- The last line that says something; byte by byte from the end, for a pattern would walk through all of it.
+-- The last line that is not blank; byte by byte from the end, for a pattern would go through all of it.
 local function last_line(fault, after)
   local stop = #fault
   while stop > after and string.byte(fault, stop) <= BLANK do stop = stop - 1 end

@@ -1,9 +1,9 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, part, cursor, limit = unpack(ARGV)
 --
--- One bounded step through one part (jobs, runs, due, reserved, dead): is every job in exactly one place?
--- Answers the next cursor, how many were looked at, the headers of the jobs that have any, each with its id, and a fault and an
--- id for whatever is wrong.
+-- One bounded step through one key (jobs, runs, due, reserved, dead): is every job in exactly one place?
+-- Answers the next cursor, how many were read, the headers of the jobs that have any, each with its id, and a fault and an id
+-- for each inconsistency.
 -- include clock job
 
 local parts = {jobs = jobs, runs = runs, due = due, reserved = reserved, dead = dead}
@@ -14,11 +14,11 @@ local function fault(what, id)
   faults[#faults + 1] = id
 end
 
--- What can be seen of a record from here; whether headers can be read is seen by whoever asks.
+-- Checks a record; its headers are checked by the caller.
 local function read(id, value)
   if #value < HEAD_SIZE then return fault('no readable head', id) end
   local _, _, flags = struct.unpack(HEAD, value)
-  if string.byte(value) ~= FORMAT or not is_known(flags) then return end  -- a newer version's: well, for those who know it
+  if string.byte(value) ~= FORMAT or not is_known(flags) then return end  -- a newer version's, which can read it
   local last = headers_end(value, flags)
   if last > #value then return fault('its headers do not end', id) end
   local first = HEAD_SIZE + (flags >= HAS_LATEST and 8 or 0)

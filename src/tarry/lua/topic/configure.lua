@@ -2,19 +2,19 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, place, parts, ruling = unpack(ARGV)
 -- each: field, value = unpack(ARGV, i, i + 1)
 --
--- The topic's own defaults and limits; an empty value takes one back. Another rate begins with nothing saved up: across the
--- change, too, no more go than either allows. Answers all that are set.
+-- The topic's defaults and limits; an empty value removes one. A new rate begins without a saved burst, so that the change
+-- itself lets no more through than either rate. Answers all that are set.
 --
--- Of `parts` partitions this is the one at `place`, and has its share: a burst and a cap are divided, the first ones have what
--- is left over, so that the sum is exact; of a rate each has n in a span so many times as long, and begins one after the other.
--- What was said of the whole is kept beside it.
+-- Of `parts` partitions this is number `place`, with its share: a burst and a cap are divided, and the first partitions get the
+-- rest, so that the sum is exact; each has a rate of n in a span so many times as long, and they begin one after the other. The
+-- values of the whole topic are stored too.
 --
--- The first partition counts what it is told (`ruling`: above that number). The others are given all that it has, with its
--- number, and keep what they have if theirs is not smaller: so whoever comes later spreads what somebody left half-way.
--- Answers the number, too.
+-- The first partition counts the changes (`ruling`: at least above that number). The others get all of its values with its
+-- number, and keep their own if their number is not smaller: so the next call completes a change that was interrupted. Answers
+-- the number, too.
 -- include clock limits settle_args watch
 
-local FIRST, BURST = 5, 100000  -- µs: without one of its own, a rate may be ahead by what comes in so long
+local FIRST, BURST = 5, 100000  -- µs: the default burst is what a rate lets through in this time
 local FIELDS = {'ttr', 'max_attempts', 'keep', 'rate', 'burst', 'concurrency', 'max_lateness'}
 local WHOLE = {rate = 'all:rate', burst = 'all:burst', concurrency = 'all:concurrency'}
 place, parts, ruling = tonumber(place), tonumber(parts), tonumber(ruling)
@@ -34,7 +34,7 @@ end
 
 local function read_fields() return redis.call('HMGET', meta, unpack(FIELDS)) end
 
--- As it was said.
+-- The values of the whole topic.
 local function answer(set)
   if parts > 1 then
     for i, field in ipairs(FIELDS) do

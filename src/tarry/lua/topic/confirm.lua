@@ -2,8 +2,9 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, receipt = unpack(ARGV, i, i + 1)
 --
--- A consumer has heard that it has these jobs for their last attempt: from now on that attempt counts. What happened to those
--- that nobody ever heard of is told where they are put back (lib/expired_reservations.lua). Answers 1 for each that it still has, or 0.
+-- A consumer confirms that it has received these jobs for their last attempt: from now on that attempt counts. Jobs whose
+-- handing out was never confirmed are put back by lib/expired_reservations.lua. Answers 1 for each that the consumer still has,
+-- or 0.
 -- include clock job
 
 local FIRST, STRIDE = 2, 2

@@ -2,9 +2,9 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, stale 
 local clock = unpack(ARGV)
 -- each: id, nonce = unpack(ARGV, i, i + 1)
 --
--- Jobs that are not wanted any more, in whatever state; a holder learns it when it settles. With a nonce only the job that
--- was added with it: another one of this id stays, and nothing is answered for it.
--- One that `migrate` has on its way is gone here, too.
+-- Deletes jobs in any state; a consumer that has one learns it when it settles. With a nonce, only the job that was added with
+-- it: another one with this id stays, and the answer is nothing.
+-- A job that `migrate` is moving is deleted here too.
 -- Answers for each the state it was in, or nothing.
 -- include clock job migrated_job stale
 

@@ -2,7 +2,7 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, stale = unpack(
 local clock, replay = unpack(ARGV)
 -- each: id, receipt = unpack(ARGV, i, i + 1)
 --
--- The work is done: the job is gone. Answers 1 for each, or why the receipt does not hold.
+-- Removes jobs whose work is done. Answers 1 for each, or why the receipt does not hold.
 -- include clock job receipt stale
 
 local FIRST, STRIDE = 3, 2
@@ -13,17 +13,17 @@ local known = redis.call('HMGET', runs, unpack(ids))
 local ends = redis.call('ZMSCORE', reserved, unpack(ids))
 for i, id in ipairs(ids) do
   local receipt = ARGV[FIRST + STRIDE * (i - 1) + 1]
-  local fault, first = fault_of(id, receipt, known[i], ends[i])
+  local fault, first = receipt_fault(id, receipt, known[i], ends[i])
   if seen[id] and not fault then fault = 'gone' end
   seen[id] = seen[id] or not fault
   if fault == 'replay' and not known[i] and is_stale(id, tonumber(receipt)) then fault = 'gone' end
-  if fault == 'replay' and known[i] then  -- lost before it arrived, and put back since: nobody else has it
+  if fault == 'replay' and known[i] then  -- the first call was lost, and the job put back: nobody else has it
     redis.call('ZREM', due, id)
     redis.call('ZREM', dead, id)
   end
   if not fault or fault == 'replay' and known[i] then
     gone[#gone + 1] = id
-    if first > 0 then overtaken[#overtaken + 1] = {id, receipt - 1} end  -- others have had it before
+    if first > 0 then overtaken[#overtaken + 1] = {id, receipt - 1} end  -- it was handed out before
   end
   if fault and fault ~= 'replay' then late = late + 1 end
   answers[i] = (fault == 'replay' or not fault) and 1 or fault

@@ -2,8 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving = unpac
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
--- Looks at jobs and changes nothing. Answers now, then for each: id, state, the moment its place knows,
--- head and body, run; or nothing. One that `migrate` has on its way is told as it was.
+-- Reads jobs and changes nothing. Answers now, then for each: id, state, the moment of that state, head and body, run; or
+-- nothing. A job that `migrate` is moving is answered in its old state.
 -- include clock refuse_partitioned job migrated_job
 
 local FIRST, STRIDE = 2, 1

@@ -1,8 +1,8 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, from, width, buckets = unpack(ARGV)
 --
--- How many jobs are due when: `buckets` counts of `width` µs each, the first beginning `from` µs after now, or at a
--- moment if it is "@" and one.
+-- Counts jobs by their due times: `buckets` counts of `width` µs each, the first beginning `from` µs after now, or at "@" and a
+-- moment.
 -- Costs the same for three jobs and for a million. Answers now, jobs before, the counts, jobs after.
 -- include clock refuse_partitioned
 

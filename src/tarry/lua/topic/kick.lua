@@ -2,7 +2,7 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
--- Dead jobs are ready again, with all their attempts before them. Answers for each the state it was in, or nothing.
+-- Makes dead jobs ready again, with no attempt counted. Answers for each the state it was in, or nothing.
 -- include clock job limits settle_args watch
 
 local FIRST, STRIDE = 2, 1

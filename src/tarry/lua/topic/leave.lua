@@ -1,7 +1,7 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, waiter = unpack(ARGV)
 --
--- Hands back a seat, and a token that was taken but cannot be answered by a pop.
+-- Gives back a seat, and a token that was received but cannot be answered by a pop.
 -- include clock limits settle_args watch
 
 settle(waiter, false, settle_args())

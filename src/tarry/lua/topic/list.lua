@@ -1,10 +1,10 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, place, side, from, to, past, limit = unpack(ARGV)
 --
--- One page of a place (due, reserved, dead), in order, from a moment up to a moment, after the id `past` among those
--- of the first moment. At most 1 MB of bodies, at least one job. A page costs the same wherever it lies, and however
--- many jobs share a moment: it is found by rank.
--- Answers now, 1 if there is more, then id, state, moment, head and body, run of each.
+-- One page of one place (due, reserved, dead), in order, from a moment up to a moment, after the id `past` among those of the
+-- first moment. At most 1 MB of bodies, at least one job. Each page costs the same, even if many jobs share a moment: it is
+-- found by rank.
+-- Answers now, 1 if there are more, then for each: id, state, moment, head and body, run.
 -- include clock refuse_partitioned job window
 
 local ENOUGH = 1000000
@@ -13,7 +13,7 @@ limit = tonumber(limit)
 
 local function before(score) return redis.call('ZCOUNT', set, '-inf', '(' .. score) end
 
--- Whether a comes after b as sorted sets see it: byte by byte (Lua's own order is that of the server's locale).
+-- Whether a comes after b in a sorted set: byte by byte (Lua's own order depends on the server's locale).
 local function is_after(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)

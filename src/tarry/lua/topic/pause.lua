@@ -1,7 +1,7 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, span = unpack(ARGV)
 --
--- Hands out nothing for `span` µs; "" ends the pause. Answers the end of the pause, or 0.
+-- Pauses the topic for `span` µs; "" ends the pause. Answers the end of the pause, or 0.
 -- include clock limits settle_args watch
 
 local LAST_MOMENT = 253402300799999999

@@ -2,19 +2,20 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, need, ttr, holder, waiter = unpack(ARGV)
 -- each: want = unpack(ARGV, i, i)
 --
--- Hands out up to `want` jobs that are due to each who asks, in order, at most 4 MB in all, each job reserved for its TTR
--- under one receipt.
--- First puts back reservations whose TTR is over, and sweeps away a few dead jobs that are too old.
--- `waiter` stays to wait when it was named and fewer than `need` jobs came: then it takes a seat of the watch.
+-- Hands out up to `want` due jobs to each caller, in order, at most 4 MB in all; each job is reserved for its TTR under one
+-- receipt.
+-- First puts back jobs whose reservation is over, and deletes a few dead jobs that are too old.
+-- `waiter`, if given, waits when fewer than `need` jobs came: then it takes a seat of the watch.
 --
--- Only so many as the topic's limits let go, and none that is due after a schedule which nobody has attended to yet.
+-- Hands out no more than the topic's limits allow, and none that is due after a schedule that has not fired yet.
 --
--- Answers now, receipt, µs until the alarm, seat, what those should do at once who got nothing (1: ask again, 2: attend to the
--- schedules that are due, then ask again), and to each the jobs that are his: id, head and body, attempt (less than 0: the last, to be confirmed), due, TTR in µs.
+-- Answers now, receipt, µs until the alarm, seat, what to do at once if no job came (1: pop again, 2: fire the schedules that
+-- are due, then pop again), and to each caller its jobs: id, head and body, attempt (below 0: the last, to be confirmed), due,
+-- TTR in µs.
 -- include clock job limits watch bury expired_reservations lateness shares
 
 local ENOUGH, SWEEP, DAY = 4000000, 16, 86400000000
-local ASK_AGAIN, FIRE, FIRST, WIDE = 1, 2, 6, 5  -- the wants begin at argument 6; 5 values of a job are told
+local ASK_AGAIN, FIRE, FIRST, WIDE = 1, 2, 6, 5  -- the callers' wants begin at argument 6; 5 values for each job
 local DEFAULT_TTR, DEFAULT_LIMIT, DEFAULT_KEEP = 60000000, 20, 30 * DAY
 
 local set = redis.call('HMGET', meta, 'last', 'ruled')
@@ -66,8 +67,8 @@ local function is_stale(id, at, flags, value, run)
   return true
 end
 
--- One job out: what it adds to the reservations and runs, or nothing when it is not readable, or too late.
-local function hand(id, at, value, run, ends, notes)
+-- Hands out one job: adds to the reservations and runs, unless it is unreadable, or too late.
+local function hand_out(id, at, value, run, ends, notes)
   if not value or #value < HEAD_SIZE or string.byte(value) ~= FORMAT then return set_aside(id, value) end
   local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
   if flags > RAW and not is_known(flags) then return set_aside(id, value, flags) end
@@ -80,16 +81,16 @@ local function hand(id, at, value, run, ends, notes)
   local time = own_ttr > 0 and own_ttr * 1000 or usual_ttr
   local k = #ends
   ends[k + 1], ends[k + 2] = now + time + handed, id
-  local told = attempt < limit and attempt or -attempt
-  if told < 0 then limit = UNCONFIRMED elseif limit == NO_LIMIT then limit = 0 end
+  local answered = attempt < limit and attempt or -attempt
+  if answered < 0 then limit = UNCONFIRMED elseif limit == NO_LIMIT then limit = 0 end
   notes[k + 1], notes[k + 2] = id, pack_run(attempt, limit, receipt, first, holder, fault)
   note_lateness(now - math.max(at, opened, limits and limits.at(handed + 1) or 0))
   local slot = WIDE * handed
-  out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, told, at, time
+  out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, answered, at, time
   handed, bytes = handed + 1, bytes + #value
 end
 
--- As many as fit: the first few tell how large the rest may be.
+-- Takes due jobs, as many as fit: the size of the first few tells how many to read next.
 local function take(limit)
   local found = redis.call('ZRANGE', due, '-inf', newest, 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
   if #found == 0 then return false end
@@ -105,7 +106,7 @@ local function take(limit)
   end
   if #gone == 0 then return false end
   redis.call('ZREM', due, unpack(gone))
-  for i, id in ipairs(gone) do hand(id, tonumber(found[2 * i]), values[i], known[i], ends, notes) end
+  for i, id in ipairs(gone) do hand_out(id, tonumber(found[2 * i]), values[i], known[i], ends, notes) end
   if #ends > 0 then
     redis.call('ZADD', reserved, unpack(ends))
     redis.call('HSET', runs, unpack(notes))
@@ -131,7 +132,7 @@ end
 local todo = 0
 if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
 if handed == 0 and (returned > 0 or aside > 0) then todo = ASK_AGAIN end
-if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- there may be more than one script hands out
+if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- there may be more than one script may hand out
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
 local stays = waiter ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
 local opens_at, full = 0, false

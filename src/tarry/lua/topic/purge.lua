@@ -1,9 +1,9 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay, leaving, stale = unpack(KEYS)
 local clock, place, side, limit = unpack(ARGV)
 --
--- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). What the topic has learned stays:
--- its receipts go on rising. Whoever waits is called for what is left. Where nothing is left, no seat and no token stays: those
--- who had taken them may be dead. Answers how many went.
+-- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). The last receipt stays, so that receipts
+-- go on rising. Waiting consumers are called for the jobs that are left. If none is left, seats and tokens are deleted too:
+-- their consumers may be dead. Answers how many were deleted.
 -- include clock refuse_partitioned job window limits settle_args watch capacity
 
 local gone, ended = 0, 0

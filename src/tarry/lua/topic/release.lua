@@ -2,9 +2,9 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, replay = unpack(ARGV)
 -- each: id, receipt, when, counted, fault = unpack(ARGV, i, i + 4)
 --
--- Back with a job, due `when` µs from now, or at "@" and a moment; or to `dead`, if this attempt counted and was the last.
+-- Releases jobs, due `when` µs from now, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
--- `counted`: 1, or 0: the attempt is taken back, or 2: nobody saw it either, so its share of the rate is, too.
+-- `counted`: 1, or 0: the attempt does not count, or 2: nobody saw the job either, so its share of the rate is refunded.
 -- include clock job limits settle_args watch capacity bury receipt refund
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 5, 253402300799999999, '2'
@@ -23,7 +23,7 @@ local answers, released, died, stale, unseen, given = {}, 0, 0, 0, 0, nil
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, when, counted, said = unpack(ARGV, i, i + 4)
   local run = redis.call('HGET', runs, id)
-  local fault = fault_of(id, receipt, run, redis.call('ZSCORE', reserved, id))
+  local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   local answer
   if fault == 'replay' and not run then fault = 'gone' end
   if fault == 'replay' then

@@ -1,9 +1,9 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 --
--- One bounded step through the reservations: those of one holder, which is certainly gone, are ready again, their attempt
--- taken back; where it counts they are dead after the last one. At most `most` of them, if it is not empty.
--- Answers the next cursor and how many it had.
+-- One bounded step through the reservations: those of one holder, which is certainly dead, are made ready again without
+-- counting the attempt; if it counts, they are set aside after the last one. At most `most` of them, if it is not empty.
+-- Answers the next cursor and how many jobs the holder had.
 -- include clock refuse_partitioned job limits settle_args watch capacity bury
 
 local DIED = 'its worker died'

@@ -2,7 +2,8 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock = unpack(ARGV)
 -- each: id, when = unpack(ARGV, i, i + 1)
 --
--- Another due time for a job that waits: a delay in µs from now, or "@" and a moment. Reserved and dead jobs stay.
+-- Sets another due time of jobs that are delayed or ready: a delay in µs from now, or "@" and a moment. Reserved and dead jobs
+-- stay.
 -- Answers for each the state it was in, or nothing.
 -- include clock job limits settle_args watch
 

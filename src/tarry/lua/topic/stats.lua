@@ -1,10 +1,10 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock = unpack(ARGV)
 --
--- What a topic looks like. A reservation whose TTR is over counts as ready. Changes nothing.
--- Additions are not counted when they happen: what was added is there, or its going was counted.
--- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs have to wait
--- (or nothing), until when, meta.
+-- The numbers of a topic. A reservation whose TTR is over counts as ready. Changes nothing.
+-- Added jobs are not counted by a counter: their number is the jobs that exist, and those that were removed.
+-- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs wait (or nothing), until
+-- when, meta.
 -- include clock limits settle_args
 
 local function first_of(set, least)

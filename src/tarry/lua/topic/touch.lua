@@ -2,7 +2,7 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, replay = unpack(ARGV)
 -- each: id, receipt, ttr = unpack(ARGV, i, i + 2)
 --
--- More time: the reservation ends `ttr` µs from now. Answers 1 for each, or why the receipt does not hold.
+-- Renews reservations: each ends `ttr` µs from now. Answers 1 for each, or why the receipt does not hold.
 -- include clock job receipt
 
 local FIRST, STRIDE = 3, 3
@@ -10,7 +10,7 @@ local answers, stale = {}, 0
 for i = FIRST, #ARGV, STRIDE do
   local id, receipt, ttr = unpack(ARGV, i, i + 2)
   local run = redis.call('HGET', runs, id)
-  local fault = fault_of(id, receipt, run, redis.call('ZSCORE', reserved, id))
+  local fault = receipt_fault(id, receipt, run, redis.call('ZSCORE', reserved, id))
   if fault == 'replay' then fault = run and 'released' or 'gone' end
   if fault then
     stale = stale + 1

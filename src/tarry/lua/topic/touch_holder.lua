@@ -1,8 +1,8 @@
 local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, holder, ttr, cursor, limit = unpack(ARGV)
 --
--- One bounded step through the reservations: those of one holder that would end sooner last `ttr` µs from now. What ran
--- out already stays so. Answers the next cursor and how many it renewed.
+-- One bounded step through the reservations: those of one holder that would end sooner are renewed to `ttr` µs from now.
+-- Reservations that are over stay so. Answers the next cursor and how many it renewed.
 -- include clock refuse_partitioned job
 
 local step, renewed = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit), {}

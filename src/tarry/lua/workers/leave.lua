@@ -1,7 +1,7 @@
 local workers, heard = unpack(KEYS)
 local clock, worker = unpack(ARGV)
 --
--- A worker stops, or is certainly dead: it is known no more. Answers whether it was.
+-- Removes a worker that stops, or that is certainly dead. Answers whether it was known.
 -- include clock
 
 redis.call('ZREM', heard, worker)

@@ -2,7 +2,8 @@ local workers, heard = unpack(KEYS)
 local clock, cursor, limit = unpack(ARGV)
 --
 -- One bounded step through the workers. Changes nothing.
--- Answers now, the next cursor, then of each that lives: its name, when it was heard, since when and what it says.
+-- Answers now, the next cursor, then for each live worker: its name, when it last reported, since when it is known, and its
+-- report.
 -- include clock workers
 
 local step = redis.call('HSCAN', workers, cursor, 'COUNT', limit)

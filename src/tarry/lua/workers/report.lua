@@ -1,14 +1,14 @@
 local workers, heard = unpack(KEYS)
 local clock, worker, since, record = unpack(ARGV)
 --
--- A worker says of itself that it lives. `since` is what its first report was answered; empty in that one.
--- Some of those that are heard no more go. The keys end by themselves when nobody reports at all.
+-- Stores a worker's report. `since` is the answer to its first report; empty in that one.
+-- Removes some workers that no longer report. The keys expire when no worker reports.
 -- Answers since when it is known.
 -- include clock workers
 
 local SWEEP = 100
 if since == '' then
-  local known = redis.call('HGET', workers, worker)  -- there when the answer to the first report was lost
+  local known = redis.call('HGET', workers, worker)  -- it exists if the answer to the first report was lost
   since = known and string.match(known, '^%d+') or text(now)
 end
 redis.call('HSET', workers, worker, since .. ' ' .. record)
