@@ -129,3 +129,7 @@ def call_listeners(listeners: list[Callable[[], object]]) -> None:
 def process_label() -> str:
     """Who holds a lock, for people."""
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def log_watchdog_failure(fault: Exception) -> None:
+    logger.warning("Locks could not be looked after, trying again: %s", fault)

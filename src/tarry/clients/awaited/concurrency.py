@@ -38,6 +38,17 @@ async def gather(operations: Iterable[Awaitable[T]]) -> list[T]:
     return list(await asyncio.gather(*operations))
 
 
+def thread_safe_caller() -> Callable[[Callable[[], None]], None]:
+    """What calls a function in this event loop, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def call(function: Callable[[], None]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(function)
+
+    return call
+
+
 class Event:
     """Is set once, and wakes all that wait for it."""
 
@@ -112,7 +123,7 @@ class BackgroundCalls:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def start(self, operation: Coroutine[Any, Any, None]) -> None:
+    def start(self, operation: Coroutine[Any, Any, object]) -> None:
         task = asyncio.ensure_future(operation)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,14 +1,13 @@
-"""The engine of an awaited client: its connections, its waiters, its mover. Every handle that a client gives has it."""
+"""The engine of an awaited client: its connections, its waiters, its mover. Every handle of a client has it."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tarry.clients.awaited.concurrency import Local, SharedCalls
 from tarry.clients.awaited.list_pops import ListPops, Pair
 from tarry.clients.awaited.mover import Mover
 from tarry.clients.awaited.race import race
@@ -44,7 +43,9 @@ P = TypeVar("P", bound=BackgroundPart)
 
 
 class Engine:
-    """Performs what verbs say, and waits, in any number of event loops; connects at the first request."""
+    """Performs verbs, and waits for jobs, in any number of event loops. Connects at the first request."""
+
+    # blocking: Performs verbs, and waits for jobs. Thread-safe and fork-safe. Connects at the first request.
 
     keeps_maps = True
     """Whether a loop of this client evicts from its maps. In imaginary time nothing happens by itself."""
@@ -53,30 +54,23 @@ class Engine:
         self.origin = origin
         self.runner = Runner(origin.address, origin.patience)
         self._registered: set[str] = set()
-        self._registering: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[None]] = {}
-        self._asking_partitions: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Any]] = {}
-        self._waiters: dict[tuple[Any, int, int], Waiter] = {}
-        self._parts: dict[tuple[Any, int, Callable[[Engine], Any]], Any] = {}
+        self._shared_calls = SharedCalls()
+        self._waiters: Local[int, Waiter] = Local()
+        self._parts: Local[Callable[[Engine], Any], Any] = Local()
 
     async def close(self) -> None:
         """Waits for what is on its way, then closes the connections. The next request would open them again."""
-        loop = asyncio.get_running_loop()
-        for waiter in [waiter for place, waiter in self._waiters.items() if place[0] is loop]:
+        # blocking: Closes the connections. The next request would open them again.
+        for waiter in self._waiters.take_all():
             await waiter.close()
-        self._waiters = {}
-        parts, self._parts = self._parts, {}
-        for (owner, pid, _), part in reversed(parts.items()):
-            if owner is loop and pid == os.getpid():  # another loop, or a fork's parent, has its own
-                await part.close()
+        for part in self._parts.take_all():
+            await part.close()
         await self.runner.close()
 
     def shared_part(self, kind: Callable[[Engine], P]) -> P:
         """The one part of a kind in this event loop: made when it is first needed, closed with the engine."""
-        place = (asyncio.get_running_loop(), os.getpid(), kind)
-        if place not in self._parts:
-            self._parts = {where: one for where, one in self._parts.items() if not where[0].is_closed()}
-            self._parts[place] = kind(self)
-        found: P = self._parts[place]
+        # blocking: The one part of a kind in this process: made when it is first needed, closed with the engine.
+        found: P = self._parts.get(kind, lambda: kind(self))
         return found
 
     async def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
@@ -102,17 +96,10 @@ class Engine:
 
     async def register_topic(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
-        if topic in self._registered:
-            return
-        await self.runner.ensure_open()
-        place = (asyncio.get_running_loop(), topic)
-        task = self._registering.get(place)
-        if task is None or task.done():
+        if topic not in self._registered:  # calls at the same time wait for the same answer, and so keep their order
             request = topic_names.register(self.origin.namespace, topic)
-            task = self._registering[place] = asyncio.ensure_future(self.runner.perform(request))
-        await asyncio.shield(task)  # all who add at once wait for the same, and so keep their order
-        self._registered.add(topic)
-        self._registering.pop(place, None)
+            await self._shared_calls.run(("register", topic), lambda: self.runner.perform(request))
+            self._registered.add(topic)
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -167,13 +154,7 @@ class Engine:
         only = topic.verbs.single
         if only is not None:
             return [only]
-        place = (asyncio.get_running_loop(), topic.name)
-        if place not in self._asking_partitions:  # all who ask at once ask together
-            self._asking_partitions[place] = asyncio.ensure_future(self.run(topic.verbs.partitions()))
-        try:
-            await asyncio.shield(self._asking_partitions[place])
-        finally:
-            self._asking_partitions.pop(place, None)
+        await self._shared_calls.run(("partitions", topic.name), lambda: self.run(topic.verbs.partitions()))
         return await self.run(topic.verbs.rotated())
 
     async def _take_now(
@@ -217,18 +198,16 @@ class Engine:
         slots: dict[int, list[WaitQueueKey]] = {}
         for post in queue_keys:
             slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
-        waits = [self._waiter(slot).wait(want, seconds, its) for slot, its in slots.items()]
-        return await waits[0] if len(waits) == 1 else await race(self.runner, waits)
+        entries = [(self._waiter(slot), its) for slot, its in slots.items()]
+        if len(entries) == 1:
+            return await entries[0][0].wait(want, seconds, queue_keys)
+        return await race(self.runner, entries, want, seconds)
 
     def _waiter(self, slot: int) -> Waiter:
-        place = (asyncio.get_running_loop(), os.getpid(), slot)
-        waiter = self._waiters.get(place)
-        if waiter is None:
-            self._waiters = {where: one for where, one in self._waiters.items() if not where[0].is_closed()}
-            waiter = self._waiters[place] = Waiter(
-                self.runner, self.origin.new_waiter_name(), self.shared_part(WaitConnections)
-            )
-        return waiter
+        return self._waiters.get(
+            slot,
+            lambda: Waiter(self.runner, self.origin.new_waiter_name(), self.shared_part(WaitConnections)),
+        )
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
+from tarry.clients.awaited.concurrency import Signal, finish_or_undo
 from tarry.clients.awaited.engine import Engine
-from tarry.clients.awaited.lock_watchdog import LockWakeEvent
+from tarry.clients.awaited.operators import SizedOperators
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import PollerNames, call_on_late, domain_of, with_late_policy
@@ -38,7 +39,7 @@ class AsyncGuard(Protocol):
     async def acquire(self, *, wait: Duration | None) -> AsyncHeldGuard | None: ...
 
 
-class AsyncGuardedQueue(Generic[T]):
+class AsyncGuardedQueue(SizedOperators, Generic[T]):
     """Article 002's delay queue: values go in with a delay, and come out when they are due, in order, with their lateness.
 
     Made by ``client.guarded_queue(name)``. What was polled is out of the queue: a consumer that dies loses it. Topics keep
@@ -85,7 +86,7 @@ class AsyncGuardedQueue(Generic[T]):
         ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` to one who comes with an
         old token: nothing was taken then.
         """
-        polled = await self._poll_until(want_of(count), _now() + wait_seconds(wait))
+        polled = await self._poll_until(want_of(count), time.monotonic() + wait_seconds(wait))
         if polled is None:
             return []
         items = self._items(polled)
@@ -102,7 +103,7 @@ class AsyncGuardedQueue(Generic[T]):
                 polled = await self._poll(want, until)
                 if polled is not None and polled.members:
                     return polled
-                left = until - _now()
+                left = until - time.monotonic()
                 if left <= 0:
                     return None
                 ahead = None if polled is None or polled.next_due is None else (polled.next_due - polled.now) / SECOND
@@ -112,7 +113,7 @@ class AsyncGuardedQueue(Generic[T]):
         if self._guard is None:
             with self._poller_names.borrow() as who:
                 return await self.engine.run(guarded_scripts.poll(self._context, want, who))
-        left = max(until - _now(), 0)
+        left = max(until - time.monotonic(), 0)
         held = await self._guard.acquire(wait=None if left == float("inf") else left)
         if held is None:
             return None
@@ -128,24 +129,19 @@ class AsyncGuardedQueue(Generic[T]):
 
     async def _take(self, poll: Transaction[PollReply]) -> PollReply:
         """Cancelled, it is read to its end, and what it took goes back."""
-        work = asyncio.ensure_future(self.engine.runner.transact(poll))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            with suppress(TarryError):
-                await asyncio.wait({work})
-                polled = work.result()
-                if polled.members:
-                    await self.engine.runner.transact(plain_commands.give_back(self._context, polled))
-            raise
+        return await finish_or_undo(self.engine.runner.transact(poll), self._give_back, TarryError)
+
+    async def _give_back(self, polled: PollReply) -> None:
+        if polled.members:
+            await self.engine.runner.transact(plain_commands.give_back(self._context, polled))
 
     @asynccontextmanager
-    async def _pushes(self, until: float) -> AsyncGenerator[LockWakeEvent]:
+    async def _pushes(self, until: float) -> AsyncGenerator[Signal]:
         """A bell that rings when somebody puts in what is due first, while there is time to wait."""
-        wake_event, subscriber = LockWakeEvent(), None
+        wake_event, subscriber = Signal(), None
         pubsub = self.engine.shared_part(PubSub)
         channel = self._context.keys.channel
-        if until > _now():
+        if until > time.monotonic():
             try:
                 subscriber = await pubsub.subscribe(channel, (channel,), lambda _, __: wake_event.set(), wait=False)
             except ServerUnfit:
@@ -167,7 +163,3 @@ class AsyncGuardedQueue(Generic[T]):
     async def clear(self) -> bool:
         """Takes out everything. Answers whether there was something."""
         return await self.engine.runner.transact(plain_commands.clear(self._context))
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

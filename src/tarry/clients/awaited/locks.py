@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
+import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import EllipsisType, TracebackType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from tarry.clients.awaited.concurrency import Event, Holder, Signal, cancelled_by, current_holder
 from tarry.clients.awaited.engine import Engine
-from tarry.clients.awaited.lock_watchdog import LockWakeEvent, LockWatchdog
+from tarry.clients.awaited.lock_watchdog import LockWatchdog
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
 from tarry.core.requests import Batch
@@ -28,7 +29,7 @@ logger = logging.getLogger("tarry")
 
 
 class RedisLocks(LockWatchdog):
-    """The locks of a client on Redis, in one event loop."""
+    """The locks of a client on Redis."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -60,19 +61,13 @@ class RedisLocks(LockWatchdog):
             self._engine.shared_part(PubSub).unsubscribe(subscriber)
 
 
-def _current_holder() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    assert task is not None, "a coroutine runs in a task"
-    return task
-
-
 class AsyncLost:
     """Whether a lock was lost; can be waited for. By the clock of this process it is set in time, or early."""
 
     def __init__(self, table: LockTable, hold: Hold) -> None:
         self._table = table
         self._hold = hold
-        self._event = asyncio.Event()
+        self._event = Event()
         table.listen(hold, self._event.set)
 
     def is_set(self) -> bool:
@@ -81,13 +76,10 @@ class AsyncLost:
 
     async def wait(self, within: Duration | None = None) -> bool:
         """Waits until it is lost, or for the time; answers whether it was."""
-        until = self._table.now() + LockOptions(within, None).wait_s
+        until = time.monotonic() + LockOptions(within, None).wait_s
         while not self.is_set() and not self._hold.released:
-            left = min(until, self._hold.until) - self._table.now()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if left == float("inf") else max(left, 0)):
-                    await self._event.wait()
-            if self._table.now() >= until:
+            left = min(until, self._hold.until) - time.monotonic()
+            if await self._event.wait(left) or time.monotonic() >= until:
                 break
         return self.is_set()
 
@@ -134,7 +126,7 @@ class AsyncGrant:
     @property
     def remaining(self) -> timedelta:
         """How long it will be held if nothing renews it, by this process's clock; ``timedelta.max`` while a session lives."""
-        left = self._hold.until - self._locks.loop.time()
+        left = self._hold.until - time.monotonic()
         if self._hold.released or self._locks.table.expired(self._hold):
             return timedelta(0)
         return timedelta.max if left == float("inf") else as_timedelta(max(int(left * SECOND), 0))
@@ -169,7 +161,7 @@ class AsyncGrant:
             return
         if self._locks.acquisition_ids.pid != os.getpid():
             raise held_by_parent(self.name)
-        lock_steps.require_holder(self._locks.table, self._hold, _current_holder())
+        lock_steps.require_holder(self._locks.table, self._hold, current_holder())
         self._released = True
         await self._locks.run(lock_steps.release(self._locks.table, self._locks.backend, self._hold))
 
@@ -180,23 +172,12 @@ class AsyncGrant:
         Awaited, the block is cancelled in the moment in which the lock is lost.
         """
         await self.check()
-        task, open = _current_holder(), True
-        cancelled = False
-
-        def cancel() -> None:
-            nonlocal cancelled
-            if open and not task.done():
-                cancelled = task.cancel(f"The lock {self.name} was lost.")
-
-        self._locks.table.listen(self._hold, cancel)
-        try:
+        with cancelled_by(
+            lambda cancel: self._locks.table.listen(self._hold, cancel),
+            f"The lock {self.name} was lost.",
+            lambda: lock_steps.lock_lost(self._hold),
+        ):
             yield self
-        except asyncio.CancelledError as fault:
-            if cancelled and task.uncancel() == 0:
-                raise lock_steps.lock_lost(self._hold) from fault
-            raise
-        finally:
-            open = False
         lock_steps.require_held(self._locks.table, self._hold)
 
 
@@ -214,7 +195,7 @@ class AsyncLock:
         self._options = options
         self.kept_in = kept_in
         self._shown_at = at
-        self._entered: WeakKeyDictionary[asyncio.Task[Any], list[AsyncGrant]] = WeakKeyDictionary()
+        self._entered: WeakKeyDictionary[Holder, list[AsyncGrant]] = WeakKeyDictionary()
         self.name = name
 
     def __repr__(self) -> str:
@@ -224,13 +205,13 @@ class AsyncLock:
         grant = await self.acquire()
         if grant is None:
             raise not_acquired(self.name, self._options.wait_s)
-        self._entered.setdefault(_current_holder(), []).append(grant)
+        self._entered.setdefault(current_holder(), []).append(grant)
         return grant
 
     async def __aexit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        grant: AsyncGrant = self._entered[_current_holder()].pop()
+        grant: AsyncGrant = self._entered[current_holder()].pop()
         await grant.__aexit__(kind, fault, trace)
 
     async def acquire(
@@ -242,9 +223,9 @@ class AsyncLock:
         as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer (that may take
         longer than ``wait``).
         """
-        terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), LockWakeEvent()
+        terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), Signal()
         locks.start()
-        acquisition = terms.acquisition(self.name, _current_holder(), locks.acquisition_ids, wake_event.set)
+        acquisition = terms.acquisition(self.name, current_holder(), locks.acquisition_ids, wake_event.set)
         hold = await locks.run(lock_steps.acquire(locks.table, locks.backend, acquisition, terms.wait_s), wake_event)
         return None if hold is None else AsyncGrant(locks, hold)
 
@@ -254,14 +235,14 @@ class AsyncLock:
         Raises ``NotAcquired`` if it does not, ``LockLost`` if it was lost before.
         """
         locks = self._locks()
-        hold = locks.table.hold_of(self.name, _current_holder())
+        hold = locks.table.hold_of(self.name, current_holder())
         if hold is None:
             raise not_held(self.name)
         await locks.run(lock_steps.release(locks.table, locks.backend, hold))
 
     def held(self) -> bool:
         """Whether this thread or task holds it, as far as this process knows."""
-        return self._locks().table.hold_of(self.name, _current_holder()) is not None
+        return self._locks().table.hold_of(self.name, current_holder()) is not None
 
     async def state(self) -> LockState:
         """Who holds it, for how long, and how many wait. Changes nothing."""

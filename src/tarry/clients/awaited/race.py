@@ -7,17 +7,20 @@ for a loser in the same moment goes back, its attempt not counted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tarry.clients.awaited.runner import Runner
+from tarry.clients.awaited.waiter import Waiter
 from tarry.core.watch import Caller
 from tarry.verbs.jobs import pop
+from tarry.verbs.jobs.wait import WaitQueueKey
 
 
-async def race(runner: Runner, waits: Sequence[Coroutine[Any, Any, Caller]]) -> Caller:
+async def race(
+    runner: Runner, entries: Sequence[tuple[Waiter, Sequence[WaitQueueKey]]], want: int, seconds: float
+) -> Caller:
     """The first that is served, else one that was not. Raises a ``TarryError``."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    tasks = [asyncio.ensure_future(waiter.wait(want, seconds, keys)) for waiter, keys in entries]
     winner: asyncio.Task[Caller] | None = None
     try:
         pending = set(tasks)

@@ -1,12 +1,12 @@
-"""``tarry.zookeeper.AsyncClient``: locks kept in ZooKeeper, awaited. kazoo's threads do the talking."""
+"""``tarry.zookeeper.AsyncClient``: locks kept in ZooKeeper, awaited. kazoo's threads talk to it."""
 
 from __future__ import annotations
 
-import asyncio
-import os
+import time
 from types import TracebackType
 from typing import Any
 
+from tarry.clients.awaited.concurrency import Local, Signal, thread_safe_caller, to_thread
 from tarry.clients.awaited.lock_watchdog import LockWatchdog
 from tarry.clients.awaited.locks import AsyncLock
 from tarry.clients.config import wait_seconds
@@ -21,17 +21,11 @@ from tarry.verbs.locks.zookeeper_requests import ConnectionInterrupted, SessionS
 
 
 class ZooKeeperLocks(LockWatchdog):
-    """The locks of a client on ZooKeeper, in one event loop."""
+    """The locks of a client on ZooKeeper."""
 
     def __init__(self, hosts: str, namespace: str, session_timeout_s: float, patience_s: float) -> None:
         self._patience_s = patience_s
-        loop = asyncio.get_running_loop()
-
-        def notify(event: Any) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(event)
-
-        self._session = ZooKeeperSession(hosts, session_timeout_s, notify)
+        self._session = ZooKeeperSession(hosts, session_timeout_s, thread_safe_caller())
 
         def make_backend(table: LockTable) -> ZooKeeperBackend:
             return ZooKeeperBackend(table, SessionState(session_timeout_s), namespace, process_label(), patience_s)
@@ -44,31 +38,32 @@ class ZooKeeperLocks(LockWatchdog):
         assert isinstance(step, ZooKeeperBatch)
         if not self._session.reached:
             live = self._session.connect()
-            if not await asyncio.to_thread(live.wait, min(self._patience_s, ANSWER_TIMEOUT_S)):
+            if not await to_thread(live.wait, min(self._patience_s, ANSWER_TIMEOUT_S)):
                 raise ConnectionInterrupted("there is no connection")
         answers = [(op, self._session.start_request(op)) for op in step.ops]
-        try:
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
-                for _, answer in answers:
-                    await self._end_of(answer)
-        except TimeoutError:
-            raise ConnectionInterrupted(f"no answer for {ANSWER_TIMEOUT_S:g} s") from None
+        by = time.monotonic() + ANSWER_TIMEOUT_S
+        for _, answer in answers:
+            if not await _ready(answer, by - time.monotonic()):
+                raise ConnectionInterrupted(f"no answer for {ANSWER_TIMEOUT_S:g} s")
         return [result_of(op, answer) for op, answer in answers]
-
-    async def _end_of(self, answer: Any) -> None:
-        ended = asyncio.Event()
-
-        def end(_: Any) -> None:
-            if not self.loop.is_closed():
-                self.loop.call_soon_threadsafe(ended.set)
-
-        answer.rawlink(end)
-        await ended.wait()
 
     async def close(self) -> None:
         """Gives back what is held, and ends the session."""
         await super().close()
-        await asyncio.to_thread(self._session.close)
+        await to_thread(self._session.close)
+
+
+async def _ready(answer: Any, seconds: float) -> bool:
+    """Whether kazoo's thread has the answer within the time."""
+    if answer.ready():
+        return True
+    ended = Signal()
+
+    def end(_: Any) -> None:
+        ended.set_from_thread()
+
+    answer.rawlink(end)
+    return await ended.wait(seconds)
 
 
 class AsyncClient:
@@ -80,6 +75,14 @@ class AsyncClient:
                          and twenty ticks of the server (4 s to 40 s, if it was not told otherwise)
     ``patience``         how long a lost answer is asked for again, before ``Unavailable`` says so
     """
+
+    # blocking: Locks on ZooKeeper. Thread-safe, fork-safe, a context manager; connects at the first verb, and is made once.
+    #
+    # ``hosts``            ``"host:port,host:port"``
+    # ``namespace``        the node below which the locks are
+    # ``session_timeout``  after so long without a word from this process ZooKeeper gives its locks to others; between two
+    #                      and twenty ticks of the server (4 s to 40 s, if it was not told otherwise)
+    # ``patience``         how long a lost answer is asked for again, before ``Unavailable`` says so
 
     def __init__(
         self,
@@ -94,7 +97,7 @@ class AsyncClient:
             raise BadInput(f"hosts: {hosts!r}; write host:port,host:port.")
         self.namespace = namespace
         self._settings = (hosts, namespace, wait_seconds(session_timeout), wait_seconds(patience))
-        self._locks: dict[tuple[asyncio.AbstractEventLoop, int], ZooKeeperLocks] = {}
+        self._locks: Local[str, ZooKeeperLocks] = Local()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.namespace} at {self._settings[0]}>"
@@ -122,13 +125,8 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Gives back every lock that is held, and ends the session. The next verb would begin another."""
-        locks = self._locks.pop((asyncio.get_running_loop(), os.getpid()), None)
-        if locks is not None:
+        for locks in self._locks.take_all():
             await locks.close()
 
     def _part(self) -> ZooKeeperLocks:
-        place = (asyncio.get_running_loop(), os.getpid())
-        if place not in self._locks:
-            self._locks = {where: one for where, one in self._locks.items() if not where[0].is_closed()}
-            self._locks[place] = ZooKeeperLocks(*self._settings)
-        return self._locks[place]
+        return self._locks.get(self.namespace, lambda: ZooKeeperLocks(*self._settings))

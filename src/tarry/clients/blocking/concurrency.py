@@ -39,6 +39,11 @@ def gather(answers: Iterable[T]) -> list[T]:
     return list(answers)
 
 
+def thread_safe_caller() -> Callable[[Callable[[], None]], None]:
+    """What calls a function, in any thread."""
+    return lambda function: function()
+
+
 class Event:
     """Is set once, and wakes all that wait for it."""
 
@@ -98,7 +103,7 @@ class Background:
 class BackgroundCalls:
     """Operations that nobody waits for. Here they are done when they are started."""
 
-    def start(self, answer: None) -> None: ...
+    def start(self, answer: object) -> None: ...
     def join(self, seconds: float) -> None: ...
 
 

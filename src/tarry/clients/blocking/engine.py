@@ -1,17 +1,17 @@
-"""The engine of a blocking client: its connections, its waiters, its mover. Every handle that a client gives has it."""
+# Made from src/tarry/clients/awaited/engine.py by tools/blocking.py: change that file, then `make blocking`.
+"""The engine of a blocking client: its connections, its waiters, its mover. Every handle of a client has it."""
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tarry.clients.blocking.concurrency import Local, SharedCalls
 from tarry.clients.blocking.list_pops import ListPops, Pair
 from tarry.clients.blocking.mover import Mover
-from tarry.clients.blocking.race import Race
+from tarry.clients.blocking.race import race
 from tarry.clients.blocking.replica_reads import ReplicaReader
 from tarry.clients.blocking.runner import Runner
 from tarry.clients.blocking.wait_connections import WaitConnections
@@ -19,7 +19,7 @@ from tarry.clients.blocking.waiter import Waiter
 from tarry.clients.config import ClientConfig, wait_seconds
 from tarry.core.requests import Command, Flow, ScriptCall, WrongType
 from tarry.core.watch import Caller
-from tarry.errors import BadInput, TarryError, Unavailable
+from tarry.errors import BadInput, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import topic_names
@@ -44,7 +44,7 @@ P = TypeVar("P", bound=BackgroundPart)
 
 
 class Engine:
-    """Performs what verbs say, and waits. Thread-safe, fork-safe; connects at the first request."""
+    """Performs verbs, and waits for jobs. Thread-safe and fork-safe. Connects at the first request."""
 
     keeps_maps = True
     """Whether a loop of this client evicts from its maps. In imaginary time nothing happens by itself."""
@@ -53,29 +53,21 @@ class Engine:
         self.origin = origin
         self.runner = Runner(origin.address, origin.patience)
         self._registered: set[str] = set()
-        self._waiters: dict[tuple[int, int], Waiter] = {}
-        self._lock = threading.Lock()
-        self._parts: dict[tuple[int, Callable[[Engine], Any]], Any] = {}
+        self._shared_calls = SharedCalls()
+        self._waiters: Local[int, Waiter] = Local()
+        self._parts: Local[Callable[[Engine], Any], Any] = Local()
 
     def close(self) -> None:
         """Closes the connections. The next request would open them again."""
-        for waiter in self._waiters.values():
+        for waiter in self._waiters.take_all():
             waiter.close()
-        self._waiters = {}
-        parts, self._parts = self._parts, {}
-        for (pid, _), part in reversed(parts.items()):
-            if pid == os.getpid():  # a fork's parent has its own
-                part.close()
+        for part in self._parts.take_all():
+            part.close()
         self.runner.close()
 
     def shared_part(self, kind: Callable[[Engine], P]) -> P:
         """The one part of a kind in this process: made when it is first needed, closed with the engine."""
-        place = (os.getpid(), kind)
-        if place not in self._parts:
-            with self._lock:
-                if place not in self._parts:
-                    self._parts[place] = kind(self)
-        found: P = self._parts[place]
+        found: P = self._parts.get(kind, lambda: kind(self))
         return found
 
     def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
@@ -101,8 +93,9 @@ class Engine:
 
     def register_topic(self, topic: str) -> None:
         """Writes a topic into the list of known ones, once a process."""
-        if topic not in self._registered:
-            self.run(topic_names.register(self.origin.namespace, topic))
+        if topic not in self._registered:  # calls at the same time wait for the same answer, and so keep their order
+            request = topic_names.register(self.origin.namespace, topic)
+            self._shared_calls.run(("register", topic), lambda: self.runner.perform(request))
             self._registered.add(topic)
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,7 +147,10 @@ class Engine:
 
     def _partitions(self, topic: Topic[T]) -> Sequence[PartitionVerbs[T]]:
         only = topic.verbs.single
-        return [only] if only is not None else self.run(topic.verbs.rotated())
+        if only is not None:
+            return [only]
+        self._shared_calls.run(("partitions", topic.name), lambda: self.run(topic.verbs.partitions()))
+        return self.run(topic.verbs.rotated())
 
     def _take_now(
         self, topic: Topic[T], partitions: Sequence[PartitionVerbs[T]], want: int, ttr: Duration | None
@@ -171,8 +167,7 @@ class Engine:
                 raise
         except BaseException:
             for verbs, taken in found:
-                with suppress(TarryError):  # then they come back after their TTR
-                    self.run(pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
+                self.runner.perform_in_background(pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
             raise
         return [job for _, taken in found for job in topic._make_jobs(taken, taken.jobs)]
 
@@ -194,27 +189,26 @@ class Engine:
 
     def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Queues a caller at its posts, behind those who wait already."""
+        self.runner.ensure_open()
         slots: dict[int, list[WaitQueueKey]] = {}
         for post in queue_keys:
             slots.setdefault(self.runner.group_of(post[0].due), []).append(post)
         entries = [(self._waiter(slot), its) for slot, its in slots.items()]
         if len(entries) == 1:
             return entries[0][0].wait(want, seconds, queue_keys)
-        return Race(self.runner, entries, want, seconds).run()
+        return race(self.runner, entries, want, seconds)
 
     def _waiter(self, slot: int) -> Waiter:
-        place = (os.getpid(), slot)
-        waiter = self._waiters.get(place)
-        if waiter is None:
-            lines = self.shared_part(WaitConnections)
-            with self._lock:
-                waiter = self._waiters.setdefault(place, Waiter(self.runner, self.origin.new_waiter_name(), lines))
-        return waiter
+        return self._waiters.get(
+            slot,
+            lambda: Waiter(self.runner, self.origin.new_waiter_name(), self.shared_part(WaitConnections)),
+        )
 
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """From now on these queues move."""
+        self.runner.ensure_open()
         self.shared_part(Mover).add(queues)
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:

@@ -1,3 +1,4 @@
+# Made from src/tarry/clients/awaited/guarded_queue.py by tools/blocking.py: change that file, then `make blocking`.
 """Guarded queues, blocking: the names of their verbs."""
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
+from tarry.clients.blocking.concurrency import Signal, finish_or_undo
 from tarry.clients.blocking.engine import Engine
-from tarry.clients.blocking.lock_watchdog import LockWakeEvent
+from tarry.clients.blocking.operators import SizedOperators
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import PollerNames, call_on_late, domain_of, with_late_policy
-from tarry.errors import LockLost, ServerUnfit
+from tarry.core.requests import Transaction
+from tarry.errors import LockLost, ServerUnfit, TarryError
 from tarry.values.durations import SECOND, Duration, as_datetime
 from tarry.verbs.guarded import guarded_scripts, plain_commands
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, PollReply, chunks, want_of
@@ -37,7 +40,7 @@ class Guard(Protocol):
     def acquire(self, *, wait: Duration | None) -> HeldGuard | None: ...
 
 
-class GuardedQueue(Generic[T]):
+class GuardedQueue(SizedOperators, Generic[T]):
     """Article 002's delay queue: values go in with a delay, and come out when they are due, in order, with their lateness.
 
     Made by ``client.guarded_queue(name)``. What was polled is out of the queue: a consumer that dies loses it. Topics keep
@@ -62,24 +65,19 @@ class GuardedQueue(Generic[T]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
 
-    def __len__(self) -> int:
-        return self.size()
-
     def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
         """Puts values in, each to be handed out after its delay: ``{value: delay}``, or pairs. Answers when each is due.
 
         Equal values are different items, but in the article's layout, where the last push decides. Raises ``BadInput``
         before anything is written, also for a value or a delay that is ``None``.
         """
-        members = self._context.members(items)
+        members, scores = self._context.members(items), list[int]()
         if self._guard is None:
             scores = self.engine.run(guarded_scripts.push(self._context, members)) if members else []
         else:
-            scores = [
-                s
-                for chunk in chunks(members)
-                for s in self.engine.runner.transact(plain_commands.push(self._context, chunk))
-            ]
+            for chunk in chunks(members):
+                pushed = self.engine.runner.transact(plain_commands.push(self._context, chunk))
+                scores += pushed
         return [as_datetime(score * self._context.unit) for score in scores]
 
     def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
@@ -123,17 +121,25 @@ class GuardedQueue(Generic[T]):
         try:
             with self._poller_names.borrow() as who:
                 poll = plain_commands.poll(self._context, want, who, domain_of(self._guard), held.token)
-                return self.engine.runner.transact(poll)
+                return self._take(poll)
         finally:
             try:
                 held.release()
             except LockLost:
                 pass  # what was removed was removed under a token that nobody had overtaken
 
+    def _take(self, poll: Transaction[PollReply]) -> PollReply:
+        """Cancelled, it is read to its end, and what it took goes back."""
+        return finish_or_undo(self.engine.runner.transact(poll), self._give_back, TarryError)
+
+    def _give_back(self, polled: PollReply) -> None:
+        if polled.members:
+            self.engine.runner.transact(plain_commands.give_back(self._context, polled))
+
     @contextmanager
-    def _pushes(self, until: float) -> Generator[LockWakeEvent]:
+    def _pushes(self, until: float) -> Generator[Signal]:
         """A bell that rings when somebody puts in what is due first, while there is time to wait."""
-        wake_event, subscriber = LockWakeEvent(), None
+        wake_event, subscriber = Signal(), None
         pubsub = self.engine.shared_part(PubSub)
         channel = self._context.keys.channel
         if until > time.monotonic():
@@ -153,7 +159,7 @@ class GuardedQueue(Generic[T]):
 
     def size(self) -> int:
         """How many items there are, due or not."""
-        return self.stats().size
+        return (self.stats()).size
 
     def clear(self) -> bool:
         """Takes out everything. Answers whether there was something."""

@@ -1,20 +1,21 @@
-"""The locks of one client in one process: who holds, who waits, and the thread that keeps time for all of them."""
+# Made from src/tarry/clients/awaited/lock_watchdog.py by tools/blocking.py: change that file, then `make blocking`.
+"""The locks of one client: holders, waiters, and the watchdog that keeps time for all of them, blocking."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from tarry.clients.blocking.concurrency import Background, BackgroundCalls, Mutex, Signal, is_alive, sleep
 from tarry.clients.lock_options import (
     CLEAN_UP_EVERY_S,
     CLOSING_S,
     LONGEST_SLEEP_S,
     AcquisitionIds,
     call_listeners,
-    logger,
+    log_watchdog_failure,
 )
 from tarry.errors import TarryError
 from tarry.verbs.locks.lock_steps import LockBackend, Sleep, Steps, WaitUntil, clean_up
@@ -24,37 +25,22 @@ from tarry.verbs.locks.redis_backend import RENEWED_EVERY_S
 T = TypeVar("T")
 
 
-class LockWakeEvent:
-    """Wakes one thread; rung twice is once. Rung before it is waited for, it is not missed."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        with suppress(RuntimeError):  # it was rung already
-            self._lock.release()
-
-    def wait(self, seconds: float) -> bool:
-        return self._lock.acquire(timeout=min(max(seconds, 0), threading.TIMEOUT_MAX))
-
-
 class LockWatchdog:
-    """Renews, notices what is over, tells who listens, and tidies up: one thread, begun with the first lock."""
+    """Renews leases, notices what is over, calls the listeners, and cleans up: one thread, started with the first lock."""
 
     def __init__(self, make_backend: Callable[[LockTable], LockBackend], perform: Callable[[Any], Any]) -> None:
         self.acquisition_ids = AcquisitionIds()
-        self._wakeup = LockWakeEvent()
-        self.table = LockTable(time.monotonic, threading.Lock(), self._wakeup.set, threading.Thread.is_alive)
+        self._wakeup = Signal()
+        self.table = LockTable(time.monotonic, Mutex(), self._wakeup.set, is_alive)
         self.backend = make_backend(self.table)
         self._perform = perform
-        self._start = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._starting = Mutex()
+        self._background: Background | None = None
+        self._calls = BackgroundCalls()
+        self._renew_at = 0.0
         self._closed = False
 
-    def run(self, steps: Steps[T], wake_event: LockWakeEvent | None = None) -> T:
+    def run(self, steps: Steps[T], wake_event: Signal | None = None) -> T:
         """Performs steps; ``wake_event`` is the one of the order."""
         try:
             step = next(steps)
@@ -69,46 +55,63 @@ class LockWatchdog:
             result: T = end.value
             return result
 
-    def _perform_step(self, step: Any, wake_event: LockWakeEvent | None) -> Any:
+    def _perform_step(self, step: Any, wake_event: Signal | None) -> Any:
         if isinstance(step, Sleep):
-            return time.sleep(step.seconds)
+            return sleep(step.seconds)
         if not isinstance(step, WaitUntil):
             return self._perform(step)
         assert wake_event is not None
         return wake_event.wait(step.until - time.monotonic())
 
-    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> None:
         """From now on the locks are looked after."""
-        if self._thread is None:
-            with self._start:
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="tarry-locks", daemon=True)
-                    self._thread.start()
+        if self._background is None:
+            with self._starting:
+                if self._background is None:
+                    self._background = Background("tarry-locks", self._run)
 
     def _run(self) -> None:
-        renew_at = time.monotonic() + RENEWED_EVERY_S
+        self._renew_at = time.monotonic() + RENEWED_EVERY_S
         while not self._closed:
             try:
                 self._check()
-                due = time.monotonic() >= renew_at
+                due = time.monotonic() >= self._renew_at
                 if self.table.check_is_due(due):
-                    after, renew_at = renew_at, time.monotonic() + CLEAN_UP_EVERY_S  # if it fails
-                    self.run(self.backend.renew(self.table.holds, due=due))
-                    renew_at = time.monotonic() + RENEWED_EVERY_S if due else after
+                    if due:
+                        self._renew_at = time.monotonic() + RENEWED_EVERY_S
+                    self._calls.start(self._renew(due=due))
             except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
-                logger.warning("Locks could not be looked after, trying again: %s", fault)
+                log_watchdog_failure(fault)
             now = time.monotonic()
-            until = self.table.watchdog_wakes_at = min(self.table.next_due(), renew_at, now + LONGEST_SLEEP_S)
+            until = self.table.watchdog_wakes_at = min(self.table.next_due(), self._renew_at, now + LONGEST_SLEEP_S)
             self._wakeup.wait(until - now)
 
     def _check(self) -> None:
         told, left = self.table.collect_due()
         call_listeners(told)
         for acquisition in left:
-            if not self.run(clean_up(self.backend, acquisition)):
-                self.table.retry_clean_up(acquisition, time.monotonic() + CLEAN_UP_EVERY_S)
+            self._calls.start(self._clean_up(acquisition))
+
+    def _renew(self, *, due: bool) -> bool:
+        """Answers whether it succeeded."""
+        try:
+            self.run(self.backend.renew(self.table.holds, due=due))
+        except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
+            log_watchdog_failure(fault)
+            self._renew_at = min(self._renew_at, time.monotonic() + CLEAN_UP_EVERY_S)
+            self._wakeup.set()
+            return False
+        return True
+
+    def _clean_up(self, acquisition: Any) -> bool:
+        """Answers whether it succeeded."""
+        done = self.run(clean_up(self.backend, acquisition))
+        if not done:
+            self.table.retry_clean_up(acquisition, time.monotonic() + CLEAN_UP_EVERY_S)
+            self._wakeup.set()
+        return done
 
     def close(self) -> None:
         """Gives back what is held; the holds are lost."""
@@ -116,7 +119,8 @@ class LockWatchdog:
             self.table.lose_hold(hold, "its client was closed")
         self._closed = True
         self._wakeup.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(CLOSING_S)
+        if self._background is not None:
+            self._background.join(CLOSING_S)
         with suppress(TarryError):
             self._check()
+        self._calls.join(CLOSING_S)

@@ -1,19 +1,21 @@
+# Made from src/tarry/clients/awaited/locks.py by tools/blocking.py: change that file, then `make blocking`.
 """Locks, blocking: the names of their verbs."""
 
 from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from types import EllipsisType, TracebackType
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from tarry.clients.blocking.concurrency import Event, Holder, Signal, cancelled_by, current_holder
 from tarry.clients.blocking.engine import Engine
-from tarry.clients.blocking.lock_watchdog import LockWakeEvent, LockWatchdog
+from tarry.clients.blocking.lock_watchdog import LockWatchdog
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
 from tarry.core.requests import Batch
@@ -66,7 +68,7 @@ class Lost:
     def __init__(self, table: LockTable, hold: Hold) -> None:
         self._table = table
         self._hold = hold
-        self._event = threading.Event()
+        self._event = Event()
         table.listen(hold, self._event.set)
 
     def is_set(self) -> bool:
@@ -78,7 +80,7 @@ class Lost:
         until = time.monotonic() + LockOptions(within, None).wait_s
         while not self.is_set() and not self._hold.released:
             left = min(until, self._hold.until) - time.monotonic()
-            if self._event.wait(min(max(left, 0), threading.TIMEOUT_MAX)) or time.monotonic() >= until:
+            if self._event.wait(left) or time.monotonic() >= until:
                 break
         return self.is_set()
 
@@ -160,7 +162,7 @@ class Grant:
             return
         if self._locks.acquisition_ids.pid != os.getpid():
             raise held_by_parent(self.name)
-        lock_steps.require_holder(self._locks.table, self._hold, threading.current_thread())
+        lock_steps.require_holder(self._locks.table, self._hold, current_holder())
         self._released = True
         self._locks.run(lock_steps.release(self._locks.table, self._locks.backend, self._hold))
 
@@ -171,7 +173,12 @@ class Grant:
         Awaited, the block is cancelled in the moment in which the lock is lost.
         """
         self.check()
-        yield self
+        with cancelled_by(
+            lambda cancel: self._locks.table.listen(self._hold, cancel),
+            f"The lock {self.name} was lost.",
+            lambda: lock_steps.lock_lost(self._hold),
+        ):
+            yield self
         lock_steps.require_held(self._locks.table, self._hold)
 
 
@@ -189,7 +196,7 @@ class Lock:
         self._options = options
         self.kept_in = kept_in
         self._shown_at = at
-        self._entered = threading.local()
+        self._entered: WeakKeyDictionary[Holder, list[Grant]] = WeakKeyDictionary()
         self.name = name
 
     def __repr__(self) -> str:
@@ -199,15 +206,13 @@ class Lock:
         grant = self.acquire()
         if grant is None:
             raise not_acquired(self.name, self._options.wait_s)
-        if not hasattr(self._entered, "grants"):
-            self._entered.grants = []
-        self._entered.grants.append(grant)
+        self._entered.setdefault(current_holder(), []).append(grant)
         return grant
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        grant: Grant = self._entered.grants.pop()
+        grant: Grant = self._entered[current_holder()].pop()
         grant.__exit__(kind, fault, trace)
 
     def acquire(
@@ -219,9 +224,9 @@ class Lock:
         as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer (that may take
         longer than ``wait``).
         """
-        terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), LockWakeEvent()
+        terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), Signal()
         locks.start()
-        acquisition = terms.acquisition(self.name, threading.current_thread(), locks.acquisition_ids, wake_event.set)
+        acquisition = terms.acquisition(self.name, current_holder(), locks.acquisition_ids, wake_event.set)
         hold = locks.run(lock_steps.acquire(locks.table, locks.backend, acquisition, terms.wait_s), wake_event)
         return None if hold is None else Grant(locks, hold)
 
@@ -231,14 +236,14 @@ class Lock:
         Raises ``NotAcquired`` if it does not, ``LockLost`` if it was lost before.
         """
         locks = self._locks()
-        hold = locks.table.hold_of(self.name, threading.current_thread())
+        hold = locks.table.hold_of(self.name, current_holder())
         if hold is None:
             raise not_held(self.name)
         locks.run(lock_steps.release(locks.table, locks.backend, hold))
 
     def held(self) -> bool:
         """Whether this thread or task holds it, as far as this process knows."""
-        return self._locks().table.hold_of(self.name, threading.current_thread()) is not None
+        return self._locks().table.hold_of(self.name, current_holder()) is not None
 
     def state(self) -> LockState:
         """Who holds it, for how long, and how many wait. Changes nothing."""

@@ -32,6 +32,11 @@ SILENT_S = 1.0
 RaceEntry = tuple[Waiter, Sequence[WaitQueueKey]]
 
 
+def race(runner: Runner, entries: Sequence[RaceEntry], want: int, seconds: float) -> Caller:
+    """The first that is served, else one that was not. Raises a ``TarryError``."""
+    return Race(runner, entries, want, seconds).run()
+
+
 class Race:
     """One wait over several waiters."""
 

@@ -170,6 +170,11 @@ class Runner(ServerPool):
             result: T = end.value
             return result
 
+    def perform_in_background(self, request: ScriptCall[Any]) -> None:
+        """Performs a courtesy: what it gives back would come back by itself later."""
+        with suppress(TarryError):
+            self.perform(request)
+
     def ask_all(self, ask: Callable[[Server], T]) -> dict[str, T]:
         """Asks every server, and answers by the place where it is. Raises a ``TarryError``."""
         found: dict[str, T] = {}

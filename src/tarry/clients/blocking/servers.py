@@ -44,6 +44,9 @@ class ServerPool:
         server = self._servers.get(url)
         return server if server is not None else self._connect(url, budget, key)
 
+    def ensure_open(self) -> None:
+        """Nothing to do: each request opens what it needs."""
+
     @property
     def shown(self) -> str:
         """The address, as it may be shown."""

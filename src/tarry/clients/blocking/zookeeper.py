@@ -1,13 +1,13 @@
-"""``tarry.zookeeper.Client``: locks kept in ZooKeeper, blocking."""
+# Made from src/tarry/clients/awaited/zookeeper.py by tools/blocking.py: change that file, then `make blocking`.
+"""``tarry.zookeeper.Client``: locks kept in ZooKeeper, blocking. kazoo's threads talk to it."""
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from types import TracebackType
 from typing import Any
 
+from tarry.clients.blocking.concurrency import Local, Signal, thread_safe_caller, to_thread
 from tarry.clients.blocking.lock_watchdog import LockWatchdog
 from tarry.clients.blocking.locks import Lock
 from tarry.clients.config import wait_seconds
@@ -26,7 +26,7 @@ class ZooKeeperLocks(LockWatchdog):
 
     def __init__(self, hosts: str, namespace: str, session_timeout_s: float, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._session = ZooKeeperSession(hosts, session_timeout_s, lambda event: event())
+        self._session = ZooKeeperSession(hosts, session_timeout_s, thread_safe_caller())
 
         def make_backend(table: LockTable) -> ZooKeeperBackend:
             return ZooKeeperBackend(table, SessionState(session_timeout_s), namespace, process_label(), patience_s)
@@ -37,19 +37,34 @@ class ZooKeeperLocks(LockWatchdog):
 
     def _perform(self, step: Any) -> Any:
         assert isinstance(step, ZooKeeperBatch)
-        if not self._session.reached and not self._session.connect().wait(min(self._patience_s, ANSWER_TIMEOUT_S)):
-            raise ConnectionInterrupted("there is no connection")
+        if not self._session.reached:
+            live = self._session.connect()
+            if not to_thread(live.wait, min(self._patience_s, ANSWER_TIMEOUT_S)):
+                raise ConnectionInterrupted("there is no connection")
         answers = [(op, self._session.start_request(op)) for op in step.ops]
         by = time.monotonic() + ANSWER_TIMEOUT_S
         for _, answer in answers:
-            if not answer.wait(max(by - time.monotonic(), 0)):
+            if not _ready(answer, by - time.monotonic()):
                 raise ConnectionInterrupted(f"no answer for {ANSWER_TIMEOUT_S:g} s")
         return [result_of(op, answer) for op, answer in answers]
 
     def close(self) -> None:
         """Gives back what is held, and ends the session."""
         super().close()
-        self._session.close()
+        to_thread(self._session.close)
+
+
+def _ready(answer: Any, seconds: float) -> bool:
+    """Whether kazoo's thread has the answer within the time."""
+    if answer.ready():
+        return True
+    ended = Signal()
+
+    def end(_: Any) -> None:
+        ended.set_from_thread()
+
+    answer.rawlink(end)
+    return ended.wait(seconds)
 
 
 class Client:
@@ -75,8 +90,7 @@ class Client:
             raise BadInput(f"hosts: {hosts!r}; write host:port,host:port.")
         self.namespace = namespace
         self._settings = (hosts, namespace, wait_seconds(session_timeout), wait_seconds(patience))
-        self._lock = threading.Lock()
-        self._locks: tuple[int, ZooKeeperLocks] | None = None
+        self._locks: Local[str, ZooKeeperLocks] = Local()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.namespace} at {self._settings[0]}>"
@@ -104,18 +118,8 @@ class Client:
 
     def close(self) -> None:
         """Gives back every lock that is held, and ends the session. The next verb would begin another."""
-        with self._lock:
-            locks, self._locks = self._locks, None
-        if locks is not None and locks[0] == os.getpid():
-            locks[1].close()
+        for locks in self._locks.take_all():
+            locks.close()
 
     def _part(self) -> ZooKeeperLocks:
-        locks = self._locks
-        if locks is None or locks[0] != os.getpid():
-            if locks is not None:
-                self._lock = threading.Lock()  # a thread of the parent may have held it when this process was forked
-            with self._lock:
-                locks = self._locks
-                if locks is None or locks[0] != os.getpid():
-                    locks = self._locks = os.getpid(), ZooKeeperLocks(*self._settings)
-        return locks[1]
+        return self._locks.get(self.namespace, lambda: ZooKeeperLocks(*self._settings))
