@@ -18,24 +18,23 @@ CLIENTS = Path("src/tarry/clients")
 MADE = {
     CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
     for name in (
-        "blocking_queue",
-        "client",
-        "delayed_queue",
-        "dict_methods",
-        "job",
-        "loader",
-        "replica_reads",
-        "schedules",
-        "topic",
-    )
+        "blocking_queue client delayed_queue dict_methods engine guarded_queue job loader lock_watchdog locks "
+        "replica_reads schedules topic zookeeper"
+    ).split()
+} | {
+    CLIENTS / "http" / "blocking.py": CLIENTS / "http" / "awaited.py",
+    CLIENTS / "http" / "blocking_engine.py": CLIENTS / "http" / "awaited_engine.py",
 }
 HEADER = "# Made from {source} by tools/blocking.py: change that file, then `make blocking`.\n"
 DROPPED = {"async", "await"}
 NAMES = {
     "awaited": "blocking",
+    "awaited_engine": "blocking_engine",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
+    "aclose": "close",
+    "asynccontextmanager": "contextmanager",
 }
 """Words of the code. Each must be met somewhere."""
 AWAITABLE = re.compile(r"\bAwaitable\[((?:[^\[\]]|\[[^\]]*\])*)\]")

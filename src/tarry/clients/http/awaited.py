@@ -1,4 +1,4 @@
-"""``tarry.AsyncHTTPClient``: what a service has, awaited."""
+"""``tarry.AsyncHTTPClient``: what a service has, awaited. For machines that may only reach a service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tarry.clients.awaited.schedules import AsyncSchedules
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import MAX_BODY, PATIENCE
 from tarry.clients.handles import handle_of
-from tarry.clients.http.awaited_engine import HTTPAsyncGuardedQueue, HTTPEngine, HTTPLocks
+from tarry.clients.http.awaited_engine import AsyncHTTPGuardedQueue, HTTPEngine, HTTPLocks
 from tarry.clients.http.config import HTTPClientConfig, topics_request, workers_request
 from tarry.clients.http.requests import ServiceAddress
 from tarry.clients.http.verbs import migration
@@ -39,6 +39,13 @@ T = TypeVar("T")
 
 class AsyncHTTPClient:
     """The same as ``HTTPClient``, awaited. Cancelling a pop loses nothing: the service gives back what it handed out."""
+
+    # blocking: What a service has (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
+    #
+    # ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
+    # ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given; ``queue_format`` as ``Client`` has
+    # it, and the service's own without. Raises what ``Client`` raises,
+    # and ``NotAllowed``. What cannot be over HTTP is refused with ``ServerUnfit``, in words.
 
     def __init__(
         self,
@@ -130,7 +137,7 @@ class AsyncHTTPClient:
         ``guard`` cannot be given here. ``layout``, ``type``, ``max_lateness`` and ``on_late`` as ``Client`` has them.
         """
         context, verbs = self.engine.origin.guarded(name, guard, layout, type, max_lateness, on_late)
-        return HTTPAsyncGuardedQueue(self.engine, context, verbs, on_late)
+        return AsyncHTTPGuardedQueue(self.engine, context, verbs, on_late)
 
     def delayed_queue(
         self, name: str, *, codec: str | Codec[Any] = "kryo5", format: str | None = None

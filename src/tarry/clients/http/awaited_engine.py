@@ -1,9 +1,7 @@
-"""What an awaited client of a service works with: its connections, and the handles that are others than at a server."""
+"""What an awaited client of a service works with: its connections, and the handles that differ from those of a server."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +9,7 @@ from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.clients.awaited.concurrency import Local, sleep
 from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import wait_seconds
@@ -45,7 +44,7 @@ T = TypeVar("T")
 
 
 class HTTPEngine:
-    """Performs requests to a service: what every handle of ``AsyncHTTPClient`` works with."""
+    """Performs requests to a service: what every handle of an HTTP client works with."""
 
     keeps_maps = False
     """A service does not keep its clients' maps."""
@@ -53,7 +52,7 @@ class HTTPEngine:
     def __init__(self, origin: HTTPClientConfig) -> None:
         self.origin = origin
         self._asked_before: set[tuple[str, str]] = set()
-        self._open: dict[tuple[asyncio.AbstractEventLoop, int], httpx.AsyncClient] = {}
+        self._open: Local[str, httpx.AsyncClient] = Local()
 
     async def run(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
         """Performs what a verb said: a request, or a flow of them."""
@@ -94,7 +93,7 @@ class HTTPEngine:
             except httpx.DecodingError as fault:
                 raise not_a_service(place, "its answer is packed wrongly") from fault
             budget.tries += 1
-            await asyncio.sleep(pause)
+            await sleep(pause)
 
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
         """The first payload of any of the queues, which move while the service waits. A queue's list has the queue's name."""
@@ -144,15 +143,11 @@ class HTTPEngine:
 
     def _http(self) -> httpx.AsyncClient:
         """The connections of this event loop and process."""
-        home = (asyncio.get_running_loop(), os.getpid())
-        if home not in self._open:
-            self._open = {place: one for place, one in self._open.items() if not place[0].is_closed()}
-            self._open[home] = open_client(self.origin.library().AsyncClient, self.origin.limits())
-        return self._open[home]
+        # blocking: The connections of this process.
+        return self._open.get("", lambda: open_client(self.origin.library().AsyncClient, self.origin.limits()))
 
     async def close(self) -> None:
-        http = self._open.pop((asyncio.get_running_loop(), os.getpid()), None)
-        if http is not None:
+        for http in self._open.take_all():
             await http.aclose()
 
 
@@ -172,7 +167,7 @@ class HTTPLocks:
         return await self._engine.perform(step)
 
 
-class HTTPAsyncGuardedQueue(AsyncGuardedQueue[T]):
+class AsyncHTTPGuardedQueue(AsyncGuardedQueue[T]):
     """The same queue, whose verbs the service performs."""
 
     def __init__(

@@ -1,4 +1,5 @@
-"""``tarry.HTTPClient``: what a service has, for machines that may only reach that."""
+# Made from src/tarry/clients/http/awaited.py by tools/blocking.py: change that file, then `make blocking`.
+"""``tarry.HTTPClient``: what a service has, blocking. For machines that may only reach a service."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""What a blocking client of a service works with: its connections, and the handles that are others than at a server."""
+# Made from src/tarry/clients/http/awaited_engine.py by tools/blocking.py: change that file, then `make blocking`.
+"""What a blocking client of a service works with: its connections, and the handles that differ from those of a server."""
 
 from __future__ import annotations
 
-import os
 import random
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tarry.clients.blocking.concurrency import Local, sleep
 from tarry.clients.blocking.guarded_queue import GuardedQueue
 from tarry.clients.blocking.topic import Topic
 from tarry.clients.config import wait_seconds
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class HTTPEngine:
-    """Performs requests to a service: what every handle of ``HTTPClient`` works with."""
+    """Performs requests to a service: what every handle of an HTTP client works with."""
 
     keeps_maps = False
     """A service does not keep its clients' maps."""
@@ -53,8 +53,7 @@ class HTTPEngine:
     def __init__(self, origin: HTTPClientConfig) -> None:
         self.origin = origin
         self._asked_before: set[tuple[str, str]] = set()
-        self._open: dict[int, httpx.Client] = {}
-        self._opening = threading.Lock()
+        self._open: Local[str, httpx.Client] = Local()
 
     def run(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
         """Performs what a verb said: a request, or a flow of them."""
@@ -95,7 +94,7 @@ class HTTPEngine:
             except httpx.DecodingError as fault:
                 raise not_a_service(place, "its answer is packed wrongly") from fault
             budget.tries += 1
-            time.sleep(pause)
+            sleep(pause)
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
         """The first payload of any of the queues, which move while the service waits. A queue's list has the queue's name."""
@@ -143,16 +142,10 @@ class HTTPEngine:
 
     def _http(self) -> httpx.Client:
         """The connections of this process."""
-        home = os.getpid()
-        if home not in self._open:
-            with self._opening:
-                if home not in self._open:
-                    self._open = {home: open_client(self.origin.library().Client, self.origin.limits())}
-        return self._open[home]
+        return self._open.get("", lambda: open_client(self.origin.library().Client, self.origin.limits()))
 
     def close(self) -> None:
-        http = self._open.pop(os.getpid(), None)
-        if http is not None:
+        for http in self._open.take_all():
             http.close()
 
 
