@@ -57,7 +57,9 @@ def move_to_topic(
     moved = aside = 0
     late = NOT_LATE
     while most is None or moved + aside < most:
-        departure, now, claimed = yield from ask(migration.claim(context, goal.departure_name(topic.context.ids.new()), late))
+        departure, now, claimed = yield from ask(
+            migration.claim(context, goal.departure_name(topic.context.ids.new()), late)
+        )
         if not claimed:
             break
         if not redirect:
