@@ -98,7 +98,7 @@ def _done(*pairs: Any) -> Any:
 def test_only_its_holder_gives_it_back(keepers: LockUsers, one: Any, name: str) -> None:
     first, second = keepers.hand(), keepers.hand()
     grant = first.call(one.lock(name).acquire)
-    with pytest.raises(NotAcquired, match="it must be given back there"):
+    with pytest.raises(NotAcquired, match="it must be released there"):
         second.call(grant.release)
     with pytest.raises(NotAcquired, match="is not held by this thread or task"):
         second.call(one.lock(name).release)

@@ -135,9 +135,9 @@ REFUSALS = [
     ("map-cache put m k 1 --max-idle soon", "--max-idle: 'soon' is not a duration"),
     (
         "map-cache put m k 1 --ttl 1m --keep-ttl",
-        "--keep-ttl: it keeps what the entry has; give --ttl and --max-idle, or --keep-ttl.",
+        "--keep-ttl: it keeps the entry's deadlines; give --ttl and --max-idle, or --keep-ttl.",
     ),
-    ("map-cache put m k 1 --max-idle 1m --backend native", "--max-idle: a map with --backend native has none"),
+    ("map-cache put m k 1 --max-idle 1m --backend native", "--max-idle: not available with --backend native"),
     ("map-cache put m k null", "VALUE: none; "),
     ("map-cache put m k 1 --backend sql", "--backend: 'sql'; it is redisson or native."),
     ("map-cache put m k 1 --key-codec avro", "--key-codec: there is no 'avro'"),

@@ -1,3 +1,7 @@
+--   source                                        goal
+--   due, dead ── depart ──▶ leaving ── arrive ──▶ due, dead
+--                              └── end_departure: deleted here, or put back
+--
 -- A departure: some jobs on their way to another topic. Its name is "SOURCE.NUMBER.NONCE@GOAL". NUMBER rises with each
 -- departure of a source, for one begins only when the one before has ended. So if a later one has arrived at the goal, an
 -- earlier one has ended, and anything that still arrives of it is late: from a second process, or a repeated call.

@@ -1,4 +1,7 @@
 -- A receipt: only the last one handed out for a job settles it, and only while its TTR lasts.
+--
+--   pop ── receipt 17 ──▶ consumer A ── TTR over ──▶ pop ── receipt 21 ──▶ consumer B
+--                          └── finish(17): 'again 2'                       └── finish(21): done
 
 -- nil if the receipt holds (for a repeated call also after the TTR, until the job is put back); 'replay' if the call was done
 -- before and its answer was lost, or comes too late though nobody else has had the job since; else why it does not hold: 'again

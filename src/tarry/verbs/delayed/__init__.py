@@ -1,13 +1,15 @@
-"""The delayed queue that is shared with Java applications on Redisson: what its verbs want from the server.
+"""The delayed queue that is shared with Java applications on Redisson: its verbs as requests and flows.
 
-offer ─▶ order, timeouts ──when due: transfer──▶ ready ─▶ take, poll        packed elements left, payloads right
+offer ─▶ order, timeouts ──when due: transfer──▶ ready ─▶ poll        packed elements left, payloads right
 
-desk       a queue as its verbs see it: keys, codec, format
-offering   elements in
-finding    elements out, by place or by value; looking at them
-moving     the transfer, what is ready, and what is set aside
-taking     values of what was taken
-keeping    who moves which queue when
-telling    how many are where, and what of it is a metric
-face       the verbs as a user calls them
+context        what the verbs of a queue need: keys, codec, format
+offers         adding elements
+elements       elements that are not due yet: poll, find, remove, read
+transfer       moving due elements, taking ready ones, setting unreadable ones aside
+bulk_transfer  moving very many
+poll           decoding payloads that were taken
+mover_state    which queue a client moves when
+migration      moving elements into a topic
+stats          the numbers of a queue, and its metrics
+verbs          the verbs as handles call them
 """

@@ -1,14 +1,14 @@
-"""Moving very many: the client learns where they are, so that no script has to search for them.
+"""Moving very many elements: the client finds out their positions, so that no script has to search for them.
 
     order     e0 e1 e2 e3 e4 e5 …       read once, in pages: element → number
-    gone      1 4 …                     numbers that were taken out; an element's place is its number less those before it
+    gone      1 4 …                     numbers that were removed; an element's position is its number minus those before it
 
-LREM compares from one end of the list on; where due times are mixed and the list is long that costs a millisecond an
-element. An element in the middle can be replaced in microseconds. So the mover says for each of the next due elements
-where it is, and the script takes all of them out in one pass. It believes the places while the list's first element and
-the last one that was read are where they were: offers come after that one, and whatever else happens in between moves
-it, for no element comes twice. An offer that is overdue already, by a clock that is late, moves the last of those that
-are due, and is seen by that. What others do to the list meanwhile costs another reading, never changes what is moved.
+LREM compares from one end of the list; with mixed due times and a long list that costs a millisecond an
+element. An element in the middle can be replaced in microseconds. So the mover passes the positions of the next due elements,
+and the script removes all of them in one pass. It trusts the positions while the list's first element and the last one that
+was read are unmoved: offers are appended, and any other change moves one of the two, for no element occurs twice. An offer that
+is overdue already, by a clock that is late, moves the last due element, and is noticed by that. Changes by others meanwhile cost
+another read, and never change what is moved.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ WORTH_POSITIONS = 200
 """With fewer left, searching costs less than reading the list."""
 PAGE = 2000
 MOST_STEP, LEAST_STEP, PASSED = 750, 100, 280
-"""One script takes some 5 ms: an element 7 µs, and the pass through the list as much as an element for each 280 in it."""
+"""A script takes about 5 ms: 7 µs for an element, and as much for each 280 elements of the list."""
 BUCKET = 256
 
 
 def transfer_all(keys: QueueKeys, *, mover_id: bytes = NOBODY, keeps_seat: bool = False) -> Flow[TransferResult]:
-    """Everything that is due now; answers the last transfer, with how many were moved and set aside in all."""
+    """Moves all elements that are due now; returns the last result, with the total numbers moved and set aside."""
     moved = aside = 0
 
     def transfer_once(**more: Any) -> Flow[TransferResult]:
@@ -61,7 +61,7 @@ def _transfer_by_positions(keys: QueueKeys, transfer_once: Callable[..., Flow[Tr
         found: list[int] = []
         for element in done.due_ahead[: _step_size(done.anchor.place)]:
             number = numbers.get(hash(element))
-            if number is None:  # it came later
+            if number is None:  # it was offered later
                 break
             found.append(number)
         if not found:
@@ -81,7 +81,7 @@ def _step_size(length: int) -> int:
 
 
 class RemovedPositions:
-    """Numbers that are gone, in buckets, so that what is asked and told of them costs little however many they are."""
+    """The numbers that were removed, in buckets, so that adding and counting are cheap."""
 
     __slots__ = ("_buckets",)
 
@@ -89,7 +89,7 @@ class RemovedPositions:
         self._buckets: list[list[int]] = [[] for _ in range(length // BUCKET + 1)]
 
     def current(self, numbers: list[int]) -> list[int]:
-        """Where they are now."""
+        """The current positions of numbers."""
         buckets = self._buckets
         before = list(accumulate(map(len, buckets), initial=0))
         return [number - before[at := number // BUCKET] - bisect_left(buckets[at], number) for number in numbers]
@@ -100,12 +100,12 @@ class RemovedPositions:
 
 
 def _numbers(keys: QueueKeys, anchor: Anchor) -> Flow[dict[int, int]]:
-    """The elements' hashes, which are small, by their place in the list; none if it changed meanwhile."""
+    """The elements' numbers by their hashes, which are small; empty if the list changed meanwhile."""
     numbers: dict[int, int] = {}
     at, length = 0, anchor.place + 1
     while at < length:
-        words = (b"LRANGE", keys.order, b"%d" % at, b"%d" % (min(at + PAGE, length) - 1))
-        page: list[bytes] = yield from ask(Command(words, list))
+        command = (b"LRANGE", keys.order, b"%d" % at, b"%d" % (min(at + PAGE, length) - 1))
+        page: list[bytes] = yield from ask(Command(command, list))
         if not page:
             return {}
         numbers.update(zip(map(hash, page), range(at, at + len(page)), strict=True))

@@ -1,4 +1,4 @@
-"""A shared queue as its verbs see it: keys, codec, format, and where marks come from."""
+"""The context of a shared queue's verbs: keys, codec, format, and a source of marks."""
 
 from __future__ import annotations
 
@@ -18,36 +18,38 @@ T = TypeVar("T")
 
 
 def keys_of(name: str, *, cluster: bool = False) -> QueueKeys:
-    """Redisson's keys of the queue, and ours; ``BadInput`` for a name that cannot be one, or not in a Cluster."""
+    """The keys of a queue. Raises ``BadInput`` for a name that is not allowed, or not on a Cluster."""
     if not isinstance(name, str) or not name:
-        raise BadInput(f"queue: {name!r}; its name is a text that is not empty.")
+        raise BadInput(f"queue: {name!r}; its name is a non-empty str.")
     if cluster and not names.fits_cluster(name):
-        raise BadInput(f"queue: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
+        raise BadInput(f"queue: the keys of {name!r} are in several slots of the Cluster, for Redisson too; rename it.")
     theirs = names.delayed_queue(name)
     return queue_keys(theirs.ready, theirs.order, theirs.due, theirs.channel, names.prefix_name("tarry", name))
 
 
 @dataclass(frozen=True, slots=True)
 class QueueContext(Generic[T]):
-    """Everything that the verbs of one queue need, and nothing that talks."""
+    """What the verbs of one queue need: its name, keys, codec, format. No connection."""
 
     name: str
     keys: QueueKeys
     codec: Codec[T]
     format: Format | None
-    """What somebody says that it has; ``None``: as what is found there, or remembered."""
+    """The format that was given; ``None``: that of its elements, or the stored one."""
     random_marks: Callable[[int], bytes]
     keys_of: Callable[[str], QueueKeys] = keys_of
     """The keys of another queue of the same application."""
 
     def for_queue(self, name: str) -> QueueContext[T]:
-        """The desk of another queue of the same application, with the same codec."""
+        """The context of another queue of the same application, with the same codec."""
         return replace(self, name=name, keys=self.keys_of(name))
 
     def encode(self, value: T) -> bytes:
-        """The payload of a value; ``BadInput`` if it has none under this codec."""
+        """The payload of a value. Raises ``BadInput`` if the codec cannot encode it."""
         if value is None:
-            raise BadInput("value: None; Redisson's queues hold no null, and poll answers None for nothing.")
+            raise BadInput(
+                "value: it is None; Redisson's queues cannot contain null, and poll returns None for an empty queue."
+            )
         try:
             return self.codec.encode(value)
         except (TypeError, ValueError, RecursionError) as fault:
@@ -56,30 +58,30 @@ class QueueContext(Generic[T]):
             raise BadInput(f"value: {fault}.") from fault
 
     def found(self, found: bool, values: Iterable[T]) -> bool:
-        """Whether it was found; if not, the log says of which values Java may have other bytes."""
+        """Returns ``found``; if false, logs the values for which Java may have other bytes."""
         return log_if_missed(found, self.codec, values, f"queue {self.name}")
 
     def decode_or_opaque(self, payload: bytes) -> Any:
-        """The value of a payload that stays where it is; ``Opaque`` if the codec cannot read it."""
+        """The value of a payload that stays in the queue; ``Opaque`` if the codec cannot decode it."""
         try:
             return self.codec.decode(payload)
-        except Exception:  # noqa: BLE001  # a codec of the user's own may raise anything
+        except Exception:  # noqa: BLE001  # a custom codec may raise anything
             return Opaque(payload)
 
     def decode_all(self, payloads: Iterable[bytes]) -> DecodedPayloads:
-        """The values of payloads that were taken out, and those that the codec cannot read."""
+        """The values of payloads that were taken out, and those that the codec cannot decode."""
         taken = DecodedPayloads([], [])
         for payload in payloads:
             try:
                 taken.values.append(self.codec.decode(payload))
-            except Exception as fault:  # noqa: BLE001  # a codec of the user's own may raise anything
+            except Exception as fault:  # noqa: BLE001  # a custom codec may raise anything
                 taken.undecodable.append((payload, " ".join(f"{type(fault).__name__}: {fault}".split())))
         return taken
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedPayloads:
-    """What was taken out of a queue: values, and payloads to be set aside with their reasons."""
+    """Payloads that were taken out of a queue: their values, and undecodable ones with their reasons."""
 
     values: list[Any]
     undecodable: list[tuple[bytes, str]]

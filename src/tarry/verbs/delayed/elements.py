@@ -1,11 +1,11 @@
-"""Elements that are not due yet: taking them out by their place, finding and dropping them by value, looking at them.
+"""Elements that are not due yet: poll them in order, find and remove them by value, read them.
 
-    first ── offer order ── last        scripts look at PAGE elements at a time, from the last one back
+    first ── offer order ── last        scripts read PAGE elements at a time, from the last one back
 
 Rules
-- Redisson compares encoded bytes, and so do we.
-- What is looked at in pages may change meanwhile. Elements are offered behind the last one and taken before the first,
-  neither of which hides one from a search that goes back from the end; where the list became shorter, a page overlaps.
+- Redisson compares encoded bytes, and so does tarry.
+- The list may change between two pages. Elements are appended at the end and taken from the front, neither of which hides an
+  element from a search that goes back from the end; if the list became shorter, pages overlap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIND = Script("delayed/find", args=("from", "limit", "inverse"), item=("payload"
 PAGES = Script("delayed/page", args=("from", "limit"), keys=QUEUE_PARTS)
 DROP = Script("delayed/drop", item=("element",), keys=QUEUE_PARTS)
 MOST_ELEMENTS = 1000
-"""One script hands out no more."""
+"""One script returns no more elements."""
 PAGE, OVERLAP = 5000, 1000
 READ_PAGE = 1000
 DROP_PAGE = 500
@@ -39,7 +39,7 @@ DROP_PAGE = 500
 
 
 def poll(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
-    """Up to ``n`` from the head of the order of offers; an answer that nobody wants any more is put back."""
+    """Takes up to ``n`` elements in the order of offers; an answer that is no longer wanted is put back."""
     raw: list[tuple[bytes, bytes]] = []
 
     def decode(reply: Reply) -> DecodedPayloads:
@@ -62,7 +62,7 @@ def want_of(n: int) -> int:
 
 
 def pass_on(context: QueueContext[T], target: str) -> ScriptCall[T | None]:
-    """The last offered goes to the head of another queue's list."""
+    """Moves the last offered element to the head of another queue's list."""
     keys = (*context.keys, context.keys_of(target).ready)
     return ScriptCall(PASS_ON, keys, (), lambda reply: None if reply is None else context.decode_or_opaque(reply))
 
@@ -75,7 +75,7 @@ def clear(keys: QueueKeys) -> Command[bool]:
 
 
 def _find(keys: QueueKeys, payloads: Iterable[bytes], *, inverse: bool = False) -> Flow[list[bytes]]:
-    """The elements that carry one of the payloads, or none of them: in the order of offers."""
+    """The elements that carry one of the payloads, or none of them (``inverse``), in the order of offers."""
     wanted = list(dict.fromkeys(payloads))
     found: dict[bytes, None] = {}
     seen, length = 0, 0
@@ -91,7 +91,7 @@ def _find(keys: QueueKeys, payloads: Iterable[bytes], *, inverse: bool = False) 
 
 
 def _drop(keys: QueueKeys, elements: Sequence[bytes]) -> Flow[int]:
-    """How many of the elements were still there."""
+    """Deletes elements. Returns how many still existed."""
     gone = at = 0
     while at < len(elements):
         some = elements[at : at + DROP_PAGE]
@@ -102,12 +102,12 @@ def _drop(keys: QueueKeys, elements: Sequence[bytes]) -> Flow[int]:
 
 
 def remove(context: QueueContext[T], value: T) -> Flow[bool]:
-    """The first that is equal."""
+    """Removes the first equal element."""
     payload = context.encode(value)
-    return _told(context, [value], _remove_first(context.keys, payload))
+    return _log_if_missed(context, [value], _remove_first(context.keys, payload))
 
 
-def _told(context: QueueContext[T], values: Sequence[T], search: Flow[bool]) -> Flow[bool]:
+def _log_if_missed(context: QueueContext[T], values: Sequence[T], search: Flow[bool]) -> Flow[bool]:
     return context.found((yield from search), values)
 
 
@@ -120,7 +120,7 @@ def _remove_first(keys: QueueKeys, payload: bytes) -> Flow[bool]:
 
 def remove_all(context: QueueContext[T], values: Iterable[T]) -> Flow[bool]:
     values = list(values)
-    return _told(
+    return _log_if_missed(
         context, values, _remove_found(context.keys, [context.encode(value) for value in values], inverse=False)
     )
 
@@ -138,7 +138,7 @@ def _remove_found(keys: QueueKeys, payloads: list[bytes], *, inverse: bool) -> F
 
 def contains_all(context: QueueContext[T], values: Iterable[T]) -> Flow[bool]:
     values = list(values)
-    return _told(context, values, _contains_all(context.keys, {context.encode(value) for value in values}))
+    return _log_if_missed(context, values, _contains_all(context.keys, {context.encode(value) for value in values}))
 
 
 def _contains_all(keys: QueueKeys, payloads: set[bytes]) -> Flow[bool]:
@@ -156,7 +156,7 @@ def size(keys: QueueKeys) -> Command[int]:
 
 
 def peek(context: QueueContext[T]) -> Flow[T | None]:
-    """The first of the order of offers that can be read."""
+    """The first readable element in the order of offers."""
     at = 0
     while page := (yield from ask(_page(context, at, 1 if at == 0 else READ_PAGE))):
         for value in _values(context, page):
@@ -166,7 +166,7 @@ def peek(context: QueueContext[T]) -> Flow[T | None]:
 
 
 def page(context: QueueContext[T], at: int, most: int = READ_PAGE) -> Flow[tuple[list[T], int]]:
-    """Values from a place on, and the place after them: 0 at the end."""
+    """Values from a position on, and the position after them: 0 at the end."""
     found = yield from ask(_page(context, at, most))
     return _values(context, found), at + most if len(found) == most else 0
 
@@ -189,5 +189,5 @@ def _values(context: QueueContext[T], elements: Iterable[bytes]) -> list[T]:
 
 def _payload(element: bytes) -> bytes:
     found = unpack(element)
-    assert isinstance(found, Element), "the script hands out only what it has read"
+    assert isinstance(found, Element), "the script returns only readable elements"
     return found.payload

@@ -1,10 +1,11 @@
-"""Elements on their way out of a queue, to somewhere else: claimed, taken over there, let go.
+"""Moving elements out of a queue into a topic: claimed, added there, removed here.
 
-    timeouts, order ──claim──▶ leaving ──(added elsewhere, by an id made of the element)──▶ let_go
+    timeouts, order ──claim──▶ leaving ──(added to the topic, by an id made of the element)──▶ remove_arrived
 
-Whoever breaks off, and whoever else goes on: an element is in the queue, in ``leaving`` or gone, and nobody moves it while
-it leaves. Those that leave together are a departure (tarry.verbs.jobs.migration): what is claimed again is known where it goes,
-whatever has become of it there.
+If the move is interrupted anywhere, an element is in the queue, in ``leaving``, or removed, and no mover moves it while it is
+in
+``leaving``. Elements that leave together are a departure (tarry.verbs.jobs.migration): when they are claimed again, the goal
+recognizes it, whatever has become of the jobs there.
 """
 
 from __future__ import annotations
@@ -30,41 +31,42 @@ CLAIM_PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class LeavingElement:
-    """One element that leaves."""
+    """One element in ``leaving``."""
 
     element: bytes
     due_ms: int
     body: Any
-    """Its value without Java's names for types; bytes as they are, where they mean nothing here."""
+    """Its value without Java's type names; plain bytes if they cannot be decoded here."""
     payload: bytes
 
     @property
     def id(self) -> str:
-        """The same for the same element, however often it is claimed."""
+        """The job's id, which is the same however often the element is claimed."""
         return "redisson-" + sha1(self.element, usedforsecurity=False).hexdigest()
 
 
 def claim(
-    context: QueueContext[Any], word: bytes, overtaken: tuple[bytes, int], limit: int = CLAIM_PAGE
+    context: QueueContext[Any], departure_name: bytes, overtaken: tuple[bytes, int], limit: int = CLAIM_PAGE
 ) -> ScriptCall[tuple[bytes, int, list[LeavingElement]]]:
-    """A departure, the server's time, and those that leave now: what somebody left there, or the next."""
+    """Takes the next elements out: those that an interrupted departure left in ``leaving``, or the next ones. Returns the
+    departure, the server's time, and the elements."""
 
     def decode(reply: Reply) -> tuple[bytes, int, list[LeavingElement]]:
         departure, now, *flat = reply
         return departure, int(now), decode_leaving(context, flat)
 
     late, by = overtaken
-    args = b"%d" % limit, word, late, b"%d" % by
+    args = b"%d" % limit, departure_name, late, b"%d" % by
     return ScriptCall(CLAIM, (*context.keys, leaving_key(context.keys), departed_key(context.keys)), args, decode)
 
 
 def remove_arrived(context: QueueContext[Any], arrived: Iterable[LeavingElement]) -> Command[int]:
-    """They have arrived."""
-    return Command((b"ZREM", leaving_key(context.keys), *[one.element for one in arrived]), int)
+    """Removes elements that have arrived in the topic."""
+    return Command((b"ZREM", leaving_key(context.keys), *[leaving.element for leaving in arrived]), int)
 
 
 def preview(context: QueueContext[Any], at: int, *, claimed: bool) -> ScriptCall[tuple[list[LeavingElement], int]]:
-    """A page of what would leave, or leaves; and how many elements it has."""
+    """A page of the elements that would leave, or are leaving; and its size."""
     key = leaving_key(context.keys) if claimed else context.keys.timeouts
     args = (b"%d" % at, b"%d" % CLAIM_PAGE)
     return ScriptCall(

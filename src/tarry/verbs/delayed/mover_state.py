@@ -1,15 +1,16 @@
-"""Keeping queues moving: who looks when. One mover a queue and its deputy; whoever else consumes it rests.
+"""Which queues a client moves, and when. Each queue has one mover and its deputy; all other consumers rest.
 
-    keeper  ── queues, each with an alarm ──▶  requests, all that are due in one pipeline  ──▶  the next alarms, the seats
+    MoverState ── queues, each with an alarm ──▶  requests, all that are due in one pipeline  ──▶  the next alarms, the seats
                                     ▲
-    channel ── due time of a new head ── only the mover hears it          calls ── a seat is free ── who rests looks
+    channels ── the due time of a new head (only the mover subscribes) ── calls: a seat is free (all others look)
 
-The transfer script knows who has promised to look (lua/lib/movers.lua): the mover, when the head is due and every 0.7 s; its
-deputy, when the mover is 0.1 s late. Who has no seat looks every 5 s, or when it is called. A dead mover is followed within
-a second, both dead at once within six (docs/decisions/0012-movers-and-deputies.md).
-A message on the channel is a hint; a lost one is made up for by the mover's next look.
+The transfer script knows which clients will look in time (lua/lib/movers.lua): the mover, when the head is due and every 0.7 s;
+its deputy, when the mover is 0.1 s late. A client without a seat looks every 5 s, or when it is called_queue. A dead mover is
+replaced
+within a second, both dead at once within six (docs/decisions/0012-movers-and-deputies.md).
+A message on the channel is a hint; if it is lost, the mover's next look makes up for it.
 
-Nothing here talks or knows the time: a driver performs the requests, listens to the channels, and tells what came of it.
+Nothing here does I/O or knows the time: a driver performs the requests, subscribes to the channels, and reports the results.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from tarry.verbs.delayed.bulk_transfer import transfer_all
 from tarry.verbs.delayed.transfer import MOVER, TransferResult, transfer
 
 FROZEN_S = 0.05
-"""An answer that was read later than this came to a process that did not run."""
+"""If an answer is read later than this, the process was probably frozen meanwhile."""
 FIRST_S, LONGEST_S = 0.1, 5.0
-"""After an error: again after so long, and twice that, but never later than Redisson."""
+"""The delays after an error: the first, which is doubled, and the longest, which is not longer than Redisson's."""
 ROUND_S, TOGETHER_S = 0.5, 0.35
-"""A look that comes after so long is a round; rounds that lie so close are made together."""
+"""A client without a seat looks once in a round; rounds that are as close as TOGETHER_S are made together."""
 
 
 class MovedQueue:
-    """One queue that is kept moving."""
+    """One queue that this client moves."""
 
     __slots__ = (
         "alarm",
@@ -52,19 +53,19 @@ class MovedQueue:
     def __init__(self, keys: QueueKeys, mover_id: bytes) -> None:
         self.keys = keys
         self.mover_id = mover_id
-        self.alarm: float | None = None  #: when to look; ``None``: now
-        self.first_round = False  #: whether nothing special happens then
+        self.alarm: float | None = None  #: when to transfer next; ``None``: now
+        self.first_round = False  #: whether the alarm is only the end of a round
         self.seat = 0
         self.failures = 0
         self.last_answer = 0.0  #: when the last answer came, by the driver's clock …
         self.now = 0  #: … and by the server's
-        self.continuation: Flow[TransferResult] | None = None  #: a look that is not over
+        self.continuation: Flow[TransferResult] | None = None  #: a transfer that has not finished
         self.request: Request
         self.sent = 0.0
 
 
 class MoverState:
-    """The queues that one client keeps moving. Not thread-safe: its driver guards it."""
+    """The queues that one client moves. Not thread-safe: its driver guards it."""
 
     def __init__(self, name: bytes) -> None:
         self._name = name
@@ -72,31 +73,34 @@ class MoverState:
         self._channel_queues: dict[bytes, MovedQueue] = {}
 
     def add(self, keys: QueueKeys) -> bool:
-        """True if the queue is new."""
+        """Adds a queue. Returns true if it is new."""
         if keys.channel in self._queues:
             return False
         self._queues[keys.channel] = self._channel_queues[keys.movers] = MovedQueue(keys, self._name)
         return True
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── transfers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def due_queues(self, now: float) -> list[MovedQueue]:
-        """The queues whose ``request`` is to be performed now, all at once; ``answered`` is told of each."""
+        """The queues whose ``request`` is due now; the driver performs all at once, and calls ``on_answer`` for each."""
         due = [
-            kept
-            for kept in self._queues.values()
-            if kept.continuation is None and (kept.alarm is None or kept.alarm <= now)
+            moved_queue
+            for moved_queue in self._queues.values()
+            if moved_queue.continuation is None and (moved_queue.alarm is None or moved_queue.alarm <= now)
         ]
-        if any(kept.first_round for kept in due):
-            due += [kept for kept in self._queues.values() if kept.continuation is None and kept.first_round and kept not in due
-                    and kept.alarm is not None and kept.alarm <= now + TOGETHER_S]  # fmt: skip
-        for kept in due:
-            kept.continuation = transfer_all(kept.keys, mover_id=kept.mover_id, keeps_seat=True)
-            kept.request, kept.sent = cast("Request", next(kept.continuation)), now  # a look asks one thing at a time
-        return [kept for kept in self._queues.values() if kept.continuation is not None]
+        if any(moved_queue.first_round for moved_queue in due):
+            due += [moved_queue for moved_queue in self._queues.values() if moved_queue.continuation is None and moved_queue.first_round and moved_queue not in due
+                    and moved_queue.alarm is not None and moved_queue.alarm <= now + TOGETHER_S]  # fmt: skip
+        for moved_queue in due:
+            moved_queue.continuation = transfer_all(moved_queue.keys, mover_id=moved_queue.mover_id, keeps_seat=True)
+            moved_queue.request, moved_queue.sent = (
+                cast("Request", next(moved_queue.continuation)),
+                now,
+            )  # a transfer sends one request at a time
+        return [moved_queue for moved_queue in self._queues.values() if moved_queue.continuation is not None]
 
     def on_answer(self, queue: MovedQueue, answer: Any, now: float) -> None:
-        """What a request brought, or the error that it ended in."""
+        """Takes the answer to a queue's request, or its error."""
         assert queue.continuation is not None
         if isinstance(answer, Exception):
             queue.continuation.close()
@@ -111,17 +115,17 @@ class MoverState:
             self._moved(queue, end.value, sent, now)
 
     def next_due(self) -> float:
-        """When to look next."""
+        """When the next transfer is due."""
         return min(
             (
-                kept.alarm if kept.alarm is not None and kept.continuation is None else 0.0
-                for kept in self._queues.values()
+                moved_queue.alarm if moved_queue.alarm is not None and moved_queue.continuation is None else 0.0
+                for moved_queue in self._queues.values()
             ),
             default=float("inf"),
         )
 
     def _moved(self, queue: MovedQueue, result: TransferResult, sent: float, now: float) -> None:
-        """Those without a seat look around a little sooner than the script says, each by its own share."""
+        """Sets the next alarm; clients without a seat look a little earlier than the script says, each by another share."""
         queue.seat, queue.failures = result.seat, 0
         queue.last_answer, queue.now = min(now, sent + FROZEN_S), result.now
         wait = result.wait / SECOND * (1 if result.seat else 1 - crc32(queue.mover_id) % 100 / 500)
@@ -135,29 +139,35 @@ class MoverState:
         queue.failures = min(queue.failures + 1, 10)
 
     def leave_requests(self) -> list[ScriptCall[TransferResult]]:
-        """Gives up all seats."""
-        return [transfer(kept.keys, mover_id=kept.mover_id) for kept in self._queues.values() if kept.seat]
+        """The requests that give up all seats."""
+        return [
+            transfer(moved_queue.keys, mover_id=moved_queue.mover_id)
+            for moved_queue in self._queues.values()
+            if moved_queue.seat
+        ]
 
-    # ── listening ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── channels ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def channels(self) -> set[bytes]:
-        """The channels that are to be heard now: calls for all queues, new heads for those that are moved from here."""
-        return set(self._channel_queues) | {channel for channel, kept in self._queues.items() if kept.seat == MOVER}
+        """The channels to subscribe to now: calls for all queues, new heads for those that this client moves."""
+        return set(self._channel_queues) | {
+            channel for channel, moved_queue in self._queues.items() if moved_queue.seat == MOVER
+        }
 
     def on_message(self, channel: bytes, message: bytes) -> None:
-        """A queue has a new head, or a seat is free; an empty message: some may have been missed, and a look makes up for it."""
-        kept, called = self._queues.get(channel), self._channel_queues.get(channel)
+        """A queue has a new head, or a seat is free. An empty message: some may have been lost, so look now."""
+        moved_queue, called_queue = self._queues.get(channel), self._channel_queues.get(channel)
         if not message:
-            for each in (kept, called):
+            for each in (moved_queue, called_queue):
                 if each is not None:
                     each.alarm = None
-        elif called is not None and called.seat != MOVER:
-            called.alarm = None
-        elif kept is not None and kept.seat == MOVER:
-            self._new_head(kept, message)
+        elif called_queue is not None and called_queue.seat != MOVER:
+            called_queue.alarm = None
+        elif moved_queue is not None and moved_queue.seat == MOVER:
+            self._new_head(moved_queue, message)
 
     def _new_head(self, queue: MovedQueue, message: bytes) -> None:
-        """The mover looks when it is due, by the server's clock."""
+        """Sets the alarm to the due time of the new head, by the server's clock."""
         if queue.alarm is None:
             return
         try:
@@ -171,14 +181,14 @@ class MoverState:
 
 
 class MoverClock(Protocol):
-    """A clock that passes when it is told to."""
+    """A clock that is advanced by its user."""
 
     def seconds(self) -> float: ...
     def pass_until(self, moment: float) -> None: ...
 
 
 def simulate_take(queues: Sequence[QueueKeys], seconds: float, time: MoverClock) -> Flow[tuple[bytes, bytes] | None]:
-    """A whole wait for a payload of one of the queues, in a time that passes only here."""
+    """Performs a whole wait for a payload of one of the queues, in imaginary time."""
     until = time.seconds() + seconds
     while True:
         waits: list[int] = []

@@ -1,11 +1,11 @@
-"""Putting elements in: ``offer`` and ``offer_many``.
+"""Adding elements: ``offer`` and ``offer_many``.
 
 Rules
 - The server's clock decides when an element is due: in whole milliseconds, rounded up.
-- Among equal due times the bytes decide who is first: the marks of one ``offer_many`` rise, so its order holds.
-- No element is written in a format that is not known to be right: Redisson up to 3.21.0 cannot read the new one, later ones
-  cannot read the old one. The script knows what was said and seen of the queue (docs/decisions/0041-the-format-is-remembered.md).
-- An offer whose answer was lost is sent again with the same mark, and finds itself. Only if it became due and was moved
+- Elements with equal due times are ordered by their bytes: the marks of one ``offer_many`` rise, so its order is kept.
+- No element is written in a format that may be wrong: Redisson up to 3.21.0 cannot read the new one, later versions
+  cannot read the old one. The script knows the format that was set or seen (docs/decisions/0041-the-format-is-remembered.md).
+- An offer whose answer was lost is sent again with the same mark, and recognized. Only if it became due and was moved
   in between, it is delivered twice.
 """
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 OFFER = Script("delayed/offer", args=("said",), item=("delay", "new", "old", "payload"), keys=QUEUE_PARTS)
 MARK_BYTES = 8
 MOST, MOST_BYTES = 1000, 1_000_000
-"""One script takes no more: it must not hold the server up."""
+"""The limits of one script: it must not block the server for long."""
 
 
 def offer(context: QueueContext[T], value: T, delay: Duration) -> ScriptCall[datetime]:
@@ -38,7 +38,7 @@ def offer(context: QueueContext[T], value: T, delay: Duration) -> ScriptCall[dat
 
 
 def offer_many(context: QueueContext[T], values: Iterable[T], delay: Duration) -> Flow[list[datetime]]:
-    """Everything is checked before the first script goes; then one script for each 1,000 elements or 1 MB."""
+    """Offers many values: all are encoded before the first script is sent; then one script for each 1,000 elements or 1 MB."""
     when = b"%d" % duration_us(delay)
     chunks: list[list[bytes]] = []
     size = 0
@@ -57,7 +57,7 @@ def offer_many(context: QueueContext[T], values: Iterable[T], delay: Duration) -
 
 
 def set_format(keys: QueueKeys, format: str | None) -> Command[Any]:
-    """A person says it, whatever is found; with ``None`` what was said is forgotten."""
+    """Sets the queue's format, whatever its elements are; ``None`` removes the setting."""
     if format is None:
         return Command((b"UNLINK", keys.format), bool)
     return Command((b"SET", keys.format, format_of(format).encode() + b" set"), bool)
@@ -77,12 +77,12 @@ def _offer_chunks(context: QueueContext[T], chunks: list[list[bytes]]) -> Flow[l
 
 
 def _ascending_marks(marks: list[bytes], format: Format) -> list[bytes]:
-    """Marks in the order that the server will see in them."""
+    """Marks in the order of their bytes in the server's sorted set."""
     return sorted(marks, key=lambda mark: pack(b"", mark, format))
 
 
 def _item(payload: bytes, new: bytes, old: bytes, delay: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    """One element in both formats, each with its mark: the script takes the one that is right."""
+    """One element in both formats, each with its mark: the script takes the right one."""
     heads = (pack(payload, new, Format.NEW), pack(payload, old, Format.OLD))
     of_new, of_old = (packed[: len(packed) - len(payload)] for packed in heads)
     return delay, of_new, of_old, payload

@@ -1,4 +1,4 @@
-"""Values out of what was taken: what the codec cannot read is set aside, with the reason, and stops nothing."""
+"""Decoding payloads that were taken: a payload that the codec cannot decode is set aside, with the reason."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 def poll(context: QueueContext[T], n: int) -> Flow[list[T]]:
-    """From the head of the order of offers, whenever they are due."""
+    """Takes up to ``n`` values in the order of offers, due or not."""
     return _decode_some(context, elements.poll(context, n))
 
 
 def poll_ready(context: QueueContext[T], n: int) -> Flow[list[T]]:
-    """What is due is moved, and what is ready taken."""
+    """Moves due elements, and takes up to ``n`` ready values."""
     return _decode_some(context, transfer.poll_ready(context, n))
 
 
@@ -30,7 +30,7 @@ def _decode_some(context: QueueContext[T], take: ScriptCall[DecodedPayloads]) ->
 
 
 def read(context: QueueContext[T], payload: bytes) -> Flow[list[T]]:
-    """The value of a payload that was taken, or none."""
+    """The value of a payload that was taken, in a list; empty if it was set aside."""
     taken = context.decode_all([payload])
     yield from _set_aside(context, taken)
     return taken.values

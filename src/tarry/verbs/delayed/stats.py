@@ -1,6 +1,6 @@
-"""What a shared queue tells of itself, and which of it is worth a metric.
+"""The numbers of a shared queue, and its metrics.
 
-waiting ──(due: overdue until it is moved)──▶ ready ──▶ whoever takes it         poison, leaving: beside the way
+waiting ──(due: overdue until it is moved)──▶ ready ──▶ a consumer         set aside: poison; into a topic: leaving
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ class QueueStats:
     waiting: int
     """Elements that are not moved yet, overdue ones among them."""
     overdue: int
-    """Those that are due and not moved: more than a few for longer than a second mean that nobody moves."""
+    """Due elements that are not moved yet: more than a few for longer than a second mean that there is no mover."""
     ready: int
     """Elements that may be taken."""
     poison: int
-    """What could not be read or handled and was set aside."""
+    """Elements and payloads that could not be decoded and were set aside."""
     leaving: int
     """Elements on their way into a topic."""
     movers: int
-    """Processes that have promised to look: the mover and its deputy. 0: nobody consumes it with tarry."""
+    """The mover and its deputy: 0 means that no consumer uses tarry."""
     next_due: datetime | None
     """When the first element is due, or was."""
     format: str | None = None
-    """Of its elements, as it is remembered: ``"Bc0Lc0"`` (Redisson from 3.21.1) or ``"dLc0"``; ``None``: nobody knows."""
+    """The stored format of its elements: ``"Bc0Lc0"`` (Redisson from 3.21.1) or ``"dLc0"``; ``None``: unknown."""
 
     @property
     def oldest_overdue(self) -> timedelta:
-        """How late the first element is; nothing if none is."""
+        """How late the first element is; zero if none is."""
         return max(self.now - self.next_due, timedelta()) if self.next_due is not None else timedelta()
 
 

@@ -1,7 +1,7 @@
-"""What is due is moved, what is ready is taken, and what cannot be read is set aside.
+"""Moving due elements, taking ready payloads, and setting unreadable ones aside.
 
-The transfer is bounded: it does what one script may do, and says when to look again. Whoever calls it with a name and
-stays is the mover of the queue or its deputy, unless others are (lua/lib/movers.lua).
+A transfer is bounded: it does as much as one script may, and returns when to look again. A caller with an id that stays is the
+mover of the queue or its deputy, unless others are (lua/lib/movers.lua).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ TRANSFER = Script(
 )
 ASIDE = Script("delayed/set_aside", item=("payload", "reason"), keys=QUEUE_PARTS)
 MOST = 1000
-"""One script moves no more."""
+"""One script moves no more elements."""
 NOBODY = b""
 MOVER, DEPUTY = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Two elements of the list of offers: the first, and one at a place; as long as both are there, so is all between."""
+    """Two elements of the list of offers: the first, and one at a position. While both are there, so is all between."""
 
     place: int
     first: bytes
@@ -48,17 +48,17 @@ class TransferResult:
     wait: int
     """Microseconds until the next look."""
     seat: int
-    """``MOVER``, ``DEPUTY`` or 0: whether others now rely on the caller."""
+    """``MOVER``, ``DEPUTY`` or 0: the seat of the caller."""
     left: int
-    """How many are due and not moved yet."""
+    """How many due elements are left."""
     moved: int
     set_aside: int
     assumed_places: bool
-    """Whether they were where they were said to be, so that nothing was searched for."""
+    """Whether the positions were right, so that nothing was searched for."""
     due_ahead: list[bytes]
-    """Those who are next, as many as were asked for."""
+    """The next elements, up to ``ahead``."""
     anchor: Anchor | None
-    """With them: where the list ends now, as far as it was known before; ``None`` when nothing of that is left."""
+    """The anchor for them, after this transfer; ``None`` if nothing of the known part of the list is left."""
     payloads: list[bytes]
 
 
@@ -78,9 +78,10 @@ def transfer(
     places: Sequence[bytes] = (),
     anchor: Anchor | None = None,
 ) -> ScriptCall[TransferResult]:
-    """One transfer; ``want`` takes as many payloads for the caller, which go back to the head if nobody wants them.
+    """One transfer; ``want`` takes up to so many payloads for the caller, which go back to the head if they are no longer
+    wanted.
 
-    ``ahead`` asks for the next so many; ``places`` are theirs, as long as the ``anchor`` holds.
+    ``ahead`` asks for the next elements; ``places`` are their positions, valid as long as the ``anchor`` holds.
     """
     known = (b"%d" % anchor.place, anchor.first, anchor.last) if anchor is not None else (b"", b"", b"")
     args = (b"%d" % (len(places) or MOST), b"%d" % want, mover_id, b"1" if keeps_seat else b"0", b"%d" % ahead, *known)
@@ -92,7 +93,7 @@ def transfer(
 
 
 def give_back(ready: bytes, payloads: Sequence[bytes]) -> Command[int]:
-    """Payloads that nobody took over are at the head again, in their order."""
+    """Puts payloads back to the head, in their order."""
     return Command((b"LPUSH", ready, *reversed(payloads)), int)
 
 
@@ -104,14 +105,14 @@ def set_aside(keys: QueueKeys, undecodable: Iterable[tuple[bytes, str]]) -> Scri
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Bytes that could not be used, and why: a packed element, or the payload of one that was taken."""
+    """Bytes that could not be decoded, and why: a packed element, or the payload of a taken one."""
 
     raw: bytes
     reason: str
 
 
 def set_aside_elements(keys: QueueKeys) -> Command[list[SetAside]]:
-    """What was set aside."""
+    """The bytes that were set aside."""
 
     def decode(reply: Reply) -> list[SetAside]:
         flat = [word for pair in reply.items() for word in pair] if isinstance(reply, dict) else reply
@@ -125,12 +126,12 @@ def set_aside_elements(keys: QueueKeys) -> Command[list[SetAside]]:
 
 
 def put_element(context: QueueContext[T], value: T) -> Command[int]:
-    """One payload at the end of the list. Sent again after a lost answer, it may be there twice."""
+    """Adds one payload at the end of the list. If it is sent again after a lost answer, it may be there twice."""
     return Command((b"RPUSH", context.keys.ready, context.encode(value)), int)
 
 
 def poll_ready(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
-    """Moves what is due, and takes up to ``n``."""
+    """Moves due elements, and takes up to ``n`` payloads."""
     call = transfer(context.keys, want=want_of(n))
     answered: list[bytes] = []
 

@@ -1,4 +1,4 @@
-"""The verbs of a delayed queue and of its destination as a user calls them; nothing here does them."""
+"""The verbs of a delayed queue and of its blocking queue, as handles call them. They return requests and flows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class DelayedQueueVerbs(Generic[T]):
-    """What is not due yet."""
+    """The verbs of a delayed queue."""
 
     def __init__(self, context: QueueContext[T]) -> None:
         self.context = context
@@ -71,14 +71,14 @@ class DelayedQueueVerbs(Generic[T]):
 
 
 class BlockingQueueVerbs(Generic[T]):
-    """What may be taken."""
+    """The verbs of a blocking queue."""
 
     def __init__(self, context: QueueContext[T]) -> None:
         self.context = context
         self.keys = context.keys
 
     def for_queue(self, name: str) -> BlockingQueueVerbs[T]:
-        """Those of another queue of the same application, with the same codec."""
+        """The verbs of another queue of the same application, with the same codec."""
         return BlockingQueueVerbs(self.context.for_queue(name))
 
     def put(self, value: T) -> Command[int]:

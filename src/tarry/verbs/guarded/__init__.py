@@ -1,6 +1,6 @@
-"""Article 002's queue: a sorted set of items by their due times, taken out when they are due, with how late they are.
+"""Article 002's queue: a sorted set of items by their due times; polled when they are due, with their lateness.
 
-desk.py       layouts: what an item is in the set
-scripted.py   each verb one script: atomic, no lock needed
-plain.py      the same with plain commands, for servers without scripts: under a lock, with its fencing token
+context.py          what the verbs need; the layouts of an item in the set
+guarded_scripts.py  each verb as one script: atomic, no lock needed
+plain_commands.py   each verb with plain commands, for servers without scripts: under a lock, with its fencing token
 """

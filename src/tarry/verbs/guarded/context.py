@@ -1,4 +1,4 @@
-"""A guarded queue as its verbs see it.
+"""The context of a guarded queue's verbs, and the layouts of its items.
 
 layout      member                         score          equal payloads
 "tarry"     mark (8 bytes) flag payload    server µs      are different items
@@ -27,7 +27,7 @@ LAYOUTS = ("tarry", "article")
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[T]):
-    """What was taken out of a guarded queue."""
+    """An item that was polled from a guarded queue."""
 
     value: T
     due: datetime
@@ -37,7 +37,7 @@ class Item(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class GuardedStats:
-    """How a guarded queue is, a moment ago."""
+    """The numbers of a guarded queue at one moment."""
 
     size: int
     overdue: int
@@ -48,17 +48,17 @@ class GuardedStats:
 
 @dataclass(frozen=True, slots=True)
 class PollReply:
-    """What one poll found."""
+    """The result of one poll."""
 
     members: list[tuple[bytes, int]]
-    """Those that were removed, with their due times in units."""
+    """The removed members, with their due times in units."""
     now: int
     next_due: int | None
-    """When the next will be due, in server µs."""
+    """When the next item is due, in server µs."""
 
 
 class GuardToken(Protocol):
-    """A guard that was had."""
+    """A guard that is held, such as a lock's grant."""
 
     @property
     def token(self) -> int: ...
@@ -66,7 +66,7 @@ class GuardToken(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GuardedContext(Generic[T]):
-    """Everything that the verbs of one guarded queue need, and nothing that talks."""
+    """What the verbs of one guarded queue need: its name, keys, codec, layout. No connection."""
 
     name: str
     keys: GuardedKeys
@@ -74,14 +74,14 @@ class GuardedContext(Generic[T]):
     random: Callable[[int], bytes]
     article: bool
     max_lateness_us: int | None
-    """How late the first may be."""
+    """The greatest lateness of the first item."""
 
     @property
     def unit(self) -> int:
         return MILLISECOND if self.article else 1
 
     def members(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int]]:
-        """Members and delays in µs; everything is checked before anything is written."""
+        """Members and delays in µs; all are encoded before anything is written."""
         return [(self._member(raw, flag), delay) for raw, flag, delay in self.encoded(items)]
 
     def encoded(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[tuple[bytes, int, int]]:
@@ -95,19 +95,19 @@ class GuardedContext(Generic[T]):
         try:
             value, delay = pair
         except (TypeError, ValueError):
-            raise BadInput(f"push: {pair!r} is no pair of a value and its delay.") from None
+            raise BadInput(f"push: {pair!r} is not a pair of a value and its delay.") from None
         if value is None or delay is None:
             raise BadInput(f"push: {'the value' if value is None else 'the delay'} is None; leave the item out.")
         raw, flag = self.codec.encode(value)
         if self.article and flag != JSON:
-            raise BadInput("push: the article's layout holds JSON, not bytes.")
+            raise BadInput("push: the article's layout contains JSON, not bytes.")
         return raw, flag, duration_us(delay)
 
     def _member(self, raw: bytes, flag: int) -> bytes:
         return raw if self.article else self.random(MARK_BYTES) + bytes([flag]) + raw
 
     def score(self, now: int, delay: int, index: int, count: int) -> int:
-        """When an item is due, in units; as lua/guarded/push.lua has it."""
+        """When an item is due, in units; lua/guarded/push.lua has the same."""
         if not delay:
             return (now if self.article else now - count + index) // self.unit
         return -(-(now + delay + (0 if self.article else index)) // self.unit)
@@ -123,7 +123,7 @@ class GuardedContext(Generic[T]):
                 return self.codec.decode(member, JSON)
             return self.codec.decode(member[MARK_BYTES + 1 :], member[MARK_BYTES])
         except (BodyError, IndexError):
-            return member  # it is out of the queue already: better as it is than lost
+            return member  # it is out of the queue already: returned as bytes rather than lost
 
     def without_max_lateness(self) -> GuardedContext[T]:
         return replace(self, max_lateness_us=None)
@@ -145,7 +145,7 @@ def keys_of(namespace: str, name: str, layout: str, *, cluster: bool) -> Guarded
     names.check_name(name, "queue")
     items = ARTICLE_PREFIX + name
     if cluster and not fits_cluster(items):
-        raise BadInput(f"queue: the keys of {items!r} lie in several slots of the Cluster; rename it.")
+        raise BadInput(f"queue: the keys of {items!r} are in several slots of the Cluster; rename it.")
     return article_keys(items, prefix_name("tarry", items))
 
 
@@ -156,7 +156,7 @@ def want_of(count: int) -> int:
 
 
 def chunks(members: list[tuple[bytes, int]]) -> list[list[tuple[bytes, int]]]:
-    """So many as one request may carry."""
+    """Splits members into parts that one request may carry."""
     made: list[list[tuple[bytes, int]]] = []
     size = 0
     for member, delay in members:

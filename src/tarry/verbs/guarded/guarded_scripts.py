@@ -1,4 +1,4 @@
-"""Each verb of a guarded queue as one script. No lock is needed: nobody comes in between."""
+"""Each verb of a guarded queue as one script, which is atomic: no lock is needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NONCE_BYTES = 8
 
 
 def push(context: GuardedContext[Any], members: list[tuple[bytes, int]]) -> Flow[list[int]]:
-    """Due times in units. One script for each 1,000 items or 1 MB."""
+    """Adds items; returns their due times in units. One script for each 1,000 items or 1 MB."""
     done: list[int] = []
     for chunk in chunks(members):
         items = [word for member, delay in chunk for word in (member, b"%d" % delay)]
@@ -43,7 +43,7 @@ def poll(context: GuardedContext[Any], want: int, poller: bytes) -> ScriptCall[P
 
 
 def give_back(context: GuardedContext[Any], polled: PollReply) -> Any:
-    """Items that nobody took over are in the queue again, with their due times."""
+    """Puts items back with their due times, when they are no longer wanted."""
     if not polled.members:
         return None
     words = [word for member, score in polled.members for word in (b"%d" % score, member)]

@@ -1,10 +1,10 @@
-"""The same with plain commands, for servers on which scripts are switched off: under a guard, which keeps others away.
+"""Each verb of a guarded queue with plain commands, for servers without scripts: under a guard, which excludes others.
 
-    WATCH fence   TIME   HGET fence   ZRANGE items        what is due, and is somebody ahead of me?
-    MULTI  HSET fence token   ZREM each   EXEC            done only if nobody has presented a token meanwhile
+    WATCH fence   TIME   HGET fence   ZRANGE items        what is due, and has a higher token been seen?
+    MULTI  HSET fence token   ZREM each   EXEC            done only if no token came meanwhile
 
-Two things are certain whatever the guard is worth: what EXEC's ZREM did not remove was another's and is not delivered; and
-who comes with a lower token than the queue has seen is refused, and removes nothing. Tokens of different guards are not
+Two things are certain even if the guard fails: an item that EXEC's ZREM did not remove belongs to another caller and is not
+returned; and a caller with a lower token than the queue has seen is refused, and removes nothing. Tokens of different guards are not
 compared: each guard has its own field.
 """
 
@@ -53,13 +53,13 @@ def poll(context: GuardedContext[Any], want: int, poller: bytes, domain: bytes, 
 
     def decide(replies: list[Reply]) -> list[tuple[bytes, ...]]:
         _, time, (highest,), mine, flat = replies
-        if mine == nonce:  # the answer to EXEC was lost: it was done, under the guard, and they are ours
+        if mine == nonce:  # the answer to EXEC was lost, but it was done, under the guard
             seen["done"] = True
             return []
         now = seen["now"] = _micros(time)
         if highest is not None and int(highest) > token:
             raise LockLost(
-                f"The queue {context.name} has seen the token {int(highest)}, and this one is {token}: another holds the "
+                f"The queue {context.name} has seen the token {int(highest)}, and this one is {token}: another caller holds the "
                 f"guard. Nothing was taken.",
                 name=context.name,
                 token=token,
@@ -81,14 +81,14 @@ def poll(context: GuardedContext[Any], want: int, poller: bytes, domain: bytes, 
         ]
 
     def decode(answers: list[Reply]) -> PollReply:
-        removed = due if seen["done"] else [one for one, gone in zip(due, answers, strict=False) if gone == 1]
+        removed = due if seen["done"] else [item for item, gone in zip(due, answers, strict=False) if gone == 1]
         return PollReply(list(removed), seen["now"], seen["next"])
 
     return Transaction(keys.items, begin, decide, decode)
 
 
 def give_back(context: GuardedContext[Any], polled: PollReply) -> Transaction[None]:
-    """Items that nobody took over are in the queue again, with their due times."""
+    """Puts items back with their due times, when they are no longer wanted."""
     words = [word for member, score in polled.members for word in (b"%d" % score, member)]
     return Transaction(
         context.keys.items, ((b"TIME",),), lambda _: [(b"ZADD", context.keys.items, *words)], lambda _: None
@@ -96,7 +96,7 @@ def give_back(context: GuardedContext[Any], polled: PollReply) -> Transaction[No
 
 
 def stats(context: GuardedContext[Any]) -> Transaction[GuardedStats]:
-    """How the queue is. Changes nothing."""
+    """The numbers of the queue. Changes nothing."""
     keys = context.keys
     seen: list[Any] = []
 

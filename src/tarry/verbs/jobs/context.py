@@ -1,4 +1,7 @@
-"""The context of a topic's verbs: keys, codec, and where ids come from."""
+"""The context of a topic's verbs: what they need besides their arguments.
+
+TopicContext(name, keys, codec, ids) ──▶ verb(context, …) ──▶ ScriptCall or flow
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Locks: one way to hold and to wait, two places where locks are kept.
+"""Locks: one implementation of holding and waiting, two backends.
 
-house.py       who holds and who waits in one process
-acquiring.py   acquire, release, check as steps; what the watchdog does
-rlock.py       kept in Redis, with the bytes of Redisson's RLock
-nodes.py       kept in ZooKeeper, as ephemeral nodes in sequence
+lock_table.py         the holds and acquisitions of one process
+lock_steps.py         acquire, release, check as steps
+redis_backend.py      in Redis, with the bytes of Redisson's RLock; lock_scripts.py are its requests
+zookeeper_backend.py  in ZooKeeper, as ephemeral sequential nodes; with zookeeper_nodes.py and zookeeper_requests.py
+models.py             what is known of a lock
 """

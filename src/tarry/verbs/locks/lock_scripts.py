@@ -1,9 +1,9 @@
-"""One script each: what is asked of Redis about a lock.
+"""The requests for a lock in Redis, each one script.
 
-    LOCK      uuid:1 → 2          the holder, and how many times he holds it
-              ── PEXPIRE ──▶      the lease; when it ends nobody holds it
+    LOCK      uuid:1 → 2          the holder, and how many times it holds the lock
+              ── PEXPIRE ──▶      the lease; when it ends the lock is free
 
-Every script is safe to repeat: how many times somebody holds the lock is said, not added to.
+Every script is safe to repeat: the number of holds is set, not incremented.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ SCAN_COUNT = b"1000"
 
 @dataclass(frozen=True, slots=True)
 class AcquireReply:
-    """What came of trying to take a lock: a token, or how long until it is free at the latest."""
+    """The answer of an attempt to acquire: a token, or how long until the lock is free at the latest."""
 
     token: int
     wait_ms: int = UNKNOWN_MS
 
 
 def keys_of(name: str, mapped: Callable[[str], str] = str, *, cluster: bool = False) -> LockKeys:
-    """Redisson's names of the lock; ``BadInput`` for a name that cannot be one, or not in a Cluster."""
+    """The keys of a lock. Raises ``BadInput`` for a name that is not allowed, or not on a Cluster."""
     if not isinstance(name, str) or not name:
-        raise BadInput(f"lock: {name!r}; its name is a text that is not empty.")
+        raise BadInput(f"lock: {name!r}; its name is a non-empty str.")
     name = mapped(name)
     if cluster and not names.fits_cluster(name):
-        raise BadInput(f"lock: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
+        raise BadInput(f"lock: the keys of {name!r} are in several slots of the Cluster, for Redisson too; rename it.")
     theirs = names.lock(name)
     try:
         return lock_keys(theirs.lock, theirs.token, theirs.channel)
@@ -71,7 +71,7 @@ def renew_lease(keys: LockKeys, holder: bytes, lease_ms: int) -> ScriptCall[bool
 
 
 def force_release(name: str, keys: LockKeys, *, sharded: bool) -> ScriptCall[bool]:
-    """``BadInput`` where the name is that of something else: it would be deleted."""
+    """Releases a lock, whoever holds it. Raises ``BadInput`` if the key is not a lock, which would be deleted."""
 
     def decode(reply: Reply) -> bool:
         if reply < 0:
@@ -86,12 +86,13 @@ def read_lock(name: str, keys: LockKeys) -> ScriptCall[LockState]:
 
 
 def is_holder(keys: LockKeys, holder: bytes) -> ScriptCall[bool]:
-    """Whether he has it yet."""
+    """Whether the holder still holds the lock."""
     return ScriptCall(READ, keys, (), lambda reply: reply != 0 and holder in reply[0])
 
 
 def count_waiting(keys: LockKeys) -> Command[int]:
-    """How many clients listen for its release and do not hold it, Java's among them; of one node, on a Cluster."""
+    """The number of clients that are subscribed to its release and do not hold it, Java's included; on a Cluster those of one
+    node."""
     words = (b"PUBSUB", b"NUMSUB", keys.channel, holders_channel(keys))
     return Command(words, lambda reply: max(int(reply[1]) - int(reply[3]), 0), key_index=2)
 
@@ -103,7 +104,7 @@ def lock_state(name: str, keys: LockKeys) -> Flow[LockState]:
 
 
 def scan_locks(cursor: bytes) -> tuple[bytes, ...]:
-    """One look at some keys of a server: those that the locks of the last week have left."""
+    """A SCAN step over the keys that locks of the last week have left."""
     return (b"SCAN", cursor, b"MATCH", b"redisson_lock_token:*", b"COUNT", SCAN_COUNT)
 
 
@@ -114,7 +115,7 @@ NO_SCAN = (
 
 
 def name_of(token: bytes) -> str:
-    """The lock that a token's key belongs to."""
+    """The name of the lock that a token's key belongs to."""
     name = token.decode("utf-8", "replace").partition(":")[2]
     return name[1:-1] if name.startswith("{") and name.endswith("}") else name
 
@@ -129,7 +130,7 @@ def _state(name: str, reply: Reply) -> LockState:
     fields, pttl, token = reply
     flat = [word for pair in fields.items() for word in pair] if isinstance(fields, dict) else fields
     counts = {field.decode("utf-8", "replace"): count for field, count in zip(flat[::2], flat[1::2], strict=True)}
-    counts.pop("mode", None)  # of a lock that Java uses for reading and writing
+    counts.pop("mode", None)  # of Java's read-write lock
     holder = next(iter(counts), None)
     return LockState(
         name=name,

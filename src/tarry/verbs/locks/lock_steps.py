@@ -1,12 +1,12 @@
 """Acquire, release, check: each a generator of steps, which the blocking and the awaiting client perform alike.
 
-Wait(until)     until the bell of the order rings, or the moment comes
-anything else   a request to the servers, answered or failed
+WaitUntil(moment)   until the acquisition is woken, or the moment comes
+anything else       a request to the servers, answered or failed
 
-enter the gate ──first?──▶ take ──busy──▶ Wait ──┐
-      └──behind others──▶ Wait                   │ the holder released it, it ended, or we look around
-                          ▲                      │
-                          └──────────────────────┘      one deadline for all of it
+enter the queue ──first?──▶ try_acquire ──busy──▶ WaitUntil ──┐
+      └──behind others──▶ WaitUntil                           │ it was released, its lease ended, or a look is due
+                          ▲                                   │
+                          └───────────────────────────────────┘      one deadline for all of it
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Steps = Generator[Any, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """Nothing to do until the order's bell rings, or this moment of the process's clock."""
+    """Wait until the acquisition is woken, or until this moment of the process's clock."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Nothing to do for so long, whoever rings."""
+    """Wait for so long, even if the acquisition is woken."""
 
     seconds: float
 
@@ -42,51 +42,51 @@ class Acquired:
     token: int
     until: float
     check_at: float = float("inf")
-    """When it is to be looked after for the first time."""
+    """When the watchdog is to check it first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Another has it; look again then, or when the bell rings."""
+    """Another holder has the lock; try again at this moment, or when woken."""
 
     until: float
     fault: TarryError | None = None
-    """Nobody knows who has it, for this reason."""
+    """The servers could not be asked, for this reason."""
 
 
 class LockBackend(Protocol):
-    """Where locks are kept."""
+    """A server that keeps locks."""
 
     def prepare(self, acquisition: Acquisition) -> None:
-        """Prepares an order; ``BadInput`` for a name that cannot be."""
+        """Prepares an acquisition. Raises ``BadInput`` for a name that is not allowed."""
 
     def try_acquire(self, acquisition: Acquisition) -> Steps[Acquired | Busy]: ...
 
     def reenter(self, hold: Hold, lease_us: int | None) -> Steps[bool]:
-        """Once more, for as long; answers whether it is still held. ``depth`` is not counted up yet."""
+        """Acquires the lock again, with a lease. Returns whether it is still held. ``depth`` is not incremented yet."""
         ...
 
     def release(self, hold: Hold, depth_left: int) -> Steps[bool]:
-        """Gives back; ``left`` of the holds are left. Answers whether it was held."""
+        """Releases the lock down to ``depth_left`` holds. Returns whether it was held."""
         ...
 
     def is_held(self, hold: Hold) -> Steps[bool]:
-        """Whether the server says that it is still held."""
+        """Asks the server whether it is still held."""
         ...
 
     def give_up(self, acquisition: Acquisition) -> Steps[None]:
-        """The time is over, and the last answer was that another has it."""
+        """Ends an acquisition that timed out; the last answer was that another holder has the lock."""
         ...
 
     def remove(self, acquisition: Acquisition) -> Steps[None]:
-        """Removes what there may be of an order or a hold. Tried once: raises ``Unavailable``."""
+        """Removes what an acquisition or a hold may have left on the server. Tried once: raises ``Unavailable``."""
         ...
 
     def stop_waiting(self, acquisition: Acquisition) -> None:
-        """The order has ended, well or not: nothing needs to ring it any more."""
+        """The acquisition has ended: it need not be woken any more."""
 
     def renew(self, holds: Iterable[Hold], *, due: bool) -> Steps[None]:
-        """Looks after them: all of them when it is ``due``, else those that are new or of which there was a word."""
+        """Renews and checks holds: all of them when it is ``due``, else those that are new or suspected to be lost."""
         ...
 
     def state(self, name: str) -> Steps[LockState]: ...
@@ -95,7 +95,7 @@ class LockBackend(Protocol):
 
 
 def acquire(table: LockTable, backend: LockBackend, acquisition: Acquisition, wait_s: float) -> Steps[Hold | None]:
-    """The hold, or ``None`` when it was not to be had in time."""
+    """The hold, or ``None`` if the lock was not acquired in time."""
     backend.prepare(acquisition)
     deadline = table.now() + wait_s
     hold = table.hold_of(acquisition.name, acquisition.holder)
@@ -135,9 +135,9 @@ def _acquire(table: LockTable, backend: LockBackend, acquisition: Acquisition, d
 
 
 def release(table: LockTable, backend: LockBackend, hold: Hold) -> Steps[None]:
-    """Gives one hold back; ``LockLost`` when it was lost before."""
+    """Releases one hold. Raises ``LockLost`` if it was lost before."""
     require_held(table, hold)
-    hold.depth -= 1  # here it is counted, whatever becomes of the request
+    hold.depth -= 1  # counted here, even if the request fails
     try:
         held = yield from backend.release(hold, hold.depth)
     except BaseException:
@@ -153,7 +153,7 @@ def release(table: LockTable, backend: LockBackend, hold: Hold) -> Steps[None]:
 
 
 def check(table: LockTable, backend: LockBackend, hold: Hold) -> Steps[None]:
-    """Raises ``LockLost`` when it is lost, ``Unavailable`` when nobody can tell."""
+    """Raises ``LockLost`` if it is lost, ``Unavailable`` if the servers cannot be asked."""
     require_held(table, hold)
     if not (yield from backend.is_held(hold)):
         table.lose_hold(hold, "it was taken away")
@@ -161,18 +161,18 @@ def check(table: LockTable, backend: LockBackend, hold: Hold) -> Steps[None]:
 
 
 def require_held(table: LockTable, hold: Hold) -> None:
-    """Raises what this process knows already."""
+    """Raises ``LockLost`` or ``NotAcquired`` by what this process knows, without asking."""
     if table.expired(hold):
         raise lock_lost(hold)
     if hold.released:
-        raise NotAcquired(f"The lock {hold.name} was given back already; acquire it again.")
+        raise NotAcquired(f"The lock {hold.name} was released already; acquire it again.")
 
 
-def require_holder(table: LockTable, hold: Hold, me: Any) -> None:
-    """Only who holds a lock gives it back, as long as he lives."""
+def require_holder(table: LockTable, hold: Hold, releaser: Any) -> None:
+    """Refuses a release by another thread or task, as long as the holder is alive."""
     holder = hold.acquisition.holder
-    if holder is not me and table.alive(holder) and not hold.lost_reason:
-        raise NotAcquired(f"The lock {hold.name} is held by {holder!r}; it must be given back there.")
+    if holder is not releaser and table.alive(holder) and not hold.lost_reason:
+        raise NotAcquired(f"The lock {hold.name} is held by {holder!r}; it must be released there.")
 
 
 def lock_lost(hold: Hold) -> LockLost:
@@ -185,11 +185,11 @@ def lock_lost(hold: Hold) -> LockLost:
 
 
 def clean_up(backend: LockBackend, acquisition: Acquisition) -> Steps[bool]:
-    """Removes what an order may have left on the servers; answers whether it is certain."""
+    """Removes what an acquisition may have left on the servers; returns whether that is certain."""
     try:
         yield from backend.remove(acquisition)
     except Unavailable:
         return False
     except TarryError:
-        return True  # the server will not hear of it
+        return True  # the server has never received it
     return True

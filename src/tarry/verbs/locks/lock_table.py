@@ -1,13 +1,13 @@
-"""Who holds and who waits in one process. Pure state: it has no clock, no thread and no connection of its own.
+"""The holds and acquisitions of one process. Pure state, without a clock, a thread or a connection.
 
-    gate     first ─ second ─ third          one name: the first holds the lock, or asks the server for it;
-               │                             the others wait behind it, in order, and trouble nobody
-    hold     token, until, depth, lost       what the first got
+    queue    first ─ second ─ third          one per name: the first holds the lock, or asks the server for it;
+               │                             the others wait behind it, in order, without any request
+    hold     token, until, depth, lost       what the first has acquired
 
 Rules
-- A thread or task that holds a lock may take it again; that is counted in its hold, over all lock objects of the name.
-- A hold is lost when its time is over, when the server says so, or when the session is gone. It is told once.
-- Until is the process's own clock, counted from before the server was asked: never later than the server's.
+- A thread or task that holds a lock may acquire it again; its hold counts that, over all lock objects of the name.
+- A hold is lost when its time is over, when the server says so, or when the session has ended. Its listeners are called once.
+- ``until`` is by the process's own clock, counted from before the request: never later than the server's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Wake = Callable[[], None]
 
 
 class AcquiredLock(Protocol):
-    """What came of asking for a lock."""
+    """The answer to a successful acquisition."""
 
     @property
     def token(self) -> int: ...
@@ -31,25 +31,25 @@ class AcquiredLock(Protocol):
     def until(self) -> float: ...
     @property
     def check_at(self) -> float:
-        """When it is to be looked after for the first time."""
+        """When the watchdog is to check it first."""
         ...
 
 
 @dataclass(eq=False, slots=True)
 class Acquisition:
-    """One acquisition on its way: who wants which lock, for how long."""
+    """One acquisition in progress: who wants which lock, for how long."""
 
     name: str
     holder: Any
     """The thread or task itself."""
     id: bytes
-    """What the servers know it by: no other acquisition has the same, so that tidying up after one hurts no other."""
+    """Its name on the servers: unique, so that cleaning up after one acquisition harms no other."""
     lease_us: int | None
     wake: Wake
     backend_state: Any = None
-    """What the keeper of the locks needs to know: keys, or a node."""
+    """The backend's own state: keys, or a node."""
     lost_reason: str = ""
-    """Why what it got is lost already."""
+    """Why its lock is lost already."""
 
 
 @dataclass(eq=False, slots=True)
@@ -62,13 +62,13 @@ class Hold:
     renewed: bool
     depth: int = 1
     lost_reason: str = ""
-    """How it was lost; empty while it is held."""
+    """Why it was lost; empty while it is held."""
     expiry_reason: str = "its lease ended"
-    """How it will be lost when its time is over."""
+    """Why it will be lost when its time is over."""
     released: bool = False
-    """It was given back."""
+    """Whether it was released."""
     grants: WeakSet[Any] = field(default_factory=WeakSet)
-    """The grants of it that somebody still has."""
+    """The grants of it that are still referenced."""
     listeners: list[Callable[[], object]] = field(default_factory=list)
 
     @property
@@ -96,12 +96,12 @@ class LockTable:
         self._to_clean_up: list[tuple[float, Acquisition]] = []
         self._check_at = float("inf")
         self.watchdog_wakes_at = 0.0
-        """When whoever keeps time looks next, if nobody pokes him."""
+        """When the watchdog looks next, unless it is woken."""
 
-    # ── the gate ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the queue ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def enter(self, acquisition: Acquisition) -> bool:
-        """Queues up; answers whether it is the first."""
+        """Adds an acquisition to its queue; returns whether it is the first."""
         with self._mutex:
             queue = self._queues.setdefault(acquisition.name, deque())
             queue.append(acquisition)
@@ -112,7 +112,7 @@ class LockTable:
         return bool(queue) and queue[0] is acquisition  # type: ignore[index]
 
     def leave(self, acquisition: Acquisition) -> None:
-        """Goes away; the next may ask."""
+        """Removes an acquisition from its queue, and wakes the next."""
         with self._mutex:
             self._leave(acquisition)
 
@@ -130,14 +130,14 @@ class LockTable:
     # ── holds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def hold_of(self, name: str, holder: Any) -> Hold | None:
-        """The hold that a thread or task has, if it still has it."""
+        """The hold of a thread or task, if it still has one."""
         hold = self._holds.get((name, holder))
         if hold is not None and self.expired(hold):
             return None
         return hold
 
     def acquired(self, acquisition: Acquisition, reply: AcquiredLock, *, renewed: bool) -> Hold:
-        """The lock was had."""
+        """Turns an acquisition into a hold."""
         hold = Hold(acquisition, reply.token, reply.until, renewed)
         with self._mutex:
             self._holds[acquisition.name, acquisition.holder] = hold
@@ -149,19 +149,19 @@ class LockTable:
         return hold
 
     def mark_lost(self, acquisition: Acquisition, reason: str) -> None:
-        """What the order got, or is about to get, is lost."""
+        """Marks the lock of an acquisition, now or soon acquired, as lost."""
         acquisition.lost_reason = reason
         hold = self._holds.get((acquisition.name, acquisition.holder))
         if hold is not None and hold.acquisition is acquisition:
             self.lose_hold(hold, reason)
 
     def check_soon(self) -> None:
-        """Whoever keeps time looks after the holds at once."""
+        """Wakes the watchdog to check the holds at once."""
         self._check_at = 0.0
         self._wake_watchdog()
 
     def recheck_all(self) -> None:
-        """Things have changed: whoever keeps time looks after the holds at once, and all who ask ask again."""
+        """Wakes the watchdog to check the holds, and all acquisitions to try again: the connection has changed."""
         self._check_at = 0.0
         with self._mutex:
             first = [queue[0] for queue in self._queues.values()]
@@ -170,7 +170,7 @@ class LockTable:
         self._wake_watchdog()
 
     def expired(self, hold: Hold) -> bool:
-        """Whether its time is over, which loses it."""
+        """Whether its time is over; then it is lost."""
         if not hold.lost_reason and not hold.released and hold.until <= self.now():
             self.lose_hold(hold, hold.expiry_reason)
         return bool(hold.lost_reason)
@@ -181,7 +181,7 @@ class LockTable:
             self._forget(hold)
 
     def lose_hold(self, hold: Hold, reason: str) -> None:
-        """It is no longer held; who listens is told by whoever keeps time."""
+        """Marks a hold as lost; the watchdog calls its listeners."""
         with self._mutex:
             if hold.lost_reason or hold.released:
                 return
@@ -198,7 +198,7 @@ class LockTable:
         self._leave(hold.acquisition)
 
     def listen(self, hold: Hold, listener: Callable[[], object]) -> None:
-        """``listener`` is called when the hold is lost; at once, by whoever keeps time, if it is already."""
+        """Calls ``listener`` when the hold is lost, from the watchdog; at once if it is lost already."""
         with self._mutex:
             hold.listeners.append(listener)
             if hold.lost_reason:
@@ -207,18 +207,18 @@ class LockTable:
             self._wake_watchdog()
 
     def abandon(self, acquisition: Acquisition) -> None:
-        """An order was given up, and nobody knows what the server made of it: it is tidied up in the background."""
+        """Leaves an interrupted acquisition, whose state on the server is unknown, to be cleaned up in the background."""
         with self._mutex:
             self._to_clean_up.append((0.0, acquisition))
             self._leave(acquisition)
         self._wake_watchdog()
 
     def retry_clean_up(self, acquisition: Acquisition, at: float) -> None:
-        """Tidying up was not possible yet."""
+        """Schedules another attempt to clean up."""
         with self._mutex:
             self._to_clean_up.append((at, acquisition))
 
-    # ── what whoever keeps time does ─────────────────────────────────────────────────────────────────────────────────
+    # ── for the watchdog ──────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def holds(self) -> list[Hold]:
@@ -226,25 +226,25 @@ class LockTable:
             return list(self._holds.values())
 
     def collect_due(self) -> tuple[list[Callable[[], object]], list[Acquisition]]:
-        """Loses what is over, and what nobody can give back; answers whom to tell, and what to tidy up."""
+        """Marks expired and abandoned holds as lost; returns the listeners to call, and the acquisitions to clean up."""
         for hold in self.holds:
             if not self.expired(hold) and not hold.grants and not self.alive(hold.acquisition.holder):
                 self.lose_hold(hold, "the thread or task that held it has ended, and left no grant")
         now = self.now()
         with self._mutex:
-            told, self._to_notify = self._to_notify, []
+            listeners, self._to_notify = self._to_notify, []
             left = [acquisition for at, acquisition in self._to_clean_up if at <= now]
             self._to_clean_up = [(at, acquisition) for at, acquisition in self._to_clean_up if at > now]
-        return told, left
+        return listeners, left
 
     def check_is_due(self, due: bool) -> bool:
-        """Whether the holds are to be looked after now: it is ``due``, or something asked for it."""
+        """Whether to check the holds now: it is ``due``, or was requested."""
         if due or self._check_at <= self.now():
             self._check_at = float("inf")
             return True
         return False
 
     def next_due(self) -> float:
-        """When something is to be done, if nothing happens before."""
+        """When the watchdog has something to do, unless it is woken before."""
         ends = [self._check_at] + [hold.until for hold in self.holds] + [at for at, _ in self._to_clean_up]
         return min(ends, default=float("inf"))

@@ -1,4 +1,4 @@
-"""What is told about a lock."""
+"""What is known of a lock."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """Who has a lock, as seen a moment ago."""
+    """The state of a lock a moment ago."""
 
     name: str
     held: bool
     holder: str | None
-    """The client and its thread or task; ``None`` when the lock is free."""
+    """The client and its thread or task; ``None`` if the lock is free."""
     depth: int
-    """How many times the holder has it."""
+    """How many times the holder has acquired it."""
     token: int | None
-    """The last fencing token, of this holder or of the one before; ``None`` if none is known."""
+    """The last fencing token, of this holder or an earlier one; ``None`` if it is unknown."""
     remaining: timedelta | None
-    """Until the lease ends; ``None`` when the lock is free, or ends with its holder's session."""
+    """The time until the lease ends; ``None`` if the lock is free, or ends with its holder's session."""
     waiting: int | None
-    """How many wait: clients on Redis (without those of other nodes of a Cluster), waiters on ZooKeeper."""
+    """The number of waiters: clients on Redis (on a Cluster, of one node), waiters on ZooKeeper."""

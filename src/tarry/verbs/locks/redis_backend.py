@@ -1,10 +1,10 @@
-"""Locks kept in Redis, as Redisson's RLock keeps them: Java and Python exclude one another.
+"""Locks in Redis, in the format of Redisson's RLock: Java and Python exclude each other.
 
-A lock without a lease is renewed every ten seconds for thirty, as Redisson's watchdog does, all of a client at once. Those
-who wait are told on Redisson's channel; a word that was lost costs no more than LOOK_AROUND_S, or the rest of a lease.
+A lock without a lease is renewed every ten seconds for thirty, as Redisson's watchdog does, all locks of a client at once. Waiters
+subscribe to Redisson's channel; a lost message costs at most LOOK_AROUND_S, or the rest of a lease.
 
-Who has had a lock for HEARD_AFTER_S listens to that channel too: a word there means that somebody, tarry or Java, took the
-lock away, and is asked after at once. Short holds do not pay for it.
+The holder of a lock subscribes to that channel too, after HEARD_AFTER_S: a message means that a client, tarry's or Java's, has
+released the lock by force, and the holder checks at once. Short holds do without.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ WATCHDOG_MS, RENEWED_EVERY_S = 30_000, 10.0
 RECHECK_S = 10.0
 SUBSCRIBE_AFTER_S = 0.25
 SOON_S = 0.001
-"""A lease of a whole number of milliseconds is over only after them."""
+"""A lease of N milliseconds is over only after all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """From now on ``ring`` is called with each word on the channel, and once when it is listened to."""
+    """A step: calls ``wake`` with each message on the channel, and once when the subscription is active."""
 
     channel: bytes
     wake: Wake
 
 
 class RedisBackend:
-    """Keeps locks in Redis."""
+    """The backend for Redis."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class RedisBackend:
         *,
         cluster: bool,
     ) -> None:
-        """``leave`` ends what ``Subscribe`` began; ``mapped`` names locks as Java's ``NameMapper`` does."""
+        """``unsubscribe`` ends a ``Subscribe``; ``map_name`` maps names as Java's ``NameMapper`` does."""
         self._map_name = map_name
         self._table = table
         self._unsubscribe_from = unsubscribe
@@ -98,7 +98,7 @@ class RedisBackend:
 
     def release(self, hold: Hold, depth_left: int) -> Steps[bool]:
         if not depth_left:
-            self._unsubscribe(hold.acquisition)  # the next word is his own
+            self._unsubscribe(hold.acquisition)  # the next message is its own release
         return (
             yield from ask(
                 lock_scripts.release_lock(
@@ -111,7 +111,7 @@ class RedisBackend:
         yield from ()
 
     def remove(self, acquisition: Acquisition) -> Steps[None]:
-        """What is left is at most a hold that nobody knows of."""
+        """Removes a hold that the process may not know of."""
         self._unsubscribe(acquisition)
         answers = yield Batch(
             [lock_scripts.release_lock(acquisition.backend_state, acquisition.id, 0, sharded=self._cluster)]
@@ -122,12 +122,12 @@ class RedisBackend:
     def is_held(self, hold: Hold) -> Steps[bool]:
         try:
             seen = yield from ask(lock_scripts.read_lock(hold.name, hold.acquisition.backend_state))
-        except BadInput:  # something else has its name now
+        except BadInput:  # the key is no longer a lock
             return False
         return seen.holder == hold.acquisition.id.decode() and seen.token == hold.token
 
     def renew(self, holds: Iterable[Hold], *, due: bool) -> Steps[None]:
-        """All of them, or those of which there was a word, at once; what is no longer theirs is lost."""
+        """Renews all holds, or checks the suspected ones, in one batch; those that the server does not know are lost."""
         holds = list(holds)
         for hold in holds:
             yield from self._subscribe(hold)
@@ -144,7 +144,7 @@ class RedisBackend:
             elif hold.renewed:
                 hold.until = max(hold.until, asked + WATCHDOG_MS / 1000)
 
-    # ── words about locks that are held ──────────────────────────────────────────────────────────────────────────────
+    # ── messages about locks that are held ───────────────────────────────────────────────────────────────────────────
 
     def _subscribe(self, hold: Hold) -> Steps[None]:
         acquisition = hold.acquisition
@@ -155,7 +155,7 @@ class RedisBackend:
             yield Subscribe(acquisition.backend_state.channel, ring)
             yield Subscribe(holders_channel(acquisition.backend_state), _ignore)
         except TarryError:
-            self._unsubscribe(acquisition)  # it is tried again when they are looked after next
+            self._unsubscribe(acquisition)  # it is tried again at the next renewal
         if hold.lost_reason or not hold.depth:
             self._unsubscribe(acquisition)
 
@@ -167,13 +167,13 @@ class RedisBackend:
         self._suspects.discard(acquisition)
 
     def _suspect_lost(self, acquisition: Acquisition) -> None:
-        """There was a word: it may be his no longer. Called wherever words are heard."""
+        """A message came: the lock may be lost. Called on the thread or loop of the subscription."""
         self._suspects.add(acquisition)
         self._table.check_soon()
 
     def _is_suspect(self, acquisition: Acquisition) -> bool:
         found = acquisition in self._suspects
-        self._suspects.discard(acquisition)  # a word from now on is another one
+        self._suspects.discard(acquisition)  # a later message is another one
         return found
 
     def state(self, name: str) -> Steps[LockState]:
@@ -184,7 +184,7 @@ class RedisBackend:
 
 
 def _check_hold(hold: Hold) -> ScriptCall[bool]:
-    """Whether it is his yet; renews what is to be renewed."""
+    """The request that checks a hold, and renews it if it has no lease of its own."""
     acquisition = hold.acquisition
     if hold.renewed:
         return lock_scripts.renew_lease(acquisition.backend_state, acquisition.id, WATCHDOG_MS)
@@ -192,7 +192,7 @@ def _check_hold(hold: Hold) -> ScriptCall[bool]:
 
 
 def _ignore() -> None:
-    """Nothing is said where holders are counted."""
+    """Ignores a message: there are none on the channel that counts holders."""
 
 
 def _lease_ms(lease_us: int | None) -> int:

@@ -1,16 +1,16 @@
-"""Locks kept in ZooKeeper: one node for each who wants it, in sequence; the lowest has the lock.
+"""Locks in ZooKeeper: one sequential node for each acquisition; the lowest has the lock.
 
-    /namespace/name/_c_MARK-lock-0000000007      has it: its czxid is the fencing token
+    /namespace/name/_c_MARK-lock-0000000007      holds it: its czxid is the fencing token
                     _c_MARK-lock-0000000008      watches ..07, and nothing else
                     _c_MARK-lock-0000000009      watches ..08
 
 Rules
-- The node is ephemeral: it goes with its session. It is named and placed as Curator's InterProcessMutex does.
-- A lease is written in the node. When it is over, the owner's timer deletes the node; if that does not come (a frozen
-  process whose heartbeats go on), the first who waits does, having watched the same node hold the lock for the lease and
-  GRACE_S more by its own clock: no two clocks are compared.
+- The node is ephemeral: it ends with its session. Its name and place are those of Curator's InterProcessMutex.
+- A lease is written in the node. When it is over, the owner's timer deletes the node; if it does not (a frozen process whose
+  heartbeats go on), the first waiter does, after it has seen the same node hold the lock for the lease and GRACE_S more, by its
+  own clock: no two clocks are compared.
 - Every node that an acquisition may have left is found by its mark, and removed, also after a lost answer.
-- A connection that was lost for longer than the session may live is a lost session, whatever the server will say.
+- If the connection is lost for longer than the session timeout, the session counts as lost, whatever the server says later.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from tarry.verbs.locks.zookeeper_requests import (
 EXPIRY_GRACE_S = 1.0
 RECHECK_S = 10.0
 WATCHED_AFTER_S = 0.25
-"""A lock that is held for longer is watched: its owner learns when somebody deletes its node."""
+"""After this time a lock's node is watched, so that its owner learns when it is deleted."""
 AGAIN_S, AGAIN_AT_MOST_S = 0.05, 1.0
 SESSION_LOST = "its connection was lost for longer than its session may live"
 
 
 class ZooKeeperBackend:
-    """Keeps locks in ZooKeeper."""
+    """The backend for ZooKeeper."""
 
     def __init__(self, table: LockTable, session: SessionState, namespace: str, owner: str, patience_s: float) -> None:
         self._table = table
@@ -60,14 +60,14 @@ class ZooKeeperBackend:
         names.check_name(name, "lock")
         if any(part in ("", ".", "..") or SEQUENCE.fullmatch(part) for part in name.split("/")):
             raise BadInput(
-                f"lock: {name!r} is no path of ZooKeeper; leave out empty parts, dots and '-lock-0000000000'."
+                f"lock: {name!r} is not a path of ZooKeeper; leave out empty parts, dots and '-lock-0000000000'."
             )
         return f"/{self._namespace}/{name}"
 
     def prepare(self, acquisition: Acquisition) -> None:
         acquisition.backend_state = QueuedNode(self.base_of(acquisition.name))
 
-    # ── taking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── acquiring ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def try_acquire(self, acquisition: Acquisition) -> Steps[Acquired | Busy]:
         place: QueuedNode = acquisition.backend_state
@@ -88,13 +88,13 @@ class ZooKeeperBackend:
         asked = self._table.now()
         if not place.path or place.session != self._session.id:
             children = yield from self._create_node(acquisition, place)
-            own: Any = True  # it was made just now, by this session, before the children were read
+            own: Any = True  # it was created just now, by this session, before the children were read
         else:
             children, found = yield ZooKeeperBatch((ListChildren(place.base), ReadNode(place.path)))
             own = found is not None and found[1].session == self._session.id
         line, mine = sort_nodes(children), place.path.rpartition("/")[2]
         if not own or mine not in line:
-            place.session = -1  # the session has ended, or somebody deleted it: from the beginning
+            place.session = -1  # the session has ended, or the node was deleted: start again
             return Busy(self._table.now())
         index = line.index(mine)
         if index == 0:
@@ -111,7 +111,7 @@ class ZooKeeperBackend:
         return on_change
 
     def _create_node(self, acquisition: Acquisition, place: QueuedNode) -> Steps[list[str]]:
-        """Makes the order's node; answers who is in line. What an earlier try may have left goes first."""
+        """Creates the acquisition's node, after removing those of earlier tries; returns the queued nodes."""
         if place.session or place.disconnected_since is not None:
             yield from self._remove(acquisition)
         place.session = self._session.id
@@ -119,10 +119,10 @@ class ZooKeeperBackend:
             CreateNode(f"{place.base}/{node_prefix(acquisition)}", self._node_data(acquisition.lease_us)),
             ListChildren(place.base),
         )
-        (path, stat), children = yield ZooKeeperBatch(ops)  # ZooKeeper does them in this order
+        (path, stat), children = yield ZooKeeperBatch(ops)  # ZooKeeper performs them in this order
         place.path, place.session, place.token = path, stat.session, stat.czxid
-        self._session.id = stat.session  # it may be known from here first
-        if not children:  # the lock's own node had to be made first
+        self._session.id = stat.session  # this may be the first answer that tells it
+        if not children:  # the lock's own node had to be created first
             (children,) = yield ZooKeeperBatch((ListChildren(place.base),))
         found: list[str] = children
         return found
@@ -172,7 +172,7 @@ class ZooKeeperBackend:
         if depth_left:
             return True
         place: QueuedNode = hold.acquisition.backend_state
-        place.leaving = True  # its end is no loss
+        place.leaving = True  # its deletion is no loss
         since: float | None = None
         while True:
             try:
@@ -191,7 +191,7 @@ class ZooKeeperBackend:
         return found is not None and found[1].czxid == hold.token and found[1].session == self._session.id
 
     def give_up(self, acquisition: Acquisition) -> Steps[None]:
-        """Leaves the line."""
+        """Deletes the acquisition's node."""
         try:
             yield from self._remove(acquisition)
         except ConnectionInterrupted:
@@ -214,8 +214,8 @@ class ZooKeeperBackend:
         if left:
             yield ZooKeeperBatch(tuple(DeleteNode(f"{place.base}/{name}") for name in left))
 
-    def renew(self, holds: Iterable[Hold], *, due: bool) -> Steps[None]:  # noqa: ARG002  # each has a time of its own
-        """Looks after the nodes, and watches them: a session renews itself."""
+    def renew(self, holds: Iterable[Hold], *, due: bool) -> Steps[None]:  # noqa: ARG002  # each hold has its own time
+        """Checks and watches the nodes; the session renews itself."""
         now = self._table.now()
         chosen = [hold for hold in holds if now - hold.acquisition.backend_state.looked > RECHECK_S - 1]
         if not chosen or not self._session.connected:
@@ -227,7 +227,7 @@ class ZooKeeperBackend:
                 )
             )
         except ConnectionInterrupted:
-            return  # those are looked at when there is a connection again
+            return  # they are checked when there is a connection again
         for hold, node in zip(chosen, found, strict=True):
             hold.acquisition.backend_state.looked = now
             if node is None or node[1].session != self._session.id:
@@ -236,7 +236,7 @@ class ZooKeeperBackend:
     # ── the connection ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def suspended(self) -> None:
-        """No connection: what is held is lost when the session may have ended."""
+        """The connection was lost: holds are lost when the session may have ended."""
         self._session.connected = False
         bound = self._table.now() + self._session.timeout_s
         for hold in self._table.holds:
@@ -245,7 +245,7 @@ class ZooKeeperBackend:
         self._table.recheck_all()
 
     def connected(self, session: int) -> None:
-        """A connection again; of the same session, or of another."""
+        """The connection is back, with the same session or another one."""
         self._session.id, self._session.connected = session, True
         for hold in self._table.holds:
             if hold.acquisition.backend_state.session == session and not self._table.expired(hold):
@@ -256,12 +256,12 @@ class ZooKeeperBackend:
         self._table.recheck_all()
 
     def expired(self) -> None:
-        """The session is over."""
+        """The session has ended."""
         self._session.id, self._session.connected = 0, False
         for hold in self._table.holds:
             self._table.lose_hold(hold, "its session ended")
 
-    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── views ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self, name: str) -> Steps[LockState]:
         base = self.base_of(name)
@@ -283,7 +283,7 @@ class ZooKeeperBackend:
         return False
 
     def list_names(self) -> Steps[list[str]]:
-        """The names below the namespace that somebody has locked; those of several parts are not looked for."""
+        """The names of locks below the namespace; those of several parts are not listed."""
         (found,) = yield from self._perform(ListChildren(f"/{self._namespace}"))
         return sorted(found)
 

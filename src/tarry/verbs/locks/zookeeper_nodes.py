@@ -1,4 +1,4 @@
-"""The line for a lock on ZooKeeper: nodes in sequence, what is written in them, and an order's place among them."""
+"""The queue of a lock in ZooKeeper: sequential nodes, their data, and an acquisition's node among them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEQUENCE = re.compile(r".*-lock-(\d{10})")
 
 @dataclass(slots=True)
 class QueuedNode:
-    """An order's node, and what it has seen of the one before it."""
+    """An acquisition's node, and what it knows of the one before it."""
 
     base: str
     path: str = ""
@@ -31,7 +31,7 @@ class QueuedNode:
 
 
 class NodeData(msgspec.Struct):
-    """What is written in a node."""
+    """The data of a node, as JSON."""
 
     who: str = ""
     lease_ms: int | None = None
@@ -42,7 +42,7 @@ def node_prefix(acquisition: Acquisition) -> str:
 
 
 def sort_nodes(children: Iterable[str]) -> list[str]:
-    """Those that are in line, by their numbers, whoever made them."""
+    """The queued nodes by their numbers, whoever created them."""
     numbered = [(int(found[1]), name) for name in children if (found := SEQUENCE.fullmatch(name))]
     return [name for _, name in sorted(numbered)]
 
@@ -51,4 +51,4 @@ def parse_node(data: bytes) -> NodeData:
     try:
         return msgspec.json.decode(data, type=NodeData)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return NodeData()  # another library's: it has no lease
+        return NodeData()  # created by another library: it has no lease

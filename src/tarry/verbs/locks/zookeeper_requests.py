@@ -1,4 +1,4 @@
-"""What is asked of ZooKeeper, said without doing it: requests as values, and what is known of the connection."""
+"""The requests to ZooKeeper, as values, and the state of the session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ConnectionInterrupted(Exception):  # it never reaches a user
-    """The answer did not come: nobody knows whether it was done."""
+    """No answer came: it is unknown whether the request was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class NodeStat:
 
 @dataclass(frozen=True, slots=True)
 class CreateNode:
-    """An ephemeral node in sequence; answers its path and its ``NodeStat``. Parents are made."""
+    """Creates an ephemeral sequential node; returns its path and its ``NodeStat``. Parents are created."""
 
     path: str
     data: bytes
@@ -28,14 +28,15 @@ class CreateNode:
 
 @dataclass(frozen=True, slots=True)
 class ListChildren:
-    """The names below a path; none if it is not there."""
+    """Lists the names below a path; none if it does not exist."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReadNode:
-    """A node's data and ``NodeStat``, or ``None``; ``ring(deleted)`` is called once when it changes, or watching ends."""
+    """Reads a node's data and ``NodeStat``, or ``None``; ``on_change(deleted)`` is called once when it changes, or the watch
+    ends."""
 
     path: str
     on_change: Callable[[bool], None] | None = None
@@ -43,7 +44,7 @@ class ReadNode:
 
 @dataclass(frozen=True, slots=True)
 class WriteNode:
-    """Writes a node's data; answers whether it is there."""
+    """Writes a node's data; returns whether it exists."""
 
     path: str
     data: bytes
@@ -51,20 +52,20 @@ class WriteNode:
 
 @dataclass(frozen=True, slots=True)
 class DeleteNode:
-    """Deletes a node; answers whether it was there."""
+    """Deletes a node; returns whether it existed."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperBatch:
-    """Requests that go together; answered in their order. Raises ``ConnectionInterrupted``."""
+    """Requests that are sent together; the answers are in their order. Raises ``ConnectionInterrupted``."""
 
     ops: tuple[Any, ...]
 
 
 class SessionState:
-    """What is known of the connection, told by whoever has it."""
+    """What is known of the session, as its listener reported it."""
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s

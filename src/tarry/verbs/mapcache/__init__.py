@@ -1,15 +1,15 @@
-"""The map cache that is shared with Java applications on Redisson: what its verbs want from the server.
+"""The map cache that is shared with Java applications on Redisson: its verbs as requests and flows.
 
     put ─▶ entries ◀─ get            each entry: value, idle time
              │ ttl, idle time: timeouts, idles
-             ▼ when the first of them is over: nobody sees it, evict takes it out and tells
+             ▼ when the first of them is over: invisible; evict removes it and publishes an event
 
-desk       a map as its verbs see it: names, codecs, layout
-layout     what is asked of the server for Redisson's RMapCache, in bytes
-native     the same for RMapCacheNative, whose fields expire by themselves
-face       the verbs as a user calls them
-loading    a value that one process loads for all
-evicting   expired entries out; Redisson's rule for when to look
-keeping    who evicts which map when
-shapes     what is answered
+context          what the verbs of a map need: names, keys, codecs
+redisson_layout  requests for Redisson's RMapCache, in bytes
+native_layout    requests for RMapCacheNative, whose fields expire by themselves
+verbs            the verbs as handles call them
+load             a value that one process loads for all
+eviction         removing expired entries; Redisson's rule for when
+evictor_state    which map a client evicts when
+models, replies  results, and how they are decoded
 """

@@ -1,4 +1,4 @@
-"""A map cache as its verbs see it: keys, codecs, and where nonces come from."""
+"""The context of a map cache's verbs: keys, codecs, and a source of nonces."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_NONCE = b""
 
 @dataclass(frozen=True, slots=True)
 class MapContext(Generic[K, V]):
-    """Everything that the verbs of one map need, and nothing that talks."""
+    """What the verbs of one map need: its names, keys, codecs. No connection."""
 
     name: str
     keys: MapKeys
@@ -33,48 +33,48 @@ class MapContext(Generic[K, V]):
     key_codec: Codec[K]
     codec: Codec[V]
     sharded: bytes
-    """``b"1"`` on a Cluster: events go by sharded channels where there are any."""
+    """``b"1"`` on a Cluster: events use sharded channels if the server has them."""
     random: Callable[[int], bytes]
 
     def key(self, key: K) -> bytes:
-        """The field of a key; ``BadInput`` if it has none under its codec."""
+        """The field of a key. Raises ``BadInput`` if the codec cannot encode it."""
         return _encoded(self.key_codec, key, "key")
 
     def value(self, value: V) -> bytes:
         return _encoded(self.codec, value, "value")
 
     def found(self, found: bool, *, keys: Sequence[K] = (), values: Sequence[V] = ()) -> bool:
-        """Whether it was found; if not, the log says of which of them Java may have other bytes."""
+        """Returns ``found``; if false, logs the keys or values for which Java may have other bytes."""
         where = f"map {self.name}"
         log_if_missed(found, self.key_codec, keys, where)
         return log_if_missed(found, self.codec, values, where)
 
     def decode(self, raw: bytes) -> V:
-        """The value; ``BodyError`` if the codec cannot read it."""
+        """The value. Raises ``BodyError`` if the codec cannot decode it."""
         try:
             return self.codec.decode(raw)
         except BodyError:
             raise
-        except Exception as fault:  # a codec of the user's own may raise anything
+        except Exception as fault:  # a custom codec may raise anything
             raise BodyError(f"An entry of {self.name!r} does not decode: {type(fault).__name__}: {fault}") from fault
 
     def decode_or_none(self, raw: bytes | None) -> V | None:
         return None if raw is None else self.decode(raw)
 
     def decode_or_opaque(self, raw: bytes) -> Any:
-        """The value; ``Opaque`` if the codec cannot read it."""
+        """The value; ``Opaque`` if the codec cannot decode it."""
         return _decode_or_opaque(self.codec, raw)
 
     def decode_key_or_opaque(self, raw: bytes) -> Any:
         return _decode_or_opaque(self.key_codec, raw)
 
     def event(self, kind: EventKind, message: bytes) -> MapEvent[Any, Any] | None:
-        """What a message on the channel of a kind says; nothing for foreign bytes."""
-        told = unpack_event(message, updated=kind == "updated")
-        if isinstance(told, BadElement):
+        """Decodes a message on the channel of a kind; ``None`` for foreign bytes."""
+        event = unpack_event(message, updated=kind == "updated")
+        if isinstance(event, BadElement):
             return None
-        old = None if told.old is None else self.decode_or_opaque(told.old)
-        return MapEvent(kind, self.decode_key_or_opaque(told.key), self.decode_or_opaque(told.value), old)
+        old = None if event.old is None else self.decode_or_opaque(event.old)
+        return MapEvent(kind, self.decode_key_or_opaque(event.key), self.decode_or_opaque(event.value), old)
 
     def channel(self, kind: EventKind) -> bytes:
         if kind not in KINDS:
@@ -86,7 +86,7 @@ class MapContext(Generic[K, V]):
         return self.leases + key
 
     def reply_key(self, nonce: bytes) -> bytes:
-        """Where what a call answered is kept."""
+        """The key in which a call's answer is stored."""
         return answer_key(self.keys, nonce)
 
     def nonce(self) -> bytes:
@@ -102,12 +102,12 @@ def context_of(
     cluster: bool,
     random: Callable[[int], bytes],
 ) -> MapContext[Any, Any]:
-    """The desk of a map that Java's NameMapper calls ``mapped``; ``BadInput`` for a name that cannot be one, or not in a
-    Cluster."""
+    """The context of a map that Java's NameMapper calls ``redisson_name``. Raises ``BadInput`` for a name that is not allowed,
+    or not on a Cluster."""
     if not isinstance(name, str) or not name:
-        raise BadInput(f"map: {name!r}; its name is a text that is not empty.")
+        raise BadInput(f"map: {name!r}; its name is a non-empty str.")
     if cluster and not names.fits_cluster(redisson_name):
-        raise BadInput(f"map: the keys of {name!r} lie in several slots of the Cluster, for Redisson too; rename it.")
+        raise BadInput(f"map: the keys of {name!r} are in several slots of the Cluster, for Redisson too; rename it.")
     theirs = names.map_cache(redisson_name)
     parts = (theirs.entries, theirs.timeouts, theirs.idles, theirs.accesses, theirs.options)
     channels = (theirs.created, theirs.updated, theirs.removed, theirs.expired)
@@ -118,7 +118,7 @@ def context_of(
 
 def _encoded(codec: Codec[Any], value: Any, what: str) -> bytes:
     if value is None:
-        raise BadInput(f"{what}: None; Redisson's maps hold no null. To have no entry, remove it.")
+        raise BadInput(f"{what}: it is None; Redisson's maps cannot contain null. Remove the entry instead.")
     try:
         return codec.encode(value)
     except (TypeError, ValueError, RecursionError) as fault:
@@ -130,5 +130,5 @@ def _encoded(codec: Codec[Any], value: Any, what: str) -> bytes:
 def _decode_or_opaque(codec: Codec[Any], raw: bytes) -> Any:
     try:
         return codec.decode(raw)
-    except Exception:  # noqa: BLE001  # a codec of the user's own may raise anything
+    except Exception:  # noqa: BLE001  # a custom codec may raise anything
         return Opaque(raw)

@@ -1,7 +1,7 @@
-"""Expired entries out of a map: in bounded steps, an event for each. And Redisson's rule for when to look.
+"""Removing expired entries from a map, in bounded steps, with an event for each; and Redisson's rule for when to look.
 
-deadline    looks when the next entry expires, and every 5 s, for Java's writes wake nobody       (lua/mapcache/evict.lua)
-adaptive    looks every 5 s to 30 min, as much as it found before                                 (lua/mapcache/sweep.lua)
+deadline    looks when the next entry expires, and every 5 s, for Java's writes send no hint       (lua/mapcache/evict.lua)
+adaptive    looks every 5 s to 30 min, depending on how much it found before                       (lua/mapcache/sweep.lua)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRIM = Script("mapcache/trim", args=("sharded", "cursor", "limit"), keys=MAP_PAR
 SWEEP = Script("mapcache/sweep", args=("sharded", "amount", "held"), keys=(*MAP_PARTS, "latch"))
 
 MOST = b"200"
-"""Of each kind, in one script: a millisecond or two."""
+"""Entries of each kind in one script, which takes a millisecond or two."""
 SAMPLED = b"1000"
 NOBODY = b""
 EVICTOR, DEPUTY = 1, 2
@@ -36,11 +36,11 @@ class EvictReply(NamedTuple):
     wait: int
     """Microseconds until the next look."""
     seat: int
-    """``EVICTOR``, ``DEPUTY`` or 0: whether others now rely on the caller."""
+    """``EVICTOR``, ``DEPUTY`` or 0: the seat of the caller."""
     evicted: int
     more: int
     inexact: int
-    """Whether the map is larger than it may be, or has entries of whose use nothing is known."""
+    """Whether the map is over its maximum size, or has entries without a known last use."""
 
 
 def evict_step(
@@ -53,7 +53,7 @@ def evict_step(
 def evict(
     context: MapContext[Any, Any], *, evictor_id: bytes = NOBODY, keeps_seat: bool = False
 ) -> Flow[tuple[int, EvictReply]]:
-    """Everything that has expired now. Answers how many, and the last step."""
+    """Removes all entries that have expired. Returns how many, and the last step."""
     step = yield from ask(evict_step(context, evictor_id=evictor_id, keeps_seat=keeps_seat))
     return (yield from evict_rest(context, step, evictor_id=evictor_id, keeps_seat=keeps_seat))
 
@@ -61,7 +61,7 @@ def evict(
 def evict_rest(
     context: MapContext[Any, Any], step: EvictReply, *, evictor_id: bytes = NOBODY, keeps_seat: bool = False
 ) -> Flow[tuple[int, EvictReply]]:
-    """What one step has left."""
+    """Removes what one step has left."""
     count = step.evicted
     if step.inexact and not step.more:
         yield from trim(context)
@@ -72,14 +72,14 @@ def evict_rest(
 
 
 def trim(context: MapContext[Any, Any]) -> Flow[None]:
-    """Makes a map keep to its maximum size, entries that nobody has counted included."""
+    """Makes a map obey its maximum size, including entries without a known last use."""
     cursor, over = START, 1
     while cursor != DONE or over:
         before = over
         request = ScriptCall(TRIM, context.keys, (context.sharded, cursor, SAMPLED), _trimmed)
         cursor, over = yield from ask(request)
         if cursor == START or (cursor == DONE and before == over):
-            return  # no maximum any more; or nothing moves: others are at it
+            return  # there is no maximum any more; or nothing changes, for another client is trimming
 
 
 def _trimmed(reply: Reply) -> tuple[bytes, int]:
@@ -91,10 +91,10 @@ def _trimmed(reply: Reply) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class AdaptivePolicy:
-    """Redisson's rule for looking: ``minimum`` to ``maximum`` apart, ``amount`` entries of each kind at a time.
+    """Redisson's rule for eviction: every ``minimum`` to ``maximum``, ``amount`` entries of each kind at a time.
 
-    Three looks that found ever less, or nothing: half as long again until the next. Three full ones: a quarter of it.
-    ``remove_empty`` stops looking at a map that is empty, until it is used again. Raises ``BadInput``.
+    After three looks that found ever less, or nothing, the delay grows by half. After three full ones, it shrinks to a quarter.
+    ``remove_empty`` stops looking at an empty map until it is used again. Raises ``BadInput``.
     """
 
     minimum: Duration = 5
@@ -117,12 +117,12 @@ class AdaptivePolicy:
         return duration_us(self.maximum, "maximum") // SECOND
 
     def begin(self) -> EvictionPace:
-        """Before the first look."""
+        """The pace before the first look."""
         return EvictionPace(self.minimum_s, ())
 
 
 class EvictionPace(NamedTuple):
-    """How long until the next look, and what the last two have found."""
+    """The delay until the next look, and what the last two have found."""
 
     delay_s: int
     found: tuple[int, ...]
@@ -132,7 +132,7 @@ LATCH_LOST = -1
 
 
 def next_pace(policy: AdaptivePolicy, pace: EvictionPace, found: int | None) -> EvictionPace:
-    """The pace after a look that found so many; ``LATCH_LOST`` and ``None``, an error, teach nothing."""
+    """The pace after a look that found so many; ``LATCH_LOST``, and ``None`` for an error, do not change it."""
     if found is None or found == LATCH_LOST:
         return pace
     delay = pace.delay_s

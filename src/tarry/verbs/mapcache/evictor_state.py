@@ -1,14 +1,15 @@
-"""Keeping maps: who looks when. One evictor a map; whoever else has it open looks around now and then.
+"""Which maps a client evicts, and when. Each map has one evictor and its deputy; other clients that have it open look now and
+then.
 
-    keeper  ── maps, each with an alarm ──▶  look: evict, in my name  ──▶  the next alarm, and whether others rely on evictor_id
+    EvictorState ── maps, each with an alarm ──▶  evict_step  ──▶  the next alarm, and the seat
                                     ▲
-    hints   ── an entry ends sooner ──  the evictor hears it
+    hints ── an entry expires sooner (only the evictor needs it)
 
-The script knows who has promised to look (lua/lib/seats.lua): the evictor, when the next entry expires and every 5 s; its
-deputy, when the evictor is a second late. All others look around every 5 s. By the policy ``adaptive`` the latch decides,
-as among Redisson's clients.
+The script knows which clients will look in time (lua/lib/seats.lua): the evictor, when the next entry expires and every 5 s;
+its
+deputy, when the evictor is a second late. All others look every 5 s. With the policy ``adaptive`` Redisson's latch decides.
 
-Nothing here talks or knows the time: a driver asks whom to look at, performs it, and tells what came of it.
+Nothing here does I/O or knows the time: a driver asks for the maps that are due, performs the steps, and reports the results.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from tarry.verbs.mapcache.eviction import (
 )
 
 FROZEN_S = 0.05
-"""An answer that was read later than this came to a process that did not run."""
+"""If an answer is read later than this, the process was probably frozen meanwhile."""
 BUNDLE_WITHIN_S = 2.5
-"""A look-around may come so much early, to go with another look."""
+"""A recheck may come early by this, to share a round trip with another map."""
 RECHECK_US = 4_900_000
-"""Who may wait so long is told to look around."""
+"""A client whose next look is so far away has no seat: its look is a recheck."""
 FIRST_S, LONGEST_S = 0.1, 5.0
-"""After an error: again after so long, and twice that."""
+"""The delays after an error: the first, which is doubled, and the longest."""
 
 
 class EvictedMap:
-    """One map that is kept."""
+    """One map that this client evicts."""
 
     __slots__ = (
         "alarm",
@@ -65,9 +66,9 @@ class EvictedMap:
         self.policy = policy
         self.evictor_id = evictor_id
         self.users: set[int] = set()
-        self.alarm: float | None = None  #: when to look; ``None``: now
-        self.in_progress = False  #: a look is on its way …
-        self.more_due = False  #: … and what was heard meanwhile may be newer than its answer
+        self.alarm: float | None = None  #: when to evict next; ``None``: now
+        self.in_progress = False  #: a step is in progress …
+        self.more_due = False  #: … and a hint that came meanwhile may be newer than its answer
         self.is_recheck = False  #: no entry is known to expire before the alarm
         self.seat = 0
         self.failures = 0
@@ -76,19 +77,19 @@ class EvictedMap:
         self.now = 0  #: … and by the server's
 
     def first_step(self) -> ScriptCall[Any]:
-        """The first step of a look."""
+        """The request of the first step."""
         self.in_progress, self.more_due = True, False
         if self.policy is not None and self.pace is not None:
             return sweep(self.context, self.policy, self.pace)
         return evict_step(self.context, evictor_id=self.evictor_id, keeps_seat=True)
 
     def leave_request(self) -> ScriptCall[Any] | None:
-        """Gives the seat back, so that nobody has to find out."""
+        """The request that gives the seat back, so that it is free at once."""
         return evict_step(self.context, evictor_id=self.evictor_id) if self.seat else None
 
 
 class EvictorState:
-    """The maps that one client keeps. Not thread-safe: its driver guards it."""
+    """The maps that one client evicts. Not thread-safe: its driver guards it."""
 
     def __init__(self, name: bytes) -> None:
         self._name = name
@@ -100,7 +101,7 @@ class EvictorState:
     def add(
         self, context: MapContext[Any, Any], policy: AdaptivePolicy | None, user: int, now: float
     ) -> EvictedMap | None:
-        """The map, if it was not kept so far. By Redisson's rule the first look comes after the shortest delay."""
+        """Adds a map for a user; returns it if it is new. With Redisson's rule the first look comes after the shortest delay."""
         place = context.keys.hints
         evicted_map = self._maps.get(place)
         if evicted_map is not None:
@@ -112,11 +113,11 @@ class EvictorState:
         return evicted_map
 
     def is_used(self, key: bytes, user: int) -> bool:
-        """Whether it keeps the map for this user."""
+        """Whether it evicts the map for this user."""
         return key in self._maps and user in self._maps[key].users
 
     def remove(self, key: bytes, user: int) -> EvictedMap | None:
-        """The map, if nobody uses it any more."""
+        """Removes a user of a map; returns the map if it was the last."""
         evicted_map = self._maps.get(key)
         if evicted_map is None:
             return None
@@ -128,7 +129,7 @@ class EvictorState:
         return list(self._maps.values())
 
     def due(self, now: float) -> list[EvictedMap]:
-        """The maps to look at now; and those that would only be looked around in soon: so all come to share a round trip."""
+        """The maps whose alarm is due; and those whose recheck is due soon, so that all share a round trip."""
         ripe = [
             evicted_map for evicted_map in self._maps.values() if evicted_map.alarm is None or evicted_map.alarm <= now
         ]
@@ -140,11 +141,11 @@ class EvictorState:
         ]
 
     def next_due(self) -> float:
-        """When to look next."""
+        """When the next alarm is due."""
         return min((evicted_map.alarm or 0.0 for evicted_map in self._maps.values()), default=float("inf"))
 
     def on_step(self, evicted_map: EvictedMap, step: Any, sent: float, now: Callable[[], float]) -> Flow[None] | None:
-        """Notes the first step of a look; answers what is left to do."""
+        """Takes the answer of a first step; returns the remaining work, if any."""
         if isinstance(step, SweepReply):
             self._swept(evicted_map, step, now())
             return None
@@ -162,7 +163,7 @@ class EvictorState:
         self._evicted(evicted_map, last, now() - FROZEN_S, now())
 
     def _evicted(self, evicted_map: EvictedMap, step: EvictReply, sent: float, now: float) -> None:
-        """Those without a seat look around a little sooner than the script says, each by its own share."""
+        """Sets the next alarm; clients without a seat look a little earlier than the script says, each by another share."""
         evicted_map.seat, evicted_map.failures = step.seat, 0
         evicted_map.last_answer, evicted_map.now = min(now, sent + FROZEN_S), step.now
         wait = step.wait / SECOND * (1 if step.seat else 1 - crc32(evicted_map.evictor_id) % 100 / 1000)
@@ -187,7 +188,7 @@ class EvictorState:
         evicted_map.failures = min(evicted_map.failures + 1, 10)
 
     def on_message(self, channel: bytes, message: bytes) -> bool:
-        """An entry ends sooner than the evictor has promised to look; answers whether the alarm has moved."""
+        """An entry expires before the alarm. Returns whether the alarm has moved."""
         evicted_map = self._maps.get(channel)
         if evicted_map is None or evicted_map.policy is not None:
             return False

@@ -1,11 +1,11 @@
 """A value that is loaded once for all processes: the lease of Redisson 4.6.
 
-    begin ─▶ the value                           it is there
-         ─▶ mine       ─▶ load it ─▶ finish      nobody loads: the caller does, and has the lease so long
-         ─▶ wait       ─▶ begin                  another loads: until it is told, or until the lease is over
+    start ─▶ the value                            it exists
+          ─▶ the lease  ─▶ load it ─▶ finish       nobody else loads it: the caller does, under the lease
+          ─▶ wait       ─▶ start                   another caller loads it: until a message, or until its lease ends
 
-A lease ends with what it was taken for, with whatever else is written to the key (what was loaded is then stale and not
-stored), or by itself: a loader that died holds nobody up for longer.
+A lease ends when the value is stored, with any other write to the key (the loaded value is then stale and not stored), or by
+its timeout, if the loader has died.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_LEASE_S: Duration = 30
 
 @dataclass(frozen=True, slots=True)
 class Load(Generic[V]):
-    """One caller's wish for one key."""
+    """One caller's load of one key."""
 
     layout: Any
     key: bytes
@@ -40,7 +40,7 @@ class Load(Generic[V]):
         def undo(leave: LoadReply) -> ScriptCall[bool] | None:
             return self.give_up() if leave.granted else None
 
-        call.undo = undo  # nobody is there any more to load
+        call.undo = undo  # the caller that would load has gone
         return call
 
     def read(self, raw: bytes) -> V:
@@ -48,31 +48,31 @@ class Load(Generic[V]):
         return value
 
     def finish(self, value: V) -> ScriptCall[V]:
-        """Stores what was loaded. Answers it; or what somebody else has written meanwhile."""
+        """Stores the loaded value. Returns it; or what somebody else has written meanwhile."""
         context = self.layout.context
         request = self.layout.put([(self.key, context.value(value))], self.span, LEASED, proof=self.token)
 
         def decode(answers: Any) -> V:
-            did, there = first_of(answers)
-            return value if did != REFUSED or there is None else self.read(there)
+            stored, current = first_of(answers)
+            return value if stored != REFUSED or current is None else self.read(current)
 
         return map_answer(request, decode)
 
     def give_up(self) -> ScriptCall[bool]:
-        """Nothing was loaded: who waits may try."""
+        """Gives the lease back: another caller may load."""
         context = self.layout.context
         return ScriptCall(
             UNLEASE, (context.keys.hints, context.lease(self.key)), (context.sharded, self.token, self.key), bool
         )
 
     def is_relevant(self, channel: bytes, message: bytes) -> bool:
-        """Whether a message says that it is worth looking again; an empty one may have been missed."""
+        """Whether to try again after a message on a channel; an empty message means that some may have been lost."""
         keys = self.layout.context.keys
         return not message or (channel != keys.hints and self.key in message) or message == b"key" + self.key
 
     @property
     def channels(self) -> tuple[bytes, ...]:
-        """Where ours, and Java, tell that a key was written."""
+        """The channels on which tarry and Java publish that a key was written."""
         keys = self.layout.context.keys
         return keys.hints, keys.created, keys.updated
 

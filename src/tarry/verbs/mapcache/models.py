@@ -1,4 +1,4 @@
-"""What the verbs of a map cache answer."""
+"""The results of a map cache's verbs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS: tuple[EventKind, ...] = ("created", "updated", "removed", "expired")
 
 @dataclass(frozen=True, slots=True)
 class MapEvent(Generic[K, V]):
-    """What happened to an entry of a map cache. ``old`` is what an update replaced, else ``None``."""
+    """An event of an entry. ``old`` is the value that an update replaced, else ``None``."""
 
     kind: EventKind
     key: K
@@ -32,16 +32,16 @@ class MapStats:
     name: str
     now: datetime
     size: int
-    """Entries that live."""
+    """Living entries."""
     expired: int
-    """Entries that have expired and wait for the evictor, which nobody sees."""
+    """Expired entries, which are invisible, and not removed yet."""
     next_expiry: datetime | None
     """When the next entry expires; ``None``: none does."""
     max_size: int | None
     """``None``: unlimited."""
     mode: Mode
-    """What goes when it is full: what was used the longest ago (``LRU``), or the least (``LFU``)."""
+    """Which entries are removed when it is full: the least recently used (``LRU``), or the least frequently used (``LFU``)."""
     listened: bool
-    """Whether events are told: somebody has listened since the map was made."""
+    """Whether events are published: the map has had a listener."""
     keepers: int
-    """Processes that keep the map: the evictor and its deputy."""
+    """The evictor and its deputy."""

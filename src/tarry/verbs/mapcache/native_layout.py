@@ -1,5 +1,5 @@
-"""What is asked of the server for a map in the layout of Redisson's ``RMapCacheNative``: bare values, whose fields expire
-by themselves (Valkey 9, Redis 7.4). No idle time, no maximum size, no events, no evictor."""
+"""The requests for a map in the layout of Redisson's ``RMapCacheNative``: bare values, whose fields expire by themselves
+(Valkey 9, Redis 7.4). No idle time, no maximum size, no events, no evictor."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LEASE = Script("mapcache/native_lease", args=("token", "lasts", "key"), keys=("e
 
 
 def refuse_native(what: str) -> NoReturn:
-    raise BadInput(f'{what}: a map with backend="native" has none; its fields only have a time to live.')
+    raise BadInput(f'{what}: not available with backend="native", whose fields only have a time to live.')
 
 
 @dataclass(frozen=True, slots=True)

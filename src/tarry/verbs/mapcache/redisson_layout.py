@@ -1,9 +1,9 @@
-"""What is asked of the server for a map in the layout of Redisson's ``RMapCache``: keys and values are bytes here.
+"""The requests for a map in the layout of Redisson's ``RMapCache``; keys and values are bytes here.
 
 Rules
-- All puts are one script, and say what becomes of the time that an entry had left.
-- A call that is repeated after a lost answer: where the answer depends on what was there, the first one's is kept for
-  30 s and given again. A plain put is done again, and may then find itself to be what was there.
+- All puts are one script, which also decides what becomes of the entry's deadlines.
+- If the answer of a call depends on the old entry, it is stored for 30 s, so that a call repeated after a lost answer gets the same
+  one. A plain put is just done again, and may then return its own value as the old one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REFUSED, UPDATED, CREATED = 0, 1, 2
 
 
 class EntryTtl(NamedTuple):
-    """What deadlines an entry gets, in µs; 0: none. ``keep``: those that it has, if it lives."""
+    """The deadlines of an entry, in µs; 0: none. ``keep``: those that a living entry has."""
 
     ttl: int
     idle: int
@@ -64,14 +64,14 @@ class EntryTtl(NamedTuple):
 
 
 class PutReply(NamedTuple):
-    """What became of one put, and the value that was there: if it was wanted, or stood in the way."""
+    """The result of one put, and the old value: if it was wanted, or was the reason."""
 
     written: int
     previous: bytes | None
 
 
 class LoadReply(NamedTuple):
-    """A value, the right to load it, or how many ms another has it yet."""
+    """A value, the right to load it, or for how many ms another caller has that right."""
 
     value: bytes | None = None
     granted: bool = False
@@ -80,7 +80,7 @@ class LoadReply(NamedTuple):
 
 def entry_ttl(ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool = False) -> EntryTtl:
     if keep_ttl and (ttl is not None or max_idle is not None):
-        raise BadInput("keep_ttl: it keeps what the entry has; give ttl= and max_idle=, or keep_ttl=.")
+        raise BadInput("keep_ttl: it keeps the entry's deadlines; give ttl= and max_idle=, or keep_ttl=.")
     ttl_us = 0 if ttl is None else duration_us(ttl, "ttl", minimum=MILLISECOND)
     idle_us = 0 if max_idle is None else duration_us(max_idle, "max_idle", minimum=MILLISECOND)
     return EntryTtl(ttl_us, idle_us, keep_ttl)
@@ -92,7 +92,7 @@ def ms_of(us: int) -> int:
 
 
 def map_answer(request: ScriptCall[T], read: Callable[[T], U]) -> ScriptCall[U]:
-    """The call, which was made for this, with another answer."""
+    """The same call with another decoded answer."""
     decode = request.decode
     other = cast("ScriptCall[U]", request)
 
@@ -174,7 +174,7 @@ class RedissonLayout:
         return ScriptCall(EXPIRE_ENTRY, names, args, parse_bools, items=keys, never_merged=True)
 
     def left(self, key: bytes) -> ScriptCall[int]:
-        """µs; -1: no end, -2: not there."""
+        """The time to live in µs; -1: it never expires, -2: it does not exist."""
         return ScriptCall(TTL, self.context.keys[:3], (), lambda reply: int(reply[0]), items=(key,))
 
     def add(self, key: bytes, delta: bytes) -> ScriptCall[bytes]:
@@ -191,7 +191,7 @@ class RedissonLayout:
         return ScriptCall(LEASE, (*context.keys, context.lease(key)), args, parse_load)
 
     def stats(self) -> ScriptCall[tuple[MapStats, bool]]:
-        """The counts, and whether the size is exact."""
+        """The numbers of the map, and whether the size is exact."""
         name, keys = self.context.name, (*self.context.keys[:5], self.context.keys.evictors)
 
         def decode(reply: Reply) -> tuple[MapStats, bool]:
@@ -214,7 +214,7 @@ class RedissonLayout:
         return ScriptCall(STATS, keys, (COUNTED,), decode)
 
     def size(self) -> Flow[int]:
-        """Exact: a larger backlog than one script may count is evicted first."""
+        """The exact size: if there are more expired entries than one script may count, they are evicted first."""
         while True:
             found, exact = yield from ask(self.stats())
             if exact:

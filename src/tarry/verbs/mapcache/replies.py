@@ -1,4 +1,4 @@
-"""What the server's bytes and numbers mean to a user of a map."""
+"""Decoding the server's replies for users of a map."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarry.verbs.mapcache.redisson_layout import CREATED, PutReply
 
 V = TypeVar("V")
 CHUNK, CHUNK_BYTES = 200, 1_000_000
-"""One script takes no more: it must not hold the server up."""
+"""The limits of one script: it must not block the server for long."""
 
 
 def is_created(written: PutReply) -> bool:

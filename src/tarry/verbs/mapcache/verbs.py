@@ -1,4 +1,4 @@
-"""The verbs of a map cache as a user calls them; nothing here does them."""
+"""The verbs of a map cache, as handles call them. They return requests and flows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ KEEP_TTL = EntryTtl(0, 0, keep=True)
 
 
 class MapVerbs(Generic[K, V]):
-    """What can be done with one map."""
+    """The verbs of one map."""
 
     def __init__(self, context: MapContext[K, V], backend: Backend = "redisson") -> None:
         if backend not in ("redisson", "native"):
@@ -89,7 +89,7 @@ class MapVerbs(Generic[K, V]):
     def put_all(
         self, entries: Mapping[K, V], ttl: Duration | None, max_idle: Duration | None, keep_ttl: bool
     ) -> Flow[None]:
-        """Everything is checked before the first script goes; then one script for each 200 entries or 1 MB."""
+        """Puts many entries: all are encoded before the first script is sent; then one script for each 200 entries or 1 MB."""
         span = entry_ttl(ttl, max_idle, keep_ttl)
         chunks: list[list[tuple[bytes, bytes]]] = []
         size = 0
@@ -117,11 +117,11 @@ class MapVerbs(Generic[K, V]):
 
     def add_and_get(self, key: K, delta: float) -> ScriptCall[float]:
         if isinstance(delta, bool) or not isinstance(delta, (int, float)):
-            raise BadInput(f"delta: {type(delta).__name__} is no number.")
+            raise BadInput(f"delta: {type(delta).__name__} is not a number.")
         if not math.isfinite(delta):
             raise BadInput(f"delta: {delta!r} is not finite.")
         if not supports_numbers(self.context.codec):
-            raise BadInput("add_and_get: the codec must keep numbers as text: long, json or string.")
+            raise BadInput("add_and_get: the codec must store numbers as text: use long, json or string.")
         request: ScriptCall[bytes] = self._layout.add(self.context.key(key), repr(delta).encode())
         return map_answer(request, parse_number)
 
@@ -274,7 +274,7 @@ class MapVerbs(Generic[K, V]):
         return count
 
     def listen(self) -> Command[int]:
-        """From now on everybody tells what happens to entries."""
+        """Notes that the map has a listener: from now on all clients publish its events."""
         if self.native:
             refuse_native("listen")
         return Command((b"HSET", self.keys.options, b"has-listeners", b"1"), int)
