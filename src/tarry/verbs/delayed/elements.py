@@ -49,7 +49,7 @@ def poll(context: QueueContext[T], n: int) -> ScriptCall[DecodedPayloads]:
     def undo(taken: DecodedPayloads) -> ScriptCall[Any] | None:
         if not taken.values and not taken.undecodable:
             return None
-        items = [word for pair in reversed(raw) for word in pair]
+        items = [arg for pair in reversed(raw) for arg in pair]
         return ScriptCall(PUT_BACK, context.keys, (), list, items=items, never_merged=True)
 
     return ScriptCall(POLL, context.keys, (b"%d" % want_of(n),), decode, undo=undo)

@@ -99,7 +99,7 @@ def give_back(ready: bytes, payloads: Sequence[bytes]) -> Command[int]:
 
 def set_aside(keys: QueueKeys, undecodable: Iterable[tuple[bytes, str]]) -> ScriptCall[Any]:
     """Sets payloads aside, with the reasons."""
-    items = [word for payload, reason in undecodable for word in (payload, reason.encode("utf-8", "replace"))]
+    items = [arg for payload, reason in undecodable for arg in (payload, reason.encode("utf-8", "replace"))]
     return ScriptCall(ASIDE, keys, (), list, items=items, never_merged=True)
 
 
@@ -115,7 +115,7 @@ def set_aside_elements(keys: QueueKeys) -> Command[list[SetAside]]:
     """The bytes that were set aside."""
 
     def decode(reply: Reply) -> list[SetAside]:
-        flat = [word for pair in reply.items() for word in pair] if isinstance(reply, dict) else reply
+        flat = [arg for pair in reply.items() for arg in pair] if isinstance(reply, dict) else reply
         texts = [reason.decode("utf-8", "replace").partition(" ")[2] for reason in flat[1::2]]
         return [SetAside(raw, text) for raw, text in zip(flat[::2], texts, strict=True)]
 
@@ -156,5 +156,5 @@ def size_ready(keys: QueueKeys) -> Command[int]:
 
 
 def contains_ready(context: QueueContext[T], value: T) -> Command[bool]:
-    words = (b"LPOS", context.keys.ready, context.encode(value))
-    return Command(words, lambda reply: context.found(reply is not None, [value]))
+    args = (b"LPOS", context.keys.ready, context.encode(value))
+    return Command(args, lambda reply: context.found(reply is not None, [value]))

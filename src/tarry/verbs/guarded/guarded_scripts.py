@@ -19,7 +19,7 @@ def push(context: GuardedContext[Any], members: list[tuple[bytes, int]]) -> Flow
     """Adds items; returns their due times in units. One script for each 1,000 items or 1 MB."""
     done: list[int] = []
     for chunk in chunks(members):
-        items = [word for member, delay in chunk for word in (member, b"%d" % delay)]
+        items = [arg for member, delay in chunk for arg in (member, b"%d" % delay)]
         try:
             done += yield from ask(
                 ScriptCall(PUSH, context.keys, (b"%d" % context.unit, FIRST_TIME), list, items=items, never_merged=True)
@@ -46,8 +46,8 @@ def give_back(context: GuardedContext[Any], polled: PollReply) -> Any:
     """Puts items back with their due times, when they are no longer wanted."""
     if not polled.members:
         return None
-    words = [word for member, score in polled.members for word in (b"%d" % score, member)]
-    return Command((b"ZADD", context.keys.items, *words), int)
+    args = [arg for member, score in polled.members for arg in (b"%d" % score, member)]
+    return Command((b"ZADD", context.keys.items, *args), int)
 
 
 def _parse_reply(context: GuardedContext[Any], now: int, next_due: int, flat: list[Any]) -> PollReply:

@@ -28,12 +28,12 @@ def push(context: GuardedContext[Any], members: list[tuple[bytes, int]]) -> Tran
     def decide(replies: list[Reply]) -> list[tuple[bytes, ...]]:
         now = _micros(replies[0])
         scores[:] = [context.score(now, delay, i, len(members)) for i, (_, delay) in enumerate(members)]
-        pairs = [word for (member, _), score in zip(members, scores, strict=True) for word in (b"%d" % score, member)]
+        pairs = [arg for (member, _), score in zip(members, scores, strict=True) for arg in (b"%d" % score, member)]
         first = replies[1]
-        words: list[tuple[bytes, ...]] = [(b"ZADD", keys.items, *pairs)]
+        args: list[tuple[bytes, ...]] = [(b"ZADD", keys.items, *pairs)]
         if not first or min(scores) < float(first[1]):
-            words.append((b"PUBLISH", keys.channel, b"1"))
-        return words
+            args.append((b"PUBLISH", keys.channel, b"1"))
+        return args
 
     begin = ((b"TIME",), (b"ZRANGE", keys.items, b"0", b"0", b"WITHSCORES"))
     return Transaction(keys.items, begin, decide, lambda _: scores)
@@ -89,9 +89,9 @@ def poll(context: GuardedContext[Any], want: int, poller: bytes, domain: bytes, 
 
 def give_back(context: GuardedContext[Any], polled: PollReply) -> Transaction[None]:
     """Puts items back with their due times, when they are no longer wanted."""
-    words = [word for member, score in polled.members for word in (b"%d" % score, member)]
+    args = [arg for member, score in polled.members for arg in (b"%d" % score, member)]
     return Transaction(
-        context.keys.items, ((b"TIME",),), lambda _: [(b"ZADD", context.keys.items, *words)], lambda _: None
+        context.keys.items, ((b"TIME",),), lambda _: [(b"ZADD", context.keys.items, *args)], lambda _: None
     )
 
 

@@ -22,7 +22,7 @@ RESCHEDULE = Script("topic/reschedule", item=("id", "when"))
 
 
 def _states(reply: Reply) -> list[State | None]:
-    return [cast("State", word.decode()) if word is not None else None for word in reply]
+    return [cast("State", arg.decode()) if arg is not None else None for arg in reply]
 
 
 def kick(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
@@ -32,7 +32,7 @@ def kick(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
 
 def delete(keys: TopicKeys, ids: Sequence[str]) -> ScriptCall[list[State | None]]:
     """Deletes jobs in any state."""
-    items = [word for id in ids for word in (names.check_name(id, "id"), ANY_NONCE)]
+    items = [arg for id in ids for arg in (names.check_name(id, "id"), ANY_NONCE)]
     return ScriptCall(DELETE, deleting_keys(keys), (), _states, items=items)
 
 
@@ -49,5 +49,5 @@ def reschedule(
     if delay is None and at is None:
         raise BadInput("reschedule: give delay= or at=.")
     when = when_of(delay, at)
-    items = [word for id in ids for word in (names.check_name(id, "id"), when)]
+    items = [arg for id in ids for arg in (names.check_name(id, "id"), when)]
     return ScriptCall(RESCHEDULE, keys, (), _states, items=items)

@@ -28,7 +28,7 @@ from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.partitions import group_by_partition, partition_of_name
 from tarry.verbs.jobs.stats import Stats
-from tarry.verbs.schedules import migration as planning
+from tarry.verbs.schedules import migration as schedule_migration
 
 DEPART = Script("migration/depart", args=("limit", "nonce", "overtaken", "above"), keys=DEPARTING_PARTS)
 DEPART_END = Script("migration/end_departure", args=("departure",), item=("id", "arrived"), keys=DEPARTING_PARTS)
@@ -89,10 +89,10 @@ class Goal(NamedTuple):
 
 
 def goal_of(
-    there: Sequence[PartitionVerbs[Any]], *, dry_run: bool = False
+    target: Sequence[PartitionVerbs[Any]], *, dry_run: bool = False
 ) -> Generator[tuple[int, Request], Any, Goal]:
     """The goal for a target topic, which gets an identity if it has none."""
-    first = there[0]
+    first = target[0]
     name = first.keys.due.removeprefix(b"tarry:{").partition(b"}")[0].partition(b"{")[0]
     if not dry_run:
         yield THERE, Command((b"HSETNX", first.keys.meta, b"identity", first.context.ids.new()), int)
@@ -109,17 +109,17 @@ def depart(keys: TopicKeys, nonce: bytes, late: LateDeparture = NOT_LATE) -> Scr
 
 def arrive(keys: TopicKeys, departure: bytes, rows: Sequence[Row]) -> ScriptCall[list[bool] | LateDeparture]:
     """Adds the jobs of a departure; ``False`` for each whose id is taken."""
-    items = [word or b"" for row in rows for word in row]
+    items = [arg or b"" for row in rows for arg in row]
 
     def decode(reply: Reply) -> list[bool] | LateDeparture:
-        return LateDeparture(departure, reply) if isinstance(reply, int) else [bool(one) for one in reply]
+        return LateDeparture(departure, reply) if isinstance(reply, int) else [bool(answer) for answer in reply]
 
     return ScriptCall(ARRIVE, with_arriving(keys), (departure,), decode, items=items, never_merged=True)
 
 
 def end_departure(keys: TopicKeys, departure: bytes, rows: Sequence[Row], arrived: Sequence[bool]) -> ScriptCall[int]:
     """Deletes the jobs that arrived, and puts the others back."""
-    items = [word for row, there in zip(rows, arrived, strict=True) for word in (row[0], b"%d" % there)]
+    items = [arg for row, has_arrived in zip(rows, arrived, strict=True) for arg in (row[0], b"%d" % has_arrived)]
     return ScriptCall(DEPART_END, with_departing(keys), (departure,), int, items=items, never_merged=True)
 
 
@@ -141,10 +141,10 @@ def migrate(
     options = yield from _copy_settings(source, target, dry_run=dry_run)
     schedules, stay = yield from _move_schedules(source, target, goal, dry_run=dry_run, redirect=redirect)
     moved = refused = 0
-    for one in source:
+    for partition in source:
         late = NOT_LATE
         while not dry_run and not refused and (most is None or moved < most):
-            departure, rows = yield HERE, depart(one.keys, goal.departure_name(one.context.ids.new()), late)
+            departure, rows = yield HERE, depart(partition.keys, goal.departure_name(partition.context.ids.new()), late)
             if not rows:
                 break
             if not redirect:
@@ -156,43 +156,46 @@ def migrate(
             if isinstance(arrived, LateDeparture):
                 late = arrived
                 continue
-            yield HERE, end_departure(one.keys, departure, rows, arrived)
+            yield HERE, end_departure(partition.keys, departure, rows, arrived)
             moved += sum(arrived)
             refused += len(rows) - sum(arrived)
             if progress is not None:
                 progress(moved)
     reserved = 0
-    for one in source:
-        left: Stats = yield HERE, views.topic_stats(one.context)
+    for partition in source:
+        left: Stats = yield HERE, views.topic_stats(partition.context)
         reserved += left.reserved
         if dry_run:
-            between: int = yield HERE, views.count_leaving(one.keys)[0]
+            between: int = yield HERE, views.count_leaving(partition.keys)[0]
             moved += left.delayed + left.ready + left.dead + between
     return Migrated(moved, refused, reserved, schedules, stay, options)
 
 
-def _refuse_others(here: Sequence[PartitionVerbs[Any]], goal: Goal) -> Generator[tuple[int, Request], Any, None]:
+def _refuse_others(source: Sequence[PartitionVerbs[Any]], goal: Goal) -> Generator[tuple[int, Request], Any, None]:
     """Raises ``BadInput`` for departures to another topic, before anything is changed."""
-    for one in here:
-        departure: bytes | None = yield HERE, Command((b"HGET", departing_key(one.keys), b""), lambda reply: reply)
-        schedules: list[bytes] = yield HERE, planning.on_the_way(one.keys)
-        for each in (departure or b"", *schedules):
-            goal.refuse("migrate", each)
+    for partition in source:
+        departure: bytes | None = yield (
+            HERE,
+            Command((b"HGET", departing_key(partition.keys), b""), lambda reply: reply),
+        )
+        schedules: list[bytes] = yield HERE, schedule_migration.on_the_way(partition.keys)
+        for departing in (departure or b"", *schedules):
+            goal.refuse("migrate", departing)
 
 
 def arrive_each(
-    there: Sequence[PartitionVerbs[Any]], departure: bytes, rows: Sequence[Row]
+    target: Sequence[PartitionVerbs[Any]], departure: bytes, rows: Sequence[Row]
 ) -> Generator[tuple[int, Request], Any, list[bool] | LateDeparture]:
     """Adds each job to its partition. A repeated departure gets the same answers."""
     arrived = [False] * len(rows)
-    for index, mine in group_by_partition([row[0] for row in rows], len(there)):
+    for index, positions in group_by_partition([row[0] for row in rows], len(target)):
         answers: list[bool] | LateDeparture = yield (
             THERE,
-            arrive(there[index].keys, departure, [rows[at] for at in mine]),
+            arrive(target[index].keys, departure, [rows[at] for at in positions]),
         )
         if isinstance(answers, LateDeparture):
             return answers
-        for at, answer in zip(mine, answers, strict=True):
+        for at, answer in zip(positions, answers, strict=True):
             arrived[at] = answer
     return arrived
 
@@ -204,10 +207,10 @@ def _copy_settings(
     ours: list[bytes | None] = yield HERE, settings.read_settings(source[0].keys, source[0].share)
     theirs: list[bytes | None] = yield THERE, settings.read_settings(target[0].keys, target[0].share)
     rules = settings.missing_settings(theirs, ours, len(target))
-    for one in (
+    for partition in (
         reversed(target) if rules and not dry_run else ()
     ):  # the first partition last: it marks the change as complete
-        yield THERE, settings.apply_settings(one.keys, rules, one.share)
+        yield THERE, settings.apply_settings(partition.keys, rules, partition.share)
     return tuple(name.decode() for name in rules)
 
 
@@ -221,28 +224,28 @@ def _move_schedules(
 ) -> Generator[tuple[int, Request], Any, tuple[int, int]]:
     """Moves the schedules. Returns how many moved, and how many stay."""
     moved, stay = 0, set[bytes]()
-    for one in source:
+    for partition in source:
         if dry_run:
-            for request in planning.count_moving(one.keys):
+            for request in schedule_migration.count_moving(partition.keys):
                 moved += yield HERE, request
             continue
         cursor, more = b"0", True
         while more:
             cursor, more, damaged, rows = yield (
                 HERE,
-                planning.depart(one.keys, cursor, goal.departure_name(one.context.ids.new())),
+                schedule_migration.depart(partition.keys, cursor, goal.departure_name(partition.context.ids.new())),
             )
             if not redirect:
                 for _, kept in rows:
                     goal.refuse("migrate", kept.partition(b"\n")[0])
             arrived = dict.fromkeys((row[0] for row in rows), False)
             for index, other in enumerate(target):
-                mine = [row for row in rows if partition_of_name(row[0], len(target)) == index]
-                if mine:
-                    answers: list[bool] = yield THERE, planning.arrive(other.keys, mine)
-                    arrived.update(zip((id for id, _ in mine), answers, strict=True))
+                positions = [row for row in rows if partition_of_name(row[0], len(target)) == index]
+                if positions:
+                    answers: list[bool] = yield THERE, schedule_migration.arrive(other.keys, positions)
+                    arrived.update(zip((id for id, _ in positions), answers, strict=True))
             if rows:
-                yield HERE, planning.end_departure(one.keys, rows, arrived)
+                yield HERE, schedule_migration.end_departure(partition.keys, rows, arrived)
             moved += sum(arrived.values())
             stay |= {*damaged, *arrived}
             stay -= {id for id, target in arrived.items() if target}

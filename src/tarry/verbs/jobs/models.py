@@ -110,9 +110,9 @@ class StoredJob(Generic[T]):
 class HandedOut(StoredJob[T]):
     """A popped job, reserved for its TTR.
 
-    ``attempt`` counts from 1; ``receipt`` proves the reservation, and is higher each time the job is handed out. ``lost`` is
-    true as
-    soon as a worker knows that the reservation is over: stop working on it, another consumer may have it by now.
+    ``attempt`` counts from 1; ``receipt`` proves the reservation, and is higher each time the job is handed out.
+    ``lost`` is true as soon as a worker knows that the reservation is over: stop working on it, another consumer may
+    have it by now.
     """
 
     __slots__ = ("_due", "_now", "_ttr", "attempt", "lost", "receipt", "settled")

@@ -190,9 +190,9 @@ class Partitions(Generic[T]):
         def split(parts: list[PartitionVerbs[T]]) -> Flow[Any]:
             answers: list[Any] = [None] * len(things)
             groups = group_by_partition(map(id_of, things), len(parts))
-            found = yield from gather(flow_of(do(parts[index], mine)) for index, mine in groups)
-            for (_, mine), its in zip(groups, found, strict=True):
-                for at, answer in zip(mine, its or [None] * len(mine), strict=True):
+            found = yield from gather(flow_of(do(parts[index], positions)) for index, positions in groups)
+            for (_, positions), part_answers in zip(groups, found, strict=True):
+                for at, answer in zip(positions, part_answers or [None] * len(positions), strict=True):
                     answers[at] = answer
             return answers
 
@@ -202,7 +202,7 @@ class Partitions(Generic[T]):
         self, ids: Sequence[str], do: Callable[[PartitionVerbs[T], Sequence[str]], Operation[list[R]]]
     ) -> Operation[list[R]]:
         require_several(ids, "ids")
-        split = self._by_partition(list(ids), str, lambda verbs, mine: do(verbs, [ids[at] for at in mine]))
+        split = self._by_partition(list(ids), str, lambda verbs, positions: do(verbs, [ids[at] for at in positions]))
         return self._dispatch(lambda only: do(only, ids), split)
 
     def _by_job(
@@ -217,7 +217,9 @@ class Partitions(Generic[T]):
 
         def settle(parts: list[PartitionVerbs[T]]) -> Flow[list[StaleReceipt | None]]:
             groups = group_by_partition((job.id for job in jobs), len(parts))
-            return gather(merge.collect_refusal(do(parts[index], [jobs[at] for at in mine])) for index, mine in groups)
+            return gather(
+                merge.collect_refusal(do(parts[index], [jobs[at] for at in positions])) for index, positions in groups
+            )
 
         merge.raise_first((yield from self.over_partitions(settle)))
 

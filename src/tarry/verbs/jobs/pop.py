@@ -74,7 +74,7 @@ def pop_step(
     )
 
 
-def heard(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
+def confirm_last_attempts(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
     """Confirms last attempts, and returns the jobs that the consumer has. A last attempt whose reply is lost does not count.
 
     A job whose TTR has ended meanwhile is left out. Raises a ``TarryError``: then the jobs come back after their TTR.
@@ -83,7 +83,7 @@ def heard(keys: TopicKeys, taken: PopReply) -> Flow[PopReply]:
     if not last:
         return taken
     receipt = b"%d" % taken.receipt
-    items = [word for id in last for word in (id, receipt)]
+    items = [arg for id in last for arg in (id, receipt)]
     confirmed: list[int] = yield from ask(
         ScriptCall(
             CONFIRM, keys, (), list, items=items, undo=lambda _: give_back_reply(keys, taken.receipt, taken.jobs)
@@ -107,7 +107,7 @@ def give_back_jobs(keys: TopicKeys, jobs: Sequence[Holding], due: Sequence[int])
 def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[PopReply]:
     """Pops until there are jobs, or certainly none."""
     while True:
-        taken = yield from heard(keys, (yield from ask(pop_step(keys, want, ttr=ttr, holder=holder))))
+        taken = yield from confirm_last_attempts(keys, (yield from ask(pop_step(keys, want, ttr=ttr, holder=holder))))
         if taken.unfinished == FIRE:
             yield from occurrences.fire_due(keys)
         if not taken.ask_again:

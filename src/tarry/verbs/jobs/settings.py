@@ -137,7 +137,7 @@ def configure_first(
 
 def copy_first(keys: TopicKeys, share: Share, first: StoredSettings) -> ScriptCall[int]:
     """Copies the first partition's options to another one. Returns that one's number if it had a later change, else 0."""
-    items = [word or b"" for pair in zip(map(str.encode, FIELDS), first.values, strict=True) for word in pair]
+    items = [arg or b"" for pair in zip(map(str.encode, FIELDS), first.values, strict=True) for arg in pair]
 
     def decode(reply: Reply) -> int:
         return int(reply[-1]) if tuple(reply[:-1]) != first.values else 0
@@ -154,9 +154,9 @@ def missing_settings(target: Sequence[bytes | None], source: Sequence[bytes | No
     """The options that the source has and the target has not. Raises ``BadInput`` for limits that cannot be divided over its
     partitions."""
     found = {
-        name.encode(): word
-        for name, ours, word in zip(FIELDS, target, source, strict=True)
-        if ours is None and word is not None
+        name.encode(): arg
+        for name, ours, arg in zip(FIELDS, target, source, strict=True)
+        if ours is None and arg is not None
     }
     for name in ("burst", "concurrency"):
         if (number := found.get(name.encode())) is not None:
@@ -169,7 +169,7 @@ def missing_settings(target: Sequence[bytes | None], source: Sequence[bytes | No
 
 def apply_settings(keys: TopicKeys, values: Mapping[bytes, bytes], share: Share) -> ScriptCall[None]:
     """Sets options as they were read from another topic."""
-    return _configure(keys, share, [word for pair in values.items() for word in pair], lambda _: None)
+    return _configure(keys, share, [arg for pair in values.items() for arg in pair], lambda _: None)
 
 
 def _rate(value: RateLike, parts: int) -> tuple[int, int]:
@@ -195,9 +195,9 @@ def _count(value: int | None, what: str, parts: int) -> bytes:
 
 
 def _defaults(reply: Reply, parts: int) -> Defaults:
-    ttr, limit, keep = (int(word) if word is not None else None for word in reply[:3])
+    ttr, limit, keep = (int(arg) if arg is not None else None for arg in reply[:3])
     rate = None if reply[3] is None else rates.as_rate(*map(int, reply[3].split()))
-    burst, concurrency, latest = (int(word) if word is not None else None for word in reply[4:7])
+    burst, concurrency, latest = (int(arg) if arg is not None else None for arg in reply[4:7])
     return Defaults(
         as_timedelta(ttr if ttr is not None else TTR_US),
         MAX_ATTEMPTS if limit is None else None if limit == NO_LIMIT else limit,

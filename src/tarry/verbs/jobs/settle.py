@@ -100,7 +100,7 @@ def _settle(
     def decode(reply: Reply) -> list[Outcome]:
         return [_outcome(id, answer, done) for id, answer in zip(ids, reply, strict=True)]
 
-    return ScriptCall(script, keys, (FIRST_TIME,), decode, items=[word for item in items for word in item])
+    return ScriptCall(script, keys, (FIRST_TIME,), decode, items=[arg for item in items for arg in item])
 
 
 def _receipt_args(job: Holding) -> tuple[bytes, bytes]:

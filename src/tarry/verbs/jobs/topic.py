@@ -111,9 +111,9 @@ class TopicVerbs(Partitions[T]):
             )
         fresh = self.context.ids.new_many(len(bodies))
         flows: list[tuple[list[int], list[Added], Flow[list[Added]]]] = []
-        for index, mine in group_by_partition(map(_id_of, bodies, fresh), len(parts)):
-            some, ids, done = [bodies[at] for at in mine], [fresh[at] for at in mine], list[Added]()
-            flows.append((mine, done, add.add_jobs(parts[index].context, some, opts, new_ids=ids, done=done)))
+        for index, own in group_by_partition(map(_id_of, bodies, fresh), len(parts)):
+            some, ids, done = [bodies[at] for at in own], [fresh[at] for at in own], list[Added]()
+            flows.append((own, done, add.add_jobs(parts[index].context, some, opts, new_ids=ids, done=done)))
         return merge.merge_added(len(bodies), flows)
 
     def with_durability(self, operation: Operation[R], durability: Durability) -> Operation[R]:
@@ -123,16 +123,16 @@ class TopicVerbs(Partitions[T]):
     # ── reserved ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def finish(self, jobs: Sequence[Holding]) -> Flow[None]:
-        return self._by_job(jobs, lambda verbs, mine: verbs.finish(mine))
+        return self._by_job(jobs, lambda verbs, own: verbs.finish(own))
 
     def touch(self, jobs: Sequence[Holding], ttr: Duration | None) -> Flow[None]:
-        return self._by_job(jobs, lambda verbs, mine: verbs.touch(mine, ttr))
+        return self._by_job(jobs, lambda verbs, own: verbs.touch(own, ttr))
 
     def release(self, jobs: Sequence[Holding], delay: Duration | None, count: bool, reason: str = "") -> Flow[None]:
-        return self._by_job(jobs, lambda verbs, mine: verbs.release(mine, delay, count, reason))
+        return self._by_job(jobs, lambda verbs, own: verbs.release(own, delay, count, reason))
 
     def bury(self, jobs: Sequence[Holding], reason: str, error: str = "") -> Flow[None]:
-        return self._by_job(jobs, lambda verbs, mine: verbs.bury(mine, reason, error))
+        return self._by_job(jobs, lambda verbs, own: verbs.bury(own, reason, error))
 
     def fail(self, job: Holding, when: bytes | None, fault: str, count: bool) -> Operation[bool]:
         return self._on_partition_of(job.id, lambda verbs: verbs.fail(job, when, fault, count))
@@ -142,8 +142,8 @@ class TopicVerbs(Partitions[T]):
         if self.single is not None:
             return pop.give_back_jobs(self.single.keys, jobs, due)
 
-        def give(verbs: PartitionVerbs[T], mine: list[int]) -> ScriptCall[Any]:
-            return pop.give_back_jobs(verbs.keys, [jobs[at] for at in mine], [due[at] for at in mine])
+        def give(verbs: PartitionVerbs[T], own: list[int]) -> ScriptCall[Any]:
+            return pop.give_back_jobs(verbs.keys, [jobs[at] for at in own], [due[at] for at in own])
 
         return self.over_partitions(self._by_partition(jobs, lambda job: job.id, give))
 
@@ -170,10 +170,10 @@ class TopicVerbs(Partitions[T]):
     # ── by id, views, settings ─────────────────────────────────────────────────────────────────────────────────────────
 
     def kick(self, ids: Sequence[str]) -> Operation[list[State | None]]:
-        return self._by_id(ids, lambda verbs, mine: verbs.kick(mine))
+        return self._by_id(ids, lambda verbs, own: verbs.kick(own))
 
     def delete(self, ids: Sequence[str]) -> Operation[list[State | None]]:
-        return self._by_id(ids, lambda verbs, mine: verbs.delete(mine))
+        return self._by_id(ids, lambda verbs, own: verbs.delete(own))
 
     def delete_exactly(self, id: str, nonce: bytes) -> Operation[State | None]:
         """Deletes the job that was added with this nonce, and no other with its id."""
@@ -182,10 +182,10 @@ class TopicVerbs(Partitions[T]):
     def reschedule(
         self, ids: Sequence[str], delay: Duration | None, at: datetime | None
     ) -> Operation[list[State | None]]:
-        return self._by_id(ids, lambda verbs, mine: verbs.reschedule(mine, delay, at))
+        return self._by_id(ids, lambda verbs, own: verbs.reschedule(own, delay, at))
 
     def get(self, ids: Sequence[str]) -> Operation[list[JobInfo[T] | None]]:
-        return self._by_id(ids, lambda verbs, mine: verbs.get(mine))
+        return self._by_id(ids, lambda verbs, own: verbs.get(own))
 
     def list(
         self,

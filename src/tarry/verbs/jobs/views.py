@@ -178,17 +178,17 @@ def due_histogram(
         raise BadInput(f"buckets: {buckets!r}; it is a whole number from 1 to 1000.")
     width = -(-duration_us(span, "span", minimum=1) // buckets)
     if isinstance(start, datetime):
-        first, word = moment_us(start, "start"), b"@%d" % moment_us(start, "start")
+        first, arg = moment_us(start, "start"), b"@%d" % moment_us(start, "start")
     else:
         first = duration_us(start, "start") - duration_us(past, "past")
-        word = b"%d" % first
+        arg = b"%d" % first
 
     def decode(reply: Reply) -> Histogram:
         now, before, *counts, after = reply
-        begin = first if word[:1] == b"@" else now + first
+        begin = first if arg[:1] == b"@" else now + first
         return Histogram(as_datetime(now), as_datetime(begin), as_timedelta(width), before, tuple(counts), after)
 
-    return ScriptCall(HISTOGRAM, context.keys, (word, b"%d" % width, b"%d" % buckets), decode)
+    return ScriptCall(HISTOGRAM, context.keys, (arg, b"%d" % width, b"%d" % buckets), decode)
 
 
 def check_topic(keys: TopicKeys) -> Flow[Check]:

@@ -37,7 +37,7 @@ def perform_step(
                 reply = yield from ask(
                     pop.pop_step(queue.keys, want, ttr=queue.ttr, holder=queue.holder, need=need, waiter_id=waiter_id)
                 )
-                reply = yield from pop.heard(queue.keys, reply)
+                reply = yield from pop.confirm_last_attempts(queue.keys, reply)
                 if reply.unfinished == pop.FIRE:
                     yield from occurrences.fire_due(queue.keys)
             except TarryError as fault:

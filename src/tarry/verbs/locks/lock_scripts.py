@@ -93,8 +93,8 @@ def is_holder(keys: LockKeys, holder: bytes) -> ScriptCall[bool]:
 def count_waiting(keys: LockKeys) -> Command[int]:
     """The number of clients that are subscribed to its release and do not hold it, Java's included; on a Cluster those of one
     node."""
-    words = (b"PUBSUB", b"NUMSUB", keys.channel, holders_channel(keys))
-    return Command(words, lambda reply: max(int(reply[1]) - int(reply[3]), 0), key_index=2)
+    args = (b"PUBSUB", b"NUMSUB", keys.channel, holders_channel(keys))
+    return Command(args, lambda reply: max(int(reply[1]) - int(reply[3]), 0), key_index=2)
 
 
 def lock_state(name: str, keys: LockKeys) -> Flow[LockState]:
@@ -128,7 +128,7 @@ def _state(name: str, reply: Reply) -> LockState:
     if reply == 0:
         raise _not_a_lock(name)
     fields, pttl, token = reply
-    flat = [word for pair in fields.items() for word in pair] if isinstance(fields, dict) else fields
+    flat = [arg for pair in fields.items() for arg in pair] if isinstance(fields, dict) else fields
     counts = {field.decode("utf-8", "replace"): count for field, count in zip(flat[::2], flat[1::2], strict=True)}
     counts.pop("mode", None)  # of Java's read-write lock
     holder = next(iter(counts), None)

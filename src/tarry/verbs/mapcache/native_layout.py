@@ -70,9 +70,7 @@ class NativeLayout:
         memo = context.reply_key(NO_NONCE if when == ALWAYS else context.nonce())
         keys = (context.keys.entries, context.keys.hints, memo, *[context.leases + key for key, _ in pairs])
         args = (context.sharded, _ttl(span), _flag(span.keep), when, proof, _flag(want), FIRST_TIME)
-        return ScriptCall(
-            PUT, keys, args, parse_put, items=[word for pair in pairs for word in pair], never_merged=True
-        )
+        return ScriptCall(PUT, keys, args, parse_put, items=[arg for pair in pairs for arg in pair], never_merged=True)
 
     def get(self, keys: Sequence[bytes], _how: bytes) -> Command[list[Any]]:
         return Command((b"HMGET", self.context.keys.entries, *keys), list)

@@ -151,9 +151,7 @@ class RedissonLayout:
         keys = (*context.keys, memo, *[context.leases + key for key, _ in pairs])
         ttl, idle = b"%d" % span.ttl, b"%d" % ms_of(span.idle)
         args = (context.sharded, ttl, idle, _flag(span.keep), when, proof, _flag(want), FIRST_TIME)
-        return ScriptCall(
-            PUT, keys, args, parse_put, items=[word for pair in pairs for word in pair], never_merged=True
-        )
+        return ScriptCall(PUT, keys, args, parse_put, items=[arg for pair in pairs for arg in pair], never_merged=True)
 
     def get(self, keys: Sequence[bytes], mode: bytes) -> ScriptCall[list[Any]]:
         return ScriptCall(GET, self.context.keys[:5], (mode,), list, items=keys, never_merged=mode == ALL)

@@ -77,8 +77,8 @@ def count_schedules(keys: TopicKeys) -> Command[int]:
 
 
 def get_schedule(keys: TopicKeys, id: str) -> Flow[StoredSchedule | None]:
-    _, found = yield from ask(_read(keys, [id_of(id)]))
-    return found[0]
+    _, stored = yield from ask(_read(keys, [id_of(id)]))
+    return stored[0]
 
 
 def put_schedule(keys: TopicKeys, definition: ScheduleDefinition) -> Flow[StoredSchedule]:
@@ -89,10 +89,10 @@ def put_schedule(keys: TopicKeys, definition: ScheduleDefinition) -> Flow[Stored
     done = yield from ask(ScriptCall(PUT, schedule_keys(keys), (), list, items=item))
     if not done[0]:
         raise BadInput(f"schedule {definition.id}: a worker's code declares it; change it there, or pause it.")
-    _, found = yield from ask(_read(keys, [id]))
-    if found[0] is None:
+    _, stored = yield from ask(_read(keys, [id]))
+    if stored[0] is None:
         raise BadInput(f"schedule {definition.id}: it was deleted meanwhile.")
-    return found[0]
+    return stored[0]
 
 
 def list_all(partitions: Sequence[TopicKeys]) -> Flow[list[StoredSchedule]]:
@@ -103,29 +103,29 @@ def list_all(partitions: Sequence[TopicKeys]) -> Flow[list[StoredSchedule]]:
 
 
 def _list_partition(keys: TopicKeys) -> Flow[list[StoredSchedule]]:
-    found: dict[str, StoredSchedule] = {}
+    stored: dict[str, StoredSchedule] = {}
     cursor = b"0"
     while True:
         _, declared, cursor, *rows = yield from ask(ScriptCall(LIST, schedule_keys(keys), (cursor, _STEP), list))
         for row in rows:
             schedule = stored_schedule(row, int(declared or 0))
-            found[schedule.record.id] = schedule
+            stored[schedule.record.id] = schedule
         if cursor == b"0":
-            return list(found.values())
+            return list(stored.values())
 
 
 def set_state(keys: TopicKeys, id: str, what: Literal["pause", "resume", "delete"]) -> Flow[bool]:
     """Pauses, resumes or deletes a schedule. Returns whether it exists."""
     raw, start = id_of(id), (b"", b"0")
     if what == "resume":
-        now, found = yield from ask(_read(keys, [raw]))
-        if found[0] is None:
+        now, stored = yield from ask(_read(keys, [raw]))
+        if stored[0] is None:
             return False
-        if found[0].record.damaged:
+        if stored[0].record.damaged:
             raise BadInput(
                 f"schedule {id}: it is damaged, or a newer version of tarry wrote it; upgrade, put it again, or delete it."
             )
-        start = _resume_at(found[0], now)
+        start = _resume_at(stored[0], now)
     done = yield from ask(ScriptCall(SET_STATE, schedule_keys(keys), (what.encode(),), list, items=(raw, *start)))
     return bool(done[0])
 

@@ -36,7 +36,7 @@ def depart(keys: TopicKeys, cursor: bytes, nonce: bytes) -> ScriptCall[Departure
 
 def arrive(keys: TopicKeys, rows: Sequence[Row]) -> ScriptCall[list[bool]]:
     """Adds schedules to the target; ``False`` for each whose name is taken."""
-    items = [word for row in rows for word in row]
+    items = [arg for row in rows for arg in row]
     return ScriptCall(
         ARRIVE, moving_keys(keys), (), lambda reply: [bool(one) for one in reply], items=items, never_merged=True
     )
@@ -44,7 +44,7 @@ def arrive(keys: TopicKeys, rows: Sequence[Row]) -> ScriptCall[list[bool]]:
 
 def end_departure(keys: TopicKeys, rows: Sequence[Row], arrived: Mapping[bytes, bool]) -> ScriptCall[int]:
     """Deletes the schedules that arrived; the others go on here."""
-    items = [word for id, kept in rows for word in (id, kept.partition(b"\n")[0], b"%d" % arrived[id])]
+    items = [arg for id, kept in rows for arg in (id, kept.partition(b"\n")[0], b"%d" % arrived[id])]
     return ScriptCall(DEPART_END, moving_keys(keys), (), int, items=items, never_merged=True)
 
 

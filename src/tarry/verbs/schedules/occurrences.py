@@ -41,10 +41,10 @@ def fire_due(keys: TopicKeys) -> Flow[int]:
     """Adds the jobs of all occurrences that are due. Returns how many this call added."""
     places, added = schedule_keys(keys), 0
     for _ in range(MOST_ROUNDS):
-        now, *found = yield from ask(ScriptCall(DUE, places, (b"%d" % SCHEDULES,), list))
+        now, *due = yield from ask(ScriptCall(DUE, places, (b"%d" % SCHEDULES,), list))
         items: list[bytes] = []
         jobs = 0
-        for id, at, stored in found:
+        for id, at, stored in due:
             item, count = _item(id, at, stored, now)
             items += item
             jobs += count
@@ -53,7 +53,7 @@ def fire_due(keys: TopicKeys) -> Flow[int]:
         if not items:
             break
         added += yield from ask(ScriptCall(FIRE, places, (), _count_added, items=items))
-        if len(found) < SCHEDULES and jobs < JOBS_OF_ONE:
+        if len(due) < SCHEDULES and jobs < JOBS_OF_ONE:
             break  # none was left for another round
     return added
 
@@ -66,32 +66,32 @@ def _item(id: bytes, at: int, stored: bytes, now: int) -> tuple[list[bytes], int
     """The arguments of ``fire`` for one schedule, and the number of its jobs."""
     try:
         plan = unpack(id, stored)
-        found, after, skipped = occurrences(plan.recurrence, plan.options.missed, plan.after, now)
+        due, after, skipped = occurrences(plan.recurrence, plan.options.missed, plan.after, now)
         following = recurrences.next_occurrence(plan.recurrence, after)
     except BadInput as fault:
         logger.warning("schedule %s is left to other processes for a minute: %s", id.decode("utf-8", "replace"), fault)
         attended, changed = moments_of(stored)
         return [id, b"%d" % at, b"%d" % changed, b"%d" % (now + RETRY_US), b"%d" % attended, b"0", b""], 0
-    words = " ".join(f"{moment} {occurrence_stamp(moment)}" for moment in found).encode()
+    moments = " ".join(f"{moment} {occurrence_stamp(moment)}" for moment in due).encode()
     next_word = b"" if following is None else b"%d" % following
     return [
-        id, b"%d" % at, b"%d" % plan.changed, next_word, b"%d" % after, b"%d" % skipped, words,
-    ], len(found)  # fmt: skip
+        id, b"%d" % at, b"%d" % plan.changed, next_word, b"%d" % after, b"%d" % skipped, moments,
+    ], len(due)  # fmt: skip
 
 
 def occurrences(recurrence: Recurrence, missed: Missed, after: int, now: int) -> tuple[list[int], int, int]:
     """The occurrences after a moment that get a job now; the moment up to which all are handled then; the number that got none."""
     most = MOST_MISSED if missed == "all" else 1
-    found, skipped = recurrences.last_occurrences(recurrence, after, now, most)
-    if not found:  # too early, by this machine's time zone data: none is lost, and none fires early
+    due, skipped = recurrences.last_occurrences(recurrence, after, now, most)
+    if not due:  # too early, by this machine's time zone data: none is lost, and none fires early
         return [], after, 0
-    last = found[-1]
+    last = due[-1]
     if missed == "skip" and now - last > ON_TIME_WITHIN_US:
         return [], last, skipped + 1
-    if len(found) > JOBS_OF_ONE:
-        found = found[:JOBS_OF_ONE]
-        last = found[-1]
-    return found, last, skipped
+    if len(due) > JOBS_OF_ONE:
+        due = due[:JOBS_OF_ONE]
+        last = due[-1]
+    return due, last, skipped
 
 
 def occurrence_stamp(moment: int) -> str:
