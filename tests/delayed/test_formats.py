@@ -191,7 +191,7 @@ async def test_other_words_are_refused(queues: Any, name: str, word: Any) -> Non
 
 
 def test_3_21_is_two_formats_and_says_so() -> None:
-    with pytest.raises(BadInput, match=r"3\.21\.1, so say all of the version"):
+    with pytest.raises(BadInput, match=r"3\.21\.1, so give the complete version"):
         format_of("3.21")
 
 

@@ -6,10 +6,10 @@
 The mark is random and makes equal payloads different members. The old format keeps it as the nearest double.
 
 Rules
-- A queue may hold both. ``unpack`` tells them apart by the length alone, raises nothing, and answers ``BadElement`` for what
-  is neither. What both could be (17 bytes, an old element with the payload ``00``) is read as new, as everybody does.
+- A queue may contain both. ``unpack`` tells them apart by the length alone, never raises, and returns ``BadElement`` for bytes that
+  are neither. Bytes that could be both (17 bytes, an old element with the payload ``00``) are read as new, as Redisson does.
 - Elements of Redis on Windows, whose lengths have four bytes, are poison.
-- Among equal due times the bytes decide who is first, so ``pack`` must give what Redisson would have given.
+- Elements with equal due times are ordered by their bytes, so ``pack`` must return the same bytes as Redisson.
 """
 
 from __future__ import annotations
@@ -28,39 +28,40 @@ _MARK = 8
 
 
 class Format(StrEnum):
-    """The two formats, by the words that Redisson's script gives to ``struct.pack``."""
+    """The two formats, named by their format strings in Redisson's script for ``struct.pack``."""
 
     NEW = "Bc0Lc0"
     OLD = "dLc0"
 
 
 NOBODY = "tarry"
-"""What is said of a queue that no Java reads."""
+"""The value of ``format`` for a queue that no Java application reads."""
 CHANGED = (3, 21, 1)
 """The first Redisson that writes and reads the new format."""
 _VERSION = re.compile(r"\d{1,4}(?:\.\d{1,4}){0,2}")
 
 
-def format_of(said: str, what: str = "format") -> Format:
-    """The format that somebody says: itself, a version of Redisson, or that only tarry reads the queue. Raises ``BadInput``."""
-    if said in tuple(Format):
-        return Format(said)
-    if said == NOBODY:
+def format_of(value: str, what: str = "format") -> Format:
+    """The format for an argument: a format, a version of Redisson, or "tarry" if only tarry reads the queue. Raises
+    ``BadInput``."""
+    if value in tuple(Format):
+        return Format(value)
+    if value == NOBODY:
         return Format.NEW
-    if not isinstance(said, str) or not _VERSION.fullmatch(said):
+    if not isinstance(value, str) or not _VERSION.fullmatch(value):
         raise BadInput(
-            f'{what}: {said!r}; it is one of {", ".join(Format)}, a version of Redisson such as "3.16.8", or "{NOBODY}" '
-            "where no Java reads the queue."
+            f'{what}: {value!r}; it is one of {", ".join(Format)}, a version of Redisson such as "3.16.8", or "{NOBODY}" '
+            "if no Java application reads the queue."
         )
-    version = tuple(map(int, said.split(".")))
+    version = tuple(map(int, value.split(".")))
     if version < CHANGED and version == CHANGED[: len(version)]:
-        raise BadInput(f"{what}: {said!r}; Redisson changed the format with 3.21.1, so say all of the version.")
+        raise BadInput(f"{what}: {value!r}; Redisson changed the format with 3.21.1, so give the complete version.")
     return Format.NEW if version >= CHANGED else Format.OLD
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element that was recognised."""
+    """A recognized element."""
 
     format: Format
     payload: bytes
@@ -68,7 +69,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class BadElement:
-    """Bytes that are not what should be there. Set them aside; never raise."""
+    """Bytes in no known format. They are set aside; nothing is raised."""
 
     reason: str
 
@@ -84,14 +85,14 @@ def pack(payload: bytes, mark: bytes, format: Format = Format.NEW) -> bytes:
 
 
 def unpack(element: bytes) -> Element | BadElement:
-    """What is in an element of either format."""
+    """Parses an element of either format."""
     size = len(element)
     if size >= _CURRENT_FORMAT.size and element[0] == _MARK and _length(element, 9) == size - _CURRENT_FORMAT.size:
         return Element(Format.NEW, element[_CURRENT_FORMAT.size :])
     if size >= _LEGACY_FORMAT.size and _length(element, 8) == size - _LEGACY_FORMAT.size:
         return Element(Format.OLD, element[_LEGACY_FORMAT.size :])
     if size < _LEGACY_FORMAT.size:
-        return BadElement(f"{size} bytes: an element has sixteen at least")
+        return BadElement(f"{size} bytes: an element has at least sixteen")
     return BadElement(f"{size} bytes, and no length in it says so: neither {Format.NEW} nor {Format.OLD}")
 
 

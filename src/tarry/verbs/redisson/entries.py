@@ -31,7 +31,7 @@ class PackedEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntryEvent:
-    """What happened to an entry; ``old`` only where it was updated."""
+    """An event of an entry; ``old`` only if it was updated."""
 
     key: bytes
     value: bytes
@@ -46,7 +46,7 @@ def pack_entry(entry: PackedEntry) -> bytes:
 
 
 def unpack_entry(packed: bytes) -> PackedEntry | BadElement:
-    """What a field of the hash holds."""
+    """Parses the value of a field of the hash."""
     if len(packed) < _HEAD.size:
         return BadElement(f"{len(packed)} bytes: a value has sixteen at least")
     idle_ms, length = _HEAD.unpack_from(packed)
@@ -58,13 +58,13 @@ def unpack_entry(packed: bytes) -> PackedEntry | BadElement:
 
 
 def pack_event(event: EntryEvent) -> bytes:
-    """The message for an event's channel."""
+    """The message of an event."""
     parts = [event.key, event.value] if event.old is None else [event.key, event.value, event.old]
     return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
 
 
 def unpack_event(message: bytes, *, updated: bool = False) -> EntryEvent | BadElement:
-    """What a channel's message says; of the channel ``updated`` it has three parts, else two."""
+    """Parses a message; that of the channel ``updated`` has three parts, the others two."""
     parts: list[bytes] = []
     at, wanted = 0, 3 if updated else 2
     while len(parts) < wanted and len(message) - at >= _LENGTH.size:

@@ -1,4 +1,4 @@
-"""What was looked for and not found, where Java may have written an equal value as other bytes: it is told, once."""
+"""A warning, logged once, when a value was not found that Java may have written as other bytes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tarry.verbs.redisson.java_hash import doubt
 
 logger = logging.getLogger("tarry")
 MOST_LOGGED = 256
-"""So many are remembered."""
+"""The number of warnings that are remembered."""
 HASHED = (CODECS["kryo5"], CODECS["json"])
 """The codecs that write maps and sets in the order of their hashes."""
 
 
 def log_if_missed(found: bool, codec: Codec[Any], values: Iterable[Any], where: str) -> bool:
-    """Answers whether it was found; if not, the log says why that may be wrong."""
+    """Returns ``found``; if false, logs why that may be wrong."""
     if not found and codec in HASHED:
         for why in filter(None, map(doubt, values)):
             _log(where, why)

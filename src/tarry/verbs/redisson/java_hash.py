@@ -28,18 +28,18 @@ FIRST_BUCKETS = 16
 TREE, TREES_FROM = 8, 64
 """More keys than this in a bucket: more buckets, or from so many buckets on a tree."""
 FIXED = {"null", "Boolean", "Integer", "Long", "Short", "Byte", "Float", "Double", "String", "Character"}
-"""What has the same hash in every process of Java's."""
+"""Types whose hash is the same in every Java process."""
 
 
 def map_order(entries: dict[Any, Any]) -> Iterable[Any]:
-    """The keys of a dict in the order of a Java HashMap; as they stand, if they came so."""
+    """The keys of a dict in the order of a Java HashMap; in their own order if they came from Java."""
     if len(entries) < 2 or (isinstance(entries, HashMap) and entries.is_as_read()):
         return entries
     return java_order(entries)
 
 
 def set_order(items: Collection[Any]) -> list[Any]:
-    """The members of a set in the order of a Java HashSet; as they came, if they did."""
+    """The members of a set in the order of a Java HashSet; in their own order if they came from Java."""
     if isinstance(items, HashSet):
         read = items.in_order()
         if len(read) == len(items):
@@ -53,7 +53,7 @@ def _by_text(items: Iterable[Any]) -> list[Any]:
 
 
 def java_order(keys: Iterable[Any]) -> list[Any]:
-    """The keys, in the order in which Java got them, in the order in which it has them."""
+    """Orders keys, given in the order of insertion, as a Java HashMap iterates over them."""
     known = list(keys)
     places = [_spread_bits(java_hash(key)) for key in known]
     mask = buckets_of(places) - 1
@@ -61,7 +61,7 @@ def java_order(keys: Iterable[Any]) -> list[Any]:
 
 
 def buckets_of(places: list[int]) -> int:
-    """How many buckets Java has after keys with these spread hashes came one after the other."""
+    """The number of buckets of a Java HashMap after inserting keys with these spread hashes."""
     buckets = FIRST_BUCKETS
     for size, place in enumerate(places, 1):
         if buckets < TREES_FROM:
@@ -74,7 +74,7 @@ def buckets_of(places: list[int]) -> int:
 
 
 def doubt(value: Any) -> str | None:
-    """Why Java may have written an equal value as other bytes; nothing, if it has not."""
+    """Why Java may have written an equal value as other bytes; ``None`` if it cannot."""
     if isinstance(value, (set, frozenset)):
         came = isinstance(value, HashSet) and len(value.in_order()) == len(value)
         return None if came else _doubt_of(list(value), "set")
@@ -118,7 +118,7 @@ def _fullest(places: list[int], buckets: int) -> int:
 
 
 def java_hash(value: Any) -> int:
-    """``hashCode()`` as 32 bits without sign; 0 for what has none that is the same every time."""
+    """``hashCode()`` as an unsigned 32-bit number; 0 for values whose hash differs between processes."""
     kind = java_type(value)
     if kind == "Boolean":
         return 1231 if value else 1237

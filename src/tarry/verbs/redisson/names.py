@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 NameMapper: TypeAlias = Callable[[str], str]
-"""What ``NameMapper.map`` does in the Java application: the name given in code becomes the name on the server."""
+"""The ``NameMapper.map`` of the Java application: from the name in code to the name on the server."""
 
 
 def prefix_name(prefix: str, name: str) -> str:
@@ -30,13 +30,13 @@ def suffix_name(name: str, suffix: str) -> str:
 
 
 def fits_cluster(name: str) -> bool:
-    """Whether everything derived from the name is in its slot; if not, a Cluster refuses with CROSSSLOT."""
+    """Whether all derived names are in the name's slot; if not, a Cluster refuses with CROSSSLOT."""
     tag = _hashed(name)
     return tag == _hashed(prefix_name("p", name)) == _hashed(suffix_name(name, "s"))
 
 
 def _hashed(key: str) -> str:
-    """The part of a key that decides its slot: what is in the first braces, if anything is, else all of it."""
+    """The part of a key that decides its slot: its hash tag if it has one, else all of it."""
     start = key.find("{")
     end = key.find("}", start + 1)
     return key[start + 1 : end] if start >= 0 and end > start + 1 else key

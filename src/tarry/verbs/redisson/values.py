@@ -1,4 +1,4 @@
-"""Java's types in Python, and Java types that Python has no word for.
+"""Java's types in Python, and classes for Java types that Python does not have.
 
     Python                            Java               and back
     None                              null               None
@@ -95,7 +95,7 @@ class Char(str):
 
 
 class HashMap(dict[Any, Any]):
-    """A ``java.util.HashMap`` that came from Java: a dict that remembers its order, to be written as the same bytes."""
+    """A ``java.util.HashMap`` from Java: a dict that remembers its order, so that it is written as the same bytes."""
 
     read: tuple[Any, ...] = ()
 
@@ -113,7 +113,7 @@ class HashMap(dict[Any, Any]):
 
 
 class HashSet(set[Any]):
-    """A ``java.util.HashSet`` that came from Java: a set that remembers its order, to be written as the same bytes."""
+    """A ``java.util.HashSet`` from Java: a set that remembers its order, so that it is written as the same bytes."""
 
     read: tuple[Any, ...] = ()
 
@@ -132,12 +132,12 @@ class HashSet(set[Any]):
 
 
 def _is(one: Any, other: Any) -> bool:
-    """Equal, and of the same type, as Java sees it."""
+    """Whether two values are equal, and of the same Java type."""
     return one is other or (type(one) is type(other) and bool(one == other))
 
 
 class LinkedHashMap(dict[Any, Any]):
-    """A ``java.util.LinkedHashMap``: what Java uses where the order of keys counts."""
+    """A ``java.util.LinkedHashMap``, Java's map with an order."""
 
     def __repr__(self) -> str:
         return f"LinkedHashMap({super().__repr__()})"
@@ -170,7 +170,7 @@ class Bean(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Bytes that mean nothing here and go back as they came. Every codec takes one for a value."""
+    """Bytes that cannot be decoded here, and are written back unchanged. Every codec accepts it as a value."""
 
     raw: bytes
 
@@ -201,7 +201,7 @@ _EXACT: dict[type, str] = {
 
 
 def java_type(value: object) -> str:
-    """The Java type that a value becomes, by the table above; ``BadInput`` if there is none."""
+    """The Java type of a value, by the table above. Raises ``BadInput`` if there is none."""
     name = _EXACT.get(type(value))
     if name is None and not isinstance(value, int):
         name = next((name for kind, name in _EXACT.items() if isinstance(value, kind)), None)
@@ -215,7 +215,7 @@ def java_type(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value without Java's names: ``Long(7)`` is 7, a ``Bean`` is a dict with ``@class``. ``Opaque`` stays."""
+    """The value without Java's type names: ``Long(7)`` is 7, a ``Bean`` is a dict with ``@class``. ``Opaque`` stays."""
     if isinstance(value, dict):
         named = {CLASS: value.java_class} if isinstance(value, Bean) else {}
         return named | {plain(key): plain(item) for key, item in value.items()}
@@ -229,7 +229,7 @@ def plain(value: Any) -> Any:
 
 
 def shortest(value: float) -> str:
-    """The shortest decimal that Java reads as the same number: of 32 bits for a ``Float``, else of 64."""
+    """The shortest decimal that Java parses as the same number: of 32 bits for a ``Float``, else of 64."""
     if not isinstance(value, Float):
         return float.__repr__(value)
     texts = (f"{float(value):.{digits}g}" for digits in range(1, 10))
@@ -237,7 +237,7 @@ def shortest(value: float) -> str:
 
 
 def _nearest(value: float) -> float | None:
-    """The number of 32 bits that is nearest."""
+    """The nearest 32-bit number."""
     try:
         near: float = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:
@@ -246,5 +246,5 @@ def _nearest(value: float) -> float | None:
 
 
 def fits(value: int, bits: int) -> bool:
-    """Whether a signed number of so many bits can be this."""
+    """Whether a value fits a signed number of so many bits."""
     return -(1 << (bits - 1)) <= value < 1 << (bits - 1)

@@ -46,8 +46,8 @@ def codec_for(codec: str | Codec[Any]) -> Codec[Any]:
     """The codec of a name; an object with ``encode`` and ``decode`` is one itself."""
     if isinstance(codec, str):
         if codec not in CODECS:
-            raise BadInput(f"codec: there is no {codec!r}; choose among {', '.join(CODECS)}.")
+            raise BadInput(f"codec: {codec!r} is unknown; it is one of {', '.join(CODECS)}.")
         return CODECS[codec]
     if callable(getattr(codec, "encode", None)) and callable(getattr(codec, "decode", None)):
         return codec
-    raise BadInput(f"codec: {type(codec).__name__} given; give a name, or an object with encode and decode.")
+    raise BadInput(f"codec: {type(codec).__name__} is not a codec; give a name, or an object with encode and decode.")

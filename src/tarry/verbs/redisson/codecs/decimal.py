@@ -16,7 +16,7 @@ from tarry.verbs.redisson.values import shortest
 
 
 def java_decimal(value: float) -> str:
-    """The number as Java's ``toString`` says it."""
+    """The number as Java's ``toString`` writes it."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

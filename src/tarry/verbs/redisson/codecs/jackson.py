@@ -78,7 +78,7 @@ def _scalar(kind: str, value: Any) -> str:
 
 
 def _encode_nested(value: Opaque) -> str:
-    """What was not understood, inside of something that was."""
+    """An ``Opaque`` part inside a decoded value."""
     try:
         return value.raw.decode()
     except UnicodeDecodeError:
@@ -93,14 +93,16 @@ def _sequence(kind: str, value: Any, depth: int) -> str:
 def _object(kind: str, value: Any, depth: int) -> str:
     name = value.java_class if kind == "Bean" else MAPS[kind]
     if not is_class_name(name):
-        raise BadInput(f"bean: {name!r} is no name of a Java class.")
+        raise BadInput(f"bean: {name!r} is not the name of a Java class.")
     parts = [f'"{CLASS}":{quoted(name)}']
     for key in map_order(value) if kind == "HashMap" else value:
         item = value[key]
         if not isinstance(key, str):
-            raise BadInput(f"value: the key {key!r} is no str; JSON has no other keys.")
+            raise BadInput(f"value: the key {key!r} is not a str; JSON has no other keys.")
         if key == CLASS:
-            raise BadInput(f"value: the key {CLASS} would choose a Java class. Say Bean(class, fields) if you mean it.")
+            raise BadInput(
+                f"value: the key {CLASS} would name a Java class. Use Bean(class, fields) if that is intended."
+            )
         if item is None:
             continue
         whole = kind == "Bean" and type(item) is int and fits(item, 64)

@@ -22,7 +22,7 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f":
 
 
 def is_class_name(name: object) -> TypeGuard[str]:
-    """Whether this can be the name of a Java class."""
+    """Whether this is a valid name of a Java class."""
     return isinstance(name, str) and _CLASS_NAME.fullmatch(name) is not None
 
 

@@ -31,17 +31,17 @@ FOREIGN_PREFIX = "org.redisson."
 
 
 class _Real(float):
-    """A number with a point, and how it was written."""
+    """A decimal number, and how it was written."""
 
     text: str
 
 
 def read_json(raw: bytes) -> Any:
-    """The value; ``NotReadable`` if it is not ours to read."""
+    """The value. Raises ``NotReadable`` if it cannot be decoded here."""
     try:
         return _parsed(raw)
     except RecursionError:
-        raise NotReadable from None  # nested thousands deep
+        raise NotReadable from None  # nested thousands of levels deep
 
 
 def _parsed(raw: bytes) -> Any:
@@ -67,7 +67,7 @@ def _constant(text: str) -> Any:
 
 
 def _value(node: Any, depth: int) -> Any:
-    """What a node of JSON is in Python; ``NotReadable`` if we cannot say."""
+    """The Python value of a JSON node. Raises ``NotReadable`` if it has none."""
     if isinstance(node, (list, dict)):
         if depth >= DEPTH:
             raise NotReadable
@@ -82,7 +82,7 @@ def _value(node: Any, depth: int) -> Any:
 
 
 def _decode_nested(node: Any, depth: int) -> Any:
-    """The same, but what we cannot say stays as it is."""
+    """The Python value of a JSON node; a part that has none stays as it is."""
     try:
         return _value(node, depth)
     except NotReadable:
@@ -129,7 +129,7 @@ _SCALARS: dict[str, tuple[type | tuple[type, ...], Callable[[Any], Any]]] = {
 
 
 def _json(node: Any) -> str:
-    """A node as it was, but for spaces and needless escapes."""
+    """A node as it was written, without spaces and needless escapes."""
     if isinstance(node, dict):
         return "{" + ",".join(f"{quoted(key)}:{_json(item)}" for key, item in node.items()) + "}"
     if isinstance(node, list):
