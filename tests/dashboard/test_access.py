@@ -182,7 +182,7 @@ def test_only_its_own_hosts_are_answered(site_of: Callable[..., Site], valkey_ur
         ("action=delete&topic=%00&id=7&sure=1", FORM, "topic"),
         ("action=reschedule&topic=orders&id=7&delay=soon", FORM, "duration"),
         ("action=reschedule&topic=orders&id=7", FORM, "give a time"),
-        ("action=kick&topic=orders&all=1&state=delayed", FORM, "not for that"),
+        ("action=kick&topic=orders&all=1&state=delayed", FORM, "not possible for delayed jobs"),
         ("action=delete&topic=orders&all=1&state=%3Cb%3E", FORM, "unknown"),
         ("action=delete&topic=orders&" + "&".join(f"id={n}" for n in range(1001)), FORM, "at most 1000"),
         ("x=" + "y" * 600_000, FORM, "more than"),
