@@ -53,8 +53,8 @@ Patience = Annotated[
 ]
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from tarry import __version__
 
         typer.echo(f"tarry {__version__}")

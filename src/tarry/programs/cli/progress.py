@@ -73,8 +73,8 @@ def with_progress(flow: Flow[T], on_answer: Callable[[Any], None], script: Scrip
     """The same flow; ``on_answer`` is called with each answer, or with those of one script."""
     from tarry.core.flows import intercept
 
-    def on_reply(asked: Sequence[Request], answers: Sequence[Any]) -> Sequence[Any]:
-        for request, answer in zip(asked, answers, strict=True):
+    def on_reply(requests: Sequence[Request], answers: Sequence[Any]) -> Sequence[Any]:
+        for request, answer in zip(requests, answers, strict=True):
             if not isinstance(answer, Exception) and (script is None or getattr(request, "script", None) is script):
                 on_answer(answer)
         return answers

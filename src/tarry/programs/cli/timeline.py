@@ -70,8 +70,8 @@ def _view_topic(topic: Topic[Any]) -> Flow[TopicView]:
         flow_of(topic.verbs.histogram(start, (duration_us(end) - duration_us(start)) / SECOND, buckets, 0))
         for _, start, end, buckets in SPANS
     ]
-    asked: list[Flow[Any]] = [flow_of(topic.verbs.stats()), past, *stretches]
-    stats, late, *rest = yield from gather(asked)
+    requests: list[Flow[Any]] = [flow_of(topic.verbs.stats()), past, *stretches]
+    stats, late, *rest = yield from gather(requests)
     return TopicView(stats, late, tuple(rest))
 
 

@@ -162,7 +162,7 @@ def count_leaving(topic: Topic[Any]) -> tuple[int, int]:
     from tarry.verbs.jobs import views
 
     both = [views.count_leaving(part.keys) for part in topic.engine.run(topic.verbs.partitions())]
-    found = topic.engine.run(gather(flow_of(asked) for pair in both for asked in pair))
+    found = topic.engine.run(gather(flow_of(request) for pair in both for request in pair))
     return sum(found[::2]), sum(found[1::2])
 
 

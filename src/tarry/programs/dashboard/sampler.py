@@ -56,8 +56,8 @@ class Sampler:
         """Takes one sample."""
         names = await self._client.topics()
         for at in range(0, len(names), TOPICS_AT_ONCE):
-            asked = [self._client.topic(name).stats() for name in names[at : at + TOPICS_AT_ONCE]]
-            for found in await asyncio.gather(*asked, return_exceptions=True):
+            requests = [self._client.topic(name).stats() for name in names[at : at + TOPICS_AT_ONCE]]
+            for found in await asyncio.gather(*requests, return_exceptions=True):
                 if isinstance(found, Stats):
                     self._histories.setdefault(found.topic, History()).record(found)
         for name in self._histories.keys() - set(names):

@@ -113,10 +113,10 @@ class Metrics:
         for namespace, client in clients:
             if credential is None or credential.namespace == namespace:
                 names = (await client.topics())[:MOST_TOPICS]
-                asked = [
+                requests = [
                     self.skipped.or_none(f"topic {name} of {namespace}", client.topic(name).stats()) for name in names
                 ]
-                seen += [(namespace, stats) for stats in await asyncio.gather(*asked) if stats is not None]
+                seen += [(namespace, stats) for stats in await asyncio.gather(*requests) if stats is not None]
         return b"".join((generate_latest(self._registry), generate_latest(_TopicCollector(seen)))), MEDIA
 
 

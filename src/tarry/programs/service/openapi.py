@@ -60,7 +60,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     for name, rule in schema_rules.RULES.items():
         if name in schemas:
             schemas[name] |= rule
-    asked = {model.__name__ for route in chosen if (model := route.query_model) is not None}
+    query_models = {model.__name__ for route in chosen if (model := route.query_model) is not None}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -71,7 +71,7 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": {name: schema for name, schema in schemas.items() if name not in asked},
+            "schemas": {name: schema for name, schema in schemas.items() if name not in query_models},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "tarry token create"}},
         },
     }

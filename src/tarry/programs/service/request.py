@@ -176,13 +176,13 @@ class ServiceRequest:
     async def run_while_connected(self, work: Coroutine[Any, Any, R]) -> R:
         """Awaits work that may take long; cancels it when the client disconnects or the service drains."""
         task = asyncio.ensure_future(work)
-        going = asyncio.ensure_future(self._wait_for_disconnect())
+        disconnect = asyncio.ensure_future(self._wait_for_disconnect())
         with self.app.cancelled_on_drain(task):
             try:
-                await asyncio.wait({task, going}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                gone = going.done()
-                going.cancel()
+                gone = disconnect.done()
+                disconnect.cancel()
                 if not task.done():
                     task.cancel()
                     await asyncio.wait({task})

@@ -37,8 +37,8 @@ async def exposition(
     )
 
 
-async def _all(asked: list[Coroutine[Any, Any, T | None]]) -> list[T]:
-    return [one for one in await asyncio.gather(*asked) if one is not None]
+async def _all(requests: list[Coroutine[Any, Any, T | None]]) -> list[T]:
+    return [one for one in await asyncio.gather(*requests) if one is not None]
 
 
 class _LockCollector(CollectorRegistry):

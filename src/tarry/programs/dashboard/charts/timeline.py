@@ -115,11 +115,11 @@ class HasHistogram(Protocol):
 
 async def whole_timeline(topic: HasHistogram, *, parts: int = 1) -> TimeLine:
     """The whole time line, from late jobs to those due in a year. Bars are ``parts`` times as wide."""
-    asked = []
+    requests = []
     for _, _, start, seconds, bars, _ in WHOLE_PARTS:
         when = {"start": start} if start >= 0 else {"past": -start}
-        asked.append(topic.histogram(**when, span=seconds, buckets=bars // parts))
-    found = await asyncio.gather(*asked)
+        requests.append(topic.histogram(**when, span=seconds, buckets=bars // parts))
+    found = await asyncio.gather(*requests)
     before, after = found[0].before, found[-1].after
     top = max([before, after, *(count for part in found for count in part.counts)])
 

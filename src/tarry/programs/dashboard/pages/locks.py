@@ -22,12 +22,12 @@ class LockScanner(KeyScanner):
 async def view(visit: Visit) -> dict[str, Any]:
     finder = visit.dashboard.shared_part(LockScanner)
     await finder.scan_some()
-    asked = visit.word("name")
-    names = sorted({*finder.shown, asked} - {""})
+    entered = visit.word("name")
+    names = sorted({*finder.shown, entered} - {""})
     found = await asyncio.gather(*[visit.client.lock(name).state() for name in names], return_exceptions=True)
     locks = [lock for lock in found if isinstance(lock, LockState)]
-    ordered = sorted(locks, key=lambda lock: (lock.name != asked, not lock.held, lock.name))
-    return {"locks": ordered, "asked": asked, "known": len(finder.known), "finder": finder}
+    ordered = sorted(locks, key=lambda lock: (lock.name != entered, not lock.held, lock.name))
+    return {"locks": ordered, "entered": entered, "known": len(finder.known), "finder": finder}
 
 
 async def _plan(visit: Visit, form: Form) -> ActionPlan:

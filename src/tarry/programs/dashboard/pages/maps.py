@@ -20,8 +20,8 @@ class MapScanner(KeyScanner):
 async def view(visit: Visit) -> dict[str, Any]:
     finder = visit.dashboard.shared_part(MapScanner)
     await finder.scan_some()
-    asked = visit.word("name")
-    names = sorted({*finder.shown, asked} - {""})
+    entered = visit.word("name")
+    names = sorted({*finder.shown, entered} - {""})
     maps = [visit.client.map_cache(name, codec="bytes", policy=None) for name in names]
     found = await asyncio.gather(*[one.stats() for one in maps], return_exceptions=True)
     return {

@@ -31,8 +31,8 @@ class TopicRow:
     stats: Stats
     line: TimeLine
     lately: Lateness
-    coming: float | None
-    going: float | None
+    rate_in: float | None
+    rate_out: float | None
     overdue: timedelta | None
     late: bool
     has_consumer: bool
@@ -94,10 +94,10 @@ def _sort_key(stats: Stats) -> tuple[Any, ...]:
 def _row(visit: Visit, stats: Stats, line: TimeLine, workers: Sequence[WorkerInfo]) -> TopicRow:
     history = visit.dashboard.sampler.of(stats.topic)
     lately = history.lateness(LATELY_S)
-    coming, going = history.rate("added", RATES_S), history.rate("finished", RATES_S)
+    rate_in, rate_out = history.rate("added", RATES_S), history.rate("finished", RATES_S)
     waits = bool(stats.delayed or stats.ready or stats.reserved)
     consumed = not waits or has_consumer(visit, stats, workers)
-    return TopicRow(stats, line, lately, coming, going, overdue(stats), is_late(stats), consumed)
+    return TopicRow(stats, line, lately, rate_in, rate_out, overdue(stats), is_late(stats), consumed)
 
 
 def has_consumer(visit: Visit, stats: Stats, workers: Sequence[WorkerInfo]) -> bool:

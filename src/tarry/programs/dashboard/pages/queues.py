@@ -68,8 +68,8 @@ class QueueHistogram:
             *zip(edges, [b"(" + edge for edge in edges[1:]], strict=False),
             (edges[-1], b"+inf"),
         ]
-        asked = [self._engine.run(Command((b"ZCOUNT", self._keys.timeouts, *pair), int)) for pair in pairs]
-        before, *counts, after = await asyncio.gather(*asked)
+        requests = [self._engine.run(Command((b"ZCOUNT", self._keys.timeouts, *pair), int)) for pair in pairs]
+        before, *counts, after = await asyncio.gather(*requests)
         return Histogram(self._now, as_datetime(first), timedelta(microseconds=width), before, tuple(counts), after)
 
 

@@ -51,8 +51,8 @@ class ScheduleRow:
 
 async def view(visit: Visit) -> dict[str, Any]:
     """All schedules, or those of a topic, by their next occurrence, damaged ones included."""
-    asked = visit.query.get("topic", "")
-    names = [visit.topic().name] if asked else await visit.client.topics()
+    topic_name = visit.query.get("topic", "")
+    names = [visit.topic().name] if topic_name else await visit.client.topics()
     listed = await asyncio.gather(*[visit.client.schedules.list(name) for name in names])
     found = sorted((one for some in listed for one in some), key=_order)
     first = max(min(_number(visit.word("from")), len(found) - 1), 0)
@@ -61,7 +61,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     found_stats = await asyncio.gather(*[visit.client.topic(name).stats() for name in topics])
     stats = dict(zip(topics, found_stats, strict=True))
     return {
-        "topic": asked,
+        "topic": topic_name,
         "rows": [ScheduleRow(one, stats[one.topic]) for one in shown],
         "count": len(found),
         "orphans": sum(one.orphaned for one in found),

@@ -20,8 +20,8 @@ async def view(visit: Visit) -> dict[str, Any]:
     jobs = []
     if _may_be_an_id(wanted):
         for at in range(0, len(known), AT_ONCE):
-            asked = [visit.client.topic(name).get(wanted) for name in known[at : at + AT_ONCE]]
-            jobs += [job for job in await asyncio.gather(*asked) if job is not None]
+            requests = [visit.client.topic(name).get(wanted) for name in known[at : at + AT_ONCE]]
+            jobs += [job for job in await asyncio.gather(*requests) if job is not None]
     found: dict[str, Any] = {"wanted": wanted, "topics": topics[:AT_ONCE], "jobs": jobs}
     if len(jobs) == 1 and not topics:
         found["redirect"] = visit.url("/job", topic=jobs[0].topic, id=jobs[0].id)

@@ -43,8 +43,8 @@ class DeadCauses:
         if not stats.dead:
             return Causes(0, 0, ())
         now = asyncio.get_running_loop().time()
-        asked, causes = self._known.get(topic.name, (-REFRESH_S, None))
-        if causes is None or now - asked > (REFRESH_S if causes.dead == stats.dead else REFRESH_CHANGED_S):
+        read_at, causes = self._known.get(topic.name, (-REFRESH_S, None))
+        if causes is None or now - read_at > (REFRESH_S if causes.dead == stats.dead else REFRESH_CHANGED_S):
             causes = await self._engine.run_view(aggregates.causes(topic.verbs))
             self._known = {name: one for name, one in self._known.items() if now - one[0] < REFRESH_S}
             self._known[topic.name] = (now, causes)

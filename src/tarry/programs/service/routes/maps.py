@@ -72,11 +72,11 @@ async def entries(request: ServiceRequest) -> map_answers.MapPage:
 
     Give the page's `cursor` for the next one, until there is none; an entry may appear twice while the map grows.
     """
-    asked = request.query_model
-    if not (asked.cursor.isascii() and asked.cursor.isdigit()) or int(asked.cursor) >= 1 << 64:
-        raise BadInput(f"cursor: {asked.cursor!r} is not what a page answered.")
-    verbs = map_of(request, asked.backend, asked.codec, asked.key_codec)._verbs
-    cursor, pairs = await request.client.engine.run(verbs.page(asked.cursor.encode()))
+    query = request.query_model
+    if not (query.cursor.isascii() and query.cursor.isdigit()) or int(query.cursor) >= 1 << 64:
+        raise BadInput(f"cursor: {query.cursor!r} is not what a page answered.")
+    verbs = map_of(request, query.backend, query.codec, query.key_codec)._verbs
+    cursor, pairs = await request.client.engine.run(verbs.page(query.cursor.encode()))
     context = verbs.context
     shown = [
         map_answers.MapEntry(plain(context.decode_key_or_opaque(key)), plain(context.decode_or_opaque(value)))

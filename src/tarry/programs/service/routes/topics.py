@@ -77,10 +77,10 @@ async def stats(request: ServiceRequest) -> topic_answers.TopicStats:
 )
 async def histogram(request: ServiceRequest) -> topic_answers.TopicHistogram:
     """How many jobs are due in each interval of time."""
-    asked = request.query_model
+    query = request.query_model
     return topic_answers.topic_histogram(
         await request.topic.histogram(
-            start=start_of(asked.start), span=asked.span, buckets=asked.buckets, past=asked.past
+            start=start_of(query.start), span=query.span, buckets=query.buckets, past=query.past
         )
     )
 
@@ -107,17 +107,17 @@ async def list_jobs(request: ServiceRequest) -> answers.JobPage:
 
     Give the page's `cursor` for the next one. `due_before` itself is not in it.
     """
-    asked = request.query_model
+    query = request.query_model
     try:
         found = await request.topic.list(
-            asked.state,
-            due_after=asked.due_after,
-            due_before=asked.due_before,
-            limit=asked.limit,
-            cursor=asked.cursor,
+            query.state,
+            due_after=query.due_after,
+            due_before=query.due_before,
+            limit=query.limit,
+            cursor=query.cursor,
         )
     except BadInput as fault:
-        if str(fault).startswith("cursor:") and re.fullmatch(topic_models.CURSOR, asked.cursor or ""):
+        if str(fault).startswith("cursor:") and re.fullmatch(topic_models.CURSOR, query.cursor or ""):
             raise UnknownCursor from None
         raise
     return answers.job_page(found)
