@@ -90,7 +90,7 @@ def test_one_shows_what_comes_next_what_came_last_and_what_its_jobs_hold(
     assert found is not None
     assert found.last is not None
     page = unescape(http.get("/schedule?topic=mail&name=news").text)
-    for part in ("every 20 m", '"list": "all"', "x-kind", "short", "Somebody put it by hand."):
+    for part in ("every 20 m", '"list": "all"', "x-kind", "short", "It was put by hand."):
         assert part in page, part
     assert found.next is not None
     for at in (found.last, *[found.next + n * timedelta(minutes=20) for n in range(2, 7)]):

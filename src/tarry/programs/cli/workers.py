@@ -33,10 +33,10 @@ def workers_of(found: Sequence[WorkerInfo], topics: Sequence[str]) -> list[Worke
 
 
 def as_text(info: WorkerInfo) -> str:
-    """``ada  pid 4711  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, heard 4s ago``"""
+    """``ada  pid 4711  busy 3 of 70  orders 2/50  tasks 1/20  for 2h 3m, reported 4s ago``"""
     words = [f"{info.host}  pid {info.pid}  busy {info.busy} of {info.slots}"]
     words += [f"{topic.name} {topic.busy}/{topic.slots}" for topic in info.topics]
-    words.append(f"for {_whole_seconds(info.now - info.since)}, heard {_whole_seconds(info.now - info.heard)} ago")
+    words.append(f"for {_whole_seconds(info.now - info.since)}, reported {_whole_seconds(info.now - info.heard)} ago")
     if info.stopping:
         words.append("stopping")
     if info.jobs:

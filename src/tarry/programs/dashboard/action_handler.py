@@ -29,7 +29,7 @@ MOST_CHOSEN = 1000
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """What an action would do: ``question`` is a sentence, ``button`` the label that confirms it."""
+    """The effect of an action: ``question`` is a sentence, ``button`` the label that confirms it."""
 
     question: str
     button: str

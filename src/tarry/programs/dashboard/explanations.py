@@ -17,7 +17,7 @@ from tarry.verbs.workers import WorkerInfo
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What is known about the job. ``ahead``: how many jobs are due before it; ``pace``: jobs popped a second, lately."""
+    """The facts about a job. ``ahead``: how many jobs are due before it; ``pace``: jobs popped a second, lately."""
 
     job: JobInfo[Any]
     stats: Stats

@@ -162,7 +162,7 @@ CARRIED_FIELDS = ("id", "state", "done", "reason", "attempt", "ids")
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What went wrong."""
+    """A problem: why the request failed."""
 
     type: str
     title: str

@@ -71,7 +71,7 @@ class OpenFileLimit:
 
 
 class Phase(Enum):
-    """What a connection waits for."""
+    """The phase of a connection, by what it waits for."""
 
     HEAD, RESPONSE, UNREAD_BODY, IDLE = range(4)
 

@@ -101,7 +101,7 @@ async def _state(request: ServiceRequest, name: str) -> LockState | None:
     "GET", LOCK, scopes=ANY_SCOPE, answer_model=lock_answers.LockShown, example=Example(answer=_SHOWN, path=_PATH)
 )
 async def look(request: ServiceRequest) -> lock_answers.LockShown:
-    """Who holds a lock, for how long, its fencing token, and how many wait."""
+    """The state of a lock: its holder, its lease, its fencing token, and how many clients wait."""
     return lock_answers.lock(await _lock_of(request).state())
 
 
