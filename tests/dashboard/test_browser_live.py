@@ -81,11 +81,11 @@ def test_what_is_chosen_for_all_that_match_stays_while_the_page_is_live(
     topic.delete("0")
     expect(page.locator(".sign .word")).to_have_text("paused while you select")
     assert page.get_by_label("all 3 that match").is_checked()
-    page.get_by_label("those chosen").check()
+    page.get_by_label("the selected jobs").check()
     expect(page.locator("tbody tr")).to_have_count(2)
 
     page.locator("fieldset input[name=delay]").fill("1d")
-    page.get_by_label("those chosen").focus()
+    page.get_by_label("the selected jobs").focus()
     topic.delete("1")
     expect(page.locator(".sign .word")).to_have_text("paused while you select")
     expect(page.locator("fieldset input[name=delay]")).to_have_value("1d")

@@ -84,7 +84,7 @@ def test_ids_or_a_state_are_needed_and_not_both(cli: Cli) -> None:
     for words in ("delete orders", "kick orders", "delete orders 7 --state dead", "reschedule orders --delay 1"):
         done = cli(*words.split())
         assert done.returncode == 2
-        assert "name the jobs, or all of a state" in done.stderr
+        assert "give ids, or --state for all jobs in a state" in done.stderr
     assert "give --delay or --at" in cli("reschedule", "orders", "7").stderr
 
 

@@ -40,7 +40,7 @@ def test_schedules_are_put_shown_paused_and_deleted(
     )
     listed = cli("schedule", "list")
     assert listed.returncode == 0
-    assert "orders  s1  damaged: put it anew, or delete it" in listed.stdout
+    assert "orders  s1  damaged: put it again, or delete it" in listed.stdout
     assert "orders  s2  every 3m" in listed.stdout
 
 

@@ -131,7 +131,7 @@ def test_go_whoever_refuses_says_it_with_200(say: Speaks, spoken: Served, monkey
         bearers.append({"headers": {"authorization": f"Bearer {text}"}})
     spoken.call(spoken.app.require_tokens, True)
     assert "A token is needed" in refused()[1]
-    assert "no token of tarry" in refused(headers={"authorization": "Bearer tea"})[1]
+    assert "not a token of tarry" in refused(headers={"authorization": "Bearer tea"})[1]
     assert "this needs produce or admin" in refused(**bearers[0])[1]
     assert say("POST", "/push", content=json.dumps(PUSH), **bearers[1]).json()["code"] == 0
     wait, said, _ = refused(**bearers[1])
