@@ -43,13 +43,13 @@ class Form:
 
     def __init__(self, fields: list[tuple[str, str]]) -> None:
         self.fields = fields
-        self.words: Mapping[str, str] = {name: value for name, value in fields if name != "id"}
+        self.values: Mapping[str, str] = {name: value for name, value in fields if name != "id"}
         self.ids = list(dict.fromkeys(value for name, value in fields if name == "id"))
         if len(self.ids) > MOST_CHOSEN:
             raise BadInput(f"id: {len(self.ids)} were chosen; at most {MOST_CHOSEN} at a time.")
 
-    def word(self, name: str) -> str:
-        return self.words.get(name, "").strip()
+    def value(self, name: str) -> str:
+        return self.values.get(name, "").strip()
 
     @classmethod
     async def of(cls, request: Request) -> Form:
@@ -70,14 +70,14 @@ async def handle_action(dashboard: Dashboard, request: Request, visit: Visit) ->
     """Executes an action, or answers the confirmation page for it."""
     try:
         form = await Form.of(request)
-        action = dashboard.actions.get(form.word("action"))
+        action = dashboard.actions.get(form.value("action"))
         if action is None:
-            raise BadInput(f"action: {form.word('action')[:40]!r} is unknown.")
-        back = return_path(visit.root, form.word("back"))
+            raise BadInput(f"action: {form.value('action')[:40]!r} is unknown.")
+        back = return_path(visit.root, form.value("back"))
         plan = await action.plan(visit, form)
         if plan.nothing_to_do:
             return _redirect_back(dashboard, back, plan.question)
-        if (action.destroys or plan.many) and not form.word("sure"):
+        if (action.destroys or plan.many) and not form.value("sure"):
             data = {"plan": plan, "action": action, "form": form, "back": back}
             return dashboard.page(visit, "confirm.html", data)
         result = await action.do(visit, form)

@@ -45,8 +45,8 @@ class ViewCache:
     async def get_or_load(self, part: Section, visit: Visit, patience_s: float) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        words = {name: word for name, word in visit.query.items() if name != "said"}
-        key = (loop, part.path, visit.root, visit.role, tuple(sorted(words.items())))
+        parameters = {name: value for name, value in visit.query.items() if name != "said"}
+        key = (loop, part.path, visit.root, visit.role, tuple(sorted(parameters.items())))
         self._views = {name: one for name, one in self._views.items() if one[0] > now}
         known = self._views.get(key)
         if known is None:

@@ -56,7 +56,7 @@ class Visit:
         """Whether this visitor may change anything."""
         return self.role == "admin"
 
-    def word(self, name: str, default: str = "") -> str:
+    def parameter(self, name: str, default: str = "") -> str:
         return self.query.get(name, "").strip() or default
 
     def topic(self) -> AsyncTopic[Any]:
@@ -64,7 +64,7 @@ class Visit:
         return self.client.topic(self.query.get("topic", ""))
 
     def state(self) -> State | None:
-        return parse_state(self.word("state"))
+        return parse_state(self.parameter("state"))
 
     def url(self, path: str, **query: object) -> str:
         """A URL of the dashboard. Parameters that are ``None`` or empty are left out."""
@@ -99,11 +99,11 @@ async def read_form(request: Request, longest: int) -> bytes:
     return bytes(raw)
 
 
-def parse_state(word: str) -> State | None:
+def parse_state(text: str) -> State | None:
     """A state by its name; ``None`` for an empty one. Raises ``BadInput``."""
-    found = _STATES.get(word)
-    if word and found is None:
-        raise BadInput(f"state: {word[:40]!r} is unknown; it is one of {', '.join(STATES)}.")
+    found = _STATES.get(text)
+    if text and found is None:
+        raise BadInput(f"state: {text[:40]!r} is unknown; it is one of {', '.join(STATES)}.")
     return found
 
 

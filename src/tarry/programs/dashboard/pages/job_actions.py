@@ -50,19 +50,19 @@ class Filter:
 
 
 def _topic(visit: Visit, form: Form) -> Any:
-    return visit.client.topic(form.word("topic"))
+    return visit.client.topic(form.value("topic"))
 
 
 async def _filter(visit: Visit, form: Form, action: str) -> Filter:
     topic = _topic(visit, form)
     stats = await topic.engine.run(topic.verbs.stats())
     possible = states_for(action)
-    state = parse_state(form.word("state"))
+    state = parse_state(form.value("state"))
     if state is None and len(possible) == 1:
         state = possible[0]
     if state is not None and state not in possible:
         raise BadInput(f"{VERBS[action]}: not possible for {state} jobs; only for {' and '.join(possible)} ones.")
-    after, before = (parse_moment(form.word(name), stats.now, name) for name in ("after", "before"))
+    after, before = (parse_moment(form.value(name), stats.now, name) for name in ("after", "before"))
     return Filter(state, after, before, stats)
 
 
@@ -85,9 +85,9 @@ async def _known(visit: Visit, form: Form) -> list[JobInfo[Any]]:
 
 def _due(form: Form) -> dict[str, Any]:
     """The new due time of a form. Raises ``BadInput``."""
-    if form.word("delay"):
-        return {"delay": form.word("delay")}
-    at = form.word("at")
+    if form.value("delay"):
+        return {"delay": form.value("delay")}
+    at = form.value("at")
     if not at:
         raise BadInput("reschedule: give a time, such as 10m or 2026-02-03T04:05:06Z.")
     try:
@@ -103,8 +103,8 @@ def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
     async def plan(visit: Visit, form: Form) -> ActionPlan:
         if action == "reschedule":
             _due(form)
-        name = filters.plain(form.word("topic"))
-        if form.word("all"):
+        name = filters.plain(form.value("topic"))
+        if form.value("all"):
             chosen = await _filter(visit, form, action)
             n = await _count(visit, form, chosen)
             note = ""
@@ -148,7 +148,7 @@ def _rest(form: Form, jobs: list[JobInfo[Any]], fit: list[JobInfo[Any]], action:
 def _action(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
     async def do(visit: Visit, form: Form) -> str:
         topic = _topic(visit, form)
-        if not form.word("all"):
+        if not form.value("all"):
             jobs = [job for job in await _known(visit, form) if is_allowed(job.state, action)]
             done = await _perform(topic, action, jobs, form)
             return _result_text(action, done)
@@ -183,7 +183,7 @@ async def _perform(topic: Any, action: str, jobs: list[JobInfo[Any]], form: Form
         some = jobs[at : at + STEP]
         ids = [job.id for job in some]
         if action == "bury":
-            done += await _bury(topic, some, form.word("reason") or REASON)
+            done += await _bury(topic, some, form.value("reason") or REASON)
         elif action == "kick":
             done += (await topic.kick_many(ids)).count("dead")
         elif action == "delete":
@@ -216,17 +216,17 @@ def _result_text(action: str, done: int, left: int = 0) -> str:
 
 
 async def _plan_pause(_: Visit, form: Form) -> ActionPlan:
-    return ActionPlan(f"Pause {filters.plain(form.word('topic'))}?", "Pause")
+    return ActionPlan(f"Pause {filters.plain(form.value('topic'))}?", "Pause")
 
 
 async def _pause(visit: Visit, form: Form) -> str:
     topic = _topic(visit, form)
-    until = await topic.pause(form.word("for") or None)
+    until = await topic.pause(form.value("for") or None)
     return f"{filters.plain(topic.name)} is paused {'until ' + filters.iso(until) if until else 'until it is resumed'}."
 
 
 async def _plan_resume(_: Visit, form: Form) -> ActionPlan:
-    return ActionPlan(f"Resume {filters.plain(form.word('topic'))}?", "Resume")
+    return ActionPlan(f"Resume {filters.plain(form.value('topic'))}?", "Resume")
 
 
 async def _resume(visit: Visit, form: Form) -> str:

@@ -21,13 +21,15 @@ async def view(visit: Visit) -> dict[str, Any]:
     states = (state,) if state else STATES
     stats = await topic.stats()
     after, before = (
-        parse_moment(visit.word("after"), stats.now, "after"),
-        parse_moment(visit.word("before"), stats.now, "before"),
+        parse_moment(visit.parameter("after"), stats.now, "after"),
+        parse_moment(visit.parameter("before"), stats.now, "before"),
     )
     has_window = after is not None or before is not None
     if has_window and state in ("reserved", "dead"):
         raise BadInput("after, before: reserved and dead jobs are not due; leave the window empty.")
-    page = await topic.list(state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.word("cursor") or None)
+    page = await topic.list(
+        state, due_after=after, due_before=before, limit=SHOWN, cursor=visit.parameter("cursor") or None
+    )
     if has_window:
         count = await visit.client.engine.run(aggregates.due_between(topic.verbs, stats.now, state, after, before))
     else:
@@ -40,8 +42,8 @@ async def view(visit: Visit) -> dict[str, Any]:
         "stats": stats,
         "state": state or "",
         "states": STATES,
-        "after": visit.word("after"),
-        "before": visit.word("before"),
+        "after": visit.parameter("after"),
+        "before": visit.parameter("before"),
         "after_at": after,
         "before_at": before,
         "count": count,

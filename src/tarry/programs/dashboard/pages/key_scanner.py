@@ -44,9 +44,9 @@ class KeyScanner:
         if self._forbidden or self._engine.origin.address.kind == "cluster":
             return
         for _ in range(STEPS):
-            words = (b"SCAN", self._cursor, b"MATCH", self.prefix.encode() + b"*", b"COUNT", b"%d" % STEP)
+            scan = (b"SCAN", self._cursor, b"MATCH", self.prefix.encode() + b"*", b"COUNT", b"%d" % STEP)
             try:
-                self._cursor, keys = await self._engine.run(Command(words, tuple))
+                self._cursor, keys = await self._engine.run(Command(scan, tuple))
             except NotPermitted:
                 self._forbidden = True
                 return

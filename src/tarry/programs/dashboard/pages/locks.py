@@ -20,18 +20,18 @@ class LockScanner(KeyScanner):
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    finder = visit.dashboard.shared_part(LockScanner)
-    await finder.scan_some()
-    entered = visit.word("name")
-    names = sorted({*finder.shown, entered} - {""})
+    scanner = visit.dashboard.shared_part(LockScanner)
+    await scanner.scan_some()
+    entered = visit.parameter("name")
+    names = sorted({*scanner.shown, entered} - {""})
     found = await asyncio.gather(*[visit.client.lock(name).state() for name in names], return_exceptions=True)
     locks = [lock for lock in found if isinstance(lock, LockState)]
     ordered = sorted(locks, key=lambda lock: (lock.name != entered, not lock.held, lock.name))
-    return {"locks": ordered, "entered": entered, "known": len(finder.known), "finder": finder}
+    return {"locks": ordered, "entered": entered, "known": len(scanner.known), "scanner": scanner}
 
 
 async def _plan(visit: Visit, form: Form) -> ActionPlan:
-    lock = await visit.client.lock(form.word("name")).state()
+    lock = await visit.client.lock(form.value("name")).state()
     if not lock.held:
         return ActionPlan(f"{filters.plain(lock.name)} is free.", "", nothing_to_do=True)
     question = f"Take {filters.plain(lock.name)} from {filters.plain(lock.holder)}?"
@@ -40,7 +40,7 @@ async def _plan(visit: Visit, form: Form) -> ActionPlan:
 
 
 async def _release(visit: Visit, form: Form) -> str:
-    name = form.word("name")
+    name = form.value("name")
     return (
         f"{filters.plain(name)} {'is free' if await visit.client.lock(name).force_release() else 'was free by then'}."
     )

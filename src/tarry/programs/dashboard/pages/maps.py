@@ -18,16 +18,16 @@ class MapScanner(KeyScanner):
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    finder = visit.dashboard.shared_part(MapScanner)
-    await finder.scan_some()
-    entered = visit.word("name")
-    names = sorted({*finder.shown, entered} - {""})
+    scanner = visit.dashboard.shared_part(MapScanner)
+    await scanner.scan_some()
+    entered = visit.parameter("name")
+    names = sorted({*scanner.shown, entered} - {""})
     maps = [visit.client.map_cache(name, codec="bytes", policy=None) for name in names]
     found = await asyncio.gather(*[one.stats() for one in maps], return_exceptions=True)
     return {
         "maps": [stats for stats in found if isinstance(stats, MapStats)],
-        "known": len(finder.known),
-        "finder": finder,
+        "known": len(scanner.known),
+        "scanner": scanner,
     }
 
 

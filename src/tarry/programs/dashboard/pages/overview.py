@@ -55,7 +55,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     names, workers, server = await asyncio.gather(client.topics(), client.workers(), health(visit))
     found = await asyncio.gather(*[client.topic(name).stats() for name in names])
     ordered = sorted(found, key=_sort_key)
-    first = max(min(_number(visit.word("from")), len(ordered) - 1), 0)
+    first = max(min(_number(visit.parameter("from")), len(ordered) - 1), 0)
     shown = ordered[first : first + SHOWN]
     lines = await asyncio.gather(*[timeline.whole_timeline(client.topic(stats.topic), parts=2) for stats in shown])
     rows = [_row(visit, stats, line, workers) for stats, line in zip(shown, lines, strict=True)]

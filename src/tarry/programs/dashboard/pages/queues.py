@@ -97,13 +97,13 @@ async def _queue(visit: Visit, name: str, now: datetime) -> QueueView:
 
 async def view(visit: Visit) -> dict[str, Any]:
     """The list of known queues."""
-    finder = visit.dashboard.shared_part(QueueScanner)
-    await finder.scan_some()
+    scanner = visit.dashboard.shared_part(QueueScanner)
+    await scanner.scan_some()
     now = await _now(visit)
-    names = finder.shown
+    names = scanner.shown
     found = await asyncio.gather(*[_queue(visit, name, now) for name in names], return_exceptions=True)
     queues = [queue for queue in found if isinstance(queue, QueueView)]
-    return {"queues": queues, "known": len(finder.known), "finder": finder}
+    return {"queues": queues, "known": len(scanner.known), "scanner": scanner}
 
 
 async def one(visit: Visit) -> dict[str, Any]:
@@ -138,7 +138,7 @@ async def _nothing() -> list[SetAside]:
 
 
 async def _line(visit: Visit, due: QueueHistogram, now: datetime) -> TimeLine:
-    look = visit.word("look")
+    look = visit.parameter("look")
     return (
         await timeline.window_timeline(due, look, now)
         if look in timeline.WINDOWS
@@ -161,7 +161,7 @@ def _text(raw: bytes) -> str:
 
 
 async def _plan_clear(visit: Visit, form: Form) -> ActionPlan:
-    name = form.word("name")
+    name = form.value("name")
     queue = await _queue(visit, name, await _now(visit))
     question = f"Remove all elements of {filters.plain(name)} that are not due yet: {queue.delayed:,}?"
     note = f"They will never be delivered. The {queue.ready:,} that can be taken already stay."
@@ -171,7 +171,7 @@ async def _plan_clear(visit: Visit, form: Form) -> ActionPlan:
 
 
 async def _clear(visit: Visit, form: Form) -> str:
-    name = form.word("name")
+    name = form.value("name")
     if not name:
         raise BadInput("name: give the queue's name.")
     await visit.client.delayed_queue(name, codec="bytes").clear()

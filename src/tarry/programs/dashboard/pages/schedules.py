@@ -55,7 +55,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     names = [visit.topic().name] if topic_name else await visit.client.topics()
     listed = await asyncio.gather(*[visit.client.schedules.list(name) for name in names])
     found = sorted((one for some in listed for one in some), key=_order)
-    first = max(min(_number(visit.word("from")), len(found) - 1), 0)
+    first = max(min(_number(visit.parameter("from")), len(found) - 1), 0)
     shown = found[first : first + SHOWN]
     topics = sorted({one.topic for one in shown})
     found_stats = await asyncio.gather(*[visit.client.topic(name).stats() for name in topics])
@@ -154,7 +154,7 @@ def explain_source(row: ScheduleRow) -> str:
 
 def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
     async def plan(visit: Visit, form: Form) -> ActionPlan:
-        topic, name = form.words.get("topic", ""), form.word("name")
+        topic, name = form.values.get("topic", ""), form.value("name")
         shown = f"{filters.plain(name)} of {filters.plain(topic)}"
         note = "It makes no more jobs; those that it has made stay."
         found = await _get(visit, topic, name)
@@ -175,7 +175,7 @@ def _plans(action: str) -> Callable[[Visit, Form], Awaitable[ActionPlan]]:
 
 def _action(action: str) -> Callable[[Visit, Form], Awaitable[str]]:
     async def do(visit: Visit, form: Form) -> str:
-        topic, name = form.words.get("topic", ""), form.word("name")
+        topic, name = form.values.get("topic", ""), form.value("name")
         verbs = visit.client.schedules
         perform = {"pause": verbs.pause, "resume": verbs.resume, "delete": verbs.delete}[action]
         there = await perform(topic, name)

@@ -14,7 +14,7 @@ AT_ONCE = 200
 
 
 async def view(visit: Visit) -> dict[str, Any]:
-    wanted = visit.word("q")
+    wanted = visit.parameter("q")
     known = await visit.client.topics()
     topics = [name for name in known if wanted and wanted.lower() in name.lower()]
     jobs = []

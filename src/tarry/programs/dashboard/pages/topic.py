@@ -63,7 +63,7 @@ async def view(visit: Visit) -> dict[str, Any]:
     )
     causes = await visit.dashboard.shared_part(DeadCauses).of(topic, stats)
     history = visit.dashboard.sampler.of(topic.name)
-    heat_span = "day" if visit.word("heat") == "day" else "hour"
+    heat_span = "day" if visit.parameter("heat") == "day" else "hour"
     full_s, columns = SPANS[heat_span]
     sampled_s = stats.now.timestamp() - history.first if history.first else 0.0
     heat_s = min(next((span for span in FIRST_SPANS_S if span >= sampled_s), full_s), full_s)
@@ -95,8 +95,8 @@ async def view(visit: Visit) -> dict[str, Any]:
 
 async def _line(visit: Visit, now: datetime) -> TimeLine:
     """The time line for the query: whole, a window that moves with the time, or a fixed window."""
-    topic, look = visit.topic(), visit.word("look")
-    start, end = parse_moment(visit.word("from"), now, "from"), parse_moment(visit.word("to"), now, "to")
+    topic, look = visit.topic(), visit.parameter("look")
+    start, end = parse_moment(visit.parameter("from"), now, "from"), parse_moment(visit.parameter("to"), now, "to")
     if start is not None and end is not None:
         if not MIN_WINDOW <= end - start <= MAX_WINDOW:
             raise BadInput("from, to: give a window of at least 100 ms and at most ten years.")
