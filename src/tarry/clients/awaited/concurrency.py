@@ -84,6 +84,9 @@ class Signal:
         with suppress(RuntimeError):  # the loop is closed, and nobody waits
             self._loop.call_soon_threadsafe(self._event.set)
 
+    def clear(self) -> None:
+        self._event.clear()
+
     async def wait(self, seconds: float = float("inf")) -> bool:
         """Until it is set, or the time is up; answers whether it was set."""
         with suppress(TimeoutError):

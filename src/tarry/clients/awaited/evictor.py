@@ -1,16 +1,18 @@
-"""The evictor of an awaiting client: one task that keeps all its maps, and looks at all that are due in one round trip.
+"""The evictor of an awaited client. It takes expired entries out of its maps, all that are due in one round trip.
 
-It begins with the first verb of the first map and ends with the last handle, or with the client.
+It starts with the first verb of the first map and ends with the last handle, or with the client.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import time
+from collections import deque
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.awaited.concurrency import Background, Mutex, Signal
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.connections.faults import CONNECTION_ERRORS
@@ -29,26 +31,29 @@ LONGEST_SLEEP_S = 3600.0
 
 
 class Evictor:
-    """Keeps maps, in one event loop. ``drop`` may be called from a finalizer, in any thread."""
+    """Evicts from maps, in one task. ``remove`` may be called in any thread, and by a finalizer."""
+
+    # blocking: Evicts from maps, in one thread. ``add`` and ``remove`` may be called in any thread, ``remove`` by a finalizer, too.
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._loop = asyncio.get_running_loop()
         self._state = EvictorState(engine.origin.new_waiter_name())
-        self._wakeup = asyncio.Event()
-        self._removed: list[tuple[bytes, int]] = []
+        self._wakeup = Signal()
+        self._removed: deque[tuple[bytes, int]] = deque()
         self._pubsub: PubSub | None = None
         self._subscribers: dict[bytes, Subscriber] = {}
         self._users = count(1)
         self._closed = False
-        self._task: asyncio.Task[None] | None = None
+        self._mutex = Mutex()
+        self._background: Background | None = None
 
     def add(self, context: MapContext[Any, Any], policy: AdaptivePolicy | None) -> int:
         """From now on this map is kept, for one user of it more; answers which."""
-        user = next(self._users)
-        self._state.add(context, policy, user, self._loop.time())
-        if self._task is None and not self._closed:
-            self._task = asyncio.ensure_future(self._run())
+        with self._mutex:
+            user = next(self._users)
+            self._state.add(context, policy, user, time.monotonic())
+            if self._background is None and not self._closed:
+                self._background = Background("tarry-evictor", self._run)
         self._wakeup.set()
         return user
 
@@ -57,65 +62,64 @@ class Evictor:
         return self._state.is_used(key, user)
 
     def remove(self, key: bytes, user: int) -> None:
-        """This user does without."""
+        """This user needs it no more. A finalizer may run anywhere, so this locks nothing."""
         self._removed.append((key, user))
-        with suppress(RuntimeError):  # the loop is closed: so is everything
-            self._loop.call_soon_threadsafe(self._wakeup.set)
+        self._wakeup.set_from_thread()
 
     async def close(self) -> None:
         """Others take over at once."""
-        self._closed = True
+        with self._mutex:
+            self._closed = True
+            background = self._background
         self._wakeup.set()
-        if (task := self._task) is not None:
-            await asyncio.wait({task}, timeout=CLOSING_S)
-            task.cancel()
-            await asyncio.wait({task})
+        if background is not None:
+            await background.join(CLOSING_S)
 
-    # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
         while True:
             try:
-                self._wakeup.clear()
+                self._wakeup.clear()  # whatever comes from here on is seen in the next round, if not in this one
                 await self._remove_dropped()
-                if self._closed or not len(self._state):
-                    self._task = None
-                    break
+                with self._mutex:
+                    if self._closed or not len(self._state):
+                        self._background = None
+                        break
                 await self._subscribe()
                 await self._evict_due()
                 await self._wait()
             except Exception as fault:  # noqa: BLE001  # whatever it is, the maps must be kept
                 logger.warning("A map could not be kept, trying again: %s", fault)
-                await asyncio.sleep(PAUSE_S)
+                await self._wakeup.wait(PAUSE_S)
         for evicted_map in self._state.maps:
             await self._leave_map(evicted_map)
 
     async def _evict_due(self) -> None:
-        due = self._state.due(self._loop.time())
-        evictions = [self._evict(evicted_map) for evicted_map in due]  # they leave together
-        for evicted_map, fault in zip(due, await asyncio.gather(*evictions, return_exceptions=True), strict=True):
-            if isinstance(fault, TarryError):
+        with self._mutex:
+            due = self._state.due(time.monotonic())
+        if not due:
+            return
+        runner, sent = self._engine.runner, time.monotonic()
+        answers = await runner.send_batch([evicted_map.first_step() for evicted_map in due])
+        for evicted_map, answer in zip(due, answers, strict=True):
+            try:
+                if isinstance(answer, TarryError):
+                    with self._mutex:
+                        self._state.failed(evicted_map, time.monotonic())
+                    raise answer
+                with self._mutex:
+                    rest = self._state.on_step(evicted_map, answer, sent, time.monotonic)
+                if rest is not None:
+                    await runner.run(rest)
+            except TarryError as fault:
                 logger.warning("The map %s could not be kept, trying again: %s", evicted_map.context.name, fault)
-            elif fault is not None:
-                raise fault
-
-    async def _evict(self, evicted_map: EvictedMap) -> None:
-        sent = self._loop.time()
-        try:
-            answer = await self._engine.runner.perform(evicted_map.first_step())
-        except TarryError:
-            self._state.failed(evicted_map, self._loop.time())
-            raise
-        rest = self._state.on_step(evicted_map, answer, sent, self._loop.time)
-        if rest is not None:
-            await self._engine.runner.run(rest)
 
     async def _wait(self) -> None:
-        wait = self._state.next_due() - self._loop.time()
-        if wait > 0 and len(self._state):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(wait, LONGEST_SLEEP_S)):
-                    await self._wakeup.wait()
+        with self._mutex:
+            wait = self._state.next_due() - time.monotonic() if len(self._state) else 0
+        if wait > 0 and not self._closed:
+            await self._wakeup.wait(min(wait, LONGEST_SLEEP_S))
 
     async def _subscribe(self) -> None:
         """Hears of entries that end sooner, in all maps that are kept."""
@@ -128,12 +132,15 @@ class Evictor:
                 )
 
     def _on_message(self, channel: bytes, message: bytes) -> None:
-        if self._state.on_message(channel, message):
+        with self._mutex:
+            sooner = self._state.on_message(channel, message)
+        if sooner:
             self._wakeup.set()
 
     async def _remove_dropped(self) -> None:
         while self._removed:
-            evicted_map = self._state.remove(*self._removed.pop())
+            with self._mutex:
+                evicted_map = self._state.remove(*self._removed.popleft())
             if evicted_map is not None:
                 await self._leave_map(evicted_map)
 

@@ -1,16 +1,17 @@
-"""The mover of an awaiting client: one task that keeps all queues moving that the client consumes, or was told to.
+"""The mover of an awaited client. It moves the queues that the client consumes, and those of ``keep_moving``.
 
-It begins with the first queue and ends with the client.
+It starts with the first queue and ends with the client.
 """
 
 from __future__ import annotations
 
-import asyncio
+import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tarry.clients.awaited.concurrency import Background, Mutex, Signal
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.clients.shared_queues import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, ErrorLog
@@ -24,39 +25,39 @@ if TYPE_CHECKING:
 
 
 class Mover:
-    """Keeps queues moving, in one event loop."""
+    """Moves what is due in all queues of a client, in one task."""
+
+    # blocking: Moves what is due in all queues of a client, in one thread: a handler that takes long does not stop it.
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._state = MoverState(engine.origin.new_waiter_name())
-        self._loop = asyncio.get_running_loop()
+        self._mutex = Mutex()
         self._pubsub: PubSub | None = None
         self._subscribers: dict[bytes, Subscriber] = {}
         self._messages: deque[tuple[bytes, bytes]] = deque()
-        self._wakeup = asyncio.Event()
+        self._wakeup = Signal()
         self._closed = False
         self._troubles = ErrorLog()
-        self._task: asyncio.Task[None] | None = None
+        self._background: Background | None = None
 
     def add(self, queues: Iterable[QueueKeys]) -> None:
         """From now on these queues move."""
-        fresh = [keys for keys in queues if self._state.add(keys)]
-        if not fresh:
-            return
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._run())
-        self._wakeup.set()
+        with self._mutex:
+            fresh = [keys for keys in queues if self._state.add(keys)]
+            if fresh and self._background is None:
+                self._background = Background("tarry-mover", self._run)
+        if fresh:
+            self._wakeup.set()
 
     async def close(self) -> None:
         """Its seats are free, and others are called."""
         self._closed = True
         self._wakeup.set()
-        if self._task is not None:
-            await asyncio.wait({self._task}, timeout=CLOSING_S)
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        if self._background is not None:
+            await self._background.join(CLOSING_S)
 
-    # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
         while not self._closed:
@@ -68,26 +69,31 @@ class Mover:
             except Exception as fault:  # noqa: BLE001  # whatever it is, the queues must go on
                 self._troubles.report("A queue", fault)
                 self._wakeup.clear()
-                await self._pause(0 if self._closed else PAUSE_S)
+                await self._wakeup.wait(0 if self._closed else PAUSE_S)
+        with self._mutex:
+            requests = self._state.leave_requests()
         with suppress(TarryError, *CONNECTION_ERRORS):
-            await self._engine.runner.send_batch(self._state.leave_requests())
+            await self._engine.runner.send_batch(requests)
 
     async def _move_due(self) -> None:
         """One pipeline, for all queues that are to be looked at."""
-        due = self._state.due_queues(self._loop.time())
+        with self._mutex:
+            due = self._state.due_queues(time.monotonic())
         if due:
             answers = await self._engine.runner.send_batch([queue.request for queue in due])
-            for queue, answer in zip(due, answers, strict=True):
-                self._state.on_answer(queue, answer, self._loop.time())
-                if isinstance(answer, Exception):
-                    self._troubles.report(queue.keys.ready.decode(), answer)
-                else:
-                    self._troubles.resolved(queue.keys.ready.decode())
+            with self._mutex:
+                for queue, answer in zip(due, answers, strict=True):
+                    self._state.on_answer(queue, answer, time.monotonic())
+                    if isinstance(answer, Exception):
+                        self._troubles.report(queue.keys.ready.decode(), answer)
+                    else:
+                        self._troubles.resolved(queue.keys.ready.decode())
 
     async def _subscribe(self) -> None:
         """Hears what its seats ask for; what cannot be heard now is tried again after the next look."""
         self._pubsub = pubsub = self._pubsub or self._engine.shared_part(PubSub)
-        channels = self._state.channels()
+        with self._mutex:
+            channels = self._state.channels()
         for channel in self._subscribers.keys() - channels:
             pubsub.unsubscribe(self._subscribers.pop(channel))
         for channel in channels - self._subscribers.keys():
@@ -101,12 +107,9 @@ class Mover:
     async def _wait(self) -> None:
         """Until the next look is due, or something was heard: after the looks, whose answers know less."""
         self._wakeup.clear()
-        while self._messages:
-            self._state.on_message(*self._messages.popleft())
+        with self._mutex:
+            while self._messages:
+                self._state.on_message(*self._messages.popleft())
+            until = self._state.next_due()
         if not self._closed:
-            await self._pause(max(min(self._state.next_due() - self._loop.time(), LONGEST_SLEEP_S), 0))
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wakeup.wait()
+            await self._wakeup.wait(max(min(until - time.monotonic(), LONGEST_SLEEP_S), 0))

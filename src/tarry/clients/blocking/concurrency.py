@@ -75,6 +75,9 @@ class Signal:
     set_from_thread = set
     """The same from any thread, and from a finalizer."""
 
+    def clear(self) -> None:
+        self._lock.acquire(blocking=False)
+
     def wait(self, seconds: float = float("inf")) -> bool:
         """Until it is set, or the time is up; answers whether it was set."""
         return self._lock.acquire(timeout=min(max(seconds, 0), threading.TIMEOUT_MAX))

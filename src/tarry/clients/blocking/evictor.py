@@ -1,18 +1,19 @@
-"""The evictor of a blocking client: one thread that keeps all its maps, and looks at all that are due in one round trip.
+# Made from src/tarry/clients/awaited/evictor.py by tools/blocking.py: change that file, then `make blocking`.
+"""The evictor of a blocking client. It takes expired entries out of its maps, all that are due in one round trip.
 
-It begins with the first verb of the first map and ends with the last handle, or with the client.
+It starts with the first verb of the first map and ends with the last handle, or with the client.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import deque
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.blocking.concurrency import Background, Mutex, Signal
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.connections.faults import CONNECTION_ERRORS
@@ -31,30 +32,28 @@ LONGEST_SLEEP_S = 3600.0
 
 
 class Evictor:
-    """Keeps maps. ``keep`` and ``drop`` may be called from any thread, ``drop`` from a finalizer, too."""
+    """Evicts from maps, in one thread. ``add`` and ``remove`` may be called in any thread, ``remove`` by a finalizer, too."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._state = EvictorState(engine.origin.new_waiter_name())
-        self._changed = threading.Condition()
+        self._wakeup = Signal()
         self._removed: deque[tuple[bytes, int]] = deque()
         self._pubsub: PubSub | None = None
         self._subscribers: dict[bytes, Subscriber] = {}
         self._users = count(1)
-        self._wakeup = False
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._mutex = Mutex()
+        self._background: Background | None = None
 
     def add(self, context: MapContext[Any, Any], policy: AdaptivePolicy | None) -> int:
         """From now on this map is kept, for one user of it more; answers which."""
-        with self._changed:
+        with self._mutex:
             user = next(self._users)
             self._state.add(context, policy, user, time.monotonic())
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="tarry-evictor", daemon=True)
-                self._thread.start()
-            self._wakeup = True
-            self._changed.notify()
+            if self._background is None and not self._closed:
+                self._background = Background("tarry-evictor", self._run)
+        self._wakeup.set()
         return user
 
     def is_used(self, key: bytes, user: int) -> bool:
@@ -62,58 +61,53 @@ class Evictor:
         return self._state.is_used(key, user)
 
     def remove(self, key: bytes, user: int) -> None:
-        """This user does without. A finalizer may run anywhere, so nothing else is locked where this lock is held."""
+        """This user needs it no more. A finalizer may run anywhere, so this locks nothing."""
         self._removed.append((key, user))
-        with self._changed:
-            self._wakeup = True
-            self._changed.notify()
+        self._wakeup.set_from_thread()
 
     def close(self) -> None:
         """Others take over at once."""
-        with self._changed:
+        with self._mutex:
             self._closed = True
-            thread = self._thread
-            self._changed.notify()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(CLOSING_S)
+            background = self._background
+        self._wakeup.set()
+        if background is not None:
+            background.join(CLOSING_S)
 
-    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
         while True:
             try:
-                with self._changed:
-                    self._wakeup = False  # whatever comes from here on is seen in the next round, if not in this one
+                self._wakeup.clear()  # whatever comes from here on is seen in the next round, if not in this one
                 self._remove_dropped()
-                with self._changed:
+                with self._mutex:
                     if self._closed or not len(self._state):
-                        self._thread = None
+                        self._background = None
                         break
                 self._subscribe()
                 self._evict_due()
                 self._wait()
             except Exception as fault:  # noqa: BLE001  # whatever it is, the maps must be kept
                 logger.warning("A map could not be kept, trying again: %s", fault)
-                with self._changed:
-                    self._changed.wait(PAUSE_S)
+                self._wakeup.wait(PAUSE_S)
         for evicted_map in self._state.maps:
             self._leave_map(evicted_map)
 
     def _evict_due(self) -> None:
-        with self._changed:
+        with self._mutex:
             due = self._state.due(time.monotonic())
         if not due:
             return
         runner, sent = self._engine.runner, time.monotonic()
-        for evicted_map, answer in zip(
-            due, runner.send_batch([evicted_map.first_step() for evicted_map in due]), strict=True
-        ):
+        answers = runner.send_batch([evicted_map.first_step() for evicted_map in due])
+        for evicted_map, answer in zip(due, answers, strict=True):
             try:
                 if isinstance(answer, TarryError):
-                    with self._changed:
+                    with self._mutex:
                         self._state.failed(evicted_map, time.monotonic())
                     raise answer
-                with self._changed:
+                with self._mutex:
                     rest = self._state.on_step(evicted_map, answer, sent, time.monotonic)
                 if rest is not None:
                     runner.run(rest)
@@ -121,10 +115,10 @@ class Evictor:
                 logger.warning("The map %s could not be kept, trying again: %s", evicted_map.context.name, fault)
 
     def _wait(self) -> None:
-        with self._changed:
-            wait = self._state.next_due() - time.monotonic()
-            if wait > 0 and len(self._state) and not self._wakeup and not self._closed:
-                self._changed.wait(min(wait, LONGEST_SLEEP_S))
+        with self._mutex:
+            wait = self._state.next_due() - time.monotonic() if len(self._state) else 0
+        if wait > 0 and not self._closed:
+            self._wakeup.wait(min(wait, LONGEST_SLEEP_S))
 
     def _subscribe(self) -> None:
         """Hears of entries that end sooner, in all maps that are kept."""
@@ -137,14 +131,14 @@ class Evictor:
                 )
 
     def _on_message(self, channel: bytes, message: bytes) -> None:
-        with self._changed:
-            if self._state.on_message(channel, message):
-                self._wakeup = True
-                self._changed.notify()
+        with self._mutex:
+            sooner = self._state.on_message(channel, message)
+        if sooner:
+            self._wakeup.set()
 
     def _remove_dropped(self) -> None:
         while self._removed:
-            with self._changed:
+            with self._mutex:
                 evicted_map = self._state.remove(*self._removed.popleft())
             if evicted_map is not None:
                 self._leave_map(evicted_map)

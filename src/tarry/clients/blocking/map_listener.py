@@ -61,15 +61,20 @@ class MapListener:
         self._context = verbs.context
         self._handler = handler
         self._kinds: dict[bytes, EventKind] = {verbs.context.channel(kind): kind for kind in kinds or KINDS}
+        self._engine = engine
+        self._verbs = verbs
         self._keep_evictor = keep  # of the handle, which stays open as long as somebody listens
-        engine.run(verbs.listen())
-        keep()
-        self._announcer = engine.shared_part(CallbackThread)
-        self._pubsub = engine.shared_part(PubSub)
-        self._subscriber = self._pubsub.subscribe(verbs.keys.entries, tuple(self._kinds), self._on_message)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} to {self._context.name!r}>"
+
+    def _begin(self) -> MapListener:
+        self._engine.run(self._verbs.listen())
+        self._keep_evictor()
+        self._announcer = self._engine.shared_part(CallbackThread)
+        self._pubsub = self._engine.shared_part(PubSub)
+        self._subscriber = self._pubsub.subscribe(self._verbs.keys.entries, tuple(self._kinds), self._on_message)
+        return self
 
     def __enter__(self) -> MapListener:
         return self

@@ -1,3 +1,4 @@
+# Made from src/tarry/clients/awaited/mapcache.py by tools/blocking.py: change that file, then `make blocking`.
 """Map caches that are shared with Java applications on Redisson, blocking: the names of their verbs."""
 
 from __future__ import annotations
@@ -270,7 +271,7 @@ class MapCache(DictMethods[K, V]):
         One event after the other, in a thread of the client. A handler that fails is logged. What happens while the
         connection is lost is missed. From the first listener on everybody tells, for as long as the map has options.
         """
-        return MapListener(self._engine, self._verbs, self._evictor_key, handler, kinds)
+        return MapListener(self._engine, self._verbs, self._evictor_key, handler, kinds)._begin()
 
     # ── what the verbs use ───────────────────────────────────────────────────────────────────────────────────────────
 

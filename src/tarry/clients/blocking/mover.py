@@ -1,17 +1,18 @@
-"""The mover of a blocking client: one thread that keeps all queues moving that the client consumes, or was told to.
+# Made from src/tarry/clients/awaited/mover.py by tools/blocking.py: change that file, then `make blocking`.
+"""The mover of a blocking client. It moves the queues that the client consumes, and those of ``keep_moving``.
 
-It begins with the first queue and ends with the client, or with the process: a handler that takes long does not stop it.
+It starts with the first queue and ends with the client.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from tarry.clients.blocking.concurrency import Background, Mutex, Signal
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.clients.shared_queues import CLOSING_S, LONGEST_SLEEP_S, PAUSE_S, ErrorLog
@@ -25,39 +26,37 @@ if TYPE_CHECKING:
 
 
 class Mover:
-    """Keeps queues moving. ``keep`` may be called from any thread."""
+    """Moves what is due in all queues of a client, in one thread: a handler that takes long does not stop it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._state = MoverState(engine.origin.new_waiter_name())
-        self._lock = threading.Lock()
+        self._mutex = Mutex()
         self._pubsub: PubSub | None = None
         self._subscribers: dict[bytes, Subscriber] = {}
         self._messages: deque[tuple[bytes, bytes]] = deque()
-        self._wakeup = threading.Event()
+        self._wakeup = Signal()
         self._closed = False
         self._troubles = ErrorLog()
-        self._thread: threading.Thread | None = None
+        self._background: Background | None = None
 
     def add(self, queues: Iterable[QueueKeys]) -> None:
         """From now on these queues move."""
-        with self._lock:
+        with self._mutex:
             fresh = [keys for keys in queues if self._state.add(keys)]
-            if not fresh:
-                return
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tarry-mover", daemon=True)
-                self._thread.start()
-        self._wakeup.set()
+            if fresh and self._background is None:
+                self._background = Background("tarry-mover", self._run)
+        if fresh:
+            self._wakeup.set()
 
     def close(self) -> None:
         """Its seats are free, and others are called."""
         self._closed = True
         self._wakeup.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(CLOSING_S)
+        if self._background is not None:
+            self._background.join(CLOSING_S)
 
-    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
         while not self._closed:
@@ -70,18 +69,18 @@ class Mover:
                 self._troubles.report("A queue", fault)
                 self._wakeup.clear()
                 self._wakeup.wait(0 if self._closed else PAUSE_S)
-        with self._lock:
-            farewells = self._state.leave_requests()
+        with self._mutex:
+            requests = self._state.leave_requests()
         with suppress(TarryError, *CONNECTION_ERRORS):
-            self._engine.runner.send_batch(farewells)
+            self._engine.runner.send_batch(requests)
 
     def _move_due(self) -> None:
         """One pipeline, for all queues that are to be looked at."""
-        with self._lock:
+        with self._mutex:
             due = self._state.due_queues(time.monotonic())
         if due:
             answers = self._engine.runner.send_batch([queue.request for queue in due])
-            with self._lock:
+            with self._mutex:
                 for queue, answer in zip(due, answers, strict=True):
                     self._state.on_answer(queue, answer, time.monotonic())
                     if isinstance(answer, Exception):
@@ -92,7 +91,7 @@ class Mover:
     def _subscribe(self) -> None:
         """Hears what its seats ask for; what cannot be heard now is tried again after the next look."""
         self._pubsub = pubsub = self._pubsub or self._engine.shared_part(PubSub)
-        with self._lock:
+        with self._mutex:
             channels = self._state.channels()
         for channel in self._subscribers.keys() - channels:
             pubsub.unsubscribe(self._subscribers.pop(channel))
@@ -107,7 +106,7 @@ class Mover:
     def _wait(self) -> None:
         """Until the next look is due, or something was heard: after the looks, whose answers know less."""
         self._wakeup.clear()
-        with self._lock:
+        with self._mutex:
             while self._messages:
                 self._state.on_message(*self._messages.popleft())
             until = self._state.next_due()
