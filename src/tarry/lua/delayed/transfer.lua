@@ -9,9 +9,11 @@ local clock, most, want, waiter, stays, ahead, final, first, last = unpack(ARGV)
 -- one of them. An offer that is overdue already moves the last due element.
 -- Answers: now, µs until the next look, the seat (1 mover, 2 deputy, 0 none), how many due ones are left, were moved, were set
 -- aside; whether the positions were trusted; the next `ahead` of those left; with them final, first and last; payloads.
--- include clock element remove_element movers
+-- include clock element remove_element seats
 
 local FIRST, STRIDE = 10, 1
+local ROUND = 1000000
+local PACE = {term = 700000, grace = 100000, least = 150000, rest = 5000000, longest = 5000000}
 local WORK, MOST_BYTES = 400000, 4000000
 local GONE = '\0tarry: moved'  -- never seen outside of this script
 local length = check_types()
@@ -71,7 +73,11 @@ if #payloads > 0 then redis.call('RPUSH', ready, unpack(payloads)) end
 store_seen_format()
 
 local left = redis.call('ZCOUNT', timeouts, '-inf', now_ms)
-local alarm, seat = take_seat(waiter, stays == '1')
+local head = redis.call('ZRANGE', timeouts, 0, 0, 'WITHSCORES')[2]
+local next_due = math.max(head and head * 1000 or now + ROUND, now)
+local alarm, seat = take_seat(movers, next_due, waiter, stays == '1', PACE, function()
+  redis.pcall('PUBLISH', movers, 'a seat is free')
+end)
 local answers = {now, alarm - now, seat, left, #payloads, aside, believed and 1 or 0, {}, {}}
 if left > 0 and tonumber(ahead) > 0 then
   local remains = believed and final - taken or redis.call('LLEN', order) - 1

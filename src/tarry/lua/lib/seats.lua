@@ -1,20 +1,26 @@
--- Seats of clients that keep a background task running, in the sorted set `seats`: each will look by a certain time.
+-- Seats of clients that keep a background task running, in the sorted set `seats`: each will look at a queue or a map by a
+-- certain time. There are two:
 --
---   waiter     the first: looks when something is due, or after TERM
---   ~waiter    its deputy: looks when the first is late by GRACE, and takes its place
+--   waiter     the first: looks when something is due, or after `term`
+--   ~waiter    its deputy: looks when the first is late by `grace`, and takes its place
 --
--- All others look every ROUND. A dead first is replaced within TERM + GRACE, both within ROUND and that.
+-- All others look again after `rest`. A dead first is replaced within term + grace (its deputy looks after `least` at the
+-- earliest), both within rest and that. A promise further ahead than `longest` is removed: the clock was set back.
 
 local FIRST_SEAT, DEPUTY_SEAT = 1, 2
 
--- Answers the caller's alarm (when to look next) and its seat; `due` is when there is something to do.
-local function take_seat(seats, due, waiter, stays, term, grace, round)
+-- Answers the caller's alarm (when to look next) and its seat; `due` is when there is something to do. `call_others` is called
+-- when a seat becomes free.
+local function take_seat(seats, due, waiter, stays, pace, call_others)
   if waiter == '' then return due, 0 end
-  local alarm = math.min(due, now + term)
-  redis.call('ZREM', seats, waiter, '~' .. waiter)
-  redis.call('ZREMRANGEBYSCORE', seats, '-inf', '(' .. text(now - grace))
-  redis.call('ZREMRANGEBYSCORE', seats, '(' .. text(now + 2 * (term + grace)), '+inf')  -- no seat is that far ahead: the clock was set back
-  if not stays then return alarm, 0 end
+  local alarm = math.min(due, now + pace.term)
+  local had = redis.call('ZREM', seats, waiter, '~' .. waiter)
+  redis.call('ZREMRANGEBYSCORE', seats, '-inf', '(' .. text(now - pace.grace))
+  redis.call('ZREMRANGEBYSCORE', seats, '(' .. text(now + pace.longest), '+inf')
+  if not stays then
+    if had > 0 and call_others then call_others() end
+    return alarm, 0
+  end
 
   local promised, deputies = nil, 0
   local taken = redis.call('ZRANGE', seats, 0, -1, 'WITHSCORES')
@@ -27,11 +33,12 @@ local function take_seat(seats, due, waiter, stays, term, grace, round)
   end
   if not promised then
     redis.call('ZADD', seats, text(alarm), waiter)
+    if deputies == 0 and call_others then call_others() end
     return alarm, FIRST_SEAT
   elseif deputies == 0 then
-    alarm = math.max(promised + grace, now + term) + 1000
+    alarm = math.max(promised + pace.grace, now + pace.least) + 1000
     redis.call('ZADD', seats, text(alarm), '~' .. waiter)
     return alarm, DEPUTY_SEAT
   end
-  return now + round, 0
+  return now + pace.rest, 0
 end

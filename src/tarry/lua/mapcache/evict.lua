@@ -6,7 +6,8 @@ local clock, sharded, most, waiter, stays = unpack(ARGV)
 -- whether the maximum size needs a trim.
 -- include clock entry event expire_entries seats
 
-local TERM, GRACE, ROUND = 5000000, 1000000, 5000000
+local ROUND = 5000000
+local PACE = {term = 5000000, grace = 1000000, least = 5000000, rest = ROUND, longest = 12000000}
 local LEFT = 60000  -- ms: what dead ones leave behind is gone after that
 
 local evicted = expire_from(timeouts, most)
@@ -18,7 +19,7 @@ local function head(set)
 end
 local first = math.min(head(timeouts), head(idles))
 local due = first == NEVER and now + ROUND or math.max(first * 1000, now)
-local alarm, seat = take_seat(evictors, due, waiter, stays == '1', TERM, GRACE, ROUND)
+local alarm, seat = take_seat(evictors, due, waiter, stays == '1', PACE)
 if seat > 0 then redis.call('PEXPIRE', evictors, LEFT) end
 
 read_options()

@@ -1,7 +1,7 @@
 """Moving due elements, taking ready payloads, and setting unreadable ones aside.
 
 A transfer is bounded: it does as much as one script may, and returns when to look again. A caller with an id that stays is the
-mover of the queue or its deputy, unless others are (lua/lib/movers.lua).
+mover of the queue or its deputy, unless others are (lua/lib/seats.lua).
 """
 
 from __future__ import annotations
