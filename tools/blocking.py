@@ -18,7 +18,7 @@ CLIENTS = Path("src/tarry/clients")
 MADE = {
     CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
     for name in (
-        "blocking_queue client delayed_queue dict_methods engine evictor guarded_queue job loader lock_watchdog locks "
+        "blocking_queue client delayed_queue dict_methods engine evictor flow_runner guarded_queue job loader lock_watchdog locks "
         "mapcache mover replica_reads schedules topic zookeeper"
     ).split()
 } | {

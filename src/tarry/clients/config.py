@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import time
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from tarry.connections.address import Address, find_address
+from tarry.connections.topology import Topology
 from tarry.core.patience import Patience
 from tarry.errors import BadInput
 from tarry.values import keys, names
@@ -21,6 +23,8 @@ from tarry.verbs.jobs.partitions import KnownPartitions
 from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.redisson.elements import Format, format_of
 
+COMMANDS_ONLY = "plain "
+"""Before the URL of a server that was met for plain commands, and may run no scripts."""
 MAX_BODY = 1 << 20
 LARGEST_BODY = 512 << 20
 PATIENCE: Duration = 10
@@ -116,3 +120,18 @@ def queue_format_of(given: str | None) -> Format | None:
 def wait_seconds(wait: Duration | None) -> float:
     """A wait in seconds; ``None`` is for ever."""
     return float("inf") if wait is None else duration_us(wait, "wait") / SECOND
+
+
+_logged_default = False
+
+
+def log_default_server(topology: Topology) -> None:
+    """Says once a process that nobody gave a URL."""
+    global _logged_default
+    if topology.address.is_default and not _logged_default:
+        _logged_default = True
+        logging.getLogger("tarry").warning(
+            "No URL was given: using the embedded server in %s, for this user on this machine only. "
+            "Set TARRY_URL to share a server.",
+            topology.redacted.removesuffix(" (embedded)"),
+        )

@@ -40,6 +40,25 @@ class Patience:
         return RetryBudget(self, now)
 
 
+@dataclass(slots=True)
+class BackOff:
+    """How long to wait after failures in a row: ``first_s``, twice as long after each, ``longest_s`` at most."""
+
+    first_s: float = FIRST_DELAY_S
+    longest_s: float = LONGEST_DELAY_S
+    failures: int = 0
+
+    def next_delay(self) -> float:
+        """After one more failure: seconds to wait."""
+        delay = min(self.first_s * 2.0 ** min(self.failures, 10), self.longest_s)
+        self.failures += 1
+        return delay
+
+    def reset(self) -> None:
+        """It went well."""
+        self.failures = 0
+
+
 class RetryBudget:
     """How much of its patience one verb has left. It is shared by everything done for the verb: finding the servers, connecting,
     asking."""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
 from tarry.clients.awaited.engine import Engine
+from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
 from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.awaited.locks import AsyncLock, RedisLocks
@@ -233,17 +234,9 @@ class AsyncClient:
         here, there = await self.engine.run(mine.verbs.partitions()), await to.engine.run(to.verbs.partitions())
         if not dry_run:
             await to.engine.register_topic(to.name)
-        journey, engines = (
-            migration.migrate(here, there, dry_run=dry_run, progress=progress, redirect=redirect),
-            (mine.engine, to.engine),
-        )
-        try:
-            side, request = next(journey)
-            while True:
-                side, request = journey.send(await engines[side].run(request))
-        except StopIteration as end:
-            done: Migrated = end.value
-            return done
+        engines = (mine.engine, to.engine)
+        steps = migration.migrate(here, there, dry_run=dry_run, progress=progress, redirect=redirect)
+        return await run_flow(steps, lambda step: engines[step[0]].run(step[1]), faults=())
 
     # ── maps shared with Java ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -18,7 +18,7 @@ from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.awaited import Server, abort_connection, send
 from tarry.connections.blocking import DRAIN_TIMEOUT_S
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
-from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
+from tarry.core.patience import BackOff
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys
 
@@ -98,20 +98,20 @@ class ListPops:
         """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
         groups = ready_keys(queues, self._runner.group_of)
-        until, failures = loop.time() + seconds, 0
+        until, back_off = loop.time() + seconds, BackOff()
         last: Fault | None = None
         while (left := until - loop.time()) > 0:
             try:
                 wait = min(left, WINDOW_S)
                 pair = await (self._race(groups, wait) if len(groups) > 1 else self._window(groups[0], wait))
-                failures, last = 0, None
+                last = None
+                back_off.reset()
             except ServerRefused as refusal:
                 raise refusal.error from refusal
             except Fault as fault:
                 last = fault
-                await asyncio.sleep(max(min(FIRST_DELAY_S * 2**failures, LONGEST_DELAY_S, until - loop.time()), 0))
-                failures = min(failures + 1, 10)
-                if isinstance(fault, WrongNode) or failures > 1:
+                await asyncio.sleep(max(min(back_off.next_delay(), until - loop.time()), 0))
+                if isinstance(fault, WrongNode) or back_off.failures > 1:
                     with suppress(Unavailable, Fault):  # still nobody there
                         await self._runner.refresh()
             else:

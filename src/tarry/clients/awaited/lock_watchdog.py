@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Background, BackgroundCalls, Mutex, Signal, is_alive, sleep
+from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.lock_options import (
     CLEAN_UP_EVERY_S,
     CLOSING_S,
@@ -45,18 +46,7 @@ class LockWatchdog:
 
     async def run(self, steps: Steps[T], wake_event: Signal | None = None) -> T:
         """Performs steps; ``wake_event`` is the one of the order."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    answer = await self._perform_step(step, wake_event)
-                except BaseException as fault:  # noqa: BLE001  # the steps decide what it means
-                    step = steps.throw(fault)
-                else:
-                    step = steps.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return await run_flow(steps, lambda step: self._perform_step(step, wake_event), BaseException)
 
     async def _perform_step(self, step: Any, wake_event: Signal | None) -> Any:
         if isinstance(step, Sleep):

@@ -23,7 +23,7 @@ from tarry.clients.replies import unavailable_error
 from tarry.connections.awaited import Server, abort_connection, send
 from tarry.connections.blocking import Args
 from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
-from tarry.core.patience import LONGEST_DELAY_S
+from tarry.core.patience import BackOff
 from tarry.errors import TarryError, Unavailable
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class _PubSubConnection:
         self._connection: Any = None
         self._unsent: list[Args] = []
         self._changed = asyncio.Event()
-        self._failures = 0
+        self._back_off = BackOff()
         self._task = asyncio.ensure_future(self._run())
 
     def add(self, subscriber: Subscriber) -> None:
@@ -154,8 +154,7 @@ class _PubSubConnection:
                 except CONNECTION_ERRORS as fault:
                     await self._disconnect()
                     logger.info("The line that events come by broke, calling again: %s", fault)
-                    await asyncio.sleep(min(0.02 * 2**self._failures, LONGEST_DELAY_S))
-                    self._failures = min(self._failures + 1, 10)
+                    await asyncio.sleep(self._back_off.next_delay())
                     await self._pubsub._reassign(self)
         finally:
             await self._disconnect()
@@ -182,7 +181,7 @@ class _PubSubConnection:
                     asked = False
                     try:
                         self._on_reply(reading.result())
-                        self._failures = 0  # who may connect, but not listen, tries ever more seldom
+                        self._back_off.reset()  # who may connect, but not listen, tries ever more seldom
                     except driver.ResponseError as refused:
                         if not self.channels.sharded or "unknown command" not in str(refused).lower():
                             raise

@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.merged_requests import MergedRequest, PendingRequest, fail, keep_allowed, merge_pending
 from tarry.clients.awaited.pipelines import Pipelines
 from tarry.clients.awaited.servers import ServerPool
-from tarry.clients.blocking.servers import COMMANDS_ONLY
+from tarry.clients.config import COMMANDS_ONLY
 from tarry.clients.replies import (
     check_confirmation,
     command_of,
@@ -120,19 +121,7 @@ class Runner(ServerPool):
 
     async def run(self, flow: Flow[T], perform_step: Callable[[Step], Awaitable[Any]] | None = None) -> T:
         """Performs a flow, step by step; or somebody else does each."""
-        perform_step = perform_step or self.perform_step
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    answer = await perform_step(step)
-                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                    step = flow.throw(fault)
-                else:
-                    step = flow.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return await run_flow(flow, perform_step or self.perform_step)
 
     def perform_in_background(self, request: ScriptCall[Any]) -> None:
         """Performs a courtesy that nobody waits for."""

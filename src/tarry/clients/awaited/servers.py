@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.blocking.servers import COMMANDS_ONLY, log_default_server
+from tarry.clients.config import COMMANDS_ONLY, log_default_server
 from tarry.clients.replies import log_retry, unavailable_error
 from tarry.connections import fitness
 from tarry.connections.address import Address

@@ -11,7 +11,7 @@ from tarry.clients.awaited.servers import CLOSING_S
 from tarry.clients.awaited.wait_connections import TrackedWait, WaitConnections
 from tarry.connections.awaited import BlpopConnection, Server
 from tarry.connections.faults import Fault, ServerRefused, WrongNode
-from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
+from tarry.core.patience import BackOff
 from tarry.core.watch import BlockStep, Caller, Watch
 from tarry.errors import Unavailable
 from tarry.verbs.jobs import pop
@@ -31,7 +31,7 @@ class Waiter:
         self._task: asyncio.Task[None] | None = None
         self._wakeup: asyncio.Future[None] = self._loop.create_future()
         self._blocked_until: float | None = None
-        self._failures = 0
+        self._back_off = BackOff()
         self._closed = False
 
     async def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
@@ -86,7 +86,7 @@ class Waiter:
         self._blocked_until = step.until
         try:
             over, key = await self._await_token(step)
-            self._failures = 0
+            self._back_off.reset()
         except ServerRefused as refusal:  # it will not wait for us, and says why
             self._watch.fail_all(refusal.error)
         except Fault as fault:
@@ -117,8 +117,7 @@ class Waiter:
 
     async def _pause(self, fault: Fault, until: float) -> None:
         """Waits before the next try, but not past the moment at which there is something else to do."""
-        pause = min(FIRST_DELAY_S * 2**self._failures, LONGEST_DELAY_S)
-        self._failures = min(self._failures + 1, 10)
+        pause = self._back_off.next_delay()
         await asyncio.wait({self._wakeup}, timeout=max(min(pause, until - self._loop.time()), 0))
         if isinstance(fault, WrongNode):
             with suppress(Unavailable, Fault):

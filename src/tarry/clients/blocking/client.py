@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 from tarry.clients.blocking.blocking_queue import BlockingQueue
 from tarry.clients.blocking.delayed_queue import DelayedQueue
 from tarry.clients.blocking.engine import Engine
+from tarry.clients.blocking.flow_runner import run_flow
 from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
 from tarry.clients.blocking.job import Job
 from tarry.clients.blocking.locks import Lock, RedisLocks
@@ -226,17 +227,9 @@ class Client:
         here, there = self.engine.run(mine.verbs.partitions()), to.engine.run(to.verbs.partitions())
         if not dry_run:
             to.engine.register_topic(to.name)
-        journey, engines = (
-            migration.migrate(here, there, dry_run=dry_run, progress=progress, redirect=redirect),
-            (mine.engine, to.engine),
-        )
-        try:
-            side, request = next(journey)
-            while True:
-                side, request = journey.send(engines[side].run(request))
-        except StopIteration as end:
-            done: Migrated = end.value
-            return done
+        engines = (mine.engine, to.engine)
+        steps = migration.migrate(here, there, dry_run=dry_run, progress=progress, redirect=redirect)
+        return run_flow(steps, lambda step: engines[step[0]].run(step[1]), faults=())
 
     # ── maps shared with Java ────────────────────────────────────────────────────────────────────────────────────────
 

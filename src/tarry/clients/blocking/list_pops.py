@@ -18,7 +18,7 @@ from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.blocking import DRAIN_TIMEOUT_S, Server, pack
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
-from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
+from tarry.core.patience import BackOff
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys
 
@@ -146,19 +146,19 @@ class ListPops:
     def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
         groups = ready_keys(queues, self._runner.group_of)
-        until, failures = time.monotonic() + seconds, 0
+        until, back_off = time.monotonic() + seconds, BackOff()
         last: Fault | None = None
         while (left := until - time.monotonic()) > 0:
             try:
                 pair = self._window(groups, min(left, WINDOW_S))
-                failures, last = 0, None
+                last = None
+                back_off.reset()
             except ServerRefused as refusal:
                 raise refusal.error from refusal
             except Fault as fault:
                 last = fault
-                time.sleep(max(min(FIRST_DELAY_S * 2**failures, LONGEST_DELAY_S, until - time.monotonic()), 0))
-                failures = min(failures + 1, 10)
-                if isinstance(fault, WrongNode) or failures > 1:
+                time.sleep(max(min(back_off.next_delay(), until - time.monotonic()), 0))
+                if isinstance(fault, WrongNode) or back_off.failures > 1:
                     with suppress(Unavailable, Fault):  # still nobody there
                         self._runner.refresh()
             else:

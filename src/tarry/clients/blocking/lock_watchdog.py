@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Background, BackgroundCalls, Mutex, Signal, is_alive, sleep
+from tarry.clients.blocking.flow_runner import run_flow
 from tarry.clients.lock_options import (
     CLEAN_UP_EVERY_S,
     CLOSING_S,
@@ -42,18 +43,7 @@ class LockWatchdog:
 
     def run(self, steps: Steps[T], wake_event: Signal | None = None) -> T:
         """Performs steps; ``wake_event`` is the one of the order."""
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    answer = self._perform_step(step, wake_event)
-                except BaseException as fault:  # noqa: BLE001  # the steps decide what it means
-                    step = steps.throw(fault)
-                else:
-                    step = steps.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return run_flow(steps, lambda step: self._perform_step(step, wake_event), BaseException)
 
     def _perform_step(self, step: Any, wake_event: Signal | None) -> Any:
         if isinstance(step, Sleep):

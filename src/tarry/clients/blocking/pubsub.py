@@ -21,7 +21,7 @@ from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, Channel
 from tarry.clients.replies import unavailable_error
 from tarry.connections.blocking import Args, Server, pack
 from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
-from tarry.core.patience import LONGEST_DELAY_S
+from tarry.core.patience import BackOff
 from tarry.errors import TarryError, Unavailable
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _PubSubConnection:
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        failures = 0
+        back_off = BackOff()
         while not self._closed.is_set() and not (not self.channels.subscribers and self._pubsub._end_if_unused(self)):
             try:
                 self._call()
@@ -154,13 +154,12 @@ class _PubSubConnection:
                     self.channels.subscribers and not self._closed.is_set()
                 ):  # let go or closed while it called, it was not told
                     self._listen()
-                    failures = 0  # who may connect, but not listen, tries ever more seldom
+                    back_off.reset()  # who may connect, but not listen, tries ever more seldom
             except CONNECTION_ERRORS as fault:
                 self._disconnect()
                 if not self._closed.is_set():
                     logger.info("The line that events come by broke, calling again: %s", fault)
-                    self._closed.wait(min(0.02 * 2**failures, LONGEST_DELAY_S))
-                    failures = min(failures + 1, 10)
+                    self._closed.wait(back_off.next_delay())
                     self._pubsub._reassign(self)
         self._disconnect()
 

@@ -9,9 +9,11 @@ from contextlib import suppress
 from itertools import zip_longest
 from typing import Any, TypeVar
 
+from tarry.clients.blocking.flow_runner import run_flow
 from tarry.clients.blocking.pipelines import Pipelines, probe_confirmation
-from tarry.clients.blocking.servers import COMMANDS_ONLY, ServerPool
+from tarry.clients.blocking.servers import ServerPool
 from tarry.clients.chunks import chunked, is_silent
+from tarry.clients.config import COMMANDS_ONLY
 from tarry.clients.replies import (
     check_confirmation,
     command_of,
@@ -156,19 +158,7 @@ class Runner(ServerPool):
 
     def run(self, flow: Flow[T], perform_step: Callable[[Step], Any] | None = None) -> T:
         """Performs a flow, step by step; or somebody else does each."""
-        perform_step = perform_step or self.perform_step
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    answer = perform_step(step)
-                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                    step = flow.throw(fault)
-                else:
-                    step = flow.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return run_flow(flow, perform_step or self.perform_step)
 
     def perform_in_background(self, request: ScriptCall[Any]) -> None:
         """Performs a courtesy: what it gives back would come back by itself later."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from tarry.clients.config import COMMANDS_ONLY, log_default_server
 from tarry.connections import fitness
 from tarry.connections.address import Address
 from tarry.connections.blocking import Server
@@ -16,10 +16,7 @@ from tarry.connections.faults import ConnectionLost, with_tls_hint
 from tarry.connections.topology import Topology
 from tarry.core.patience import Patience, RetryBudget
 
-COMMANDS_ONLY = "plain "
-"""Before the URL of a server that was met for plain commands, and may run no scripts."""
 UNLIMITED = -1.0
-logger = logging.getLogger("tarry")
 
 
 class ServerPool:
@@ -128,18 +125,3 @@ class ServerPool:
         self._servers = {}
         self._topology.close()
         self._open = False
-
-
-_logged_default = False
-
-
-def log_default_server(topology: Topology) -> None:
-    """Says once a process that nobody gave a URL."""
-    global _logged_default
-    if topology.address.is_default and not _logged_default:
-        _logged_default = True
-        logger.warning(
-            "No URL was given: using the embedded server in %s, for this user on this machine only. "
-            "Set TARRY_URL to share a server.",
-            topology.redacted.removesuffix(" (embedded)"),
-        )

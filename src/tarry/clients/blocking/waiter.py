@@ -23,7 +23,7 @@ from tarry.connections.blocking import Server
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import Fault, ServerRefused, WrongNode
 from tarry.connections.wake_event import SocketWakeEvent, WakeEvent
-from tarry.core.patience import FIRST_DELAY_S, LONGEST_DELAY_S
+from tarry.core.patience import BackOff
 from tarry.core.requests import ScriptCall
 from tarry.core.watch import BlockStep, Caller, LeaveStep, Watch
 from tarry.errors import TarryError, Unavailable
@@ -48,7 +48,7 @@ class Waiter:
         self._leader: Caller | None = None
         self._blocked_until: float | None = None
         self._poked = False
-        self._failures = 0
+        self._back_off = BackOff()
         self._fault: Fault | None = None
         self._failed_at = self._again_at = 0.0
         self._closed = False
@@ -185,13 +185,12 @@ class Waiter:
         """Whether something happened."""
         try:
             over, key = self._await_token(step, sleeps)
-            self._failures = 0
+            self._back_off.reset()
         except (ServerRefused, TarryError) as refusal:  # it will not wait for us, and says why
             with self._lock:
                 self._watch.fail_all(refusal.error if isinstance(refusal, ServerRefused) else refusal)
         except Fault as fault:
-            pause = min(FIRST_DELAY_S * 2**self._failures, LONGEST_DELAY_S)
-            self._failures = min(self._failures + 1, 10)
+            pause = self._back_off.next_delay()
             self._failed_at = time.monotonic()
             self._fault, self._again_at = fault, min(self._failed_at + pause, step.until)
         else:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Local, sleep
+from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
 from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import wait_seconds
@@ -58,18 +59,7 @@ class HTTPEngine:
         """Performs what a verb said: a request, or a flow of them."""
         if isinstance(operation, HTTPRequest):
             return await self.perform(operation)
-        try:
-            request = next(operation)
-            while True:
-                try:
-                    answer = await self.perform(request)
-                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                    request = operation.throw(fault)
-                else:
-                    request = operation.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return await run_flow(operation, self.perform)
 
     async def perform(self, request: HTTPRequest[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""

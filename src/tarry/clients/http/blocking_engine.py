@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Local, sleep
+from tarry.clients.blocking.flow_runner import run_flow
 from tarry.clients.blocking.guarded_queue import GuardedQueue
 from tarry.clients.blocking.topic import Topic
 from tarry.clients.config import wait_seconds
@@ -59,18 +60,7 @@ class HTTPEngine:
         """Performs what a verb said: a request, or a flow of them."""
         if isinstance(operation, HTTPRequest):
             return self.perform(operation)
-        try:
-            request = next(operation)
-            while True:
-                try:
-                    answer = self.perform(request)
-                except Exception as fault:  # noqa: BLE001  # the flow decides what it means
-                    request = operation.throw(fault)
-                else:
-                    request = operation.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+        return run_flow(operation, self.perform)
 
     def perform(self, request: HTTPRequest[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""

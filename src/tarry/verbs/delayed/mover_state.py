@@ -4,9 +4,8 @@
                                     ▲
     channels ── the due time of a new head (only the mover subscribes) ── calls: a seat is free (all others look)
 
-The transfer script knows which clients will look in time (lua/lib/movers.lua): the mover, when the head is due and every 0.7 s;
-its deputy, when the mover is 0.1 s late. A client without a seat looks every 5 s, or when it is called_queue. A dead mover is
-replaced
+The transfer script knows which clients will look in time (lua/lib/seats.lua): the mover, when the head is due and every 0.7 s;
+its deputy, when the mover is 0.1 s late. A client without a seat looks every 5 s, or when it is called_queue. A dead mover is replaced
 within a second, both dead at once within six (docs/decisions/0012-movers-and-deputies.md).
 A message on the channel is a hint; if it is lost, the mover's next look makes up for it.
 
@@ -19,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, cast
 from zlib import crc32
 
+from tarry.core.patience import BackOff
 from tarry.core.requests import Flow, Request, ScriptCall, ask
 from tarry.values.durations import MILLISECOND, SECOND
 from tarry.values.keys import QueueKeys
@@ -38,8 +38,8 @@ class MovedQueue:
 
     __slots__ = (
         "alarm",
+        "back_off",
         "continuation",
-        "failures",
         "first_round",
         "keys",
         "last_answer",
@@ -56,7 +56,7 @@ class MovedQueue:
         self.alarm: float | None = None  #: when to transfer next; ``None``: now
         self.first_round = False  #: whether the alarm is only the end of a round
         self.seat = 0
-        self.failures = 0
+        self.back_off = BackOff(FIRST_S, LONGEST_S)
         self.last_answer = 0.0  #: when the last answer came, by the driver's clock …
         self.now = 0  #: … and by the server's
         self.continuation: Flow[TransferResult] | None = None  #: a transfer that has not finished
@@ -126,7 +126,8 @@ class MoverState:
 
     def _moved(self, queue: MovedQueue, result: TransferResult, sent: float, now: float) -> None:
         """Sets the next alarm; clients without a seat look a little earlier than the script says, each by another share."""
-        queue.seat, queue.failures = result.seat, 0
+        queue.seat = result.seat
+        queue.back_off.reset()
         queue.last_answer, queue.now = min(now, sent + FROZEN_S), result.now
         wait = result.wait / SECOND * (1 if result.seat else 1 - crc32(queue.mover_id) % 100 / 500)
         queue.alarm = None if result.left else queue.last_answer + wait
@@ -134,9 +135,8 @@ class MoverState:
 
     def _failed(self, queue: MovedQueue, now: float) -> None:
         queue.seat = 0
-        queue.alarm = now + min(FIRST_S * 2**queue.failures, LONGEST_S)
+        queue.alarm = now + queue.back_off.next_delay()
         queue.first_round = False
-        queue.failures = min(queue.failures + 1, 10)
 
     def leave_requests(self) -> list[ScriptCall[TransferResult]]:
         """The requests that give up all seats."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
+from tarry.core.patience import BackOff
 from tarry.core.requests import Flow, ScriptCall
 from tarry.values.durations import MILLISECOND, SECOND
 from tarry.verbs.mapcache.context import MapContext
@@ -47,9 +48,9 @@ class EvictedMap:
 
     __slots__ = (
         "alarm",
+        "back_off",
         "context",
         "evictor_id",
-        "failures",
         "in_progress",
         "is_recheck",
         "last_answer",
@@ -71,7 +72,7 @@ class EvictedMap:
         self.more_due = False  #: … and a hint that came meanwhile may be newer than its answer
         self.is_recheck = False  #: no entry is known to expire before the alarm
         self.seat = 0
-        self.failures = 0
+        self.back_off = BackOff(FIRST_S, LONGEST_S)
         self.pace = policy.begin() if policy else None
         self.last_answer = 0.0  #: when the last answer came, by the driver's clock …
         self.now = 0  #: … and by the server's
@@ -164,7 +165,8 @@ class EvictorState:
 
     def _evicted(self, evicted_map: EvictedMap, step: EvictReply, sent: float, now: float) -> None:
         """Sets the next alarm; clients without a seat look a little earlier than the script says, each by another share."""
-        evicted_map.seat, evicted_map.failures = step.seat, 0
+        evicted_map.seat = step.seat
+        evicted_map.back_off.reset()
         evicted_map.last_answer, evicted_map.now = min(now, sent + FROZEN_S), step.now
         wait = step.wait / SECOND * (1 if step.seat else 1 - crc32(evicted_map.evictor_id) % 100 / 1000)
         evicted_map.alarm = None if step.more or evicted_map.more_due else evicted_map.last_answer + wait
@@ -173,7 +175,8 @@ class EvictorState:
     def _swept(self, evicted_map: EvictedMap, swept: SweepReply, now: float) -> None:
         assert evicted_map.policy is not None
         assert evicted_map.pace is not None
-        evicted_map.failures, evicted_map.in_progress = 0, False
+        evicted_map.back_off.reset()
+        evicted_map.in_progress = False
         evicted_map.pace = next_pace(evicted_map.policy, evicted_map.pace, swept.found)
         evicted_map.alarm = now + evicted_map.pace.delay_s
         if evicted_map.policy.remove_empty and swept.size == 0:
@@ -184,8 +187,7 @@ class EvictorState:
         if evicted_map.pace is not None:
             evicted_map.alarm = now + evicted_map.pace.delay_s
             return
-        evicted_map.alarm = now + min(FIRST_S * 2**evicted_map.failures, LONGEST_S)
-        evicted_map.failures = min(evicted_map.failures + 1, 10)
+        evicted_map.alarm = now + evicted_map.back_off.next_delay()
 
     def on_message(self, channel: bytes, message: bytes) -> bool:
         """An entry expires before the alarm. Returns whether the alarm has moved."""

@@ -1,0 +1,29 @@
+"""Runs the generators of this package, awaited: flows of requests, the steps of a lock, a move between two servers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+async def run_flow(
+    flow: Generator[S, Any, T],
+    perform: Callable[[S], Awaitable[Any]],
+    faults: type[BaseException] | tuple[()] = Exception,
+) -> T:
+    """Performs each step, and answers what the flow returns. Errors of a step that are ``faults`` are raised inside the flow."""
+    try:
+        step = next(flow)
+        while True:
+            try:
+                answer = await perform(step)
+            except faults as fault:
+                step = flow.throw(fault)
+            else:
+                step = flow.send(answer)
+    except StopIteration as end:
+        result: T = end.value
+        return result
