@@ -42,7 +42,7 @@ def test_a_limit_is_divided_and_sums_up_to_what_was_asked_for(
         topic = client.topic(f"t{parts}", partitions=parts)
         usual = topic.configure(rate=None, burst=None, concurrency=None)
         if any(number is not None and number < parts for number in (burst, cap)):
-            with pytest.raises(BadInput, match=f"for {parts} partitions, of which each needs one"):
+            with pytest.raises(BadInput, match=f"for {parts} partitions, each of which needs one"):
                 topic.configure(rate=1, burst=burst, concurrency=cap)
             assert topic.configure() == usual, "nothing was written"
             return

@@ -253,5 +253,5 @@ def test_closing_twice_is_closing_once(folder: Path) -> None:
     share = join_server(folder)
     share.close()
     share.close()
-    with pytest.raises(BadInput, match="Join again"):
+    with pytest.raises(BadInput, match="Join it again"):
         share.ensure_running()

@@ -122,7 +122,7 @@ def test_each_item_comes_out_once(party: LockUsers, queues: Callable[..., Any]) 
         ({"a": None}, "the delay is None"),
         ([("a", 1), (None, 1)], "the value is None"),
         ([("a", -1)], "delay"),
-        (["abc"], "no pair"),
+        (["abc"], "not a pair"),
         ([("a", 0), (float("nan"), 0)], "not finite"),
     ],
 )

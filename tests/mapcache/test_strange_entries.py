@@ -15,8 +15,8 @@ from tarry.verbs.redisson.values import Opaque
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"key": None}, "key: None"),
-        ({"value": None}, "value: None"),
+        ({"key": None}, "key: it is None"),
+        ({"value": None}, "value: it is None"),
         ({"ttl": 0}, "too short"),
         ({"ttl": -1}, "negative"),
         ({"max_idle": "0.1ms"}, "at least 1ms"),

@@ -85,7 +85,7 @@ CALLS: dict[str, tuple[Verb, str]] = {
     "n 1001": (lambda t: t.pop_many(1001), "from 1 to 1000"),
     "n True": (lambda t: t.pop_many(True), "from 1 to 1000"),
     "n text": (lambda t: t.pop_many("5"), "from 1 to 1000"),
-    "delay None": (lambda t: t.add(1, delay=None), "delay: None given"),
+    "delay None": (lambda t: t.add(1, delay=None), "delay: it is None"),
     "not a number": (lambda t: t.add({"a": [float("nan")]}), "body: .*not finite"),
     "text for bodies": (lambda t: t.add_many("abc"), "bodies: str given"),
     "a map for bodies": (lambda t: t.add_many({"a": 1}), "bodies: dict given"),

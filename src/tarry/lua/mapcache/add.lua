@@ -15,7 +15,7 @@ local done = redis.pcall(whole and 'HINCRBY' or 'HINCRBYFLOAT', entries, SCRATCH
 local sum = redis.call('HGET', entries, SCRATCH)
 redis.call('HDEL', entries, SCRATCH)
 if type(done) == 'table' and done.err then
-  return redis.error_reply('NUMBER the entry holds no number, or the sum would be none of 64 bits')
+  return redis.error_reply('NUMBER the entry is not a number, or the sum does not fit 64 bits')
 end
 write(key, sum, was_idle, was, lease, 0, 0, true)
 return remember(sum)

@@ -2,8 +2,7 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, need, ttr, holder, waiter = unpack(ARGV)
 -- each: want = unpack(ARGV, i, i)
 --
--- Hands out up to `want` due jobs to each caller, in order, at most 4 MB in all; each job is reserved for its TTR under one
--- receipt.
+-- Hands out up to `want` due jobs to each caller, in order, at most 4 MB in all, each reserved for its TTR under one receipt.
 -- First puts back jobs whose reservation is over, and deletes a few dead jobs that are too old.
 -- `waiter`, if given, waits when fewer than `need` jobs came: then it takes a seat of the watch.
 --
@@ -132,7 +131,7 @@ end
 local todo = 0
 if handed == 0 and fires and math.max(fires, paused) <= now then todo = FIRE end
 if handed == 0 and (returned > 0 or aside > 0) then todo = ASK_AGAIN end
-if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- there may be more than one script may hand out
+if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  -- there may be more than one script hands out
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
 local stays = waiter ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
 local opens_at, full = 0, false
