@@ -4,17 +4,17 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 BIN := .venv/bin
 STAMP := .venv/installed
-# Tests in several processes, each with servers of its own: two a core, for many tests wait. A file stays in one process.
+# Tests run in several processes, each with servers of its own: two per core, because many tests wait. A file stays in one process.
 CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 SIDE_BY_SIDE = --numprocesses $$((2 * $(CORES))) --dist loadfile --no-loadscope-reorder
-# Started beside the tests; what it says stands at the end.
+# Runs beside the tests; its output comes at the end.
 BESIDE = --beside "$(MAKE) --no-print-directory $(1)"
-# What runs on the embedded server, in a moment: of the programs a few files only. basedpyright, which remembers nothing, takes half a minute.
+# The quick tests on the embedded server; of the programs a few files only. basedpyright has no cache and takes half a minute.
 PROGRAMS := bench dashboard conformance frameworks plugins programs service testing
 INNER := $(sort $(filter-out $(PROGRAMS:%=tests/%/),$(dir $(wildcard tests/*/test_*.py)))) \
 	tests/programs/test_worker.py tests/service/test_api.py
 QUICK := not slow and not otherserver and not model and not long and not twin
-# Python keeps what it compiled: most of the time of a process that starts is that, and hundreds start.
+# Let Python keep its bytecode: hundreds of processes start, and compiling would be most of their start.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -45,10 +45,10 @@ test: packages venv ## everything: lint, types, the whole suite on every server
 check: venv ## the inner loop: lint, mypy, the library on the embedded server
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(call BESIDE,lint mypy) -m "$(QUICK)" $(INNER)
 
-test-long: packages venv ## more of what the suite has a little of: the whole model of the watch, long games with the server
+test-long: packages venv ## the tests marked long: the whole model of the watch, long random games with the server
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m long
 
-mutants: venv ## faults that were planted or drawn: does the suite notice each? Goes on where it ended; hours
+mutants: venv ## planted and drawn faults: does the suite notice each? Takes hours; continues where it was interrupted
 	@cd tests && ../$(BIN)/python -m mutants
 
 bench: venv ## measure the speed and print the table
@@ -56,7 +56,7 @@ bench: venv ## measure the speed and print the table
 
 # make chaos FAMILY=cluster MINUTES=10 SEED=7; make chaos ALL=1 runs all families and writes docs/reliability.md
 CHAOS = $(if $(ALL),--all --write,$(if $(FAMILY),--family $(FAMILY))) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
-chaos: venv ## faults on purpose, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
+chaos: venv ## real processes under faults, and a checker of every job; ALL=1, FAMILY=, MINUTES=, SEED=
 	@$(BIN)/python -m tests.chaos $(CHAOS)
 
 lint: venv ## ruff, the formatter, the import contracts, and the words of the prose
@@ -73,20 +73,20 @@ mypy: venv
 	@echo "== types"
 	@$(BIN)/mypy
 
-coverage: venv ## what the suite does not reach; twice as long as the suite alone
+coverage: venv ## code that the suite does not reach; takes twice as long as the suite alone
 	@$(BIN)/coverage erase
 	@$(BIN)/coverage run -m pytest -m "not model and not long"
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 
-format: venv ## let ruff format and mend what it can
+format: venv ## let ruff format and fix what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 blocking: venv ## make the blocking clients from the awaited ones
 	@$(BIN)/python tools/blocking.py
 
-docs: venv ## write the generated reference pages anew
+docs: venv ## write the generated reference pages
 	@$(BIN)/python docs/generate.py
 
 packages:
