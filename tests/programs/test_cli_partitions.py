@@ -50,7 +50,7 @@ def test_limits_are_those_of_the_whole(answers: Answers, cli: Callable[..., Any]
     assert answers("limit", "orders") == [said]
     refused = cli("limit", "orders", "--concurrency", "4")
     assert refused.returncode == 2
-    assert "4 for 5 partitions, of which each needs one" in refused.stderr
+    assert "4 for 5 partitions, each of which needs one" in refused.stderr
 
 
 def test_a_plain_topic_moves_into_partitions(answers: Answers, cli: Callable[..., Any], client: tarry.Client) -> None:
