@@ -31,7 +31,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 pytest_plugins = ["plugin_time", "plugin_service", "pytester"]
 
 
-# What works and what waits, in turn.
 LONGEST_FILES = (
     "docs/test_blocks conformance/test_continuation dashboard/test_browser_hostile bench locks/test_zookeeper_faults watch "
     "dashboard/test_browser faults/test_watch conformance distributed/test_views service/test_openapi frameworks programs "
@@ -39,23 +38,36 @@ LONGEST_FILES = (
 ).split()
 
 
+MADE = "story delayed/test_delayed_queue delayed/test_equality delayed/test_formats mapcache/test_as_a_dictionary".split()
+"""What these tests reach of the blocking client is made from the awaited one by ``make blocking``, and
+``tests/clients/test_made_modules.py`` holds it to that: on the blocking client they run in ``make test-long``."""
+REPRESENTATIVE = "story/test_article_001 story/test_replays story/test_handing_out story/test_workers".split()
+"""But for these, which use what is written by hand below it: connections, repeats, waiting."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that needs a ZooKeeper needs another server; an awaiting one has a blocking twin. Where several processes share the
-    files, the longest come first: else the last one would be waited for."""
+    """Marks what says less than its twin, and what needs another server; the longest files come first, or the last one of
+    several processes would be waited for."""
     for item in items:
         if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
             item.add_marker(pytest.mark.otherserver)
-        if (
-            isinstance(item, pytest.Function)
-            and "async" in getattr(getattr(item, "callspec", None), "params", {}).values()
-        ):
+        faces = set(getattr(getattr(item, "callspec", None), "params", {}).values()) & {"sync", "async"}
+        if _is_one_of(item, MADE):
+            if "sync" in faces:
+                item.add_marker(pytest.mark.twin)
+                if not _is_one_of(item, REPRESENTATIVE):
+                    item.add_marker(pytest.mark.long)
+        elif "async" in faces:
             item.add_marker(pytest.mark.twin)
-    items.sort(key=_turn)
+    items.sort(key=_position)
 
 
-def _turn(item: pytest.Item) -> int:
-    place = item.nodeid.removeprefix("tests/")
-    return next((turn for turn, begin in enumerate(LONGEST_FILES) if place.startswith(begin)), len(LONGEST_FILES))
+def _is_one_of(item: pytest.Item, places: list[str]) -> bool:
+    return item.nodeid.removeprefix("tests/").startswith(tuple(places))
+
+
+def _position(item: pytest.Item) -> int:
+    return next((at for at, place in enumerate(LONGEST_FILES) if _is_one_of(item, [place])), len(LONGEST_FILES))
 
 
 @pytest.fixture(scope="session")

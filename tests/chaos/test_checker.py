@@ -559,19 +559,25 @@ def test_buckets_find_what_one_heap_finds(world: World) -> None:
     assert whole.tally.breaches["doubled"] == 1
 
 
-@pytest.mark.slow
-def test_memory_does_not_grow_with_the_run(world: World) -> None:
-    def peak(bucket_bytes: int) -> int:
-        tracemalloc.start()
-        check(world.folder, Faults(), bucket_bytes=bucket_bytes)
-        most = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return most
+def peak_memory(world: World, bucket_bytes: int) -> int:
+    tracemalloc.start()
+    check(world.folder, Faults(), bucket_bytes=bucket_bytes)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
 
+
+def test_a_history_in_buckets_is_never_in_memory_as_a_whole(world: World) -> None:
+    a_long_history(world, 10_000)
+    assert peak_memory(world, 1 << 17) < peak_memory(world, 1 << 30) / 2
+
+
+@pytest.mark.long
+def test_memory_does_not_grow_with_the_run(world: World) -> None:
     a_long_history(world, 40_000)
-    small = peak(1 << 20)
+    small = peak_memory(world, 1 << 20)
     a_long_history(world, 80_000)
-    assert peak(1 << 20) < 1.5 * small
+    assert peak_memory(world, 1 << 20) < 1.5 * small
 
 
 def a_server_whose_clock_was_behind(world: World, by: int, takes: int) -> tuple[int, int]:
