@@ -51,7 +51,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "zookeeper" in " ".join((item.name, *getattr(item, "fixturenames", ()))).lower():
             item.add_marker(pytest.mark.otherserver)
-        faces = set(getattr(getattr(item, "callspec", None), "params", {}).values()) & {"sync", "async"}
+        params = getattr(getattr(item, "callspec", None), "params", {}).values()
+        faces = [value for value in params if isinstance(value, str) and value in ("sync", "async")]
         if _is_one_of(item, MADE):
             if "sync" in faces:
                 item.add_marker(pytest.mark.twin)
