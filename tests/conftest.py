@@ -38,7 +38,9 @@ LONGEST_FILES = (
 ).split()
 
 
-MADE = "story delayed/test_delayed_queue delayed/test_equality delayed/test_formats mapcache/test_as_a_dictionary".split()
+MADE = (
+    "story delayed/test_delayed_queue delayed/test_equality delayed/test_formats mapcache/test_as_a_dictionary".split()
+)
 """What these tests reach of the blocking client is made from the awaited one by ``make blocking``, and
 ``tests/clients/test_made_modules.py`` holds it to that: on the blocking client they run in ``make test-long``."""
 REPRESENTATIVE = "story/test_article_001 story/test_replays story/test_handing_out story/test_workers".split()
