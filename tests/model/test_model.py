@@ -176,7 +176,7 @@ class Game(RuleBasedStateMachine):
             told = self.client.engine.run(call.as_replay() if again else call)
             for job, fault, reason in zip(jobs, told, expected, strict=True):
                 late = verb == "finish" and again and job.receipt <= self.stale.get(job.id, 0)
-                assert (fault and fault.reason) == reason or late and fault.reason == "gone"
+                assert (fault and fault.reason) == reason or (late and fault.reason == "gone")
                 if verb == "finish" and fault is None:
                     self.stale[job.id] = max(self.stale.get(job.id, 0), job.receipt - 1)
 

@@ -41,7 +41,7 @@ class Patience:
 
 
 @dataclass(slots=True)
-class BackOff:
+class RetryDelay:
     """How long to wait after failures in a row: ``first_s``, twice as long after each, ``longest_s`` at most."""
 
     first_s: float = FIRST_DELAY_S

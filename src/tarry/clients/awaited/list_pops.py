@@ -18,7 +18,7 @@ from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.awaited import Server, abort_connection, send
 from tarry.connections.blocking import DRAIN_TIMEOUT_S
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
-from tarry.core.patience import BackOff
+from tarry.core.patience import RetryDelay
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys
 
@@ -98,7 +98,7 @@ class ListPops:
         """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
         loop = asyncio.get_running_loop()
         groups = ready_keys(queues, self._runner.group_of)
-        until, back_off = loop.time() + seconds, BackOff()
+        until, back_off = loop.time() + seconds, RetryDelay()
         last: Fault | None = None
         while (left := until - loop.time()) > 0:
             try:

@@ -23,7 +23,7 @@ from tarry.clients.replies import unavailable_error
 from tarry.connections.awaited import Server, abort_connection, send
 from tarry.connections.blocking import Args
 from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
-from tarry.core.patience import BackOff
+from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError, Unavailable
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class _PubSubConnection:
         self._connection: Any = None
         self._unsent: list[Args] = []
         self._changed = asyncio.Event()
-        self._back_off = BackOff()
+        self._back_off = RetryDelay()
         self._task = asyncio.ensure_future(self._run())
 
     def add(self, subscriber: Subscriber) -> None:

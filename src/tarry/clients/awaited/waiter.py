@@ -11,7 +11,7 @@ from tarry.clients.awaited.servers import CLOSING_S
 from tarry.clients.awaited.wait_connections import TrackedWait, WaitConnections
 from tarry.connections.awaited import BlpopConnection, Server
 from tarry.connections.faults import Fault, ServerRefused, WrongNode
-from tarry.core.patience import BackOff
+from tarry.core.patience import RetryDelay
 from tarry.core.watch import BlockStep, Caller, Watch
 from tarry.errors import Unavailable
 from tarry.verbs.jobs import pop
@@ -31,7 +31,7 @@ class Waiter:
         self._task: asyncio.Task[None] | None = None
         self._wakeup: asyncio.Future[None] = self._loop.create_future()
         self._blocked_until: float | None = None
-        self._back_off = BackOff()
+        self._back_off = RetryDelay()
         self._closed = False
 
     async def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:

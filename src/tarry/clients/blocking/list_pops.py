@@ -18,7 +18,7 @@ from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.blocking import DRAIN_TIMEOUT_S, Server, pack
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, ServerRefused, WrongNode, fault_of
-from tarry.core.patience import BackOff
+from tarry.core.patience import RetryDelay
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys
 
@@ -146,7 +146,7 @@ class ListPops:
     def take(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """The first payload of any of the queues, in their order, or the first that comes. Raises a ``TarryError``."""
         groups = ready_keys(queues, self._runner.group_of)
-        until, back_off = time.monotonic() + seconds, BackOff()
+        until, back_off = time.monotonic() + seconds, RetryDelay()
         last: Fault | None = None
         while (left := until - time.monotonic()) > 0:
             try:

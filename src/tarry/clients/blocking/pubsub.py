@@ -21,7 +21,7 @@ from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, Channel
 from tarry.clients.replies import unavailable_error
 from tarry.connections.blocking import Args, Server, pack
 from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
-from tarry.core.patience import BackOff
+from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError, Unavailable
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _PubSubConnection:
     # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _run(self) -> None:
-        back_off = BackOff()
+        back_off = RetryDelay()
         while not self._closed.is_set() and not (not self.channels.subscribers and self._pubsub._end_if_unused(self)):
             try:
                 self._call()

@@ -23,7 +23,7 @@ from tarry.connections.blocking import Server
 from tarry.connections.blocking_blpop import BlpopConnection
 from tarry.connections.faults import Fault, ServerRefused, WrongNode
 from tarry.connections.wake_event import SocketWakeEvent, WakeEvent
-from tarry.core.patience import BackOff
+from tarry.core.patience import RetryDelay
 from tarry.core.requests import ScriptCall
 from tarry.core.watch import BlockStep, Caller, LeaveStep, Watch
 from tarry.errors import TarryError, Unavailable
@@ -48,7 +48,7 @@ class Waiter:
         self._leader: Caller | None = None
         self._blocked_until: float | None = None
         self._poked = False
-        self._back_off = BackOff()
+        self._back_off = RetryDelay()
         self._fault: Fault | None = None
         self._failed_at = self._again_at = 0.0
         self._closed = False

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, cast
 from zlib import crc32
 
-from tarry.core.patience import BackOff
+from tarry.core.patience import RetryDelay
 from tarry.core.requests import Flow, Request, ScriptCall, ask
 from tarry.values.durations import MILLISECOND, SECOND
 from tarry.values.keys import QueueKeys
@@ -56,7 +56,7 @@ class MovedQueue:
         self.alarm: float | None = None  #: when to transfer next; ``None``: now
         self.first_round = False  #: whether the alarm is only the end of a round
         self.seat = 0
-        self.back_off = BackOff(FIRST_S, LONGEST_S)
+        self.back_off = RetryDelay(FIRST_S, LONGEST_S)
         self.last_answer = 0.0  #: when the last answer came, by the driver's clock …
         self.now = 0  #: … and by the server's
         self.continuation: Flow[TransferResult] | None = None  #: a transfer that has not finished

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
-from tarry.core.patience import BackOff
+from tarry.core.patience import RetryDelay
 from tarry.core.requests import Flow, ScriptCall
 from tarry.values.durations import MILLISECOND, SECOND
 from tarry.verbs.mapcache.context import MapContext
@@ -72,7 +72,7 @@ class EvictedMap:
         self.more_due = False  #: … and a hint that came meanwhile may be newer than its answer
         self.is_recheck = False  #: no entry is known to expire before the alarm
         self.seat = 0
-        self.back_off = BackOff(FIRST_S, LONGEST_S)
+        self.back_off = RetryDelay(FIRST_S, LONGEST_S)
         self.pace = policy.begin() if policy else None
         self.last_answer = 0.0  #: when the last answer came, by the driver's clock …
         self.now = 0  #: … and by the server's
