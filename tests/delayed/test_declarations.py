@@ -33,5 +33,5 @@ def test_other_keys_than_the_scripts_own_fail_at_import() -> None:
 def test_a_script_declares_every_key_and_builds_none(name: str) -> None:
     text = BOUND[name].source.decode()
     for command, key in re.findall(r"redis\.p?call\('([A-Z]+)', ([\w\[\]]+)", text):
-        assert key in {*QUEUE_PARTS, "target", "leaving", "departed", "elements"}, f"{command} {key}"
+        assert key in {*QUEUE_PARTS, "seats", "target", "leaving", "departed", "elements"}, f"{command} {key}"
     assert not re.search(r"tostring\(|\.\. *(now|alarm)\b", text)
