@@ -80,7 +80,7 @@ UNSAID = {
     r"begins or ends with a blank": "blanks beyond ASCII are one thing in Python, and another in ECMAScript's patterns",
     r"contains a control character": "as those are",
     r"^headers: \d+ bytes": "what all headers have together",
-    r"is not a time zone": "which there are is known to the machine",
+    r"is no time zone": "which there are is known to the machine",
     r"^cron: ": "what a calendar has: 31 February, the order of a range",
     r"beyond the year 9999|never comes": "sums with the present",
     r"is before 1970": "what a moment is in UTC",

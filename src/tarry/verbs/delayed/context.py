@@ -20,7 +20,7 @@ T = TypeVar("T")
 def keys_of(name: str, *, cluster: bool = False) -> QueueKeys:
     """The keys of a queue. Raises ``BadInput`` for a name that is not allowed, or not on a Cluster."""
     if not isinstance(name, str) or not name:
-        raise BadInput(f"queue: {name!r}; its name is a non-empty str.")
+        raise BadInput(f"queue: {name!r}; its name is a text that is not empty.")
     if cluster and not names.fits_cluster(name):
         raise BadInput(f"queue: the keys of {name!r} are in several slots of the Cluster, for Redisson too; rename it.")
     theirs = names.delayed_queue(name)

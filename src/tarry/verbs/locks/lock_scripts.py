@@ -40,7 +40,7 @@ class AcquireReply:
 def keys_of(name: str, mapped: Callable[[str], str] = str, *, cluster: bool = False) -> LockKeys:
     """The keys of a lock. Raises ``BadInput`` for a name that is not allowed, or not on a Cluster."""
     if not isinstance(name, str) or not name:
-        raise BadInput(f"lock: {name!r}; its name is a non-empty str.")
+        raise BadInput(f"lock: {name!r}; its name is a text that is not empty.")
     name = mapped(name)
     if cluster and not names.fits_cluster(name):
         raise BadInput(f"lock: the keys of {name!r} are in several slots of the Cluster, for Redisson too; rename it.")

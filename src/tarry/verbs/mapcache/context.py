@@ -105,7 +105,7 @@ def context_of(
     """The context of a map that Java's NameMapper calls ``redisson_name``. Raises ``BadInput`` for a name that is not allowed,
     or not on a Cluster."""
     if not isinstance(name, str) or not name:
-        raise BadInput(f"map: {name!r}; its name is a non-empty str.")
+        raise BadInput(f"map: {name!r}; its name is a text that is not empty.")
     if cluster and not names.fits_cluster(redisson_name):
         raise BadInput(f"map: the keys of {name!r} are in several slots of the Cluster, for Redisson too; rename it.")
     theirs = names.map_cache(redisson_name)

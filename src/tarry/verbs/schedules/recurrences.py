@@ -62,7 +62,7 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError, TypeError) as fault:
-        raise BadInput(f'tz: {name!r} is not a time zone that this machine knows; write "Europe/Berlin".') from fault
+        raise BadInput(f'tz: {name!r} is no time zone that this machine knows; write "Europe/Berlin".') from fault
 
 
 def _cron_occurrences(recurrence: Recurrence, at: int, *, backwards: bool) -> Iterator[int]:
