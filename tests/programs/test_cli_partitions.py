@@ -60,7 +60,7 @@ def test_a_plain_topic_moves_into_partitions(answers: Answers, cli: Callable[...
     old.configure(rate="100/1m")
     words = ("migrate", "letters", "--to", "letters-parted", "--partitions", "3")
     would = cli(*words, "--dry-run").stdout
-    assert would == "letters  20 jobs would move, and 1 schedule; rate would hold there, too\n"
+    assert would == "letters  20 jobs would move, and 1 schedule; rate would be set there, too\n"
     assert answers(*words) == [
         {"topic": "letters", "moved": 20, "refused": 0, "reserved": 0, "schedules": 1, "schedules_refused": 0, "options": ["rate"]}
     ]  # fmt: skip
