@@ -43,6 +43,9 @@ def run() -> int:
 
     with gc_paused():
         from tarry.programs.cli.app import app
+        from tarry.programs.cli.commands import load_extensions
+
+        load_extensions(sys.argv[1:])
 
     try:
         app()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Annotated, Any
 
@@ -95,6 +95,19 @@ def global_options(
     version: Version = False,  # noqa: ARG001  # its callback has printed it
 ) -> None:
     context.obj = (url, namespace, json, patience)
+
+
+def load_extensions(words: Sequence[str]) -> None:
+    """Loads the commands of packages that build on this one, such as ``tarry.celery``: entry points in ``tarry.commands``.
+
+    The search takes a moment, so it is done only if no word is one of this package's own commands.
+    """
+    own = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    if own.isdisjoint(words):
+        from importlib.metadata import entry_points
+
+        for extension in entry_points(group="tarry.commands"):
+            extension.load()
 
 
 def group(name: str, help: str) -> typer.Typer:

@@ -1,0 +1,61 @@
+"""``tarry celery-relay``: publishes an app's waiting tasks when they are due, outside its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tarry.errors import BadInput, ServerUnfit
+from tarry.programs.cli.commands import verb
+from tarry.programs.cli.session import CommandSession
+
+
+@verb(patient=False)  # it waits for its servers as long as it takes
+def celery_relay(
+    session: CommandSession,
+    app: Annotated[str, typer.Argument(metavar="APP", help="The Celery app, as `celery -A` takes it.")],
+    log_level: Annotated[str, typer.Option(help="debug, info, warning, error.")] = "info",
+) -> None:
+    """Publishes Celery's waiting tasks when they are due, until SIGTERM. Needs tarry[celery]."""
+    import logging
+
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    relay = _load_relay(session, app)
+    session.print_note(f"tarry celery-relay {os.getpid()}: {relay.waiting.describe()}")
+    asyncio.run(_run(relay))
+    session.print_note(f"tarry celery-relay {os.getpid()}: stopped, {relay.published} published")
+
+
+def _load_relay(session: CommandSession, app: str) -> Any:
+    try:
+        from celery.app.utils import find_app
+
+        from tarry.celery.delayed_messages import waiting_tasks
+        from tarry.celery.relay import Relay
+    except ImportError as fault:
+        raise ServerUnfit("tarry celery-relay needs Celery: pip install 'tarry[celery]'.") from fault
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = find_app(app)
+    except (ImportError, AttributeError) as fault:
+        raise BadInput(f"app: {app!r} cannot be imported: {fault}") from fault
+    waiting = waiting_tasks(found)
+    if session.url:
+        waiting.settings["url"] = session.url
+    if session.given_namespace:
+        waiting.settings["namespace"] = session.given_namespace
+    return Relay(found)
+
+
+async def _run(relay: Any) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, relay.stop)
+    await relay.run()

@@ -1,0 +1,162 @@
+"""What waits for one Celery app: the topic, and what a job of it is.
+
+    id      the task's id; another message with the id of one that still waits: the id, "~" and a random word
+    body    {"task": "shop.close", "delay": 3600.0,
+             "publish": {"body": "[[7], {}, …]", "headers": {"id": …}, "routing_key": …},    for kombu's Producer.publish
+             "declare": [{"name": "celery", "exchange": {…}, …}]}                            queues it must find
+
+JSON as kombu writes it, so that bytes, dates and UUIDs in it come back as what they were.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from typing import Any, TypedDict
+from weakref import WeakKeyDictionary
+
+from celery import Celery, signals
+from celery.app.task import Context
+from kombu.exceptions import SerializationError
+from kombu.message import Message
+from kombu.serialization import prepare_accept_content
+from kombu.utils import json
+
+from tarry import AsyncClient, Client, Topic  # here, before a worker forks: an import takes a child a moment
+from tarry.errors import BadInput, JobExists
+
+ETA = "tarry_eta"
+"""The header that a message's ``eta`` travels in."""
+TTR_S = 10.0
+"""How long a relay has a message in hand; after the relay was killed, another one takes it so much later."""
+MAX_MESSAGE = 16 << 20
+_JOB_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.:~/@+-]{0,149}")
+_waiting: WeakKeyDictionary[Celery, WaitingTasks] = WeakKeyDictionary()
+
+
+class WaitingMessage(TypedDict):
+    """The body of a job."""
+
+    task: str
+    delay: float
+    publish: dict[str, Any]
+    declare: list[dict[str, Any]]
+
+
+class MessageCodec:
+    """Messages as JSON, as kombu writes it."""
+
+    def encode(self, body: WaitingMessage, /) -> bytes:
+        text: str = json.dumps(body)
+        return text.encode()
+
+    def decode(self, raw: bytes, /) -> WaitingMessage:
+        message: WaitingMessage = json.loads(raw)
+        return message
+
+
+class WaitingTasks:
+    """The tasks of one app that wait in a topic. Thread-safe, fork-safe; connects when it is first used."""
+
+    def __init__(self, app: Celery, url: str | None, namespace: str, topic: str, max_message: int) -> None:
+        self.app = app
+        self.settings: dict[str, Any] = {"url": url, "namespace": namespace, "max_body": max_message}
+        self.name = topic
+        _waiting[app] = self
+
+    @cached_property
+    def topic(self) -> Topic[WaitingMessage]:
+        """The topic, blocking."""
+        return Client(**self.settings).topic(self.name, type=MessageCodec())
+
+    def describe(self) -> str:
+        """Where they wait, and for which broker; safe to log."""
+        broker = self.app.connection_for_write().as_uri()
+        return f"topic {self.name}, {AsyncClient(**self.settings)!r}, broker {broker}"
+
+    def async_client(self) -> AsyncClient:
+        """A client for a relay."""
+        return AsyncClient(**self.settings)
+
+    def add(self, task_id: str, *, retries: int, message: WaitingMessage) -> None:
+        """Lets a message wait.
+
+        A task that retries at once does so while a relay still holds the message that it came by: the new one takes its place.
+        Any other message with the id of one that waits has to wait beside it, as both would be delivered without tarry.
+        """
+        id = _job_id(task_id)
+        options: dict[str, Any] = {"delay": message["delay"], "ttr": TTR_S, "max_attempts": None}
+        try:
+            self.topic.add(message, id=id, **options)
+        except JobExists as taken:
+            if taken.state == "reserved" and retries:
+                self.topic.add(message, id=id, if_exists="replace", **options)
+            else:
+                self.topic.add(message, id=_job_id(f"{id}~{uuid.uuid4().hex[:12]}"), **options)
+
+    def reschedule(self, task_id: str, delay: float) -> bool:
+        """Another due time, if it still waits. Answers whether it does."""
+        return self.topic.reschedule(_job_id(task_id), delay=delay) in ("delayed", "ready")
+
+    def revoke(self, task_ids: list[str]) -> None:
+        """Deletes what waits, and tells the result backend and whoever listens to Celery's signal."""
+        ids = [_job_id(task_id) for task_id in task_ids]
+        jobs = self.topic.get_many(ids)
+        for job, state in zip(jobs, self.topic.delete_many(ids), strict=True):
+            if job is not None and state not in (None, "reserved"):
+                self._mark_revoked(job.body)
+
+    def _mark_revoked(self, waiting: WaitingMessage) -> None:
+        publish = waiting["publish"]
+        task = self.app.tasks.get(waiting["task"])
+        message = Message(
+            **{name: publish.get(name) for name in ("body", "content_type", "content_encoding", "headers")},
+            accept=prepare_accept_content(self.app.conf.accept_content),
+        )
+        request = _request_of(message)
+        ignored = getattr(task, "ignore_result", False) if request.ignore_result is None else request.ignore_result
+        backend = self.app.backend if task is None else task.backend
+        backend.mark_as_revoked(
+            request.id,
+            "revoked",
+            request=request,
+            store_result=not ignored or bool(task is not None and task.store_errors_even_if_ignored),
+        )
+        signals.task_revoked.send(sender=task, request=request, terminated=False, signum=None, expired=False)
+
+
+def waiting_tasks(app: Celery) -> WaitingTasks:
+    """What waits for an app. Raises ``BadInput`` for one on which tarry is not installed."""
+    found = _waiting.get(app)
+    if found is None:
+        raise BadInput(f"app: {app!r} is without tarry; call tarry.celery.install(app) where it is made.")
+    return found
+
+
+def seconds_until(moment: datetime | str) -> float:
+    """How long until a moment by this machine's clock, which made it; 0 for a past one. A naive one is in UTC, as for Celery."""
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return max((moment - datetime.now(timezone.utc)) / timedelta(seconds=1), 0.0)
+
+
+def _job_id(task_id: str) -> str:
+    """The task's id, or a digest of it where it may not be one of a job."""
+    text = str(task_id)
+    return text if _JOB_ID.fullmatch(text) else uuid.uuid5(uuid.NAMESPACE_OID, text).hex
+
+
+def _request_of(message: Any) -> Any:
+    """The task's request, of either protocol: what the result backend and the signal are given."""
+    try:
+        payload = message.payload
+    except SerializationError:  # this process does not read what the sender writes
+        return Context(message.headers)
+    if isinstance(payload, dict):
+        return Context(payload)
+    args, kwargs, embed = payload
+    return Context(message.headers, args=args, kwargs=kwargs, **embed)

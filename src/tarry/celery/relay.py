@@ -1,0 +1,213 @@
+"""The relay: publishes what is due.
+
+    pop a few ──▶ publish one ──▶ finish it ──▶ publish the next …
+
+One after another, so that a crash repeats one message at most. While the broker does not answer nothing is popped, and what
+was popped is given back. A relay has a connection of its own: a lock of Celery's pools that its thread holds while the worker
+forks would stay locked in the child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from celery import bootsteps
+from kombu.entity import Exchange, Queue, binding
+
+from tarry import AsyncJob, AsyncTopic
+from tarry.celery.delayed_messages import ETA, TTR_S, MessageCodec, WaitingMessage, seconds_until, waiting_tasks
+from tarry.errors import StaleReceipt, TarryError
+
+BATCH = 32
+"""So many messages wait for ``TTR_S`` when a relay is killed; more would save calls."""
+FIRST_S, LONGEST_S = 0.1, 5.0
+"""Back-off while a server does not answer."""
+Job = AsyncJob[WaitingMessage]
+Topic = AsyncTopic[WaitingMessage]
+T = TypeVar("T")
+log = logging.getLogger("tarry.celery")
+
+
+class BrokerAway(ConnectionError):
+    """No connection to the broker can be had just now."""
+
+
+class Relay:
+    """Publishes an app's waiting tasks when they are due, until ``stop``. Any number of relays share the work."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+        self.waiting = waiting_tasks(app)
+        self.published = 0
+        self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_early = False
+        self._connection: Any = None
+        self._producer: Any = None
+
+    def stop(self) -> None:
+        """Ends ``run`` after the message that is being published. May be called from any thread."""
+        self._stop_early = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def run(self) -> None:
+        """Works until ``stop``."""
+        self._loop = asyncio.get_running_loop()
+        if self._stop_early:
+            return
+        async with self.waiting.async_client() as client:
+            topic = client.topic(self.waiting.name, type=MessageCodec())
+            back_off = FIRST_S
+            while not self._stopping.is_set():
+                try:
+                    self._connect()
+                    jobs = await self._unless_stopped(topic.pop_many(BATCH, wait=None, ttr=TTR_S))
+                    back_off = FIRST_S
+                    await self._publish_all(topic, jobs or [])
+                except Exception as fault:  # a relay goes on whatever happens
+                    known = isinstance(fault, (TarryError, BrokerAway))
+                    log.warning(
+                        "tarry relay: %s; trying again in %.1f s",
+                        str(fault) or repr(fault),
+                        back_off,
+                        exc_info=not known,
+                    )
+                    self._disconnect()
+                    await self._unless_stopped(asyncio.sleep(back_off))
+                    back_off = min(2 * back_off, LONGEST_S)
+        self._disconnect()
+
+    async def _publish_all(self, topic: Topic, jobs: list[Job]) -> None:
+        """Publishes while the reservations last. What is left is given back."""
+        ends = time.monotonic() + TTR_S / 2
+        left = list(jobs)
+        try:
+            while left and not self._stopping.is_set() and time.monotonic() < ends:
+                job = left[0]
+                try:
+                    self._publish_again_if_cut_off(job)
+                except BrokerAway:
+                    raise
+                except Exception as fault:  # of this message alone: it must not keep back the others
+                    log.exception("tarry relay: task %s cannot be published; it is tried again later", job.id)
+                    await _settled(topic.release(left.pop(0), reason=f"{type(fault).__name__}: {fault}"))
+                    continue
+                await _settled(topic.finish(left.pop(0)))
+                self.published += 1
+        finally:
+            if left:
+                await _settled(topic.release_many(left, count=False))
+
+    def _publish_again_if_cut_off(self, job: Job) -> None:
+        """What an error of a transport means differs from one to the next. Where a new connection can be had and the message
+        fails again, it is the message."""
+        try:
+            self._publish(job)
+        except Exception:  # see above
+            log.debug("tarry relay: task %s is published again, by a new connection", job.id, exc_info=True)
+            self._disconnect()
+            self._connect()
+            self._publish(job)
+
+    def _publish(self, job: Job) -> None:
+        message = job.body
+        publish = dict(message["publish"])
+        headers = publish["headers"]
+        expires = headers.get("expires")
+        if expires and "expiration" in publish:
+            publish["expiration"] = seconds_until(expires)
+            if not publish["expiration"]:
+                del publish["expiration"]  # the broker would drop it; a worker marks it as revoked
+        if abs(job.due - job.created - timedelta(seconds=message["delay"])) > timedelta(milliseconds=1):
+            headers[ETA] = job.due.isoformat()  # it was rescheduled
+        self._producer.publish(
+            publish.pop("body"), declare=[_entity(entity) for entity in message["declare"]], **publish
+        )
+
+    # ── the broker ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _connect(self) -> None:
+        if self._connection is None:
+            connection = self.app.connection_for_write()
+            if connection.transport.driver_type == "amqp":  # published is what the broker has said it has
+                connection = self.app.connection_for_write(transport_options={"confirm_publish": True})
+            self._connection = connection
+            try:
+                connection.ensure_connection(max_retries=1, interval_start=0)
+            except Exception as fault:
+                raise BrokerAway(f"the broker {connection.as_uri()}: {fault}") from fault
+            self._producer = self.app.amqp.Producer(connection, auto_declare=False)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                connection.release()
+            except Exception:  # it may be broken in any way, and is not needed any more
+                log.debug("tarry relay: while a connection was closed", exc_info=True)
+
+    async def _unless_stopped(self, work: Awaitable[T]) -> T | None:
+        """What ``work`` answers; ``None`` if ``stop`` comes first. A pop that is cancelled gives back what it was handed."""
+        task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+        finally:
+            stopping.cancel()
+            task.cancel()
+            await asyncio.wait({task, stopping})
+        return None
+
+
+async def _settled(settling: Awaitable[None]) -> None:
+    """A receipt that no longer holds: the task has retried, was revoked, or another relay has it. Nothing is left to do."""
+    try:
+        await settling
+    except StaleReceipt as stale:
+        log.debug("tarry relay: %s", stale)
+
+
+def _entity(fields: dict[str, Any]) -> Any:
+    """A queue or an exchange of what its ``as_dict`` answered."""
+    if "exchange" not in fields:
+        return Exchange(**fields)
+    bindings = [binding(**_with_exchange(one)) for one in fields.get("bindings") or ()]
+    return Queue(**_with_exchange({**fields, "bindings": bindings}))
+
+
+def _with_exchange(fields: dict[str, Any]) -> dict[str, Any]:
+    exchange = fields["exchange"]
+    return {**fields, "exchange": Exchange(**exchange) if isinstance(exchange, dict) else exchange}
+
+
+class RelayStep(bootsteps.StartStopStep):
+    """A relay in a worker: a thread beside the pool."""
+
+    requires = ("celery.worker.components:Pool",)
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self._relay: Relay | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, parent: Any) -> None:
+        """After the pool has forked."""
+        self._relay = relay = Relay(parent.app)
+        self._thread = threading.Thread(target=lambda: asyncio.run(relay.run()), name="tarry-relay", daemon=True)
+        self._thread.start()
+
+    def stop(self, parent: Any) -> None:  # noqa: ARG002  # as boot steps are called
+        """Before the pool stops. What was popped and not published is given back."""
+        if self._relay is not None and self._thread is not None:
+            self._relay.stop()
+            self._thread.join(TTR_S)
+
+    terminate = stop

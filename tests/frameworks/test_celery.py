@@ -1,0 +1,459 @@
+"""tarry.celery on a real Redis: what waits, what arrives, and what a killed process costs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery import Celery, signals
+from celery.exceptions import TaskRevokedError
+from kombu import Exchange, Queue, binding
+from redis import Redis
+
+import servers
+import tarry
+import tarry.celery
+from tarry.celery.relay import Relay
+from tarry.connections.embedded.process import ServerProcess
+from tarry.errors import BadInput
+from until import until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.otherserver,
+    pytest.mark.filterwarnings("ignore:Call to deprecated setex"),  # Celery's result backend
+]
+TAKES_NO_TIME = 0.001
+"""Due so soon that nothing has to be waited for; it waits in the topic all the same."""
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[ServerProcess]:
+    """A Redis for brokers, results and topics."""
+    with servers.short_folder() as folder, servers.server(servers.redis7_binary(folder)) as running:
+        yield running
+
+
+@pytest.fixture
+def name() -> str:
+    return f"shop-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def client(redis: ServerProcess, name: str) -> Iterator[tarry.Client]:
+    with tarry.Client(redis.url, namespace=name) as client:
+        yield client
+
+
+@pytest.fixture
+def app(redis: ServerProcess, name: str) -> Iterator[Celery]:
+    """An application whose messages nobody takes: they lie in the broker to be looked at."""
+    with application(redis, name) as app:
+        yield app
+
+
+@contextmanager
+def application(redis: ServerProcess, name: str, **settings: Any) -> Iterator[Celery]:
+    app = Celery("shop", broker=broker(redis), backend=broker(redis), set_as_current=False)
+    app.conf.update(task_default_queue=name, control_exchange=name, **settings)
+    tarry.celery.install(app, redis.url, namespace=name)
+
+    @app.task(name="shop.close", shared=False)
+    def close(number: int) -> int:
+        return number
+
+    yield app
+    gc.collect()  # results unsubscribe when they are forgotten, and need their server for it
+    app.close()
+
+
+def broker(redis: ServerProcess) -> str:
+    return f"redis+socket://{redis.address}"
+
+
+def published(redis: ServerProcess, queue: str) -> list[dict[str, Any]]:
+    """The messages of a queue, as they lie in the broker, oldest first."""
+    found: Any = redis.ask("LRANGE", queue, "0", "-1")
+    return [json.loads(message) for message in reversed(found)]
+
+
+@contextmanager
+def relaying(app: Celery) -> Iterator[Relay]:
+    """A relay, as a worker has one."""
+    relay = Relay(app)
+    thread = threading.Thread(target=lambda: asyncio.run(relay.run()))
+    thread.start()
+    try:
+        yield relay
+    finally:
+        relay.stop()
+        thread.join()
+
+
+# ── what is sent, and what arrives ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"task_serializer": "pickle"}, {"task_compression": "gzip"}, {"task_protocol": 1}],
+    ids=["json", "pickle", "compressed", "protocol 1"],
+)
+def test_a_message_arrives_as_it_was_sent_but_for_its_eta(
+    redis: ServerProcess, name: str, client: tarry.Client, settings: dict[str, Any]
+) -> None:
+    plain = Celery("shop", broker=broker(redis), set_as_current=False)
+    plain.conf.update(task_default_queue=f"{name}-plain", **settings)
+    eta = datetime.now(timezone.utc)
+    sent = {"args": [7], "eta": eta, "task_id": "7", "expires": eta + timedelta(hours=1), "priority": 3}
+    sent |= {"reply_to": "me", "headers": {"tenant": "ada", "since": "yesterday"}, "shadow": "closing"}
+    with application(redis, name, **settings) as app:
+        plain.send_task("shop.close", **sent)
+        app.send_task("shop.close", **sent)
+        assert published(redis, name) == published(redis, f"{name}\x06\x163") == []
+        assert client.topic("celery").stats().ready == 1
+        with relaying(app):
+            until(lambda: client.topic("celery").stats().finished)
+    [expected], [found] = published(redis, f"{name}-plain\x06\x163"), published(redis, f"{name}\x06\x163")
+    plain.close()
+
+    assert found["headers"].pop("tarry_eta") == eta.isoformat()
+    if settings == {"task_protocol": 1}:
+        bodies = [json.loads(base64.b64decode(message.pop("body"))) for message in (expected, found)]
+        assert bodies[0].pop("eta") == eta.isoformat()
+        assert bodies[1].pop("eta") is None
+        assert bodies[0] == bodies[1]
+    else:
+        assert expected["headers"].pop("eta") == eta.isoformat()
+        assert found["headers"].pop("eta") is None
+        expected["headers"]["origin"] = found["headers"]["origin"]
+    for message in (expected, found):
+        message["properties"].pop("delivery_tag")
+        message["properties"]["delivery_info"].pop("routing_key")
+        message["properties"].pop("expiration")  # counted when it is published
+    assert found == expected
+
+
+def test_what_has_no_eta_goes_to_the_broker_at_once(app: Celery, redis: ServerProcess, name: str) -> None:
+    app.send_task("shop.close", [7])
+    assert len(published(redis, name)) == 1
+
+
+def test_signals_and_headers_of_the_sender_are_those_of_the_send(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client
+) -> None:
+    seen: list[Any] = []
+
+    def before(headers: dict[str, Any], **_: Any) -> None:
+        seen.append(headers["eta"])
+        headers["traceparent"] = "00-1"
+
+    signals.before_task_publish.connect(before)
+    try:
+        app.send_task("shop.close", [7], countdown=TAKES_NO_TIME)
+        with relaying(app):
+            until(lambda: client.topic("celery").stats().finished)
+    finally:
+        signals.before_task_publish.disconnect(before)
+    [message] = published(redis, name)
+    assert message["headers"]["traceparent"] == "00-1"
+    assert seen == [message["headers"]["tarry_eta"]]
+
+
+def test_a_queue_of_the_caller_s_own_is_declared_and_reached(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client
+) -> None:
+    exchange = Exchange(f"{name}-x", type="topic")
+    queue = Queue(f"{name}-own", bindings=[binding(exchange, "orders.#"), binding(exchange, "refunds.#")])
+    message = {"queue": queue, "exchange": f"{name}-x", "routing_key": "refunds.new"}
+    app.send_task("shop.close", [7], countdown=TAKES_NO_TIME, **message)
+    with relaying(app):
+        until(lambda: client.topic("celery").stats().finished)
+    assert len(published(redis, f"{name}-own")) == 1
+
+
+@pytest.mark.parametrize(("expires", "left"), [(7200, 7200), (0.001, None)])
+def test_an_expiration_is_counted_when_the_message_is_published(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, expires: float, left: float | None
+) -> None:
+    app.send_task("shop.close", [7], countdown=3600, task_id="7", expires=expires)
+    client.topic("celery").reschedule("7", delay=0)
+    with relaying(app):
+        until(lambda: client.topic("celery").stats().finished)
+    [message] = published(redis, name)
+    counted = message["properties"].get("expiration")
+    if left is None:
+        assert counted is None  # a worker marks it as revoked; a broker would drop it without a word
+    else:
+        assert 0 < int(counted) < left * 1000
+
+
+def test_with_quorum_queues_a_task_waits_once(redis: ServerProcess, name: str, client: tarry.Client) -> None:
+    app = Celery("shop", broker="amqp://127.0.0.1:1//", set_as_current=False)  # nobody is there, or needed
+    app.conf.task_queues = [
+        Queue(name, Exchange("orders", type="topic"), "orders.new", queue_arguments={"x-queue-type": "quorum"})
+    ]
+    app.conf.task_default_queue = name
+    tarry.celery.install(app, redis.url, namespace=name)
+    app.send_task("shop.close", [7], countdown=3600, task_id="7")
+    job = client.topic("celery").get("7")
+    assert job is not None
+    assert (job.body["publish"]["exchange"], job.body["publish"]["routing_key"]) == ("orders", "orders.new")
+    app.close()
+
+
+# ── the same id twice ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_retry_is_kept_while_a_relay_holds_the_message_before(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client
+) -> None:
+    topic = client.topic("celery")
+    app.send_task("shop.close", [7], countdown=TAKES_NO_TIME, task_id="7")
+    held = topic.pop(wait=60)  # as a relay does; it has published, and the task has run
+    assert held is not None
+    app.send_task("shop.close", [7], countdown=3600, task_id="7", retries=1)
+    with pytest.raises(tarry.StaleReceipt):
+        held.finish()
+    job = topic.get("7")
+    assert job is not None
+    assert (job.state, job.body["publish"]["headers"]["retries"]) == ("delayed", 1)
+
+
+def test_two_messages_with_one_id_are_both_delivered(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client
+) -> None:
+    for number in (1, 2):
+        app.send_task("shop.close", [number], countdown=TAKES_NO_TIME, task_id="7")
+    held = client.topic("celery").pop(wait=60)
+    assert held is not None
+    app.send_task("shop.close", [3], countdown=TAKES_NO_TIME, task_id="7")
+    held.release(count=False)
+    with relaying(app):
+        until(lambda: client.topic("celery").stats().finished == 3)
+    messages = published(redis, name)
+    assert {message["headers"]["id"] for message in messages} == {"7"}
+    assert sorted(message["headers"]["argsrepr"] for message in messages) == ["[1]", "[2]", "[3]"]
+
+
+# ── revoke and reschedule ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_waiting_task_that_is_revoked_is_gone_and_get_raises(app: Celery, client: tarry.Client) -> None:
+    told: list[Any] = []
+
+    def revoked(sender: Any, request: Any, **rest: Any) -> None:
+        told.append((sender.name, request.id, request.args, rest["terminated"], rest["expired"]))
+
+    signals.task_revoked.connect(revoked)
+    try:
+        result = app.send_task("shop.close", [7], countdown=3600)
+        result.revoke()
+    finally:
+        signals.task_revoked.disconnect(revoked)
+    assert client.topic("celery").stats().delayed == 0
+    assert told == [("shop.close", result.id, [7], False, False)]
+    with pytest.raises(TaskRevokedError):
+        result.get(timeout=60)
+    assert result.state == "REVOKED"
+
+
+def test_revoking_tells_the_workers_all_the_same(app: Celery, redis: ServerProcess, name: str) -> None:
+    with Redis(unix_socket_path=str(redis.address)) as listener, listener.pubsub() as workers:
+        workers.psubscribe(f"*{name}.pidbox*")
+        workers.get_message(timeout=60)
+        app.control.revoke(["7", "8"])  # neither waits
+        message: Any = workers.get_message(timeout=60)
+    told = json.loads(base64.b64decode(json.loads(message["data"])["body"]))
+    assert (told["method"], told["arguments"]["task_id"]) == ("revoke", ["7", "8"])
+
+
+def test_a_waiting_task_is_rescheduled(app: Celery, redis: ServerProcess, name: str, client: tarry.Client) -> None:
+    app.send_task("shop.close", [7], countdown=3600, task_id="7")
+    sooner = datetime.now(timezone.utc) + timedelta(milliseconds=1)
+    control: Any = app.control
+    assert control.reschedule("7", eta=sooner)
+    with relaying(app):
+        until(lambda: client.topic("celery").stats().finished)
+    [message] = published(redis, name)
+    shown = datetime.fromisoformat(message["headers"]["tarry_eta"])
+    assert abs(shown - sooner) < timedelta(minutes=1)
+    assert not control.reschedule("7", countdown=1)
+    with pytest.raises(BadInput, match="give one of the two"):
+        control.reschedule("7")
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_message_that_cannot_be_published_does_not_keep_back_the_others(
+    app: Celery, redis: ServerProcess, name: str, client: tarry.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = client.topic("celery")
+    topic.add({"not": "a message"}, id="broken", max_attempts=None)
+    app.send_task("shop.close", [7], countdown=TAKES_NO_TIME)
+    with caplog.at_level(logging.CRITICAL, "tarry.celery"), relaying(app):
+        until(lambda: topic.stats().finished == 1)
+        until(lambda: (job := topic.get("broken")) is not None and job.attempts)
+    broken = topic.get("broken")
+    assert broken is not None
+    assert broken.state in ("delayed", "ready", "reserved")
+    assert len(published(redis, name)) == 1
+
+
+def test_while_the_broker_is_away_tasks_wait_and_none_is_lost(
+    redis: ServerProcess, name: str, client: tarry.Client, own_server: Callable[..., ServerProcess]
+) -> None:
+    away = own_server("--appendonly", "yes")
+    app = Celery("shop", broker=broker(away), set_as_current=False)
+    app.conf.task_default_queue = name
+    tarry.celery.install(app, redis.url, namespace=name)
+    with relaying(app):
+        app.send_task("shop.close", [1], countdown=TAKES_NO_TIME)
+        until(lambda: len(published(away, name)) == 1)
+        app.send_task("shop.close", [2], countdown=3600, task_id="2")
+        away.kill()
+        client.topic("celery").reschedule("2", delay=0)
+        until(lambda: (job := client.topic("celery").get("2")) is not None and job.state == "ready")
+        away.restart()
+        until(lambda: len(published(away, name)) == 2)
+        until(lambda: client.topic("celery").stats().finished == 2)
+    app.close()
+
+
+def test_an_app_without_tarry_is_refused_in_words() -> None:
+    with pytest.raises(BadInput, match=r"call tarry\.celery\.install"):
+        tarry.celery.waiting_tasks(Celery("other", set_as_current=False))
+
+
+def test_an_app_with_another_amqp_class_is_refused(redis: ServerProcess) -> None:
+    app = Celery("other", set_as_current=False, amqp="other:AMQP")
+    with pytest.raises(BadInput, match=r"derive it from tarry\.celery\.AMQP"):
+        tarry.celery.install(app, redis.url)
+
+
+# ── real workers and relays, killed ──────────────────────────────────────────────────────────────────────────────────
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(redis: ServerProcess, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """``start("celery", "-A", "celery_shop", "worker")``; each process leads a group, for a worker has children."""
+    place = {
+        "SHOP_BROKER": broker(redis),
+        "SHOP_TARRY": redis.url,
+        "SHOP_NAME": name,
+        "SHOP_RUNS": str(tmp_path / "runs"),
+    }
+    place["PYTHONPATH"] = str(Path(__file__).parent)
+    for key, value in place.items():
+        monkeypatch.setenv(key, value)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(module: str, *words: str) -> subprocess.Popen[bytes]:
+        with (tmp_path / "log").open("ab") as log:
+            started.append(
+                subprocess.Popen([sys.executable, "-m", module, *words], stdout=log, stderr=log, start_new_session=True)
+            )
+        return started[-1]
+
+    yield start
+    for process in started:
+        kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+@pytest.fixture
+def shop(start: Start, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The application, here to send and to look."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import celery_shop
+
+    yield celery_shop
+    celery_shop.app.close()
+    del sys.modules["celery_shop"]
+
+
+WORKER = ("-A", "celery_shop", "worker", "--loglevel", "WARNING", "-c", "2", "--without-gossip", "--without-mingle")
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_tasks_with_a_countdown_run_once_and_a_worker_that_is_killed_costs_none(
+    start: Start, shop: Any, client: tarry.Client, redis: ServerProcess, name: str, pool: str
+) -> None:
+    from celery import chain, chord
+
+    topic = client.topic("celery")
+    for number in range(20):
+        shop.close.apply_async([number], countdown=TAKES_NO_TIME)
+    retried = shop.retried.apply_async([100], countdown=TAKES_NO_TIME)
+    chained = chain(shop.add.s(1, 2).set(countdown=TAKES_NO_TIME), shop.add.s(3).set(countdown=TAKES_NO_TIME))()
+    both = chord([shop.add.si(1, 1).set(countdown=TAKES_NO_TIME)] * 2)(shop.add.s().set(countdown=TAKES_NO_TIME))
+    far = [shop.close.apply_async([number], countdown=3600) for number in range(1000, 1020)]
+
+    first = start("celery", *WORKER, "--pool", pool)
+    assert [retried.get(timeout=120), chained.get(timeout=120), both.get(timeout=120)] == ["done", 6, 4]
+    until(lambda: len(shop.runs()) == 20 + 4 + 2 + 3)
+    assert topic.stats().delayed == 20
+    assert shop.app.control.inspect(timeout=10, limit=1).scheduled() == {f"celery@{os.uname().nodename}": []}
+    until(lambda: redis.ask("HLEN", "unacked") == 0)  # nothing is in a worker's hands
+    kill(first)
+
+    second = start("celery", *WORKER, "--pool", pool)
+    topic.reschedule_many([result.id for result in far], delay=0)
+    assert [result.get(timeout=120) for result in far] == list(range(1000, 1020))
+    second.terminate()
+    assert second.wait() == 0
+    assert topic.stats().reserved == 0  # what was popped and not published was given back
+    runs = Counter(run["number"] for run in shop.runs())
+    assert runs == {**dict.fromkeys([*range(20), *range(1000, 1020)], 1), 100: 4, -1: 5}
+    etas = [(run["at"], run["eta"]) for run in shop.runs() if run["number"] < 100 and run["eta"]]
+    assert all(at >= datetime.fromisoformat(eta).timestamp() for at, eta in etas)
+    assert len(etas) >= 20
+
+
+def test_a_relay_that_is_killed_loses_nothing_and_repeats_one_message_at_most(
+    start: Start, shop: Any, client: tarry.Client, redis: ServerProcess, name: str
+) -> None:
+    count, kills = 300, 2
+    topic = client.topic("celery")
+    for number in range(count):
+        shop.close.apply_async([number], countdown=TAKES_NO_TIME, task_id=str(number))
+    for number in range(1, kills + 1):
+        relay = start("tarry", "celery-relay", "celery_shop")
+        until(lambda part=number * count // 4: len(published(redis, name)) > part)
+        kill(relay)
+        for job in topic.list("reserved").jobs:  # as after its TTR
+            assert job.holder is not None
+            topic.release_holder(job.holder)
+            break
+    last = start("tarry", "celery-relay", "celery_shop:app")
+    until(lambda: not topic.stats().ready and not topic.stats().reserved)
+    last.terminate()
+    assert last.wait() == 0
+    arrived = Counter(message["headers"]["id"] for message in published(redis, name))
+    assert arrived.keys() == {str(number) for number in range(count)}
+    assert sum(arrived.values()) <= count + kills
