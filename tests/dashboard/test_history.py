@@ -82,7 +82,7 @@ def test_a_day_is_kept_and_a_busy_topic_costs_a_megabyte() -> None:
     assert steps[0].end - steps[-1].end <= RETENTION_S
     assert len(steps) in range(8639, 8642)
     assert history.bytes == len(steps) * (36 + 5 * 10 + OVERHEAD) < 1_300_000
-    history.forget_one()
+    history.drop_oldest()
     assert len(list(history.since(0))) == len(steps) - 1
 
 

@@ -146,7 +146,7 @@ def test_one_that_is_damaged_is_shown_among_the_others(face: Any, topic: Any, sc
             assert (broken.every, broken.cron, broken.fired, broken.following(3, clock.now)) == (None, None, 0, [])
             with pytest.raises(BodyError):
                 _ = broken.body
-            with pytest.raises(BadInput, match="put it anew, or delete it"):
+            with pytest.raises(BadInput, match="put it again, or delete it"):
                 await schedules.resume("orders", "s1")
         clock.advance("1h")
         assert len([job for _ in range(3) for job in await topic.pop_many(9)]) == 2

@@ -42,7 +42,7 @@ def test_a_url_says_that_views_may_be_from_replicas(url: str, reached: str) -> N
     ("url", "says"),
     [
         ("redis://a?views=replica", "is for redis.cluster:// and redis.sentinel://"),
-        ("redis+cluster://a?views=master", "views=master is unknown; it is views=replica"),
+        ("redis+cluster://a?views=master", "views=master is unknown; write views=replica"),
         ("redis+cluster://a?views=", "views= is unknown"),
     ],
 )

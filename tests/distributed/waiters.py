@@ -78,10 +78,9 @@ class Waiting:
 
     def lines(self) -> dict[int, Any]:
         """The lines on which it waits, by slot."""
-        waiters = list(self.client.engine._waiters.items())
         return {
-            place[-1]: waiter._connection
-            for place, waiter in waiters
+            slot: waiter._connection
+            for slot, waiter in self.client.engine._waiters.items()
             if waiter._connection is not None and waiter._connection.keys
         }
 

@@ -35,7 +35,7 @@ async def until_blocked(running: ServerProcess) -> None:
 
 
 def waiting(client: Any) -> int:
-    return sum(len(list(waiter._watch)) for waiter in client.engine._waiters.values())
+    return sum(len(list(waiter._watch)) for _, waiter in client.engine._waiters.items())
 
 
 def calls(running: ServerProcess) -> int:

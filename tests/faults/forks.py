@@ -27,7 +27,7 @@ def main(url: str, name: str, most: str) -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while not any(waiter._blocked_until for waiter in list(client.engine._waiters.values())):
+    while not any(waiter._blocked_until for _, waiter in client.engine._waiters.items()):
         pass
     child = os.fork()
     if child == 0:

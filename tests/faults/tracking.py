@@ -18,7 +18,7 @@ def told(running: ServerProcess) -> list[str]:
 
 def hears(client: Any, many: int = 1) -> bool:
     """Whether so many waiters of a client hear all their tokens."""
-    lines = [waiter._connection for waiter in list(client.engine._waiters.values())]
+    lines = [waiter._connection for _, waiter in client.engine._waiters.items()]
     heard = [line for line in lines if line is not None and line.keys]
     return len(heard) == many and all(
         not line._tracking._state.awaits_reply and line._tracking._state._heard.issuperset(line.keys) for line in heard

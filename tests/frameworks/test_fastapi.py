@@ -92,7 +92,7 @@ def test_under_uvicorn_sigterm_stops_the_listener_too(client: tarry.Client, tarr
     (tmp_path / "stopping.py").write_text(
         "import asyncio\n"
         "from fastapi_shop import app, worker\n"
-        f"worker.with_overrides(namespace={client.namespace!r})\n"
+        f"worker.override(namespace={client.namespace!r})\n"
         "@worker.task\n"
         "async def slow():\n"
         "    await asyncio.sleep(0.1)\n"

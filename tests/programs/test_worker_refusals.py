@@ -135,8 +135,8 @@ def test_it_lives_through_connections_that_are_reset(line: Proxy, loop: str) -> 
             topics = {f"{kind} {n}" for kind in ("awaited", "plain", "failing") for n in range(36)}
             await work.until_done(topics)  # an element of a queue may be lost with its line
             await work.until_settled(direct)
-            assert work.worker._current_run is not None
-            assert not work.worker._current_run.done()
+            assert work.worker._task is not None
+            assert not work.worker._task.done()
 
     run(loop, story())
 
