@@ -137,7 +137,7 @@ class Partitions(Generic[T]):
             )
         if wanted is not None and wanted != found:
             raise BadInput(
-                f"partitions: {name} has {found}, not {wanted}; the number cannot be changed.  "
+                f"partitions: {name} has {found}, not {wanted}; the number cannot be changed. "
                 "Leave partitions= out, or `tarry migrate` it into a topic that has more."
             )
         return found
