@@ -18,7 +18,7 @@ from tarry.verbs.guarded.context import GuardedContext, Item, keys_of
 def guarded_context(
     origin: NamingConfig, name: str, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
 ) -> GuardedContext[Any]:
-    """The desk of a queue; ``BadInput`` for what cannot be."""
+    """Returns the queue's context. Raises ``BadInput`` for invalid arguments."""
     if on_late is not None and max_lateness is None:
         raise BadInput("on_late: it is called when max_lateness is exceeded; give that too.")
     keys = keys_of(origin.namespace, name, layout, cluster=origin.cluster)

@@ -1,4 +1,4 @@
-"""What verbs of a client are given: a handle, or its name."""
+"""The arguments of a client's verbs that are handles, or names of handles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ H = TypeVar("H")
 
 
 def handle_of(label: str, kind: type[H], handle: Any, make: Callable[[str], H] | None = None) -> H:
-    """The handle, or the one that ``named`` makes for a name. Raises ``BadInput`` for anything else."""
+    """The handle, or the one that ``make`` makes for a name. Raises ``BadInput`` for anything else."""
     if make is not None and isinstance(handle, str):
         return make(handle)
     if isinstance(handle, kind):

@@ -24,7 +24,7 @@ PAUSE_S = 1.0
 
 
 def queue_context(origin: NamingConfig, name: str, codec: str | Codec[Any], format: str | None) -> QueueContext[Any]:
-    """The desk of a queue; ``BadInput`` for a name, codec or format that cannot be."""
+    """Returns the queue's context. Raises ``BadInput`` for an invalid name, codec or format."""
     return QueueContext(
         name,
         queue_keys_of(origin, name),

@@ -95,8 +95,8 @@ class AsyncClient:
         self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
     ) -> AsyncTopic[Any]:
         """A topic by its name. ``type`` is what its bodies are: nothing (JSON, and bytes as they are), ``bytes``, a
-        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` makes it so many
-        topics behind one name, each in a slot of its own; once made it stays so, and need not be said again."""
+        msgspec Struct or dataclass (JSON, validated when read), or a codec of your own. ``partitions`` divides the topic
+        into that many parts, each in its own slot. It is stored; later calls can omit it."""
         return AsyncTopic(self.engine, self.engine.origin.verbs(name, type, partitions))
 
     async def topics(self) -> list[str]:
@@ -104,8 +104,8 @@ class AsyncClient:
         return await self.engine.run(topic_names.list_names(self.namespace))
 
     async def workers(self) -> list[WorkerInfo]:
-        """The worker processes that live, by name, as each told of itself in the last half minute: what they work on, how
-        busy they are, what they have had in hand for longest. A hint: a killed one stays in it for so long."""
+        """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
+        jobs. A killed worker is listed for up to 30 s."""
         return await self.engine.run(workers.list_workers(self.namespace))
 
     async def pop(

@@ -39,8 +39,8 @@ class PopConnection:
         self._reply: asyncio.Task[Any] | None = None
 
     async def pop(self, keys: tuple[bytes, ...], seconds: float) -> Pair | None:
-        """The first payload that comes within the time. Raises a ``Fault``; what interrupts it must be followed by
-        ``rescue``."""
+        """The first payload that comes within the time. Raises a ``Fault``. After a cancellation call
+        ``put_back``."""
         try:
             if self._connection is None:
                 self._connection = await self.server.connect()
@@ -82,7 +82,7 @@ class PopConnection:
             task.cancel()
             await asyncio.wait({task})
             if not task.cancelled():
-                task.exception()  # seen: the line is gone anyway
+                task.exception()  # retrieved, so that asyncio does not log it
         if connection is not None:
             await abort_connection(connection)
 

@@ -45,7 +45,7 @@ class LockWatchdog:
         self._closed = False
 
     async def run(self, steps: Steps[T], wake_event: Signal | None = None) -> T:
-        """Performs steps; ``wake_event`` is the one of the order."""
+        """Performs steps; ``wake_event`` wakes the acquisition that these steps perform."""
         return await run_flow(steps, lambda step: self._perform_step(step, wake_event), BaseException)
 
     async def _perform_step(self, step: Any, wake_event: Signal | None) -> Any:

@@ -1,7 +1,7 @@
-"""What leaves together: requests of one turn of the loop, those of one kind as one script.
+"""Merges the requests of one turn of the loop: those of one kind become one script.
 
-errands   add a ── add b ── pop ── finish c ── add d
-parcels   add a, b, d ── pop ── finish c                 each one command on the wire
+pending requests   add a ── add b ── pop ── finish c ── add d
+merged requests    add a, b, d ── pop ── finish c                 each is one command on the wire
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tarry.core.patience import RetryBudget
 from tarry.core.requests import Command
 
 MOST_ITEMS, MOST_BYTES = 1000, 1_000_000
-"""One script takes no more."""
+"""The most that one script takes."""
 
 
 class PendingRequest:
-    """A request on its way, and who waits for it."""
+    """A request that is not answered yet, and the future of its caller."""
 
     __slots__ = ("budget", "future", "request", "try_once")
 
@@ -28,7 +28,7 @@ class PendingRequest:
     ) -> None:
         self.request = request
         self.future = future
-        self.try_once = try_once  #: a fault is told at once, not tried again
+        self.try_once = try_once  #: the caller gets a fault at once, without a retry
         self.budget = budget
 
 
@@ -46,7 +46,7 @@ class MergedRequest:
 
 
 def merge_pending(all_pending: list[PendingRequest]) -> list[MergedRequest]:
-    """Calls of one kind as one, as far as one script may go; the rest as they are, in order."""
+    """Merges calls of one kind, up to the limits of one script. Returns the other requests unchanged, in order."""
     merged_requests: list[MergedRequest] = []
     kinds: dict[Any, MergedRequest] = {}
     for pending in all_pending:
@@ -75,13 +75,13 @@ def merge_pending(all_pending: list[PendingRequest]) -> list[MergedRequest]:
 
 
 def fail(future: asyncio.Future[Any], fault: BaseException) -> None:
-    """Tells who waits, if anybody still does."""
+    """Gives an error to the caller, if it still waits."""
     if not future.done():
         future.set_exception(fault)
 
 
 def keep_allowed(forbidden: frozenset[bytes], merged_requests: list[MergedRequest]) -> list[MergedRequest]:
-    """Those that the user may send; who waits for one of the others is told."""
+    """Returns the requests that the Redis user may send. The callers of the others get the error."""
     left: list[MergedRequest] = []
     for merged_request in merged_requests:
         try:

@@ -34,7 +34,7 @@ class Pipelines:
         self._answers: dict[int, Any] = {}
 
     async def exchange(self, urls: Sequence[str]) -> list[Any]:
-        """The value or the error of each; ``places`` says for each where it goes."""
+        """Returns the value or the error of each request. ``urls`` has the server of each."""
         by_place = chunked(self._requests, urls)
         await asyncio.gather(*[self._send_chunks(chunks) for chunks in by_place.values()])
         return [self._answers[at] for at in range(len(self._requests))]

@@ -1,11 +1,12 @@
-"""The subscriptions of an awaiting client: one connection, and one task that reads it, for all who listen in an event loop.
+"""The subscriptions of an awaiting client: one connection, and one task that reads it, for all subscribers in an event loop.
 
-    hear ─▶ line ◀── server          one line; on a Cluster one for each node that has a channel which somebody wants
-              │ message
-              ▼
-            ear.hear(channel, message)          in the line's task: it must be quick
+    subscribe ─▶ connection ◀── server          one connection; on a Cluster one for each node that has a subscribed channel
+                     │ message
+                     ▼
+                 subscriber.on_message(channel, message)          in the connection's task: it must be quick
 
-It begins with the first who listens and ends with the last, or with the client. A line that breaks is called again.
+The connection opens with the first subscriber. It closes with the last one, or with the client. When it breaks, the task connects
+again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ logger = logging.getLogger("tarry")
 
 
 class PubSub:
-    """Everybody of one client who listens, in one event loop."""
+    """All subscribers of one client, in one event loop."""
 
     def __init__(self, engine: Engine) -> None:
         self._runner = engine.runner
@@ -45,9 +46,9 @@ class PubSub:
     async def subscribe(
         self, key: bytes, channels: tuple[bytes, ...], on_message: OnMessage, *, wait: bool = True
     ) -> Subscriber:
-        """From when this returns, no message of the channels is missed, unless the connection breaks.
+        """Once this has returned, no message of the channels is missed, unless the connection breaks.
 
-        Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` it is heard a little later.
+        Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` the subscription begins a little later.
         """
         confirmed = asyncio.Event()
         subscriber = Subscriber(key, channels, on_message, confirmed.set)
@@ -70,7 +71,7 @@ class PubSub:
         return subscriber
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """It hears nothing more."""
+        """The subscriber receives no more messages."""
         subscriber.open = False
         for connection in list(self._connections.values()):
             connection.remove(subscriber)
@@ -96,14 +97,14 @@ class PubSub:
         connection.add(subscriber)
 
     def _end_if_unused(self, connection: _PubSubConnection) -> bool:
-        """A line without ears ends."""
+        """Ends a connection that has no subscribers."""
         if connection.channels.subscribers:
             return False
         self._connections.pop(id(connection.server), None)
         return True
 
     async def _reassign(self, connection: _PubSubConnection) -> None:
-        """After a line was lost: ears whose server is another one now are heard there."""
+        """After a connection was lost: moves the subscribers whose channels are on another server now."""
         with suppress(TarryError, Fault):
             await self._runner.refresh()
         for subscriber in list(connection.channels.subscribers):
@@ -137,7 +138,7 @@ class _PubSubConnection:
         await asyncio.wait({self._task})
 
     def _send(self, commands: list[Args]) -> None:
-        """Without a connection nothing is said: a new one is told everything."""
+        """Queues commands. A new connection subscribes to everything, whatever was queued."""
         if commands:
             self._unsent += commands
             self._changed.set()
@@ -150,7 +151,7 @@ class _PubSubConnection:
                 try:
                     self._connection = await self.server.connect()
                     await self._serve()
-                    await self._disconnect()  # somebody may have begun to listen meanwhile: then it is called again
+                    await self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
                 except CONNECTION_ERRORS as fault:
                     await self._disconnect()
                     logger.info("The line that events come by broke, calling again: %s", fault)
@@ -160,7 +161,7 @@ class _PubSubConnection:
             await self._disconnect()
 
     async def _serve(self) -> None:
-        """Says and hears on a new connection, until it breaks or nobody listens any more."""
+        """Sends and receives on a new connection, until it breaks or there are no subscribers."""
         self._unsent = self.channels.resubscribe()
         reading = asyncio.ensure_future(self._read())
         asked = False
@@ -181,7 +182,7 @@ class _PubSubConnection:
                     asked = False
                     try:
                         self._on_reply(reading.result())
-                        self._back_off.reset()  # who may connect, but not listen, tries ever more seldom
+                        self._back_off.reset()  # a client that may connect, but not subscribe, tries less and less often
                     except driver.ResponseError as refused:
                         if not self.channels.sharded or "unknown command" not in str(refused).lower():
                             raise
@@ -197,7 +198,7 @@ class _PubSubConnection:
             reading.cancel()
             await asyncio.wait({reading})
             if not reading.cancelled():
-                reading.exception()  # seen: the line is gone anyway
+                reading.exception()  # retrieved, so that asyncio does not log it
 
     async def _read(self) -> Any:
         return await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)

@@ -1,11 +1,11 @@
-"""Performs requests and flows, awaiting. Calls made in the same turn of the loop leave in one pipeline.
+"""Performs requests and flows, awaiting. Calls made in the same turn of the loop are sent in one pipeline.
 
-    perform ─▶ outbox ──turn ends──▶ parcels: calls of one kind become one script ──▶ one exchange a server
-       ▲                                                                                    │
-       └───────────────────────── futures ◀── each its share of the reply ──────────────────┘
+    perform ─▶ outbox ──turn ends──▶ merged requests: calls of one kind become one script ──▶ one exchange a server
+       ▲                                                                                            │
+       └───────────────────────── futures ◀── each gets its part of the reply ──────────────────────┘
 
-Who stops waiting (cancelled, timed out) does not stop the exchange; an answer that hands out and that nobody takes any
-more is given back.
+A caller that stops waiting (cancelled, timed out) does not stop the exchange. If the answer then hands out a job that no caller
+takes, the job is given back.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ CLOSED = "The client was closed before the answer came. The call is safe to repe
 
 
 class Runner(ServerPool):
-    """What one client asks of its servers."""
+    """Performs the requests of one client."""
 
     def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
         super().__init__(address, patience)
@@ -80,7 +80,7 @@ class Runner(ServerPool):
             if future.done() and not future.cancelled() and future.exception() is None:
                 self.undo_unwanted(
                     request, future.result()
-                )  # it came in the very turn in which its caller was cancelled
+                )  # it came in the same turn in which its caller was cancelled
             raise
 
     async def transact(self, transaction: Transaction[T]) -> T:
@@ -97,7 +97,7 @@ class Runner(ServerPool):
     # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def send_batch(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
-        """Sends requests in pipelines, to all servers at the same time, once; each is answered by its value, or its error."""
+        """Sends requests once, in pipelines, to all servers at the same time. Returns the value or the error of each."""
         answers = await self._perform_many(requests, patient=False)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, TarryError):
@@ -105,7 +105,7 @@ class Runner(ServerPool):
         return answers
 
     async def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
-        """The same, each until it is answered, or patience ends."""
+        """Sends requests in pipelines, each until it is answered or patience ends. Returns the values, or the errors."""
         return await self._perform_many(requests, patient=True)
 
     async def _perform_many(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
@@ -116,15 +116,15 @@ class Runner(ServerPool):
     # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def perform_step(self, step: Step) -> Any:
-        """What a flow asks."""
+        """Performs what a flow yields."""
         return await (self.perform_batch(step.requests) if isinstance(step, Batch) else self.perform(step))
 
     async def run(self, flow: Flow[T], perform_step: Callable[[Step], Awaitable[Any]] | None = None) -> T:
-        """Performs a flow, step by step; or somebody else does each."""
+        """Performs a flow, step by step, with ``perform_step`` if that is given."""
         return await run_flow(flow, perform_step or self.perform_step)
 
     def perform_in_background(self, request: ScriptCall[Any]) -> None:
-        """Performs a courtesy that nobody waits for."""
+        """Performs a request without waiting for its answer."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -145,11 +145,11 @@ class Runner(ServerPool):
                 continue
             try:
                 url = self._topology.url_of(key_of(pending.request))
-            except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the caller gets it
                 fail(pending.future, fault)
                 continue
             confirmation = getattr(pending.request, "confirmation", None)
-            # It is met first. A confirmation has a time of its own; what failed before is bounded already, and tells why.
+            # The server is connected to first. A confirmation has its own time limit, and a retry has a limit and a reason already.
             never_met = url in self._servers and self._topology.sure
             if not never_met and confirmation is None and not pending.budget.tries:
                 late = ConnectionLost("it was not met in time")
@@ -168,14 +168,14 @@ class Runner(ServerPool):
             commands = [(eval_command if p.with_source else command_of)(p.request, self.clock) for p in merged_requests]
             if confirmation is None:
                 replies = await server.exchange(commands)
-            else:  # it blocks its connection for a while
+            else:  # the confirmation blocks its connection for a while
                 confirms = server.confirms
                 await self._probe_confirmation(confirmation, url, confirms)
                 *replies, last = await self._waiting_server(url).exchange([*commands, confirmation.command])
                 confirmation_reply = [last]
         except Fault as fault:
             replies = [fault] * len(merged_requests)
-        except BaseException as fault:  # whatever it is, those who wait are told
+        except BaseException as fault:  # whatever it is, the callers get it
             stopped = isinstance(fault, asyncio.CancelledError)
             for pending in (pending for merged_request in merged_requests for pending in merged_request.pending):
                 fail(pending.future, Unavailable(CLOSED) if stopped else fault)
@@ -196,7 +196,7 @@ class Runner(ServerPool):
             await self._deliver(url, unknown, confirmation)
 
     async def _probe_confirmation(self, confirmation: Confirmation, url: str, confirms: set[bytes]) -> None:
-        """Before a server is first given what it is to confirm. Raises a ``Fault``."""
+        """Checks once for each server that it can confirm. Raises a ``Fault``."""
         if confirmation.command[0] not in confirms:
             refuse_unconfirmable(confirmation, (await self._waiting_server(url).exchange([confirmation.probe]))[0])
             confirms.add(confirmation.command[0])
@@ -219,7 +219,7 @@ class Runner(ServerPool):
                 pending.budget.added |= isinstance(fault, ConfirmationLost)
                 self._failed(pending, fault)
                 continue
-            except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the caller gets it
                 fail(pending.future, fault)
                 continue
             if not pending.future.done():
@@ -228,13 +228,13 @@ class Runner(ServerPool):
                 self.undo_unwanted(pending.request, answer)
 
     def undo_unwanted(self, request: Any, answer: Any) -> None:
-        """Gives an answer back which nobody takes any more."""
+        """Gives back what an answer handed out, when no caller takes it any more."""
         undo = request.undo(answer) if isinstance(request, ScriptCall) and request.undo is not None else None
         if undo is not None:
             self.perform_in_background(undo)
 
     def _failed(self, pending: PendingRequest, fault: Fault) -> None:
-        """Again after a pause, or an error in words."""
+        """Tries the request again after a pause, or gives its caller the error."""
         budget = pending.budget
         retryable = isinstance(fault, (ConnectionLost, TryLater)) and not pending.try_once
         pause = budget.next_delay(random.random()) if retryable else None
@@ -251,7 +251,7 @@ class Runner(ServerPool):
             self._spawn(self._retry(pending, pause, refresh=budget.tries > 1 or isinstance(fault, WrongNode)))
 
     def _limit_wait(self, pending: PendingRequest, fault: Fault) -> None:
-        """However long the next try takes, who waits is told when patience ends."""
+        """Gives the caller the error when patience ends, however long the next try takes."""
         timer = asyncio.get_running_loop().call_later(pending.budget.remaining, self._give_up, pending, fault)
         pending.future.add_done_callback(lambda _: timer.cancel())
 
@@ -265,12 +265,12 @@ class Runner(ServerPool):
         try:
             await asyncio.sleep(pause)
             if refresh:
-                with suppress(Unavailable, Fault):  # still nobody there: patience decides
+                with suppress(Unavailable, Fault):  # no server yet: patience decides
                     await self.refresh()
         except asyncio.CancelledError:
             fail(pending.future, Unavailable(CLOSED))
             raise
-        except Exception as fault:  # noqa: BLE001  # whatever it is, who waits is told
+        except Exception as fault:  # noqa: BLE001  # whatever it is, the caller gets it
             fail(pending.future, fault)
         else:
             self._enqueue(pending)

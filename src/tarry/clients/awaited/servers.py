@@ -1,4 +1,4 @@
-"""An awaiting client's way to its servers: found, met and judged once, in whatever event loop it is used."""
+"""An awaiting client's way to its servers: found, connected to and checked once, in any event loop that uses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLOSING_S = 5.0
 
 
 class ServerPool:
-    """Servers by their keys. What is begun here is awaited when it is closed."""
+    """Servers by their keys. Closing it awaits the tasks that it has started."""
 
     def __init__(self, address: Address, patience: Patience) -> None:
         self._topology = Topology(address)
@@ -43,10 +43,10 @@ class ServerPool:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def _reset_loop_state(self) -> None:
-        """Another loop, or another process: what was begun in the last one is forgotten."""
+        """Forgets the state of the last loop or process, when another one uses the client."""
 
     def _has_unsent(self) -> bool:
-        """Whether something has not even begun yet."""
+        """Whether there are requests that were not sent yet."""
         return False
 
     def _spawn(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
@@ -56,7 +56,7 @@ class ServerPool:
         return task
 
     async def ensure_open(self, budget: RetryBudget | None = None) -> None:
-        """Opens the way to the servers, in this loop and this process, for what has begun."""
+        """Finds the servers, if that is not done yet in this loop and this process."""
         home = (asyncio.get_running_loop(), os.getpid())
         if self._owner != home:
             loop, pid = self._owner
@@ -70,7 +70,7 @@ class ServerPool:
                 self._opening = asyncio.ensure_future(self._open())
             await asyncio.shield(self._opening)
             if budget is not None and self._topology.address.kind == "embedded":
-                budget.restart()  # it was started, which has limits of its own
+                budget.restart()  # the start of the embedded server has its own time limit
 
     async def _open(self) -> None:
         budget = self._patience.start(asyncio.get_running_loop().time)
@@ -78,7 +78,7 @@ class ServerPool:
             try:
                 await asyncio.to_thread(self._topology.open, budget.remaining)
                 break
-            except Fault as fault:  # a Cluster, or Sentinels, of which nobody answers
+            except Fault as fault:  # no node of the Cluster, or no Sentinel, answers
                 pause = budget.next_delay(random.random())
                 if pause is None:
                     raise unavailable_error(fault, self._topology.redacted, budget.elapsed) from fault
@@ -89,13 +89,13 @@ class ServerPool:
         log_default_server(self._topology)
 
     async def _surely(self, url: str, key: bytes) -> Server:
-        """A server that is known already; which it is, was heard a moment ago, or is heard now."""
+        """Returns the server of a URL, after asking the Sentinels unless they answered just now."""
         if not self._topology.sure:
             await self.make_sure()
         return self._servers.get(url) or await self._connected_server(url, key)
 
     async def _connected_server(self, url: str, key: bytes = b"") -> Server:
-        """A server that may have to be met first: once, for all who ask, in a task that none of them can cancel."""
+        """Returns the server of a URL. If necessary, connects first: once for all callers, in a task that no caller can cancel."""
         server = self._servers.get(url)
         if server is None:
             meeting = self._connecting.get(url)
@@ -120,12 +120,12 @@ class ServerPool:
                 raise with_tls_hint(fault, url) from fault
             raise
         met = self._servers.setdefault(url if scripts else COMMANDS_ONLY + url, server)
-        if met is not server:  # somebody else was first
+        if met is not server:  # another task was first
             await server.close()
         return met
 
     def _waiting_server(self, url: str) -> Server:
-        """A connection of its own for what waits for replicas or disks."""
+        """A second connection, for confirmations, which wait for replicas or disks."""
         if url not in self._waiting_servers:
             self._waiting_servers[url] = Server(url, master_check=self._topology.master_check)
         return self._waiting_servers[url]
@@ -144,15 +144,16 @@ class ServerPool:
         return self._topology.group_of(key)
 
     async def refresh(self, within_s: float | None = None) -> None:
-        """Looks again for the servers: once, for all who ask, each of whom waits for it no longer than he may. Raises a
-        ``Fault``, or a ``TarryError``."""
+        """Looks for the servers again: once for all callers. Each waits at most ``within_s``. Raises a ``Fault``, or a
+        ``TarryError``."""
         task = self._refresh_in_background()
         await asyncio.wait({task}, timeout=within_s)
         if task.done():
             task.result()
 
     async def make_sure(self) -> None:
-        """Hears who is master, if that is a while ago: once, for all who ask. Raises a ``Fault`` while that changes."""
+        """Asks the Sentinels for the master, unless they answered just now: once for all callers. Raises a ``Fault`` during a
+        fail-over."""
         if self._topology.sure:
             return
         if self._making_sure is None or self._making_sure.done():
@@ -168,7 +169,7 @@ class ServerPool:
         return self._refreshing
 
     async def ask_server(self, index: int, args: tuple[bytes, ...]) -> tuple[int, Reply]:
-        """Asks one of the servers, counted by their addresses, and answers how many there are, too; beyond them ``None``."""
+        """Asks the server with this index, in the order of addresses. Returns the number of servers, and the reply or ``None``."""
 
         async def once(_: RetryBudget) -> tuple[int, Reply]:
             urls = sorted(self._topology.urls().values())
@@ -180,7 +181,7 @@ class ServerPool:
         return await self._with_retries(once)
 
     async def ask_all(self, ask: Callable[[Server], Awaitable[R]]) -> dict[str, R]:
-        """Asks every server, all at once, and answers by the place where it is. Raises a ``TarryError``."""
+        """Asks all servers at the same time. Returns the answers by address. Raises a ``TarryError``."""
         found: dict[str, R] = {}
 
         async def ask_one(shown: str, url: str) -> None:
@@ -196,7 +197,7 @@ class ServerPool:
         return found
 
     async def _with_retries(self, once: Callable[[RetryBudget], Awaitable[R]]) -> R:
-        """Does something until no fault comes of it, or patience ends. Raises a ``TarryError``."""
+        """Repeats ``once`` until it succeeds, or patience ends. Raises a ``TarryError``."""
         budget = self._patience.start(asyncio.get_running_loop().time)
         await self.ensure_open(budget)
         while True:
@@ -209,7 +210,7 @@ class ServerPool:
                     raise unavailable_error(fault, self._topology.redacted, budget.elapsed) from fault
                 budget.tries += 1
                 await asyncio.sleep(pause)
-                with suppress(Unavailable, Fault):  # still nobody there: patience decides
+                with suppress(Unavailable, Fault):  # no server yet: patience decides
                     await self.refresh(budget.remaining)
 
     @property
@@ -218,7 +219,7 @@ class ServerPool:
         return self._owner == (asyncio.get_running_loop(), os.getpid())
 
     async def close(self) -> None:
-        """Waits for what is on its way, a few seconds at most, then closes."""
+        """Waits for unanswered requests, a few seconds at most, then closes."""
         loop = asyncio.get_running_loop()
         if self.is_own:
             try:

@@ -1,9 +1,10 @@
-"""The lines on which an awaiting client waits: some that block, and beyond those one lookout a node, for all others.
+"""The connections on which an awaiting client waits: a few that block, and one tracking connection a node for all other waits.
 
-    waiter ─▶ line ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
-    waiter ─▶ heard line ──wish──▶ lookout ── one connection, one task ──▶ node          (tarry.connections.tracking)
+    waiter ─▶ BlpopConnection ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
+    waiter ─▶ TrackedWait ── TokenWait ──▶ inbox of the TrackingConnection ── one connection, one task ──▶ node
 
-A lookout's connection is its task's: others leave their wishes in its box, and wake it.
+Only the task of a TrackingConnection uses its connection. All others put a TokenWait into its inbox, and wake the task. The
+protocol is in tarry.connections.tracking.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ logger = logging.getLogger("tarry")
 
 
 class TrackingConnection:
-    """One connection to one server, and its task, as long as anybody wishes."""
+    """One connection to one server, and its task, as long as there are waits."""
 
     recheck_s, linger_s = RECHECK_S, LINGER_S
 
@@ -41,7 +42,7 @@ class TrackingConnection:
         self._awaiting_since: float | None = None
 
     def post(self, token_wait: TokenWait) -> None:
-        """A new wish, or one that is not wanted any more."""
+        """Passes a new wait to the task, or one that is not wanted any more."""
         self._inbox.append(token_wait)
         if self._task is None or self._task.done():
             self._task = asyncio.ensure_future(self._run())
@@ -69,7 +70,7 @@ class TrackingConnection:
             await self._disconnect(ConnectionLost("the client was closed"))
 
     def _is_over(self) -> bool:
-        """Nobody has wished for anything for a while."""
+        """There has been no wait for ``linger_s``."""
         if not self._state.idle or self._inbox:
             self._busy_at = _now()
         return _now() >= self._busy_at + self.linger_s
@@ -94,7 +95,7 @@ class TrackingConnection:
         return []
 
     async def _wait_for_work(self) -> None:
-        """Until there is something to do; looks around when it is time."""
+        """Waits until there is something to do; checks all tokens again every ``recheck_s``."""
         if self._state.idle:
             until = self._busy_at + self.linger_s
         else:
@@ -140,7 +141,7 @@ class TrackingConnection:
                 reading.cancel()
                 await asyncio.wait({reading})
                 if not reading.cancelled():
-                    reading.exception()  # seen: the line is gone anyway
+                    reading.exception()  # retrieved, so that asyncio does not log it
         finally:
             if connection is not None:
                 await abort_connection(connection)
@@ -148,7 +149,7 @@ class TrackingConnection:
 
 
 class TrackedWait:
-    """A place at a lookout, in the shape of a line that blocks."""
+    """A wait on a tracking connection, with the methods of a BlpopConnection."""
 
     def __init__(self, connections: WaitConnections) -> None:
         self.keys: tuple[bytes, ...] = ()
@@ -167,8 +168,8 @@ class TrackedWait:
         self._tracking.post(self._token_wait)
 
     async def wait(self, seconds: float, interrupt: asyncio.Future[None]) -> tuple[bool, bytes | None]:
-        """Until a token comes, the time is up, or somebody pokes. Answers whether the wait is over, and the key whose token
-        came. Raises a ``Fault``."""
+        """Waits until a token comes, the time is up, or ``interrupt`` is done. Returns whether the wait is over, and the
+        key whose token came. Raises a ``Fault``."""
         await asyncio.wait({self._ended, interrupt}, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
         if not self._token_wait.ended:
             return False, None
@@ -178,7 +179,7 @@ class TrackedWait:
         return True, self._token_wait.token
 
     async def end(self) -> bytes | None:
-        """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
+        """Ends a wait that was begun. Returns the key if a token came at that moment. Raises a ``Fault``."""
         self._token_wait.wanted = False
         self._tracking.post(self._token_wait)
         never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -196,7 +197,7 @@ class TrackedWait:
 
 
 class WaitConnections:
-    """All lines of one client in one event loop."""
+    """All waiting connections of one client in one event loop."""
 
     def __init__(self, engine: Engine) -> None:
         self._cluster = engine.origin.address.kind == "cluster"
@@ -205,7 +206,7 @@ class WaitConnections:
         self._tracking: dict[int, TrackingConnection] = {}
 
     def borrow(self, near: Server | None) -> BlpopConnection | TrackedWait:
-        """A line that blocks, one that is connected to this server if there is one; or one that is heard."""
+        """Returns a connection that blocks, if possible one that is connected to ``near``; without a permit a tracked wait."""
         permit = self._limit.acquire()
         if permit is None:
             return TrackedWait(self)

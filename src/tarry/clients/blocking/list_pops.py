@@ -1,7 +1,7 @@
 """Taking from ready lists, blocking: BLPOP in windows, on connections that do nothing else.
 
-An element that arrives for somebody who was interrupted goes back to the head of its list. On a Cluster lists may lie in
-several slots: then a line waits for each, one thread for all of them, and what comes on another line meanwhile goes back.
+An element that arrives for an interrupted caller goes back to the head of its list. On a Cluster lists may lie in several slots:
+then one thread waits on a connection for each, and an element that comes on a second connection meanwhile goes back.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PopConnection:
         self.closed = False
 
     def begin(self, keys: tuple[bytes, ...], seconds: float) -> None:
-        """Sends the wait. Raises a ``Fault``; what interrupts what follows must be followed by ``rescue``."""
+        """Sends the wait. Raises a ``Fault``. After an interruption call ``put_back``."""
         try:
             if not self._id:
                 self._connection.send_packed_command([pack((b"CLIENT", b"ID"))], check_health=False)
@@ -55,7 +55,7 @@ class PopConnection:
             raise fault_of(error) from error
 
     def has_answer(self, seconds: float = 0) -> bool:
-        """Whether it comes within the time. Raises a ``Fault``."""
+        """Returns whether an answer comes within the time. Raises a ``Fault``."""
         try:
             return bool(self._connection.can_read(seconds))
         except CONNECTION_ERRORS as error:
@@ -66,7 +66,7 @@ class PopConnection:
         return int(self._connection._sock.fileno())
 
     def end(self) -> Pair | None:
-        """Reads what has come."""
+        """Reads the answer."""
         try:
             self._reply = self._connection.read_response(disconnect_on_error=False)
             self._waiting = False
@@ -76,16 +76,16 @@ class PopConnection:
         return self._reply and (self._reply[0], self._reply[1])
 
     def mark_taken(self) -> None:
-        """The caller has what came."""
+        """Forgets the answer: the caller has taken the element."""
         self._reply = None
 
     def withdraw(self) -> None:
-        """Another line was faster: whoever waits on this one does so no more, and what came goes back."""
+        """Ends the wait, after another connection was faster. An element that came goes back."""
         if self._waiting:
             self.put_back()
 
     def put_back(self) -> None:
-        """After an interruption: ends the wait, and puts back what came."""
+        """After an interruption: ends the wait, and puts back an element that came."""
         try:
             with suppress(*CONNECTION_ERRORS):
                 if self._waiting and self._reply is None:
@@ -103,7 +103,7 @@ class PopConnection:
 
 
 def first_answer(connections: Sequence[PopConnection], seconds: float) -> PopConnection | None:
-    """The first line on which an answer comes within the time. Raises a ``Fault``."""
+    """Returns the first connection on which an answer comes within the time. Raises a ``Fault``."""
     if len(connections) == 1:
         return connections[0] if connections[0].has_answer(seconds) else None
     until = time.monotonic() + seconds
@@ -120,7 +120,7 @@ def first_answer(connections: Sequence[PopConnection], seconds: float) -> PopCon
 
 
 def _race(connections: Sequence[PopConnection], seconds: float) -> tuple[PopConnection | None, Pair | None]:
-    """The first line on which something comes, and what. Raises a ``Fault``."""
+    """Returns the first connection on which an element comes, and the element. Raises a ``Fault``."""
     waiting = list(connections)
     while waiting:
         connection = first_answer(waiting, seconds + max(connection.server.answer_timeout_s for connection in waiting))
@@ -159,7 +159,7 @@ class ListPops:
                 last = fault
                 time.sleep(max(min(back_off.next_delay(), until - time.monotonic()), 0))
                 if isinstance(fault, WrongNode) or back_off.failures > 1:
-                    with suppress(Unavailable, Fault):  # still nobody there
+                    with suppress(Unavailable, Fault):  # no server yet
                         self._runner.refresh()
             else:
                 if pair is not None:
@@ -169,7 +169,7 @@ class ListPops:
         return None
 
     def _window(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:
-        """What comes first on one of the lines; then nobody waits on the others any more."""
+        """Returns the first element that comes on any of the connections, and ends the waits on the others."""
         connections: list[PopConnection] = []
         try:
             for keys in groups:
@@ -181,7 +181,7 @@ class ListPops:
                     connection.withdraw()
             if winner is not None:
                 winner.mark_taken()
-        except BaseException:  # a fault, Ctrl-C, or whatever a signal's handler raised
+        except BaseException:  # a fault, Ctrl-C, or an error that a signal's handler raised
             for connection in connections:
                 connection.put_back()
             raise

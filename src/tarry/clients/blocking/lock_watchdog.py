@@ -42,7 +42,7 @@ class LockWatchdog:
         self._closed = False
 
     def run(self, steps: Steps[T], wake_event: Signal | None = None) -> T:
-        """Performs steps; ``wake_event`` is the one of the order."""
+        """Performs steps; ``wake_event`` wakes the acquisition that these steps perform."""
         return run_flow(steps, lambda step: self._perform_step(step, wake_event), BaseException)
 
     def _perform_step(self, step: Any, wake_event: Signal | None) -> Any:

@@ -1,11 +1,12 @@
-"""The subscriptions of a blocking client: one connection, and one thread that reads it, for all who listen.
+"""The subscriptions of a blocking client: one connection, and one thread that reads it, for all subscribers.
 
-    hear ─▶ line ◀── server          one line; on a Cluster one for each node that has a channel which somebody wants
-              │ message
-              ▼
-            ear.hear(channel, message)          in the line's thread: it must be quick, and not talk to the server
+    subscribe ─▶ connection ◀── server          one connection; on a Cluster one for each node that has a subscribed channel
+                     │ message
+                     ▼
+                 subscriber.on_message(channel, message)          in the connection's thread: it must be quick, and send nothing
 
-It begins with the first who listens and ends with the last, or with the client. A line that breaks is called again.
+The connection opens with the first subscriber. It closes with the last one, or with the client. When it breaks, the thread
+connects again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CLOSING_S = 5.0
 
 
 class PubSub:
-    """Everybody of one client who listens. Thread-safe."""
+    """All subscribers of one client. Thread-safe."""
 
     def __init__(self, engine: Engine) -> None:
         self._runner = engine.runner
@@ -45,9 +46,9 @@ class PubSub:
     def subscribe(
         self, key: bytes, channels: tuple[bytes, ...], on_message: OnMessage, *, wait: bool = True
     ) -> Subscriber:
-        """From when this returns, no message of the channels is missed, unless the connection breaks.
+        """Once this has returned, no message of the channels is missed, unless the connection breaks.
 
-        Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` it is heard a little later.
+        Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` the subscription begins a little later.
         """
         confirmed = threading.Event()
         subscriber = Subscriber(key, channels, on_message, confirmed.set)
@@ -63,7 +64,7 @@ class PubSub:
         return subscriber
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
-        """It hears nothing more."""
+        """The subscriber receives no more messages."""
         with self._lock:
             subscriber.open = False
             for connection in list(self._connections.values()):
@@ -89,7 +90,7 @@ class PubSub:
             connection.add(subscriber)
 
     def _end_if_unused(self, connection: _PubSubConnection) -> bool:
-        """A line without ears ends, unless one came at the last moment."""
+        """Ends a connection that has no subscribers, unless one was added at the last moment."""
         with self._lock:
             if connection.channels.subscribers:
                 return False
@@ -97,7 +98,7 @@ class PubSub:
             return True
 
     def _reassign(self, connection: _PubSubConnection) -> None:
-        """After a line was lost: ears whose server is another one now are heard there."""
+        """After a connection was lost: moves the subscribers whose channels are on another server now."""
         with suppress(TarryError, Fault):
             self._runner.refresh()
         with self._lock:
@@ -138,7 +139,7 @@ class _PubSubConnection:
             self._thread.join(CLOSING_S)
 
     def _send(self, commands: list[Args]) -> None:
-        """Without a connection nothing is said: a new one is told everything."""
+        """Queues commands. A new connection subscribes to everything, whatever was queued."""
         if self._connection is not None and commands:
             with suppress(*CONNECTION_ERRORS):  # the thread finds out
                 self._connection.send_packed_command(list(map(pack, commands)), check_health=False)
@@ -152,9 +153,9 @@ class _PubSubConnection:
                 self._call()
                 if (
                     self.channels.subscribers and not self._closed.is_set()
-                ):  # let go or closed while it called, it was not told
+                ):  # it was dropped or closed while it connected
                     self._listen()
-                    back_off.reset()  # who may connect, but not listen, tries ever more seldom
+                    back_off.reset()  # a client that may connect, but not subscribe, tries less and less often
             except CONNECTION_ERRORS as fault:
                 self._disconnect()
                 if not self._closed.is_set():

@@ -1,4 +1,4 @@
-"""A blocking client's way to its servers: found, met and judged when they are first asked for, in this process."""
+"""A blocking client's way to its servers: found, connected to and checked at the first request, in each process."""
 
 from __future__ import annotations
 

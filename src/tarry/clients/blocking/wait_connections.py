@@ -1,9 +1,10 @@
-"""The lines on which a blocking client waits: some that block, and beyond those one lookout a node, for all others.
+"""The connections on which a blocking client waits: a few that block, and one tracking connection a node for all other waits.
 
-    waiter ─▶ line ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
-    waiter ─▶ heard line ──wish──▶ lookout ── one connection, one thread ──▶ node          (tarry.connections.tracking)
+    waiter ─▶ BlpopConnection ── BLPOP ──▶ node          at most 16 in a process (tarry.connections.connection_limit)
+    waiter ─▶ TrackedWait ── TokenWait ──▶ inbox of the TrackingConnection ── one connection, one thread ──▶ node
 
-A lookout's connection belongs to its thread: others leave their wishes in its box, and wake it.
+Only the thread of a TrackingConnection uses its connection. All others put a TokenWait into its inbox, and wake the thread. The
+protocol is in tarry.connections.tracking.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CLOSING_S = 5.0
 
 
 class TrackingConnection:
-    """One connection to one server, and its thread, as long as anybody wishes."""
+    """One connection to one server, and its thread, as long as there are waits."""
 
     recheck_s, linger_s = RECHECK_S, LINGER_S
 
@@ -49,7 +50,7 @@ class TrackingConnection:
         self._awaiting_since: float | None = None
 
     def post(self, token_wait: TokenWait) -> None:
-        """A new wish, or one that is not wanted any more. From any thread."""
+        """Passes a new wait to the thread, or one that is not wanted any more. From any thread."""
         self._inbox.append(token_wait)
         with self._lock:
             if self._closed:
@@ -83,7 +84,7 @@ class TrackingConnection:
                 return
 
     def _is_over(self) -> bool:
-        """Nobody has wished for anything for a while, or ever will."""
+        """There has been no wait for ``linger_s``, or there will be no more."""
         now = time.monotonic()
         if not self._state.idle:
             self._busy_at = now
@@ -113,7 +114,7 @@ class TrackingConnection:
         return []
 
     def _wait_for_work(self) -> None:
-        """Until there is something to do; looks around when it is time."""
+        """Waits until there is something to do; checks all tokens again every ``recheck_s``."""
         now = time.monotonic()
         if self._state.idle:
             until = self._busy_at + self.linger_s
@@ -157,7 +158,7 @@ class TrackingConnection:
 
 
 class TrackedWait:
-    """A place at a lookout, in the shape of a line that blocks. ``wake_event`` is that of whoever waits at the moment."""
+    """A wait on a tracking connection, with the methods of a BlpopConnection. ``wake_event`` wakes the thread that waits."""
 
     def __init__(
         self, connections: WaitConnections, wake_event: Callable[[], WakeEvent | SocketWakeEvent | None]
@@ -169,10 +170,10 @@ class TrackedWait:
         self._token_wait: TokenWait
 
     def connect_to(self, server: Server) -> None:
-        """Where the next wait is. Raises a ``Fault``."""
+        """Sets the server of the next wait. Raises a ``Fault``."""
         try:
             self._tracking = self._connections.tracking_connection(server)
-        except OSError as error:  # no room for another bell
+        except OSError as error:  # no free file descriptor for a wake event
             raise fault_of(error) from error
 
     def begin(self, keys: tuple[bytes, ...]) -> None:
@@ -181,7 +182,7 @@ class TrackedWait:
         self._tracking.post(self._token_wait)
 
     def wait(self, seconds: float) -> tuple[bool, bytes | None]:
-        """Whether the wait is over, and the key whose token came; or the bell rang. Raises a ``Fault``."""
+        """Returns whether the wait is over, and the key whose token came; or returns when it is woken. Raises a ``Fault``."""
         if not self._token_wait.ended and (wake_event := self._wake_event()) is not None:
             wake_event.wait(seconds)
         if not self._token_wait.ended:
@@ -192,7 +193,7 @@ class TrackedWait:
         return True, self._token_wait.token
 
     def end(self) -> bytes | None:
-        """Ends a wait that was begun; a token may have come in that very moment. Raises a ``Fault``."""
+        """Ends a wait that was begun. Returns the key if a token came at that moment. Raises a ``Fault``."""
         self._token_wait.wanted = False
         self._tracking.post(self._token_wait)
         by = time.monotonic() + self._tracking.server.answer_timeout_s
@@ -215,7 +216,7 @@ class TrackedWait:
 
 
 class WaitConnections:
-    """All lines of one client. Thread-safe."""
+    """All waiting connections of one client. Thread-safe."""
 
     def __init__(self, engine: Engine) -> None:
         self._cluster = engine.origin.address.kind == "cluster"
@@ -227,7 +228,7 @@ class WaitConnections:
     def borrow(
         self, near: Server | None, wake_event: Callable[[], WakeEvent | SocketWakeEvent | None]
     ) -> BlpopConnection | TrackedWait:
-        """A line that blocks, one that is connected to this server if there is one; or one that is heard."""
+        """Returns a connection that blocks, if possible one that is connected to ``near``; without a permit a tracked wait."""
         permit = self._limit.acquire()
         if permit is None:
             return TrackedWait(self, wake_event)

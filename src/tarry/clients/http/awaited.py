@@ -94,8 +94,8 @@ class AsyncHTTPClient:
         return await self.engine.perform(topics_request())
 
     async def workers(self) -> list[WorkerInfo]:
-        """The worker processes that live, by name, as each told of itself in the last half minute: what they work on, how
-        busy they are, what they have had in hand for longest. A hint: a killed one stays in it for so long."""
+        """The running worker processes by name, from their last reports: their topics, how busy they are, the longest-running
+        jobs. A killed worker is listed for up to 30 s."""
         return await self.engine.perform(workers_request())
 
     async def pop(

@@ -121,7 +121,7 @@ class HTTPClientConfig:
     def guarded(
         self, name: str, guard: object, layout: str, kind: Any, max_lateness: Duration | None, on_late: object
     ) -> tuple[GuardedContext[Any], HTTPGuardedVerbs]:
-        """The desk of a guarded queue, and what is asked of the service."""
+        """Returns the queue's context, and its verbs as requests. Raises ``BadInput`` for invalid arguments."""
         if guard is not None:
             raise not_supported("guarded_queue.guard")
         context = guarded_context(self, name, layout, kind, max_lateness, on_late)

@@ -5,8 +5,8 @@
     channels ── the due time of a new head (only the mover subscribes) ── calls: a seat is free (all others look)
 
 The transfer script knows which clients will look in time (lua/lib/seats.lua): the mover, when the head is due and every 0.7 s;
-its deputy, when the mover is 0.1 s late. A client without a seat looks every 5 s, or when it is called_queue. A dead mover is replaced
-within a second, both dead at once within six (docs/decisions/0012-movers-and-deputies.md).
+its deputy, when the mover is 0.1 s late. A client without a seat looks every 5 s, or when a message says that a seat is free. A
+dead mover is replaced within a second, both dead at once within six (docs/decisions/0012-movers-and-deputies.md).
 A message on the channel is a hint; if it is lost, the mover's next look makes up for it.
 
 Nothing here does I/O or knows the time: a driver performs the requests, subscribes to the channels, and reports the results.

@@ -1,9 +1,9 @@
 """Locks in Redis, in the format of Redisson's RLock: Java and Python exclude each other.
 
 A lock without a lease is renewed every ten seconds for thirty, as Redisson's watchdog does, all locks of a client at once. Waiters
-subscribe to Redisson's channel; a lost message costs at most LOOK_AROUND_S, or the rest of a lease.
+subscribe to Redisson's channel; a lost message costs at most RECHECK_S, or the rest of a lease.
 
-The holder of a lock subscribes to that channel too, after HEARD_AFTER_S: a message means that a client, tarry's or Java's, has
+The holder of a lock subscribes to that channel too, after SUBSCRIBE_AFTER_S: a message means that a client, tarry's or Java's, has
 released the lock by force, and the holder checks at once. Short holds do without.
 """
 

@@ -70,8 +70,10 @@ class HTTPTopicVerbs(Generic[T]):
 
     @property
     def first(self) -> HTTPRequest[int] | None:
-        """What is to be asked before anything else, where a number of partitions was said: through this handle, or through
-        another one, and then the topic may have become what it is otherwise."""
+        """Declares the number of partitions first; without it the topic might be created without partitions.
+
+        Another handle of this client may have given the number; then an error of this request is ignored, because the
+        topic may have been changed since."""
         number = self._wanted or self._partition_counts.get(self.context.name)
         if number is None:
             return None
