@@ -1,6 +1,8 @@
 """Looks for the words of docs/words.toml in everything that people read: `.venv/bin/python docs/prose.py`.
 
 Pages are read without their code. Of src, docstrings and error messages are read: the strings of a `raise`.
+
+A docstring that names a constant or a function of src, as ``CONSTANT_CASE`` or ``name()``, must name one that exists.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +24,9 @@ PAGES = [
 ]
 BLOCK = re.compile(r"^( *)```.*?^\1```|<!--.*?-->", re.M | re.S)
 CODE = re.compile(r"``.+?``|`[^`]*`", re.S)
+OURS = re.compile(r"``(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?:\w+\.)*[a-z_][a-z0-9_]*)(?P<call>\(\))?``")
+FOREIGN = {"OTEL_PROPAGATORS"}
+"""Constants of other programs that docstrings name."""
 LINK = re.compile(r"\]\([^)]*\)")
 # A sentence begins after a full stop, with a paragraph or an item of a list. Headings and cells of tables are none.
 BEGIN = r"(?:(?<=[.!?] )|(?<=[.!?]\n)|(?<=\n\n)|\A|^ *[-*] |^ *\d+\. )(?:\*\*)?"
@@ -79,6 +85,30 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, CODE.sub(blank, said(node.exc))
 
 
+def known_words() -> set[str]:
+    """Every word in the code of src, without docstrings and comments: names, parts of strings, and the words of the scripts."""
+    words = FOREIGN | {
+        word for script in SRC.rglob("*.lua") for word in re.findall(r"\w+", script.read_text(encoding="utf-8"))
+    }
+    for path in SRC.rglob("*.py"):
+        with path.open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.type == tokenize.NAME or (token.type == tokenize.STRING and "``" not in token.string):
+                    words.update(re.findall(r"\w+", token.string))
+    return words
+
+
+def unknown_names(path: Path, known: set[str]) -> Iterator[tuple[int, str, str]]:
+    """Line, name and advice for every constant or function that a docstring names and src does not have."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            text = node.value.value
+            for hit in OURS.finditer(text):
+                name = hit["name"].rpartition(".")[2]
+                if (hit["call"] or name.isupper()) and name not in known:
+                    yield node.lineno + text.count("\n", 0, hit.start()), hit["name"], "src has no such name"
+
+
 def said(node: ast.AST) -> str:
     """The strings of an expression as one text; a value that is put into one is an ellipsis."""
     if isinstance(node, ast.Constant):
@@ -94,10 +124,15 @@ def main(paths: list[str]) -> int:
     wanted = [Path(path).resolve() for path in paths]
     count = 0
     clean: list[str] = []
+    known = known_words()
     for path in wanted or [*PAGES, *sorted(SRC.rglob("*.py"))]:
         texts = [(1, page(path))] if path.suffix == ".md" else list(strings(path))
         hits = sorted((first + line - 1, hit, why) for first, text in texts for line, hit, why in found(text, chosen))
         inside = path.relative_to(SRC).as_posix() if path.is_relative_to(SRC) else ""
+        unknown = sorted(unknown_names(path, known)) if inside.endswith(".py") else []
+        count += len(unknown)
+        for line, name, why in unknown:
+            print(f"{path.relative_to(ROOT)}:{line}: '{name}': {why}")
         if inside in not_yet and not wanted:
             clean += [] if hits else [inside]
             continue
