@@ -50,8 +50,8 @@ class AsyncClient:
     #                else the embedded server of this user
     # ``namespace``  keeps applications apart on one server
     # ``max_body``   bytes that a body may have
-    # ``patience``   how long a lost answer is asked for again, before ``Unavailable`` says so; a verb that waits is not longer
-    #                than its wait and this, whatever the server does
+    # ``patience``   how long a request is repeated after a lost answer, before ``Unavailable`` is raised; a verb that waits takes
+    #                at most its wait and this time, whatever the server does
     # ``name_mapper``  what Redisson's ``NameMapper`` does to names in Java: a prefix, or a function
     # ``queue_format``  which Redisson shares the queues: ``"dLc0"`` (up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1), its version, such as
     #                   ``"3.16.8"``, or ``"tarry"`` where no Java reads them; else ``TARRY_QUEUE_FORMAT``, else each queue's own
@@ -81,7 +81,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Waits for what is on its way, then closes the connections. The next verb would open them again."""
+        """Waits for unanswered requests, then closes the connections. The next verb would open them again."""
         # blocking: Closes the connections. The next verb would open them again.
         await self.engine.close()
 
@@ -119,7 +119,7 @@ class AsyncClient:
 
     @property
     def schedules(self) -> AsyncSchedules:
-        """Jobs that come again: put, get, list, pause, resume, delete."""
+        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
         return AsyncSchedules(self.engine, ScheduleVerbs(self.engine.origin))
 
     # ── locks ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,8 +127,8 @@ class AsyncClient:
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
         """The lock that Redisson calls ``getLock(name)``, with a fencing token beside it.
 
-        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself; ``None`` renews
-        it as long as this process lives (for 30 s, every 10 s). Who waits is not served in order.
+        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: the time after which it ends by
+        itself; ``None`` renews it as long as this process lives (for 30 s, every 10 s). Waiters are not served in order.
         """
         return AsyncLock(
             lambda: self.engine.shared_part(RedisLocks),
@@ -169,10 +169,10 @@ class AsyncClient:
         ``codec`` is the one of the Java application: ``"kryo5"`` (Redisson's default since 3.19), ``"river"``, ``"json"``,
         ``"string"``, ``"long"``, ``"bytes"``, or one of your own. Both formats are read. ``format`` is what is written:
         ``"dLc0"`` (Redisson up to 3.21.0), ``"Bc0Lc0"`` (from 3.21.1; neither can read the other's), a version such as
-        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. It is said
+        ``"3.16.8"``, or ``"tarry"`` where no Java reads the queue; ``None`` is the client's ``queue_format``. Give it
         once: a queue remembers its format, and learns it from the elements that are found there. The first offer into a queue of
-        which nothing is known raises ``BadInput``, and so does one that contradicts what is remembered or found. **After an
-        upgrade from 0.1.0** queues with elements go on by themselves; for those that may be empty say it beforehand.
+        unknown format raises ``BadInput``, and so does an offer in another format than the known one. **After an upgrade from
+        0.1.0** queues with elements continue without a change; for queues that may be empty give the format beforehand.
         """
         return AsyncDelayedQueue(self.engine, DelayedQueueVerbs(queue_context(self.engine.origin, name, codec, format)))
 
@@ -181,8 +181,8 @@ class AsyncClient:
         return AsyncBlockingQueue(self.engine, BlockingQueueVerbs(queue_context(self.engine.origin, name, codec, None)))
 
     async def keep_moving(self, *queues: str) -> None:
-        """Moves what falls due in these queues as long as this client is open, for consumers that cannot: who only
-        waits in Java, or not at all just now. Whoever waits in ``take``, ``poll`` or ``subscribe`` does it by itself.
+        """Moves the due elements of these queues as long as this client is open. This is for queues whose consumers
+        are all in Java, or not running. A client that waits in ``take``, ``poll`` or ``subscribe`` moves them without this.
         """
         await self.engine.keep_moving([queue_keys_of(self.engine.origin, name) for name in queues])
 
@@ -195,11 +195,11 @@ class AsyncClient:
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
-        """Moves what is not due yet out of a queue into a topic, with its due times; ``dry_run`` only says what would be.
+        """Moves the elements that are not due yet out of a queue into a topic, with their due times; ``dry_run`` only counts.
 
-        Safe to break off and to call again, while others offer and take. Each job has an id made of its element.
-        ``progress`` is told how many have moved. Raises ``BadInput`` where elements are still on their way to another topic: run
-        that move to its end first, or say ``redirect`` if that topic is gone for good.
+        Safe to interrupt and to call again, while other clients offer and take. Each job has an id made of its element.
+        ``progress`` is called with the number of moved elements. Raises ``BadInput`` if elements are still being moved to another
+        topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         refuse_services("move_to_topic", source, chosen)
@@ -217,14 +217,14 @@ class AsyncClient:
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves what waits, what is dead and the schedules into another topic, perhaps of another server; ``dry_run`` only
-        counts.
+        """Moves the waiting jobs, the dead jobs and the schedules into another topic, also of another server; ``dry_run``
+        only counts.
 
-        Due times, attempts, headers and errors are kept; ids and names that are taken over there are refused and stay. What
-        ``configure`` has set here and not over there holds there, too. Safe to break off and to call again, under load. Let
-        producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is told how many jobs have
-        moved. Raises ``BadInput`` for a topic into itself, for limits that its partitions cannot have, and where jobs are still on
-        their way to another topic: run that move to its end first, or say ``redirect`` if that topic is gone for good.
+        Due times, attempts, headers and errors are kept; jobs whose id is taken in the target are refused and stay, and so do
+        schedules. Options of ``configure`` that are set only here are copied. Safe to interrupt and to call again, under load. Let
+        producers add to the new topic first; reserved jobs stay until they are settled. ``progress`` is called with the number
+        of moved jobs. Raises ``BadInput`` for a topic into itself, for limits that its partitions cannot have, and if jobs are still
+        being moved to another topic: finish that move first, or pass ``redirect`` if that topic is gone for good.
         """
         mine: Any = handle_of("topic", AsyncTopic, topic, self.topic)
         to = handle_of("to", AsyncTopic, to)
@@ -253,7 +253,7 @@ class AsyncClient:
 
         ``codec`` is the one of the Java application, as for a queue; ``key_codec`` another one for the keys. ``backend="native"``
         is ``getMapCacheNative(name)``: only a time to live, kept by the server itself (Valkey 9, Redis 7.4). ``policy`` says
-        who takes expired entries out, which nobody sees: this handle when they expire (``"deadline"``), by Redisson's rule
+        which client removes expired entries, which no reader sees: this handle when they expire (``"deadline"``), by Redisson's rule
         (``"adaptive"``, or an ``AdaptivePolicy``), or not this handle (``None``).
         """
         return AsyncMapCache(self.engine, map_verbs(self.engine.origin, name, codec, key_codec, backend), policy)

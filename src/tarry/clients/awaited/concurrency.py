@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 Holder = asyncio.Task[Any]
-"""What holds a lock."""
+"""The type of a lock's owner."""
 LONGEST_WAIT_S = float("inf")
 """For a wait in the background."""
 Mutex = nullcontext
@@ -39,7 +39,7 @@ async def gather(operations: Iterable[Awaitable[T]]) -> list[T]:
 
 
 def thread_safe_caller() -> Callable[[Callable[[], None]], None]:
-    """What calls a function in this event loop, from any thread."""
+    """Returns a function that calls another one in this event loop, from any thread."""
     loop = asyncio.get_running_loop()
 
     def call(function: Callable[[], None]) -> None:
@@ -80,8 +80,8 @@ class Signal:
         self._event.set()
 
     def set_from_thread(self) -> None:
-        """The same from any thread, and from a finalizer."""
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+        """Like ``set``, from any thread, and from a finalizer."""
+        with suppress(RuntimeError):  # the loop is closed, and no task waits
             self._loop.call_soon_threadsafe(self._event.set)
 
     def clear(self) -> None:
@@ -98,7 +98,7 @@ class Signal:
 
 
 class Background:
-    """Work of a client that goes on by itself."""
+    """Work of a client in the background."""
 
     def __init__(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._task = asyncio.ensure_future(run())
@@ -109,7 +109,7 @@ class Background:
         return self._task.done()
 
     def interrupt(self) -> None:
-        """Ends what it waits for."""
+        """Cancels its wait."""
         self._task.cancel()
 
     async def join(self, seconds: float) -> None:
@@ -121,7 +121,7 @@ class Background:
 
 
 class BackgroundCalls:
-    """Operations that nobody waits for."""
+    """Operations in the background."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -157,7 +157,7 @@ class SharedCalls:
         if self._tasks.get(place) is task:
             del self._tasks[place]
         if not task.cancelled():
-            task.exception()  # perhaps nobody waits any more
+            task.exception()  # perhaps no task waits any more
 
     async def close(self) -> None:
         for task in list(self._tasks.values()):
@@ -182,7 +182,7 @@ class Local(Generic[K, T]):
         return [(place[-1], value) for place, value in list(self._values.items())]
 
     def take_all(self) -> list[T]:
-        """Takes out those of this event loop, the last first."""
+        """Removes and returns the values of this event loop, the last first."""
         home = (asyncio.get_running_loop(), os.getpid())
         return [self._values.pop(place) for place in reversed(list(self._values)) if place[:2] == home]
 
@@ -190,7 +190,7 @@ class Local(Generic[K, T]):
 async def finish_or_undo(
     operation: Coroutine[Any, Any, T], undo: Callable[[T], Coroutine[Any, Any, None]], ignored: type[Exception]
 ) -> T:
-    """Performs an operation; cancelled, it is still done to its end, and then undone, whose errors are ``ignored``."""
+    """Performs an operation. If it is cancelled, it is completed and then undone; ``ignored`` errors of that are dropped."""
     task = asyncio.ensure_future(operation)
     try:
         return await asyncio.shield(task)
@@ -205,7 +205,7 @@ async def finish_or_undo(
 def cancelled_by(
     listen: Callable[[Callable[[], None]], None], message: str, error: Callable[[], Exception]
 ) -> Generator[None]:
-    """Cancels the block, and raises the error, when what is given to ``listen`` is called."""
+    """Cancels the block, and raises the error, when the function that ``listen`` receives is called."""
     task, open = current_holder(), True
     cancelled = False
 

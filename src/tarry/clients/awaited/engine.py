@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class BackgroundPart(Protocol):
-    """What works for all handles of a client, in the background: a mover, a watchdog, a listener's connection."""
+    """A part that works for all handles of a client, in the background: a mover, a watchdog, a listener's connection."""
 
     async def close(self) -> None: ...
 
@@ -59,7 +59,7 @@ class Engine:
         self._parts: Local[Callable[[Engine], Any], Any] = Local()
 
     async def close(self) -> None:
-        """Waits for what is on its way, then closes the connections. The next request would open them again."""
+        """Waits for unanswered requests, then closes the connections. The next request would open them again."""
         # blocking: Closes the connections. The next request would open them again.
         for waiter in self._waiters.take_all():
             await waiter.close()
@@ -74,11 +74,11 @@ class Engine:
         return found
 
     async def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
-        """Performs what a verb said: a call, a command or a flow."""
+        """Performs a verb's operation: a call, a command or a flow."""
         return await self._run(operation, self.runner)
 
     async def run_view(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
-        """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
+        """Like ``run`` for a view: its result is only shown, and no verb depends on it. It may come from a replica."""
         if not self.origin.address.read_from:
             return await self.run(operation)
         return await self._run(operation, self.shared_part(ReplicaReader))
@@ -106,7 +106,7 @@ class Engine:
     async def take(
         self, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
     ) -> list[AsyncJob[T]]:
-        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
+        """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
         if not topics:
             raise BadInput("pop: name a topic at least.")
         want, seconds = pop.want_of(n), wait_seconds(wait)
@@ -117,7 +117,7 @@ class Engine:
                 return await self._take_from(places, want, seconds, ttr)
             except WrongType as fault:
                 plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
-                for topic in plain:  # one of them has been given partitions since, or more
+                for topic in plain:  # one of them has got partitions, or more of them, meanwhile
                     with suppress(WrongType):
                         await self.run(topic.verbs.rediscover(fault))
                 if all(topic.verbs.single is not None for topic in plain):
@@ -145,7 +145,7 @@ class Engine:
     def _need_several_waiters(
         self, partitions: Sequence[tuple[AsyncTopic[T], Sequence[PartitionVerbs[T]]]], want: int
     ) -> bool:
-        """Whether they lie in several slots of a Cluster; or several jobs are wanted, and a wait ends with those of one partition."""
+        """Whether the topics lie in several slots of a Cluster, or several jobs are wanted and one wait gives those of one partition."""
         if want > 1 and any(len(some) > 1 for _, some in partitions):
             return True
         return len({self.runner.group_of(verbs.keys.due) for _, some in partitions for verbs in some}) > 1
@@ -160,7 +160,7 @@ class Engine:
     async def _take_now(
         self, topic: AsyncTopic[T], partitions: Sequence[PartitionVerbs[T]], want: int, ttr: Duration | None
     ) -> list[AsyncJob[T]]:
-        """What is ready in the partitions of a topic, one after the other until there are enough."""
+        """Returns the ready jobs of a topic's partitions, one partition after the other until there are enough."""
         found: list[tuple[PartitionVerbs[T], pop.PopReply]] = []
         try:
             for verbs in partitions:
@@ -193,7 +193,7 @@ class Engine:
         )
 
     async def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
-        """Queues a caller at its posts, behind those who wait already."""
+        """Queues a caller behind the callers that wait already."""
         await self.runner.ensure_open()
         slots: dict[int, list[WaitQueueKey]] = {}
         for post in queue_keys:
@@ -212,11 +212,11 @@ class Engine:
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
     async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
-        """From now on these queues move."""
+        """From now on the due elements of these queues are moved."""
         await self.runner.ensure_open()
         self.shared_part(Mover).add(queues)
 
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
-        """The first payload of any of the queues, which move while somebody consumes them."""
+        """Returns the first payload of any of the queues, which are moved as long as they have a consumer."""
         await self.keep_moving(queues)
         return await self.shared_part(ListPops).take(queues, seconds)

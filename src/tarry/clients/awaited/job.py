@@ -63,5 +63,5 @@ class AsyncJob(HandedOut[T]):
         await self._topic.bury(self, reason)
 
     async def keep(self, ttr: Duration | None = None) -> None:
-        """Renews the reservation: its TTR begins anew. The same as ``topic.touch(job)``."""
+        """Renews the reservation: its TTR begins again. The same as ``topic.touch(job)``."""
         await self._topic.touch(self, ttr)

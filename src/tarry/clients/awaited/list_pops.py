@@ -1,7 +1,7 @@
 """Taking from ready lists, awaiting: BLPOP in windows, on connections that do nothing else.
 
-An element that arrives for somebody who was cancelled goes back to the head of its list before the cancellation goes on. On a
-Cluster lists may lie in several slots: then a task waits for each, and what comes to another one meanwhile goes back.
+An element that arrives for a cancelled caller goes back to the head of its list before the cancellation continues. On a Cluster
+lists may lie in several slots: then a task waits for each, and an element that comes to a second task meanwhile goes back.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PopConnection:
         await send(self._connection, [words])
 
     async def put_back(self) -> None:
-        """After a cancellation: ends the wait, and puts back what came."""
+        """After a cancellation: ends the wait, and puts back an element that came."""
         try:
             with suppress(TimeoutError, *CONNECTION_ERRORS):
                 if self._reply is not None:
@@ -112,7 +112,7 @@ class ListPops:
                 last = fault
                 await asyncio.sleep(max(min(back_off.next_delay(), until - loop.time()), 0))
                 if isinstance(fault, WrongNode) or back_off.failures > 1:
-                    with suppress(Unavailable, Fault):  # still nobody there
+                    with suppress(Unavailable, Fault):  # no server yet
                         await self._runner.refresh()
             else:
                 if pair is not None:
@@ -135,7 +135,7 @@ class ListPops:
         return pair
 
     async def _race(self, groups: Sequence[tuple[bytes, ...]], seconds: float) -> Pair | None:
-        """What comes to the first of several windows. Raises a ``Fault``."""
+        """Returns the element that comes first to one of several windows. Raises a ``Fault``."""
         waits = [asyncio.ensure_future(self._window(keys, seconds)) for keys in groups]
         winner: asyncio.Task[Pair | None] | None = None
         cancelled = False
@@ -153,7 +153,7 @@ class ListPops:
         return None if winner is None else winner.result()
 
     async def _withdraw(self, waits: Sequence[asyncio.Task[Pair | None]]) -> None:
-        """Nobody waits there any more, and what came goes back."""
+        """Ends the waits, and puts back the elements that came."""
         for task in waits:
             task.cancel()
         if waits:
@@ -182,7 +182,7 @@ async def read_reply(connection: Any) -> Any:
 
 
 async def _finish_uncancelled(work: Coroutine[Any, Any, None]) -> bool:
-    """The elements come first. Answers whether somebody was cancelled meanwhile."""
+    """Completes ``work``, also when this task is cancelled meanwhile. Returns whether it was."""
     task, cancelled = asyncio.ensure_future(work), False
     while not task.done():
         try:

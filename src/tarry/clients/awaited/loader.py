@@ -42,7 +42,7 @@ async def load(
 
 
 async def _wait(engine: Engine, perform: Run, load_request: Load[Any]) -> LoadReply:
-    """Until there is a value, or the lease is had."""
+    """Waits until there is a value, or the lease is acquired."""
     woken = Signal()
 
     def on_message(channel: bytes, message: bytes) -> None:

@@ -59,7 +59,7 @@ class LockWatchdog:
     # ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> None:
-        """From now on the locks are looked after."""
+        """Starts the background task, if it does not run."""
         if self._background is None:
             with self._starting:
                 if self._background is None:
@@ -88,7 +88,7 @@ class LockWatchdog:
             self._calls.start(self._clean_up(acquisition))
 
     async def _renew(self, *, due: bool) -> bool:
-        """Answers whether it succeeded."""
+        """Returns whether it succeeded."""
         try:
             await self.run(self.backend.renew(self.table.holds, due=due))
         except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
@@ -99,7 +99,7 @@ class LockWatchdog:
         return True
 
     async def _clean_up(self, acquisition: Any) -> bool:
-        """Answers whether it succeeded."""
+        """Returns whether it succeeded."""
         done = await self.run(clean_up(self.backend, acquisition))
         if not done:
             self.table.retry_clean_up(acquisition, time.monotonic() + CLEAN_UP_EVERY_S)

@@ -59,7 +59,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         await self.close()
 
     async def close(self) -> None:
-        """This handle keeps the map no longer. The next verb would begin again."""
+        """This handle no longer evicts from the map. The next verb would begin again."""
         if self._evictor_use is not None:
             self._evictor_use[2]()
             self._evictor_use = None
@@ -125,7 +125,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         """``replace(key, value)`` puts a value where one is, and answers that one, or ``None``.
 
         ``replace(key, old, new)`` puts it only where the old one is, compared as bytes; answers whether it did. The entry
-        keeps its time to live; its idle time begins anew.
+        keeps its time to live; its idle time begins again.
         """
         if new is NO_VALUE:
             return await self._run(self._verbs.replace(key, value))
@@ -146,7 +146,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     @overload
     async def get(self, key: K, default: T) -> V | T: ...
     async def get(self, key: K, default: Any = None) -> Any:
-        """The value of a key, or ``default``. Its idle time begins anew. Raises ``BodyError`` if the codec cannot read it."""
+        """The value of a key, or ``default``. Its idle time begins again. Raises ``BodyError`` if the codec cannot read it."""
         found = await self._run(self._verbs.get(key))
         return default if found is None else found
 
@@ -155,11 +155,11 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         return await self._run(self._verbs.get_all(keys))
 
     async def get_with_ttl_only(self, key: K) -> V | None:
-        """The value of a key whose time to live is not over, whatever its idle time; which does not begin anew."""
+        """The value of a key whose time to live is not over, whatever its idle time, which does not begin again."""
         return await self._run(self._verbs.get_with_ttl_only(key))
 
     async def contains(self, key: K) -> bool:
-        """Whether there is an entry. Its idle time begins anew."""
+        """Whether there is an entry. Its idle time begins again."""
         return await self._run(self._verbs.contains(key))
 
     async def contains_value(self, value: V) -> bool:
@@ -235,9 +235,9 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     # ── maximum size, eviction ───────────────────────────────────────────────────────────────────────────────────────
 
     async def set_max_size(self, size: int, *, mode: Mode = "LRU") -> None:
-        """From now on the map keeps to so many entries, for all who use it; 0: any number.
+        """Limits the map's number of entries from now on, for all clients; 0: any number.
 
-        What is too much goes, at once and with each write, with the event ``removed``: what was used the longest ago
+        Entries beyond it are removed at once and with each write, with the event ``removed``: those used the longest ago
         (``LRU``) or the least (``LFU``).
         """
         await self._run(self._verbs.set_max_size(size, mode, False))
@@ -247,7 +247,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         return await self._run(self._verbs.set_max_size(size, mode, True))
 
     async def evict(self) -> int:
-        """Takes out what has expired, with an event for each; answers how many. With a policy it happens by itself."""
+        """Removes the expired entries, with an event for each; returns their number. A policy does this in the background."""
         return await self._run(self._verbs.evict())
 
     # ── loading, listening ───────────────────────────────────────────────────────────────────────────────────────────
@@ -264,16 +264,16 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
         """The value of a key; if there is none, what ``loader`` answers, which is put.
 
         The loader runs once among all processes, Java's ``getWithLease`` included; the others wait for what it puts. If it
-        fails, answers ``None`` or takes longer than ``lease``, the next one of them loads. What was loaded while somebody
-        else wrote the key is not put.
+        fails, answers ``None`` or takes longer than ``lease``, the next one of them loads. A value that was loaded while another
+        client wrote the key is not put.
         """
         return await load(self._engine, self._run, self._verbs.load(key, ttl, max_idle, lease), lambda: loader(key))
 
     async def listen(self, handler: Callable[[MapEvent[K, V]], Any], *kinds: EventKind) -> AsyncMapListener:
-        """Calls a handler with what happens to entries, in Java too: ``created``, ``updated``, ``removed``, ``expired``, or all.
+        """Calls a handler with the events of entries, of Java's too: ``created``, ``updated``, ``removed``, ``expired``, or all.
 
-        One event after the other, in a thread of the client. A handler that fails is logged. What happens while the
-        connection is lost is missed. From the first listener on everybody tells, for as long as the map has options.
+        One event after the other, in a thread of the client. A handler that fails is logged. Events are
+        missed while the connection is lost. From the first listener on all clients publish, as long as the map has options.
         """
         return await AsyncMapListener(self._engine, self._verbs, self._evictor_key, handler, kinds)._begin()
 

@@ -42,7 +42,7 @@ class Mover:
         self._background: Background | None = None
 
     def add(self, queues: Iterable[QueueKeys]) -> None:
-        """From now on these queues move."""
+        """From now on the due elements of these queues are moved."""
         with self._mutex:
             fresh = [keys for keys in queues if self._state.add(keys)]
             if fresh and self._background is None:
@@ -51,7 +51,7 @@ class Mover:
             self._wakeup.set()
 
     async def close(self) -> None:
-        """Its seats are free, and others are called."""
+        """Gives its seats back, which calls other clients."""
         self._closed = True
         self._wakeup.set()
         if self._background is not None:
@@ -76,7 +76,7 @@ class Mover:
             await self._engine.runner.send_batch(requests)
 
     async def _move_due(self) -> None:
-        """One pipeline, for all queues that are to be looked at."""
+        """Sends one pipeline, for all queues that are due."""
         with self._mutex:
             due = self._state.due_queues(time.monotonic())
         if due:
@@ -90,7 +90,7 @@ class Mover:
                         self._troubles.resolved(queue.keys.ready.decode())
 
     async def _subscribe(self) -> None:
-        """Hears what its seats ask for; what cannot be heard now is tried again after the next look."""
+        """Subscribes to the channels that its seats need; a failed subscription is tried again after the next look."""
         self._pubsub = pubsub = self._pubsub or self._engine.shared_part(PubSub)
         with self._mutex:
             channels = self._state.channels()
@@ -105,7 +105,7 @@ class Mover:
         self._wakeup.set()
 
     async def _wait(self) -> None:
-        """Until the next look is due, or something was heard: after the looks, whose answers know less."""
+        """Waits until the next look is due, or a message has come. Messages are used after the looks, whose answers are older."""
         self._wakeup.clear()
         with self._mutex:
             while self._messages:

@@ -1,6 +1,6 @@
-"""Requests that are asked together: all servers at the same time, each portion by portion.
+"""Requests that are sent together: to all servers at the same time, to each in portions.
 
-Posted in one turn of the loop, a portion leaves in one pipeline; who stops waiting takes back what was not posted yet.
+A portion is enqueued in one turn of the loop and sent in one pipeline. A cancelled caller sends no further portions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Pipelines:
         return [self._answers[at] for at in range(len(self._requests))]
 
     async def _send_chunks(self, chunks: Sequence[Sequence[int]]) -> None:
-        """What one server is asked: no portion before the last one was answered, and none when it was given up."""
+        """Sends the portions of one server, each after the answer to the last one; none after the server was given up."""
         fault: Unavailable | None = None
         for chunk in chunks:
             if fault is not None:
@@ -53,7 +53,7 @@ class Pipelines:
                 fault = next(answer for answer in answers if isinstance(answer, Unavailable))
 
     def _send_chunk(self, at: int, *, first: bool) -> asyncio.Future[Any]:
-        """What is posted first has waited for the way to be open; each counts its own tries."""
+        """The first portion has waited for the connection already; each request counts its own tries."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         budget = self._budget.sibling(restarted=not first)
         self._enqueue(PendingRequest(self._requests[at], future, budget, try_once=not self._patient))

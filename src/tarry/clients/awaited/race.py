@@ -1,7 +1,7 @@
 """Waiting on several slots of a Cluster at once, awaiting: a task for each, and the first that is served wins.
 
-Each slot has its own waiter and its own blocked connection, so a node that does not answer holds up nobody else. What came
-for a loser in the same moment goes back, its attempt not counted.
+Each slot has its own waiter and its own blocked connection, so a node that does not answer delays no other wait. A job that
+came for a loser at the same moment goes back, its attempt not counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tarry.verbs.jobs.wait import WaitQueueKey
 async def race(
     runner: Runner, entries: Sequence[tuple[Waiter, Sequence[WaitQueueKey]]], want: int, seconds: float
 ) -> Caller:
-    """The first that is served, else one that was not. Raises a ``TarryError``."""
+    """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
     tasks = [asyncio.ensure_future(waiter.wait(want, seconds, keys)) for waiter, keys in entries]
     winner: asyncio.Task[Caller] | None = None
     try:
@@ -31,7 +31,7 @@ async def race(
         return (winner or tasks[0]).result()
     finally:
         for task in tasks:
-            task.cancel()  # who was served and not told yet gives it back by itself
+            task.cancel()  # a caller that was served and has not returned yet gives its jobs back
         for task in tasks:
             if task is not winner and task.done() and not task.cancelled() and task.exception() is None:
                 _give_back(runner, task.result())

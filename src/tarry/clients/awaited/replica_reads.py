@@ -1,6 +1,6 @@
-"""Views, awaited: what only shows reads from a replica where the URL says so, and from the master where none can answer.
+"""Views, awaited: they read from a replica where the URL says so, and from the master where no replica can answer.
 
-Only scripts that say of themselves that they look go there, by EVALSHA_RO: a server refuses to let such a call write.
+Only scripts that are marked as read-only go there, by EVALSHA_RO: a server refuses to let such a call write.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ReplicaReader:
         return await self._runner.perform(request)
 
     async def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
-        """The same for requests that wait for nothing of each other: the value or the error of each."""
+        """Performs requests that do not depend on each other. Returns the value or the error of each."""
         answers: dict[int, Any] = {}
         by_place = chunked(requests, [await self._url_of(request) for request in requests])
         for found in await gather([self._ask_replica(url, requests, its) for url, its in by_place.items() if url]):
@@ -58,7 +58,7 @@ class ReplicaReader:
     async def _ask_replica(
         self, url: str, requests: Sequence[Request], chunks: Sequence[Sequence[int]]
     ) -> dict[int, Any]:
-        """What one replica answers, as long as it does."""
+        """Returns the answers of one replica, as long as it answers."""
         answers: dict[int, Any] = {}
         for chunk in chunks:
             replies = await self._ask_shielded(url, [requests[at] for at in chunk])
@@ -70,7 +70,7 @@ class ReplicaReader:
         return answers
 
     async def perform_step(self, step: Step) -> Any:
-        """What a flow asks."""
+        """Performs what a flow yields."""
         return await (self.perform_batch(step.requests) if isinstance(step, Batch) else self.perform(step))
 
     async def _url_of(self, request: Request) -> str:
@@ -87,11 +87,11 @@ class ReplicaReader:
                 await to_thread(self._replicas.discover, self._patience_s)
 
     async def _ask_shielded(self, url: str, calls: Sequence[Any]) -> Replies:
-        """A cancelled caller does not stop the exchange: others read behind it on the same connection."""
+        """A cancelled caller does not stop the exchange: other replies follow on the same connection."""
         return await self._calls.run(object(), lambda: self._ask(url, calls))
 
     async def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
-        """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
+        """Returns replies and faults. A replica that does not answer, or not correctly, is not used for a while."""
         try:
             replies = await self._exchange(url, calls)
         except Fault as fault:

@@ -34,7 +34,7 @@ class AsyncTopic(Generic[T]):
         return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
 
     def _make_jobs(self, taken: Any, raws: Sequence[RawJob]) -> list[AsyncJob[T]]:
-        """Jobs of what a pop answered."""
+        """Makes jobs of a pop's result."""
         context = self.verbs.context
         jobs = [AsyncJob(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
         for job in jobs:
@@ -119,7 +119,7 @@ class AsyncTopic(Generic[T]):
         await self._settle([job], self.verbs.finish([job]))
 
     async def finish_many(self, jobs: Sequence[Holding]) -> None:
-        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` tells of the first that does not."""
+        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
         await self._settle(jobs, self.verbs.finish(jobs))
 
     async def touch(self, job: Holding, ttr: Duration | None = None) -> None:
@@ -163,7 +163,7 @@ class AsyncTopic(Generic[T]):
         return await self.engine.run(self.verbs.release_holder(holder, count, limit))
 
     async def touch_holder(self, holder: str, ttr: Duration) -> int:
-        """Renews all jobs of a process that lives and cannot do it itself. Answers how many would have ended sooner."""
+        """Renews all jobs of a process that lives and cannot do it itself. Returns the number of renewed jobs."""
         return await self.engine.run(self.verbs.touch_holder(holder, ttr))
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,7 +177,7 @@ class AsyncTopic(Generic[T]):
         return await self.engine.run(self.verbs.kick(ids))
 
     async def delete(self, id: str) -> State | None:
-        """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
+        """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in."""
         return (await self.engine.run(self.verbs.delete([id])))[0]
 
     async def delete_many(self, ids: Sequence[str]) -> list[State | None]:
@@ -233,7 +233,7 @@ class AsyncTopic(Generic[T]):
     async def check(self) -> Check:
         """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``.
 
-        Its ``leaving`` and ``schedules_leaving`` are how many a ``migrate`` has on their way to another topic."""
+        Its ``leaving`` and ``schedules_leaving`` count the jobs and schedules that ``migrate`` is moving to another topic."""
         return await self.engine.run(self.verbs.check())
 
     # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,9 +261,9 @@ class AsyncTopic(Generic[T]):
 
         For jobs that say nothing else: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
         ``max_lateness`` (what would be handed out later is dead, ``stale``); ``keep``: how long dead jobs stay, ``None`` for
-        ever. For all together: ``rate``, at most so many handed out in so long (``"100/1m"``, ``(100, "1m")``, or a number
-        a second), ``burst`` of them at once after a quiet time (``None``: what comes in a tenth of a second); ``concurrency``,
-        at most so many reserved at a time. ``None`` takes a limit away. What waits for one keeps its order and its attempts.
+        ever. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
+        a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
+        most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
         return await self.engine.run(
             self.verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness)

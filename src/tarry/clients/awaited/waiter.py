@@ -1,4 +1,4 @@
-"""Those who wait, in tasks: one task steps the watch for all of them, as long as anybody waits."""
+"""The waiting callers, in tasks: one task steps the watch for all of them, as long as there are any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tarry.verbs.jobs.wait import WaitQueueKey, perform_step
 
 
 class Waiter:
-    """All who wait on one server (on a Cluster: for one slot), in one event loop."""
+    """All waiting callers of one server (on a Cluster: of one slot), in one event loop."""
 
     def __init__(self, runner: Runner, name: bytes, connections: WaitConnections) -> None:
         self._runner = runner
@@ -35,7 +35,7 @@ class Waiter:
         self._closed = False
 
     async def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
-        """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
+        """Waits for jobs; returns the caller, served or at the end of its time. Raises a ``TarryError``."""
         if self._closed:
             raise Unavailable(CLOSED)
         served: asyncio.Future[None] = self._loop.create_future()
@@ -68,7 +68,7 @@ class Waiter:
                     await self._block(step)
                 else:
                     await self._runner.run(perform_step(self._watch, step, self._loop.time))
-        except BaseException as fault:  # whatever it is, those who wait are told
+        except BaseException as fault:  # whatever it is, the callers get it
             self._watch.fail_all(fault if isinstance(fault, Exception) else Unavailable(CLOSED))
             if not isinstance(fault, Exception):
                 raise
@@ -76,7 +76,7 @@ class Waiter:
             connection, self._connection = self._connection, None
             if connection is not None:
                 try:
-                    if connection.keys:  # it was broken off
+                    if connection.keys:  # it was cancelled
                         await connection.drop()
                 finally:
                     self._connections.give_back(connection)
@@ -87,7 +87,7 @@ class Waiter:
         try:
             over, key = await self._await_token(step)
             self._back_off.reset()
-        except ServerRefused as refusal:  # it will not wait for us, and says why
+        except ServerRefused as refusal:  # the server refuses the wait, and says why
             self._watch.fail_all(refusal.error)
         except Fault as fault:
             await self._pause(fault, step.until)
@@ -99,7 +99,7 @@ class Waiter:
             self._blocked_until = None
 
     async def _await_token(self, step: BlockStep) -> tuple[bool, bytes | None]:
-        """Whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
+        """Returns whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
         connection = self._connection
         if step.abandon and connection is not None:
             await connection.drop()
@@ -124,7 +124,7 @@ class Waiter:
                 await self._runner.refresh()
 
     async def close(self) -> None:
-        """Those who wait are told; seats and tokens are handed back."""
+        """Gives the error to all callers, and hands back seats and tokens."""
         self._closed = True
         self._watch.fail_all(Unavailable(CLOSED))
         if self._task is not None and not self._task.done():

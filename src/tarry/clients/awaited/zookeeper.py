@@ -48,7 +48,7 @@ class ZooKeeperLocks(LockWatchdog):
         return [result_of(op, answer) for op, answer in answers]
 
     async def close(self) -> None:
-        """Gives back what is held, and ends the session."""
+        """Releases all held locks, and ends the session."""
         await super().close()
         await to_thread(self._session.close)
 
@@ -71,18 +71,18 @@ class AsyncClient:
 
     ``hosts``            ``"host:port,host:port"``
     ``namespace``        the node below which the locks are
-    ``session_timeout``  after so long without a word from this process ZooKeeper gives its locks to others; between two
-                         and twenty ticks of the server (4 s to 40 s, if it was not told otherwise)
-    ``patience``         how long a lost answer is asked for again, before ``Unavailable`` says so
+    ``session_timeout``  the silence of this process after which ZooKeeper gives its locks to others; between two
+                         and twenty ticks of the server (4 s to 40 s by default)
+    ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
     """
 
     # blocking: Locks on ZooKeeper. Thread-safe, fork-safe, a context manager; connects at the first verb, and is made once.
     #
     # ``hosts``            ``"host:port,host:port"``
     # ``namespace``        the node below which the locks are
-    # ``session_timeout``  after so long without a word from this process ZooKeeper gives its locks to others; between two
-    #                      and twenty ticks of the server (4 s to 40 s, if it was not told otherwise)
-    # ``patience``         how long a lost answer is asked for again, before ``Unavailable`` says so
+    # ``session_timeout``  the silence of this process after which ZooKeeper gives its locks to others; between two
+    #                      and twenty ticks of the server (4 s to 40 s by default)
+    # ``patience``         how long a request is repeated after a lost answer, before ``Unavailable`` is raised
 
     def __init__(
         self,
@@ -111,9 +111,9 @@ class AsyncClient:
         await self.close()
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
-        """The lock on a name. Who waits is served in the order in which they came.
+        """The lock on a name. Waiters are served in the order in which they came.
 
-        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: after so long it ends by itself, and is taken away
+        ``wait``: how long to wait for it, ``None`` for ever. ``lease``: the time after which it ends by itself, and is taken
         from a process that does not notice; ``None`` lasts as long as this process and its connection.
         """
         return AsyncLock(self._part, name, LockOptions(wait, lease), kept_in="zookeeper", at=self._settings[0])
@@ -124,7 +124,7 @@ class AsyncClient:
         return await locks.run(locks.zookeeper_backend.list_names())
 
     async def close(self) -> None:
-        """Gives back every lock that is held, and ends the session. The next verb would begin another."""
+        """Releases all held locks, and ends the session. The next verb would begin another."""
         for locks in self._locks.take_all():
             await locks.close()
 

@@ -29,10 +29,10 @@ logger = logging.getLogger("tarry")
 
 
 class BlockingQueue(CollectionOperators[T]):
-    """Redisson's ``RBlockingQueue``: a list, and where a delayed queue of the same name moves what is due.
+    """Redisson's ``RBlockingQueue``: a list, to which a delayed queue of the same name moves its due elements.
 
-    Made by ``client.blocking_queue(name)``. Who waits here keeps the delayed queue moving. Nothing is acknowledged: an
-    element belongs to whoever took it. For work that must survive its worker, use a topic.
+    Made by ``client.blocking_queue(name)``. A consumer that waits here keeps the delayed queue moving. Nothing is acknowledged: a
+    consumer that dies loses the element that it took. For work that must survive its worker, use a topic.
     """
 
     def __init__(self, engine: Engine, verbs: BlockingQueueVerbs[T]) -> None:
@@ -53,7 +53,7 @@ class BlockingQueue(CollectionOperators[T]):
         return True
 
     def take(self) -> T:
-        """The first element, waiting for it as long as it takes. Interrupted or cancelled, it loses none."""
+        """Returns the first element, waiting for it as long as necessary. An interrupted or cancelled call loses none."""
         while True:
             taken = self._take_next(float("inf"))
             if taken is not None:
@@ -66,7 +66,7 @@ class BlockingQueue(CollectionOperators[T]):
     def poll(self, n: int | None = None, *, wait: Duration | None = 0) -> T | list[T] | None:
         """The first element, or ``None`` when none comes within ``wait``; with ``n`` (at most 1000) a list of up to ``n``.
 
-        ``wait=None`` waits for ever. What is due is moved first.
+        ``wait=None`` waits for ever. Due elements are moved first.
         """
         seconds = wait_seconds(wait)
         values = self.engine.run(self.verbs.poll(1 if n is None else n))
@@ -86,7 +86,7 @@ class BlockingQueue(CollectionOperators[T]):
         return values[0] if values else None
 
     def drain_to(self, target: list[T], n: int | None = None) -> int:
-        """Appends what is there, or ``n`` elements at most, to a list. Answers how many."""
+        """Appends all elements, or ``n`` at most, to a list. Returns their number."""
         done = 0
         while n is None or done < n:
             values = self.engine.run(self.verbs.poll(1000 if n is None else min(n - done, 1000)))
@@ -105,15 +105,15 @@ class BlockingQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.contains(value))
 
     def size(self) -> int:
-        """How many elements may be taken."""
+        """The number of elements that may be taken."""
         return self.engine.run(self.verbs.size())
 
     def stats(self) -> QueueStats:
-        """How many elements are where, and how late the first is that is not moved."""
+        """The number of elements in each place, and the lateness of the first one that is not moved."""
         return self.engine.run_view(self.verbs.stats())
 
     def poison(self) -> list[SetAside]:
-        """What could not be read or handled and was set aside, with the reasons."""
+        """The elements that were set aside because they could not be read or handled, with the reasons."""
         return self.engine.run(self.verbs.set_aside_elements())
 
     def subscribe(self, handler: Callable[[T], Any]) -> Subscription:
@@ -124,7 +124,7 @@ class BlockingQueue(CollectionOperators[T]):
         return Subscription(self, handler)
 
     def _take_next(self, seconds: float, *others: QueueKeys) -> tuple[bytes, T] | None:
-        """A payload and its value: the first that comes in time."""
+        """Returns the first payload that comes in time, and its value."""
         until = time.monotonic() + seconds
         while True:
             pair = self.engine.take_payload([self.verbs.keys, *others], seconds)

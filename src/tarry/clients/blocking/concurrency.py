@@ -1,6 +1,7 @@
 """Threads. ``tarry.clients.awaited.concurrency`` has the same names for tasks of an event loop.
 
-What is awaited there is done here when it is an argument: ``gather(ask(url) for url in urls)`` asks one after the other.
+An operation that is awaited there is done here when it is an argument: ``gather(ask(url) for url in urls)`` asks one after the
+other.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 Holder = threading.Thread
-"""What holds a lock."""
+"""The type of a lock's owner."""
 LONGEST_WAIT_S = 1.0
 """For a wait in the background, which nothing can interrupt."""
 Mutex = threading.Lock
@@ -40,7 +41,7 @@ def gather(answers: Iterable[T]) -> list[T]:
 
 
 def thread_safe_caller() -> Callable[[Callable[[], None]], None]:
-    """What calls a function, in any thread."""
+    """Returns a function that calls another one, in any thread."""
     return lambda function: function()
 
 
@@ -73,7 +74,7 @@ class Signal:
             self._lock.release()
 
     set_from_thread = set
-    """The same from any thread, and from a finalizer."""
+    """Like ``set``, from any thread, and from a finalizer."""
 
     def clear(self) -> None:
         self._lock.acquire(blocking=False)
@@ -84,7 +85,7 @@ class Signal:
 
 
 class Background:
-    """Work of a client that goes on by itself."""
+    """Work of a client in the background."""
 
     def __init__(self, name: str, run: Callable[[], None]) -> None:
         self._thread = threading.Thread(target=run, name=name, daemon=True)
@@ -104,7 +105,7 @@ class Background:
 
 
 class BackgroundCalls:
-    """Operations that nobody waits for. Here they are done when they are started."""
+    """Operations in the background. Here they are done when they are started."""
 
     def start(self, answer: object) -> None: ...
     def join(self, seconds: float) -> None: ...
@@ -140,7 +141,7 @@ class Local(Generic[K, T]):
         return list(self._values.get(os.getpid(), {}).items())
 
     def take_all(self) -> list[T]:
-        """Takes out those of this process, the last first."""
+        """Removes and returns the values of this process, the last first."""
         values, self._values = self._values, {}
         return list(reversed(values.get(os.getpid(), {}).values()))
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 class DelayedQueue(CollectionOperators[T]):
     """Redisson's ``RDelayedQueue``: elements that move to the blocking queue of the same name when they are due.
 
-    Made by ``client.delayed_queue(name)``. A handle: making it, closing it and losing it changes nothing on the server.
+    Made by ``client.delayed_queue(name)``. A handle: to make it, close it or lose it changes nothing on the server.
     """
 
     def __init__(self, engine: Engine, verbs: DelayedQueueVerbs[T]) -> None:
@@ -52,7 +52,7 @@ class DelayedQueue(CollectionOperators[T]):
                 yield value
 
     def offer(self, value: T, delay: Duration) -> datetime:
-        """Puts an element in, to be moved after ``delay``. Answers when it is due, by the server's clock.
+        """Adds an element, to be moved after ``delay``. Returns its due time, by the server's clock.
 
         Raises ``BadInput`` before anything is written, ``Unavailable`` when the server does not answer. Offered again
         after a lost answer it is there once, unless it became due in between.
@@ -68,28 +68,28 @@ class DelayedQueue(CollectionOperators[T]):
     @overload
     def poll(self, n: int) -> list[T]: ...
     def poll(self, n: int | None = None) -> T | list[T] | None:
-        """Ignores the delay: takes out what was offered first, whenever it is due, as Redisson does.
+        """Ignores the delay: removes and returns the element that was offered first, whenever it is due, as Redisson does.
 
-        Without ``n`` one element or ``None``, with it a list of up to ``n`` (at most 1000). For what is due, use the
+        Without ``n`` one element or ``None``, with it a list of up to ``n`` (at most 1000). For due elements use the
         blocking queue.
         """
         values = self.engine.run(self.verbs.poll(1 if n is None else n))
         return values if n is not None else values[0] if values else None
 
     def poll_last_and_offer_first_to(self, queue: str) -> T | None:
-        """Takes out what was offered last, whenever it is due, and puts it first into the list ``queue``."""
+        """Removes the element that was offered last, whenever it is due, and puts it first into the list ``queue``."""
         return self.engine.run(self.verbs.pass_on(queue))
 
     def remove(self, value: T) -> bool:
-        """Takes out the first element that is equal, as bytes. Answers whether there was one."""
+        """Removes the first element that is equal, as bytes. Returns whether there was one."""
         return self.engine.run(self.verbs.remove(value))
 
     def remove_all(self, values: Iterable[T]) -> bool:
-        """Takes out every element that is equal to one of these. Answers whether there was one."""
+        """Removes every element that is equal to one of these. Returns whether there was one."""
         return self.engine.run(self.verbs.remove_all(values))
 
     def retain_all(self, values: Iterable[T]) -> bool:
-        """Takes out every element that is equal to none of these; none of them will be delivered (Redisson's are).
+        """Removes every element that is equal to none of these; none of them will be delivered (Redisson's are).
 
         Answers whether there was one.
         """
@@ -108,7 +108,7 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.peek())
 
     def size(self) -> int:
-        """How many elements are not moved yet."""
+        """The number of elements that are not moved yet."""
         return self.engine.run(self.verbs.size())
 
     def read_all(self) -> list[T]:
@@ -116,24 +116,25 @@ class DelayedQueue(CollectionOperators[T]):
         return self.engine.run(self.verbs.read_all())
 
     def set_format(self, format: str | None) -> None:
-        """Says anew which format the queue has: after Java was upgraded, or to correct what was said. Takes what ``format`` of
-        ``client.delayed_queue`` takes; ``None`` forgets it, so that the elements that are found count again.
+        """Sets the queue's format again: after an upgrade of Java, or to correct it. Takes the values of ``format`` of
+        ``client.delayed_queue``; ``None`` forgets it, so that the elements that are found decide again.
 
-        From now on it is offered, whatever is found. What is in the queue stays as it is; tarry moves it in either format.
+        From now on elements are offered in this format, whatever is found. The elements in the queue stay as they are; tarry
+        moves both formats.
         """
         self.engine.run(self.verbs.set_format(format))
 
     def clear(self) -> bool:
-        """Takes out everything. Answers whether there was something. What was moved already stays."""
+        """Removes all elements that are not moved yet. Returns whether there was one."""
         return self.engine.run(self.verbs.clear())
 
     def poison(self) -> list[SetAside]:
-        """What could not be read and was set aside, with the reasons."""
+        """The elements that were set aside because they could not be read, with the reasons."""
         return self.engine.run(self.verbs.set_aside_elements())
 
     def stats(self) -> QueueStats:
-        """How many elements are where, and how late the first is."""
+        """The number of elements in each place, and the lateness of the first one."""
         return self.engine.run_view(self.verbs.stats())
 
     def destroy(self) -> None:
-        """Nothing: a handle holds nothing. What was offered is delivered as long as anybody consumes the queue."""
+        """Does nothing: a handle holds nothing. Offered elements are delivered as long as there is a consumer."""

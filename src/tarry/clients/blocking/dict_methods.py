@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class DictMethods(MappingOperators[K, V]):
-    """What people do with a dictionary, by the verbs of a map cache."""
+    """The methods of a dictionary, made of the verbs of a map cache."""
 
     _verbs: MapVerbs[K, V]
 
@@ -34,9 +34,9 @@ class DictMethods(MappingOperators[K, V]):
     @overload
     def pop(self, key: K, default: T) -> V | T: ...
     def pop(self, key: K, default: Any = NO_VALUE) -> Any:
-        """Takes an entry out and answers its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
+        """Removes an entry and returns its value, as ``remove``; ``default`` where there is none, or ``KeyError``.
 
-        Of two who pop the same key at once, one has the value.
+        Of two callers that pop the same key at once, one gets the value.
         """
         found = self.remove(key)
         if found is None and default is NO_VALUE:
@@ -44,9 +44,9 @@ class DictMethods(MappingOperators[K, V]):
         return default if found is None else found
 
     def setdefault(self, key: K, default: V) -> V:
-        """The value of a key; where there is none, ``default`` is put, and answered. ``put_if_absent`` gives it times.
+        """Returns the value of a key; where there is none, puts and returns ``default``. ``put_if_absent`` gives it times.
 
-        Of two who do it at once, both have the value of the one who was first.
+        Of two callers at once, both get the value of the first.
         """
         found = self.put_if_absent(key, default)
         return default if found is None else found

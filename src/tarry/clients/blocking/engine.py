@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class BackgroundPart(Protocol):
-    """What works for all handles of a client, in the background: a mover, a watchdog, a listener's connection."""
+    """A part that works for all handles of a client, in the background: a mover, a watchdog, a listener's connection."""
 
     def close(self) -> None: ...
 
@@ -71,11 +71,11 @@ class Engine:
         return found
 
     def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
-        """Performs what a verb said: a call, a command or a flow."""
+        """Performs a verb's operation: a call, a command or a flow."""
         return self._run(operation, self.runner)
 
     def run_view(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
-        """The same for a view: what only shows, and is nothing that a verb goes by. Perhaps from a replica."""
+        """Like ``run`` for a view: its result is only shown, and no verb depends on it. It may come from a replica."""
         if not self.origin.address.read_from:
             return self.run(operation)
         return self._run(operation, self.shared_part(ReplicaReader))
@@ -101,7 +101,7 @@ class Engine:
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None) -> list[Job[T]]:
-        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
+        """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
         if not topics:
             raise BadInput("pop: name a topic at least.")
         want, seconds = pop.want_of(n), wait_seconds(wait)
@@ -112,7 +112,7 @@ class Engine:
                 return self._take_from(places, want, seconds, ttr)
             except WrongType as fault:
                 plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
-                for topic in plain:  # one of them has been given partitions since, or more
+                for topic in plain:  # one of them has got partitions, or more of them, meanwhile
                     with suppress(WrongType):
                         self.run(topic.verbs.rediscover(fault))
                 if all(topic.verbs.single is not None for topic in plain):
@@ -140,7 +140,7 @@ class Engine:
     def _need_several_waiters(
         self, partitions: Sequence[tuple[Topic[T], Sequence[PartitionVerbs[T]]]], want: int
     ) -> bool:
-        """Whether they lie in several slots of a Cluster; or several jobs are wanted, and a wait ends with those of one partition."""
+        """Whether the topics lie in several slots of a Cluster, or several jobs are wanted and one wait gives those of one partition."""
         if want > 1 and any(len(some) > 1 for _, some in partitions):
             return True
         return len({self.runner.group_of(verbs.keys.due) for _, some in partitions for verbs in some}) > 1
@@ -155,7 +155,7 @@ class Engine:
     def _take_now(
         self, topic: Topic[T], partitions: Sequence[PartitionVerbs[T]], want: int, ttr: Duration | None
     ) -> list[Job[T]]:
-        """What is ready in the partitions of a topic, one after the other until there are enough."""
+        """Returns the ready jobs of a topic's partitions, one partition after the other until there are enough."""
         found: list[tuple[PartitionVerbs[T], pop.PopReply]] = []
         try:
             for verbs in partitions:
@@ -188,7 +188,7 @@ class Engine:
         )
 
     def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
-        """Queues a caller at its posts, behind those who wait already."""
+        """Queues a caller behind the callers that wait already."""
         self.runner.ensure_open()
         slots: dict[int, list[WaitQueueKey]] = {}
         for post in queue_keys:
@@ -207,11 +207,11 @@ class Engine:
     # ── queues shared with Java ──────────────────────────────────────────────────────────────────────────────────────
 
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
-        """From now on these queues move."""
+        """From now on the due elements of these queues are moved."""
         self.runner.ensure_open()
         self.shared_part(Mover).add(queues)
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
-        """The first payload of any of the queues, which move while somebody consumes them."""
+        """Returns the first payload of any of the queues, which are moved as long as they have a consumer."""
         self.keep_moving(queues)
         return self.shared_part(ListPops).take(queues, seconds)

@@ -47,7 +47,7 @@ class Evictor:
         self._background: Background | None = None
 
     def add(self, context: MapContext[Any, Any], policy: AdaptivePolicy | None) -> int:
-        """From now on this map is kept, for one user of it more; answers which."""
+        """Adds a user of a map, whose entries are evicted from now on. Returns the user's number."""
         with self._mutex:
             user = next(self._users)
             self._state.add(context, policy, user, time.monotonic())
@@ -61,12 +61,12 @@ class Evictor:
         return self._state.is_used(key, user)
 
     def remove(self, key: bytes, user: int) -> None:
-        """This user needs it no more. A finalizer may run anywhere, so this locks nothing."""
+        """Removes a user. A finalizer may run anywhere, so this locks nothing."""
         self._removed.append((key, user))
         self._wakeup.set_from_thread()
 
     def close(self) -> None:
-        """Others take over at once."""
+        """Hands the seats back: other clients take over at once."""
         with self._mutex:
             self._closed = True
             background = self._background
@@ -121,7 +121,7 @@ class Evictor:
             self._wakeup.wait(min(wait, LONGEST_SLEEP_S))
 
     def _subscribe(self) -> None:
-        """Hears of entries that end sooner, in all maps that are kept."""
+        """Subscribes to the hints about entries that end sooner, for all kept maps."""
         self._pubsub = self._pubsub or self._engine.shared_part(PubSub)
         for evicted_map in self._state.maps:
             place = evicted_map.context.keys.hints
@@ -144,7 +144,7 @@ class Evictor:
                 self._leave_map(evicted_map)
 
     def _leave_map(self, evicted_map: EvictedMap) -> None:
-        """Gives the seat back, and hears no more of the map."""
+        """Gives the seat back, and ends the subscription to the map's hints."""
         with suppress(TarryError, *CONNECTION_ERRORS):
             subscriber = self._subscribers.pop(evicted_map.context.keys.hints, None)
             if subscriber is not None and self._pubsub is not None:

@@ -23,11 +23,11 @@ from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, Poll
 
 T = TypeVar("T")
 RECHECK_S = 1.0
-"""Who waits looks so often, for others (Java, for one) put items in and tell nobody."""
+"""How often a waiting client polls: other programs, Java for example, add items without a message."""
 
 
 class HeldGuard(Protocol):
-    """What a guard gives: a token that rises, and a way to give it back."""
+    """An acquired guard: it has a token that rises, and can be released."""
 
     @property
     def token(self) -> int: ...
@@ -35,7 +35,7 @@ class HeldGuard(Protocol):
 
 
 class Guard(Protocol):
-    """What keeps others away from a queue: a lock of ours, or anything that is acquired like one."""
+    """Excludes other consumers from a queue: a lock of tarry, or any object with the same ``acquire``."""
 
     def acquire(self, *, wait: Duration | None) -> HeldGuard | None: ...
 
@@ -43,8 +43,8 @@ class Guard(Protocol):
 class GuardedQueue(SizedOperators, Generic[T]):
     """Article 002's delay queue: values go in with a delay, and come out when they are due, in order, with their lateness.
 
-    Made by ``client.guarded_queue(name)``. What was polled is out of the queue: a consumer that dies loses it. Topics keep
-    jobs until they are finished.
+    Made by ``client.guarded_queue(name)``. A polled item is no longer in the queue: a consumer that dies loses it. Topics
+    keep jobs until they are finished.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
         return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
 
     def push(self, items: Mapping[T, Duration] | Iterable[tuple[T, Duration]]) -> list[datetime]:
-        """Puts values in, each to be handed out after its delay: ``{value: delay}``, or pairs. Answers when each is due.
+        """Adds values, each to be handed out after its delay: ``{value: delay}``, or pairs. Returns the due times.
 
         Equal values are different items, but in the article's layout, where the last push decides. Raises ``BadInput``
         before anything is written, also for a value or a delay that is ``None``.
@@ -81,11 +81,11 @@ class GuardedQueue(SizedOperators, Generic[T]):
         return [as_datetime(score * self._context.unit) for score in scores]
 
     def poll(self, *, wait: Duration | None = 0, count: int = 1) -> list[Item[T]]:
-        """Takes out up to ``count`` items that are due, the first first; none if none is due within ``wait``.
+        """Removes and returns up to ``count`` due items in order; none if none is due within ``wait``.
 
         ``wait`` holds for the guard and for items together; 0 tries once, ``None`` waits for ever. Raises
-        ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` to one who comes with an
-        old token: nothing was taken then.
+        ``FallenBehind`` if the queue was made with ``max_lateness`` and is later, ``LockLost`` for a guard
+        with an old token: nothing was taken then.
         """
         polled = self._poll_until(want_of(count), time.monotonic() + wait_seconds(wait))
         if polled is None:
@@ -98,7 +98,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
         return [self._context.item(member, score, polled.now) for member, score in polled.members]
 
     def _poll_until(self, want: int, until: float) -> PollReply | None:
-        """What is taken out, as it lay there; ``None`` when nothing is due in time."""
+        """Returns the removed members; ``None`` when none is due in time."""
         with self._pushes(until) as wake_event:
             while True:
                 polled = self._poll(want, until)
@@ -126,10 +126,10 @@ class GuardedQueue(SizedOperators, Generic[T]):
             try:
                 held.release()
             except LockLost:
-                pass  # what was removed was removed under a token that nobody had overtaken
+                pass  # the items were removed under a token that was the newest then
 
     def _take(self, poll: Transaction[PollReply]) -> PollReply:
-        """Cancelled, it is read to its end, and what it took goes back."""
+        """When it is cancelled, the reply is read to its end, and the taken items go back."""
         return finish_or_undo(self.engine.runner.transact(poll), self._give_back, TarryError)
 
     def _give_back(self, polled: PollReply) -> None:
@@ -138,7 +138,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
 
     @contextmanager
     def _pushes(self, until: float) -> Generator[Signal]:
-        """A bell that rings when somebody puts in what is due first, while there is time to wait."""
+        """A wake event that is set when a client adds an item that is due first, while there is time to wait."""
         wake_event, subscriber = Signal(), None
         pubsub = self.engine.shared_part(PubSub)
         channel = self._context.keys.channel
@@ -146,7 +146,7 @@ class GuardedQueue(SizedOperators, Generic[T]):
             try:
                 subscriber = pubsub.subscribe(channel, (channel,), lambda _, __: wake_event.set(), wait=False)
             except ServerUnfit:
-                pass  # a server without scripts: looking around must do
+                pass  # a server without scripts: polling is enough
         try:
             yield wake_event
         finally:
@@ -162,5 +162,5 @@ class GuardedQueue(SizedOperators, Generic[T]):
         return (self.stats()).size
 
     def clear(self) -> bool:
-        """Takes out everything. Answers whether there was something."""
+        """Removes all items. Returns whether there was one."""
         return self.engine.runner.transact(plain_commands.clear(self._context))

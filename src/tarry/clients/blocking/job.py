@@ -59,5 +59,5 @@ class Job(HandedOut[T]):
         self._topic.bury(self, reason)
 
     def keep(self, ttr: Duration | None = None) -> None:
-        """Renews the reservation: its TTR begins anew. The same as ``topic.touch(job)``."""
+        """Renews the reservation: its TTR begins again. The same as ``topic.touch(job)``."""
         self._topic.touch(self, ttr)

@@ -53,7 +53,7 @@ class RedisLocks(LockWatchdog):
                     self._engine.shared_part(PubSub).unsubscribe(spare)
             return None
         if isinstance(step, Batch):
-            return self._engine.runner.send_batch(step.requests)  # once: the keeper asks again itself
+            return self._engine.runner.send_batch(step.requests)  # once: the watchdog asks again itself
         return self._engine.runner.perform(step)
 
     def _check(self) -> None:
@@ -86,10 +86,10 @@ class Lost:
 
 
 class Grant:
-    """A lock that was had: one for each acquisition. A context manager, which gives it back.
+    """An acquired lock: one grant for each acquisition. A context manager, which releases it.
 
-    ``token`` is the fencing token: it rises from holder to holder. Pass it along to whatever the lock protects, and let
-    that refuse a lower one than it has seen.
+    ``token`` is the fencing token: it rises from holder to holder. Pass it along to the system that the lock protects,
+    which must refuse a lower token than the highest it has seen.
     """
 
     def __init__(self, locks: LockWatchdog, hold: Hold) -> None:
@@ -144,16 +144,16 @@ class Grant:
         self._locks.table.listen(self._hold, callback)
 
     def check(self) -> None:
-        """Asks the server whether it is still held. Call it before what must not happen twice.
+        """Asks the server whether it is still held. Call it before an action that must not happen twice.
 
-        Raises ``LockLost`` if it is not, ``Unavailable`` if nobody can tell.
+        Raises ``LockLost`` if it is not held, ``Unavailable`` if the server does not answer.
         """
         if self._locks.acquisition_ids.pid != os.getpid():
             raise held_by_parent(self.name)
         self._locks.run(lock_steps.check(self._locks.table, self._locks.backend, self._hold))
 
     def release(self) -> None:
-        """Gives it back; twice is once.
+        """Releases it; a second call does nothing.
 
         Raises ``LockLost`` if it was lost before: something else may have run at the same time. Raises ``NotAcquired``
         in another thread or task than the one that acquired it, as long as that lives.
@@ -170,7 +170,7 @@ class Grant:
     def guard(self) -> Generator[Grant]:
         """A block that needs the lock: checked at its beginning, and at its end ``LockLost`` if it was lost meanwhile.
 
-        Awaited, the block is cancelled in the moment in which the lock is lost.
+        Awaited, the block is cancelled at the moment when the lock is lost.
         """
         self.check()
         with cancelled_by(
@@ -220,8 +220,8 @@ class Lock:
     ) -> Grant | None:
         """The lock, or ``None`` when it was not to be had within ``wait``; by default as the lock was made.
 
-        ``wait``: 0 tries once, ``None`` waits for ever. ``lease``: after so long it ends by itself; ``None`` renews it
-        as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer (that may take
+        ``wait``: 0 tries once, ``None`` waits for ever. ``lease``: the time after which it ends by itself; ``None``
+        renews it as long as this process lives. Raises ``BadInput``, or ``Unavailable`` when the server does not answer (that may take
         longer than ``wait``).
         """
         terms, locks, wake_event = self._options.replaced(wait, lease), self._locks(), Signal()
@@ -246,11 +246,11 @@ class Lock:
         return self._locks().table.hold_of(self.name, current_holder()) is not None
 
     def state(self) -> LockState:
-        """Who holds it, for how long, and how many wait. Changes nothing."""
+        """Its holder, the remaining time, and the number of waiters. Changes nothing."""
         locks = self._locks()
         return locks.run(locks.backend.state(self.name))
 
     def force_release(self) -> bool:
-        """Takes the lock from whoever holds it. Answers whether somebody did; he is told at once, and may still be working."""
+        """Takes the lock from its holder. Returns whether there was one. The holder is notified at once, and may still be working."""
         locks = self._locks()
         return locks.run(locks.backend.force_release(self.name))

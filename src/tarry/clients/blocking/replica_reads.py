@@ -1,7 +1,7 @@
 # Made from src/tarry/clients/awaited/replica_reads.py by tools/blocking.py: change that file, then `make blocking`.
-"""Views, blocking: what only shows reads from a replica where the URL says so, and from the master where none can answer.
+"""Views, blocking: they read from a replica where the URL says so, and from the master where no replica can answer.
 
-Only scripts that say of themselves that they look go there, by EVALSHA_RO: a server refuses to let such a call write.
+Only scripts that are marked as read-only go there, by EVALSHA_RO: a server refuses to let such a call write.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ReplicaReader:
         return self._runner.perform(request)
 
     def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
-        """The same for requests that wait for nothing of each other: the value or the error of each."""
+        """Performs requests that do not depend on each other. Returns the value or the error of each."""
         answers: dict[int, Any] = {}
         by_place = chunked(requests, [self._url_of(request) for request in requests])
         for found in gather([self._ask_replica(url, requests, its) for url, its in by_place.items() if url]):
@@ -56,7 +56,7 @@ class ReplicaReader:
         return [answers[at] for at in range(len(requests))]
 
     def _ask_replica(self, url: str, requests: Sequence[Request], chunks: Sequence[Sequence[int]]) -> dict[int, Any]:
-        """What one replica answers, as long as it does."""
+        """Returns the answers of one replica, as long as it answers."""
         answers: dict[int, Any] = {}
         for chunk in chunks:
             replies = self._ask_shielded(url, [requests[at] for at in chunk])
@@ -68,7 +68,7 @@ class ReplicaReader:
         return answers
 
     def perform_step(self, step: Step) -> Any:
-        """What a flow asks."""
+        """Performs what a flow yields."""
         return self.perform_batch(step.requests) if isinstance(step, Batch) else self.perform(step)
 
     def _url_of(self, request: Request) -> str:
@@ -85,11 +85,11 @@ class ReplicaReader:
                 to_thread(self._replicas.discover, self._patience_s)
 
     def _ask_shielded(self, url: str, calls: Sequence[Any]) -> Replies:
-        """A cancelled caller does not stop the exchange: others read behind it on the same connection."""
+        """A cancelled caller does not stop the exchange: other replies follow on the same connection."""
         return self._calls.run(object(), lambda: self._ask(url, calls))
 
     def _ask(self, url: str, calls: Sequence[Any]) -> Replies:
-        """Replies, and faults: who does not answer, or not so, is asked no more for a while."""
+        """Returns replies and faults. A replica that does not answer, or not correctly, is not used for a while."""
         try:
             replies = self._exchange(url, calls)
         except Fault as fault:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Schedules:
-    """Jobs that come again. Whoever pops the topic sees to it: there is no scheduler to run."""
+    """Schedules, which add jobs again and again. The clients that pop the topic add them: there is no scheduler to run."""
 
     def __init__(self, engine: Engine, verbs: ScheduleVerbs) -> None:
         self._engine = engine
@@ -43,11 +43,11 @@ class Schedules:
         headers: Mapping[str, str] | None = None,
         max_lateness: Duration | None = None,
     ) -> Schedule:
-        """Stores a schedule, or changes it: a job with this body ``every`` so long, or by ``cron`` in the time zone ``tz``.
+        """Stores a schedule, or changes it: a job with this body ``every`` period, or by ``cron`` in the time zone ``tz``.
 
         The job of an occurrence has the id ``"ID@2026-03-29T07:00:00Z"``. Without ``first`` the first one of ``every`` comes
         after that time; the next is the one before and the period, nothing drifts. ``missed`` says what becomes of
-        occurrences that nobody was there for: ``"skip"`` (later than a minute), ``"once"`` (one job for the last), ``"all"``
+        occurrences at which no client popped: ``"skip"`` (later than a minute), ``"once"`` (one job for the last), ``"all"``
         (each, the last 1,000). A change that leaves the rhythm as it is leaves the next occurrence, too.
         Raises ``BadInput``, also where a worker's code declares a schedule of this name.
         """
@@ -64,13 +64,13 @@ class Schedules:
         return self._engine.run(self._verbs.list(topic))
 
     def pause(self, topic: Topic[Any] | str, id: str) -> bool:
-        """No more jobs until ``resume``; a deploy leaves it paused. Answers whether there is such a schedule."""
+        """No more jobs until ``resume``; a deploy leaves it paused. Returns whether there is such a schedule."""
         return self._engine.run(self._verbs.set_state(topic, id, "pause"))
 
     def resume(self, topic: Topic[Any] | str, id: str) -> bool:
-        """Goes on with the next occurrence; what fell into the pause is left out."""
+        """Continues with the next occurrence; those during the pause are left out."""
         return self._engine.run(self._verbs.set_state(topic, id, "resume"))
 
     def delete(self, topic: Topic[Any] | str, id: str) -> bool:
-        """No more jobs; those that are there stay. What a worker's code declares comes back while it does."""
+        """Deletes the schedule; its jobs stay. A schedule that a worker's code declares comes back while the worker runs."""
         return self._engine.run(self._verbs.set_state(topic, id, "delete"))

@@ -35,7 +35,7 @@ class Topic(Generic[T]):
         return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
 
     def _make_jobs(self, taken: Any, raws: Sequence[RawJob]) -> list[Job[T]]:
-        """Jobs of what a pop answered."""
+        """Makes jobs of a pop's result."""
         context = self.verbs.context
         jobs = [Job(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
         for job in jobs:
@@ -120,7 +120,7 @@ class Topic(Generic[T]):
         self._settle([job], self.verbs.finish([job]))
 
     def finish_many(self, jobs: Sequence[Holding]) -> None:
-        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` tells of the first that does not."""
+        """Finishes many; those whose receipt holds are done before ``StaleReceipt`` is raised for the first that does not."""
         self._settle(jobs, self.verbs.finish(jobs))
 
     def touch(self, job: Holding, ttr: Duration | None = None) -> None:
@@ -162,7 +162,7 @@ class Topic(Generic[T]):
         return self.engine.run(self.verbs.release_holder(holder, count, limit))
 
     def touch_holder(self, holder: str, ttr: Duration) -> int:
-        """Renews all jobs of a process that lives and cannot do it itself. Answers how many would have ended sooner."""
+        """Renews all jobs of a process that lives and cannot do it itself. Returns the number of renewed jobs."""
         return self.engine.run(self.verbs.touch_holder(holder, ttr))
 
     # ── by id ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,7 +176,7 @@ class Topic(Generic[T]):
         return self.engine.run(self.verbs.kick(ids))
 
     def delete(self, id: str) -> State | None:
-        """The job is gone, whatever its state; its holder is told when it settles. Answers the state it was in."""
+        """Deletes the job, whatever its state; its holder gets an error when it settles. Returns the state it was in."""
         return (self.engine.run(self.verbs.delete([id])))[0]
 
     def delete_many(self, ids: Sequence[str]) -> list[State | None]:
@@ -232,7 +232,7 @@ class Topic(Generic[T]):
     def check(self) -> Check:
         """Walks through the whole topic: is every job in exactly one place? For tests and ``doctor``.
 
-        Its ``leaving`` and ``schedules_leaving`` are how many a ``migrate`` has on their way to another topic."""
+        Its ``leaving`` and ``schedules_leaving`` count the jobs and schedules that ``migrate`` is moving to another topic."""
         return self.engine.run(self.verbs.check())
 
     # ── ruling ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -260,9 +260,9 @@ class Topic(Generic[T]):
 
         For jobs that say nothing else: ``ttr`` (``None``: 60 s again), ``max_attempts`` (``None``: no limit),
         ``max_lateness`` (what would be handed out later is dead, ``stale``); ``keep``: how long dead jobs stay, ``None`` for
-        ever. For all together: ``rate``, at most so many handed out in so long (``"100/1m"``, ``(100, "1m")``, or a number
-        a second), ``burst`` of them at once after a quiet time (``None``: what comes in a tenth of a second); ``concurrency``,
-        at most so many reserved at a time. ``None`` takes a limit away. What waits for one keeps its order and its attempts.
+        ever. For all together: ``rate``, the most jobs handed out in a time (``"100/1m"``, ``(100, "1m")``, or a number
+        a second), ``burst`` of them at once after a quiet time (``None``: those of a tenth of a second); ``concurrency``, the
+        most jobs reserved at a time. ``None`` removes a limit. Jobs that wait for a limit keep their order and their attempts.
         """
         return self.engine.run(self.verbs.configure(ttr, max_attempts, keep, rate, burst, concurrency, max_lateness))
 
