@@ -1,7 +1,7 @@
-"""What those who listen in both clients have in common: channels on the server that has them, and who wants to hear them.
+"""Subscriptions, as far as both clients share them: channels and their subscribers.
 
-A message is a hint: what is said while the connection is lost is lost. Whoever listens is told by an empty message that
-there may have been some, whenever a channel is heard (again).
+A message is a hint: messages that are published while the connection is lost are lost. An empty message tells a subscriber that
+there may have been some, each time a channel is subscribed to (again).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tarry.connections.blocking import Args
 OnMessage = Callable[[bytes, bytes], None]
 """Called with a channel and a message; an empty one: messages may have been missed."""
 PING_AFTER_S = 10.0
-"""A line on which nothing came for so long is asked whether it lives; without an answer it is hung up."""
+"""The silence after which a connection is pinged; without an answer it is closed."""
 MESSAGE_KINDS = (b"message", b"smessage")
 UNSUBSCRIBED_BY_SERVER = b"sunsubscribe"
 
 
 class Subscriber:
-    """Somebody who wants to hear some channels, which lie where ``key`` does."""
+    """A subscriber of channels that are on the server of ``key``."""
 
     __slots__ = ("channels", "confirmed", "key", "on_message", "open")
 
@@ -33,7 +33,7 @@ class Subscriber:
 
 
 class ChannelTable:
-    """Who hears what on one line. Not thread-safe: its line guards it."""
+    """The channels of one connection, and their subscribers. Not thread-safe: the connection guards it."""
 
     def __init__(self, *, sharded: bool) -> None:
         self.sharded = sharded
@@ -42,7 +42,7 @@ class ChannelTable:
         self._confirmed: set[bytes] = set()
 
     def add(self, subscriber: Subscriber) -> list[Args]:
-        """What is to be said on the line."""
+        """Returns the commands to send."""
         self.subscribers.append(subscriber)
         new = [channel for channel in subscriber.channels if channel not in self._subscribers_of]
         for channel in subscriber.channels:
@@ -51,7 +51,7 @@ class ChannelTable:
         return self._commands("SUBSCRIBE", new)
 
     def remove(self, subscriber: Subscriber) -> list[Args]:
-        """What is to be said on the line."""
+        """Returns the commands to send."""
         if subscriber not in self.subscribers:
             return []
         self.subscribers.remove(subscriber)
@@ -65,12 +65,12 @@ class ChannelTable:
         return self._commands("UNSUBSCRIBE", gone)
 
     def resubscribe(self) -> list[Args]:
-        """What is to be said on a new line."""
+        """Returns the commands to send on a new connection."""
         self._confirmed.clear()
         return self._commands("SUBSCRIBE", list(self._subscribers_of))
 
     def dispatch(self, reply: Any) -> list[tuple[Subscriber, bytes, bytes]]:
-        """Whom a reply concerns: ears, with the channel and the message."""
+        """Returns the subscribers that a reply concerns, with the channel and the message."""
         if not isinstance(reply, list) or len(reply) != 3:
             return []
         kind, channel, message = reply
@@ -88,7 +88,7 @@ class ChannelTable:
             subscriber.confirmed()
 
     def _commands(self, command: str, channels: list[bytes]) -> list[Args]:
-        """On a Cluster both kinds of a channel: who publishes decides. Sharded ones one by one: those of one command must
+        """On a Cluster both kinds of a channel: the publisher decides. Sharded ones one by one: those of one command must
         share a slot."""
         if not channels:
             return []

@@ -1,6 +1,6 @@
-"""What is asked together, in portions: so much goes to one server in one pipeline.
+"""Requests that are sent together, in portions: a portion goes to one server in one pipeline.
 
-a portion is no more work for a server than one script may be: nobody else waits any longer for it
+a portion is no more work for a server than one script may be, so other clients wait no longer for it
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_REQUESTS = 64
 
 
 def chunked(requests: Sequence[Request], urls: Sequence[str]) -> dict[str, list[list[int]]]:
-    """For each place the portions of what is asked there, in order: each the numbers of its requests."""
+    """Returns for each server its portions in order. A portion is the numbers of its requests."""
     found: dict[str, list[list[int]]] = {}
     spent: dict[str, tuple[int, int]] = {}
     for at, (request, place) in enumerate(zip(requests, urls, strict=True)):
@@ -32,7 +32,7 @@ def chunked(requests: Sequence[Request], urls: Sequence[str]) -> dict[str, list[
 
 
 def _cost(request: Request) -> tuple[int, int]:
-    """How many jobs it may concern, one at least, and its bytes."""
+    """The number of jobs that the request may concern, at least one, and its bytes."""
     if not isinstance(request, ScriptCall):
         return 1, sum(map(len, request.args))
     script = request.script
@@ -42,7 +42,7 @@ def _cost(request: Request) -> tuple[int, int]:
 
 
 def is_silent(answers: Sequence[Any], *, patient: bool) -> bool:
-    """Whether a server has been given up: what is left for it is asked no more. Who asks but once may have met one slot
-    that moves, so there nothing at all was answered."""
+    """Whether a server is given up: its other requests are not sent. Without retries this needs that no request was
+    answered, because a single error may come from a slot that moves."""
     unavailable = [isinstance(answer, Unavailable) for answer in answers]
     return any(unavailable) if patient else all(unavailable)

@@ -1,4 +1,4 @@
-"""What a client is before it talks: its settings, its name, its ids. The same for both worlds."""
+"""The settings, the name and the ids of a client, which need no connection. The same for both clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.redisson.elements import Format, format_of
 
 COMMANDS_ONLY = "plain "
-"""Before the URL of a server that was met for plain commands, and may run no scripts."""
+"""Prefix of the URL of a server that was connected to for plain commands, and may run no scripts."""
 MAX_BODY = 1 << 20
 LARGEST_BODY = 512 << 20
 PATIENCE: Duration = 10
@@ -33,7 +33,7 @@ NameMapper = str | Callable[[str], str] | None
 
 
 class NamingConfig(Protocol):
-    """What the names and bodies of a client's queues, maps and locks depend on."""
+    """The settings for names and bodies of a client's queues, maps and locks."""
 
     @property
     def namespace(self) -> str: ...
@@ -46,7 +46,7 @@ class NamingConfig(Protocol):
 
 
 class ClientConfig:
-    """Checked settings; makes the verbs of a topic. Raises ``BadInput`` or ``ServerUnfit`` in words."""
+    """Checked settings; makes the verbs of a topic. Raises ``BadInput`` or ``ServerUnfit``."""
 
     def __init__(
         self,
@@ -92,11 +92,11 @@ class ClientConfig:
 
     @property
     def redacted(self) -> str:
-        """Where it talks to, safe to log."""
+        """The address, safe to log."""
         return f"{self.namespace} at {self.address.redacted}"
 
     def redisson_name(self, name: str) -> str:
-        """What Java's NameMapper makes of the name of a queue, map or lock; ``BadInput`` if that is no name."""
+        """Returns the name that Java's NameMapper makes of the name of a queue, map or lock. Raises ``BadInput`` if it is invalid."""
         if self.name_mapper is None or not isinstance(name, str) or not name:
             return name
         mapped = self.name_mapper + name if isinstance(self.name_mapper, str) else self.name_mapper(name)
@@ -110,7 +110,7 @@ class ClientConfig:
 
 
 def queue_format_of(given: str | None) -> Format | None:
-    """What is said of all queues that are shared with Java, here or by ``TARRY_QUEUE_FORMAT``. Raises ``BadInput``."""
+    """Returns the format of all queues that are shared with Java, from the argument or ``TARRY_QUEUE_FORMAT``. Raises ``BadInput``."""
     if given is not None:
         return format_of(given, "queue_format")
     said = os.environ.get("TARRY_QUEUE_FORMAT")
@@ -126,7 +126,7 @@ _logged_default = False
 
 
 def log_default_server(topology: Topology) -> None:
-    """Says once a process that nobody gave a URL."""
+    """Logs once in a process that no URL was given."""
     global _logged_default
     if topology.address.is_default and not _logged_default:
         _logged_default = True

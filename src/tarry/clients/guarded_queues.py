@@ -1,4 +1,4 @@
-"""What the guarded queues of both clients have in common before they talk."""
+"""The parts of guarded queues that need no connection, for both clients."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def guarded_context(
 
 
 def with_late_policy(context: GuardedContext[Any], on_late: object) -> GuardedContext[Any]:
-    """With a callback nothing is refused."""
+    """With a callback no poll is refused."""
     return context if on_late is None else context.without_max_lateness()
 
 
 def domain_of(guard: Any) -> bytes:
-    """Whose tokens are compared with one another: those of one lock."""
+    """Returns the domain of a guard: tokens of one domain, that is of one lock, are compared with one another."""
     kind = getattr(guard, "kept_in", type(guard).__qualname__)
     return f"{kind} {getattr(guard, 'name', '')}".encode()
 
@@ -40,7 +40,7 @@ def domain_of(guard: Any) -> bytes:
 def call_on_late(
     items: list[Item[Any]], on_late: Callable[[timedelta], object] | None, max_lateness_us: int | None
 ) -> None:
-    """Calls back when the first of what was taken is later than it may be."""
+    """Calls back when the first item is later than it may be."""
     if on_late is not None and max_lateness_us is not None and items[0].lateness > as_timedelta(max_lateness_us):
         on_late(items[0].lateness)
 
@@ -56,10 +56,10 @@ class PollerNames:
     @contextmanager
     def borrow(self) -> Generator[bytes]:
         if self._pid != os.getpid():
-            self._pid, self._idle = os.getpid(), deque()  # they are the parent's
+            self._pid, self._idle = os.getpid(), deque()  # they belong to the parent
         try:
             name = self._idle.pop()
         except IndexError:
             name = self._new()
         yield name
-        self._idle.append(name)  # not after a failure: its answer may be told to nobody
+        self._idle.append(name)  # not after a failure: its answer may have reached no caller

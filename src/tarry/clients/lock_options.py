@@ -1,4 +1,4 @@
-"""What the locks of both clients have in common before they talk."""
+"""The parts of locks that need no connection, for both clients."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class AcquisitionIds:
 
 
 class LockOptions:
-    """How long to wait for a lock, and for how long to have it."""
+    """How long to wait for a lock, and how long to hold it."""
 
     def __init__(self, wait: Duration | None, lease: Duration | None) -> None:
         self.wait_s = wait_seconds(wait)
         self.lease_us = None if lease is None else duration_us(lease, "lease", minimum=MILLISECOND)
 
     def replaced(self, wait: Duration | EllipsisType | None, lease: Duration | EllipsisType | None) -> LockOptions:
-        """The same, with what is given."""
+        """Returns a copy with the options that are given."""
         if wait is ... and lease is ...:
             return self
         other = LockOptions(None if wait is ... else wait, None if lease is ... else lease)
@@ -61,7 +61,7 @@ class LockOptions:
 
 
 class ReleaseChannels:
-    """Who is to be rung by which channel. A channel is kept for a while: the next who waits need not ask for it anew."""
+    """The wake events of each channel. A channel is kept for a while, so that the next waiter need not subscribe again."""
 
     def __init__(self) -> None:
         self._wakes: dict[bytes, list[Wake]] = {}
@@ -69,7 +69,7 @@ class ReleaseChannels:
         self._idle: dict[bytes, float] = {}
 
     def join(self, channel: bytes, wake: Wake) -> bool:
-        """Answers whether the channel must be listened to first; if not, it rings at once: a word may have come."""
+        """Returns whether the channel must be subscribed to first; if not, wakes the waiter at once: a message may have come."""
         self._idle.pop(channel, None)
         self._wakes.setdefault(channel, []).append(wake)
         if channel not in self._subscribers:
@@ -78,7 +78,7 @@ class ReleaseChannels:
         return False
 
     def keep(self, channel: bytes, subscriber: Subscriber) -> Subscriber | None:
-        """Answers one that is not needed: two have begun to listen at once."""
+        """Returns the subscriber that is not needed, if two waiters have subscribed at once."""
         kept = self._subscribers.setdefault(channel, subscriber)
         return None if kept is subscriber else subscriber
 
@@ -94,7 +94,7 @@ class ReleaseChannels:
             self._idle[channel] = time.monotonic()
 
     def idle(self) -> list[Subscriber]:
-        """Those that nobody has needed for a while; they are to be closed."""
+        """Returns the subscribers that were not used for a while; they are to be closed."""
         long_ago = time.monotonic() - LINGER_S
         gone = [channel for channel, since in list(self._idle.items()) if since < long_ago]
         for channel in gone:
@@ -118,7 +118,7 @@ def held_by_parent(name: str) -> LockLost:
 
 
 def call_listeners(listeners: list[Callable[[], object]]) -> None:
-    """Calls who wants to know of a loss; one that fails does not keep it from the others."""
+    """Calls the listeners of a loss; one that fails does not stop the others."""
     for listener in listeners:
         try:
             listener()
@@ -127,7 +127,7 @@ def call_listeners(listeners: list[Callable[[], object]]) -> None:
 
 
 def process_label() -> str:
-    """Who holds a lock, for people."""
+    """The holder of a lock, for people."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 

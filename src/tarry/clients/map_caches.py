@@ -1,4 +1,4 @@
-"""What the map caches of both clients have in common before they talk."""
+"""The parts of map caches that need no connection, for both clients."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tarry.verbs.mapcache.verbs import MapVerbs
 from tarry.verbs.redisson.codecs import codec_for
 
 Policy = Literal["deadline", "adaptive"] | AdaptivePolicy | None
-"""When expired entries are taken out: when they expire; by Redisson's rule; or not by this handle."""
+"""When expired entries are removed: when they expire; by Redisson's rule; or not by this handle."""
 NO_VALUE: Any = object()
-"""Nothing was given."""
+"""The argument was not given."""
 
 
 def map_verbs(
     origin: NamingConfig, name: str, codec: str | Codec[Any], key_codec: str | Codec[Any] | None, backend: Backend
 ) -> MapVerbs[Any, Any]:
-    """The verbs of a map; ``BadInput`` for a name, codec or backend that cannot be."""
+    """Returns the verbs of a map. Raises ``BadInput`` for an invalid name, codec or backend."""
     of_values = codec_for(codec)
     of_keys = of_values if key_codec is None else codec_for(key_codec)
     cluster = origin.cluster
@@ -32,7 +32,7 @@ def map_verbs(
 
 
 def adaptive_policy(policy: Policy) -> AdaptivePolicy | None:
-    """Redisson's rule, if it is that."""
+    """Returns the adaptive policy, if it is one."""
     if policy is None or policy == "deadline":
         return None
     if policy == "adaptive":

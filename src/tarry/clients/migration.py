@@ -1,4 +1,4 @@
-"""From a shared queue into a topic, and from one topic into another: flows over the verbs of both."""
+"""Moves a shared queue into a topic, and a topic into another one: flows over the verbs of both."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ LAST_MOMENT = 253402300799999999
 
 @dataclass(frozen=True, slots=True)
 class MovedOver:
-    """What ``move_to_topic`` did, or would do."""
+    """The result of ``move_to_topic``, or of its dry run."""
 
     moved: int
     aside: int
-    """How many could not become a body of the topic and were set aside in the queue's poison."""
+    """The number of elements that could not become a body of the topic and were set aside in the queue's poison."""
 
 
 def move_to_topic(
@@ -49,8 +49,8 @@ def move_to_topic(
     *,
     redirect: bool = False,
 ) -> Flow[MovedOver]:
-    """Everything that is not due yet, or ``most`` of it, rounded up to a step. Broken off anywhere, it goes on where it was.
-    Raises ``BadInput`` where some are on their way to another topic, unless they are to go on to this one ``redirect``."""
+    """Moves all elements that are not due yet, or about ``most``. After an interruption the next call continues.
+    Raises ``BadInput`` if elements are being moved to another topic; with ``redirect`` they go to this one."""
     names.refuse_dots(topic.context.name, "topic")
     parts = yield from topic.partitions()
     goal: Goal = yield from at_one_server(goal_of(parts))
@@ -83,7 +83,7 @@ def move_to_topic(
 
 
 def dry_run_to_topic(context: QueueContext[Any], topic: TopicVerbs[Any]) -> Flow[MovedOver]:
-    """What ``move_to_topic`` would do now; changes nothing."""
+    """Counts the elements that ``move_to_topic`` would move now; changes nothing."""
     names.refuse_dots(topic.context.name, "topic")
     moved = aside = 0
     for claimed in (True, False):
@@ -100,7 +100,7 @@ def dry_run_to_topic(context: QueueContext[Any], topic: TopicVerbs[Any]) -> Flow
 def _decode_claimed(
     claimed: list[migration.LeavingElement], topic: TopicVerbs[Any], now: int
 ) -> tuple[list[Row], list[tuple[migration.LeavingElement, str]]]:
-    """As jobs, which have the topic's defaults; and those that cannot be jobs, with the reason."""
+    """Makes jobs with the topic's defaults. Returns also the elements that cannot be jobs, with the reason."""
     fit: list[Row] = []
     unfit: list[tuple[migration.LeavingElement, str]] = []
     for one in claimed:
@@ -117,7 +117,7 @@ def _decode_claimed(
 
 
 def at_one_server(journey: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
-    """Both topics are there."""
+    """Runs a move whose two topics are on the same server."""
     answer: Any = None
     while True:
         try:
@@ -131,7 +131,7 @@ def at_one_server(journey: Generator[tuple[int, Request], Any, T]) -> Flow[T]:
 def migrate_some(
     source: TopicVerbs[Any], target: TopicVerbs[Any], *, dry_run: bool, most: int, redirect: bool = False
 ) -> Flow[Migrated]:
-    """About ``most`` jobs, into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
+    """Moves about ``most`` jobs into another topic of the same server. Raises ``BadInput`` for a topic into itself."""
     refuse_same_topic(True, source.context, target.context)
     return _migrate_some(source, target, dry_run=dry_run, most=most, redirect=redirect)
 
@@ -145,7 +145,7 @@ def _migrate_some(
 
 
 def refuse_services(what: str, *handles: Any) -> None:
-    """A client of a server cannot reach what a service has. Raises ``BadInput``."""
+    """Raises ``BadInput`` if the target is a service's: a client of a server cannot reach it."""
     for handle in handles:
         if not isinstance(handle.engine.origin, ClientConfig):
             raise BadInput(

@@ -1,6 +1,6 @@
-"""What both clients say and hear: requests as words for the server, and what a reply means.
+"""Requests as commands for the server, and the meaning of replies, for both clients.
 
-The blocking and the awaiting runner differ in how they wait. This is the rest of them.
+The blocking and the awaiting runner differ in how they wait. They share everything here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _A_KEY = re.compile(r"permissions to access (a|one of the) key")
 
 
 def key_of(request: Request) -> bytes:
-    """The key that says which server a request goes to; of a command without words, none: any will do."""
+    """Returns the key that decides the server of a request. A command without a key has none: any server will do."""
     return (
         request.keys[0]
         if isinstance(request, ScriptCall)
@@ -45,13 +45,13 @@ def command_of(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[b
 
 
 def eval_command(request: ScriptCall[Any] | Command[Any], clock: bytes) -> tuple[bytes, ...]:
-    """The same with the script's text, for a server that does not know it yet."""
+    """Like ``command_of`` with the script's text, for a server that does not have the script yet."""
     words = command_of(request, clock)
     return words if isinstance(request, Command) else (b"EVAL", request.script.source, *words[2:])
 
 
 def read_only_command(call: ScriptCall[Any], clock: bytes, *, with_source: bool = False) -> tuple[bytes, ...]:
-    """A call that only looks, for a replica: a server does not let it write."""
+    """Returns a read-only call for a replica: the server does not let it write."""
     name, *rest = eval_command(call, clock) if with_source else command_of(call, clock)
     return (name + b"_RO", *rest)
 
@@ -77,17 +77,17 @@ def with_key(fault: Fault, request: Request) -> Fault:
 
 
 def commands_by_hash(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
-    """Requests for a server that knows their scripts."""
+    """Commands for a server that has their scripts."""
     return [command_of(request, clock) for request in requests]
 
 
 def commands_with_source(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
-    """The same for one that knows none of them."""
+    """Commands for a server that has none of their scripts."""
     return [eval_command(request, clock) for request in requests]
 
 
 def commands_with_first_source(requests: Sequence[Request], clock: bytes) -> list[tuple[bytes, ...]]:
-    """Requests whose scripts the server does not know: the first of each script is spelled out."""
+    """Commands for scripts that the server does not have: the first of each script has the script's text."""
     known: set[Any] = set()
     said: list[tuple[bytes, ...]] = []
     for request in requests:
@@ -98,7 +98,7 @@ def commands_with_first_source(requests: Sequence[Request], clock: bytes) -> lis
 
 
 def merge_calls(calls: list[ScriptCall[Any]]) -> ScriptCall[Any]:
-    """Calls of one kind as one call."""
+    """Merges calls of one kind into one."""
     first = calls[0]
     items = [word for call in calls for word in call.items]
     return ScriptCall(
@@ -113,7 +113,7 @@ def merge_calls(calls: list[ScriptCall[Any]]) -> ScriptCall[Any]:
 
 
 def split_reply(calls: list[ScriptCall[Any]], reply: Reply) -> list[Reply]:
-    """The reply to a merged call, cut into the reply of each."""
+    """Splits the reply to a merged call into the replies of each."""
     lead = calls[0].reply_header
     head, at, cut = reply[:lead], lead, list[Reply]()
     for call in calls:
@@ -124,7 +124,7 @@ def split_reply(calls: list[ScriptCall[Any]], reply: Reply) -> list[Reply]:
 
 
 def refuse_unconfirmable(confirmation: Confirmation, reply: Reply) -> None:
-    """Raises a ``Fault`` unless the server answered the trial of a confirmation."""
+    """Raises a ``Fault`` unless the server answered the probe of a confirmation."""
     if isinstance(reply, ServerRefused):
         why = str(reply).rstrip(".")
         raise ServerRefused(CannotConfirm(f"this server cannot confirm it. {confirmation.requirement}. {why}."))
@@ -133,7 +133,7 @@ def refuse_unconfirmable(confirmation: Confirmation, reply: Reply) -> None:
 
 
 def decode_reply(request: Request, reply: Reply) -> Any:
-    """What a reply means, or the error that it is."""
+    """Decodes a reply, or raises the error that it is."""
     try:
         return request.decode(reply)
     except Exception as fault:  # noqa: BLE001  # whatever it is, who asked is told
@@ -141,8 +141,8 @@ def decode_reply(request: Request, reply: Reply) -> Any:
 
 
 def check_confirmation(confirmation: Confirmation | None, replies: Sequence[Reply], confirms: set[bytes]) -> None:
-    """Raises when what was asked right after a call says that the call's work is not where it should be; ``ConfirmationLost`` where
-    it says nothing, and the call may be repeated. ``confirms``: what its server was known to answer."""
+    """Raises when a confirmation says that the call's writes are not where they should be; ``ConfirmationLost`` when it has no
+    answer, and the call may be repeated. ``confirms``: the confirmations that its server can answer."""
     for reply in replies:
         if isinstance(reply, ServerRefused):
             confirms.clear()  # it is tried again before the next
@@ -154,22 +154,22 @@ def check_confirmation(confirmation: Confirmation | None, replies: Sequence[Repl
 
 
 def unavailable_error(fault: Fault, redacted_url: str, elapsed: float, *, added: bool = False) -> TarryError:
-    """What the user is told of a fault when there is no more patience, or no sense in trying again. ``added``: only the
-    confirmation was not heard, whatever was tried since."""
+    """Returns the error for a fault when patience is over, or a retry would not help. ``added``: only the confirmation
+    was lost, whatever was tried since."""
     if added:
         return Unconfirmed(f"Added, but it was not confirmed within {elapsed:.1f} s: {_hint(fault, redacted_url)}.")
     if isinstance(fault, ServerRefused):
         return fault.error
     why = _hint(fault, redacted_url)
     did, how_long = ("refused", "for") if isinstance(fault, NotNow) else ("did not answer", "within")
-    within = f" {how_long} {elapsed:.1f} s" if elapsed >= 0.05 else ""  # it was asked once
+    within = f" {how_long} {elapsed:.1f} s" if elapsed >= 0.05 else ""  # there was one try
     error = Unavailable(f"The server at {redacted_url} {did}{within}: {why}. The call is safe to repeat.")
     error.__cause__ = fault
     return error
 
 
 def _hint(fault: Fault, shown: str) -> str:
-    """In a fail-over a replica is soon a master, or Sentinels and a Cluster name another; a plain URL stays where it is."""
+    """In a fail-over a replica soon becomes the master, or Sentinels and a Cluster name another one; a plain URL does not change."""
     if isinstance(fault, IsReplica) and "+" not in shown.partition("://")[0]:
         return (
             "it is a replica, which takes no writes; give the URL of its master, or redis+sentinel:// or redis+cluster://, "
@@ -179,17 +179,17 @@ def _hint(fault: Fault, shown: str) -> str:
 
 
 def log_master_fallback(url: str, fault: Fault) -> None:
-    """Says that a replica could not answer a view, and that its master is asked."""
+    """Logs that a replica could not answer a view, and that its master is asked."""
     shown = urlsplit(url).netloc.rpartition("@")[2]
     logging.getLogger("tarry.views").info("The replica at %s cannot answer: %s. Asking the master.", shown, fault)
 
 
 WARN_AFTER_TRIES = 6
-"""So many tries take about a second: then everybody hears that there will be more."""
+"""The number of tries that take about a second: after it retries are logged as warnings."""
 
 
 def log_retry(tries: int, fault: Fault, shown: str, bound_s: float) -> None:
-    """Says that a server does not answer and is tried again: at INFO at once, at WARNING when it lasts."""
+    """Logs that a server does not answer and is tried again: at INFO at once, at WARNING when it lasts."""
     if tries in (0, WARN_AFTER_TRIES):
         why, level = _hint(fault, shown), logging.WARNING if tries else logging.INFO
         does = "refuses for now" if isinstance(fault, NotNow) else "does not answer"

@@ -34,9 +34,9 @@ class Schedule:
     """A schedule as it is now.
 
     ``next`` is its next occurrence, ``None`` while it is paused. ``fired`` counts its jobs, ``skipped`` the occurrences that
-    were missed and not made up for. ``from_code``: a worker's code declares it; ``orphaned``: no living worker's does any more.
+    were missed and not made up for. ``from_code``: a worker's code declares it; ``orphaned``: no running worker's code does any more.
     ``version`` marks the definition that code declared last, ``declared`` says when; both are ``None`` for one put by hand.
-    ``damaged``: what is stored cannot be read, or only by a newer tarry; put it anew, or delete it.
+    ``damaged``: what is stored cannot be read, or only by a newer tarry; put it again, or delete it.
     """
 
     topic: str
@@ -60,7 +60,7 @@ class Schedule:
 
     @property
     def last(self) -> datetime | None:
-        """The last occurrence that was attended to since it was changed: it got a job, was missed, or fell into a pause."""
+        """The last occurrence that was handled since it was changed: it got a job, was missed, or fell into a pause."""
         found = self._record.last
         return None if found is None else as_datetime(found)
 
@@ -89,7 +89,7 @@ class Schedule:
 
     @property
     def head(self) -> records.JobHead:
-        """What its jobs say of themselves beside their body."""
+        """The options of its jobs."""
         return records.unpack_head(_UNSENT + self._record.value)
 
     @property
@@ -167,13 +167,13 @@ def declare_schedules(
 
 
 def on_partition(verbs: TopicVerbs[Any], id: str, do: Callable[[TopicKeys], Flow[R]]) -> Flow[R]:
-    """Something with a schedule, in the partition that its name says."""
+    """Performs an operation on a schedule, in the partition of its name."""
     raw = id_of(id)
     return verbs.over_partitions(lambda parts: do(parts[partition_of_name(raw, len(parts))].keys))
 
 
 def count_schedules(verbs: TopicVerbs[Any]) -> Flow[int]:
-    """How many schedules a topic has."""
+    """The number of a topic's schedules."""
     return verbs.over_partitions(lambda parts: on_each(parts, lambda part: definitions.count_schedules(part.keys), sum))
 
 
@@ -184,7 +184,7 @@ def list_schedules(verbs: TopicVerbs[Any]) -> Flow[list[Schedule]]:
 
 
 class ScheduleVerbs:
-    """The verbs of a client's schedules: each answers what to do."""
+    """The verbs of a client's schedules: each returns an operation."""
 
     def __init__(self, origin: ClientConfig) -> None:
         self.origin = origin

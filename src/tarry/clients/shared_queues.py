@@ -1,4 +1,4 @@
-"""What the shared queues of both clients have in common before they talk."""
+"""The parts of shared queues that need no connection, for both clients."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tarry.verbs.redisson.elements import format_of
 
 logger = logging.getLogger("tarry")
 WINDOW_S = 5.0
-"""A wait is begun anew after so long: what became of its connection, or of its server, does not hold it up for longer."""
+"""The longest single wait. Then a new one begins, so that a lost connection or server delays a caller no longer than this."""
 CLOSING_S = 5.0
 LONGEST_SLEEP_S = 30.0
 PAUSE_S = 1.0
-"""After a trouble."""
+"""The pause after a failure."""
 
 
 def queue_context(origin: NamingConfig, name: str, codec: str | Codec[Any], format: str | None) -> QueueContext[Any]:
@@ -49,7 +49,7 @@ def ready_keys(queues: Sequence[QueueKeys], group_of: Callable[[bytes], int]) ->
 
 
 class ErrorLog:
-    """Which queues cannot be moved: told once, and again when they can be or something else is wrong."""
+    """The queues that cannot be moved. Each error is logged once, and again after a success or another error."""
 
     def __init__(self) -> None:
         self._reported: dict[str, type[BaseException]] = {}
@@ -65,5 +65,5 @@ class ErrorLog:
 
 
 def failure_reason(fault: BaseException) -> str:
-    """Why a handler's element was set aside."""
+    """The reason for which a handler's element was set aside."""
     return "handler: " + " ".join(f"{type(fault).__name__}: {fault}".split())

@@ -6,8 +6,8 @@
     clock.advance("29m"); topic.pop()               # None
     topic.pop(wait="2m")                            # the tea: waiting makes time pass
 
-Everything but the clock is the real thing: the scripts, the server, the links. Of one clock and many consumers, each wait
-is lived through alone. A TestAsyncClient that nobody closed is closed when its event loop ends.
+Only the clock is imaginary: the scripts, the server and the connections are real. When several consumers have one clock, each
+wait passes alone. A TestAsyncClient that was not closed is closed when its event loop ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Clock:
         self._runners: list[Any] = []
 
     def drive(self, runner: Any) -> None:
-        """From now on the runner's scripts go by this clock."""
+        """From now on the runner's scripts use this clock."""
         self._runners.append(runner)
         self._apply()
 
@@ -58,12 +58,12 @@ class Clock:
 
     @property
     def now(self) -> datetime:
-        """The moment that it shows, in UTC."""
+        """Its present moment, in UTC."""
         return as_datetime(self.us)
 
     @property
     def elapsed_us(self) -> int:
-        """How much time has passed here."""
+        """The time that has passed by this clock."""
         return self.us - self._start
 
     def seconds(self) -> float:
@@ -106,7 +106,7 @@ class _Engine(Engine):
         return _result_of(self.run(self._sole_waiter.flow(want, seconds, queue_keys)))
 
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
-        """Whoever takes moves: nothing happens here while nobody waits."""
+        """Does nothing: the consumer that takes an element moves the queue."""
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
         return self.run(mover_state.simulate_take(queues, seconds, self._clock))
@@ -143,7 +143,7 @@ class _AsyncEngine(AsyncEngine):
         return _result_of(await self.run(self._sole_waiter.flow(want, seconds, queue_keys)))
 
     async def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
-        """Whoever takes moves: nothing happens here while nobody waits."""
+        """Does nothing: the consumer that takes an element moves the queue."""
 
     async def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
         return await self.run(mover_state.simulate_take(queues, seconds, self._clock))

@@ -1,10 +1,10 @@
-"""HTTP: what a service and its clients say to each other, and the clients.
+"""HTTP: the protocol between a service and its clients, and the clients.
 
-    wire                     the words of requests and answers; the service has no others
-    verbs                    what each handle says, as requests: the same names as in the library
-    sync, aio                HTTPClient and AsyncHTTPClient
-    sync_engine, aio_engine  which perform the requests
+    wire                              models of requests and answers, which the service uses too
+    verbs                             each handle's verbs as requests: the same names as in the library
+    blocking, awaited                 HTTPClient and AsyncHTTPClient
+    blocking_engine, awaited_engine   perform the requests
 
-A topic of theirs is ``tarry.Topic`` itself, a queue ``tarry.DelayedQueue``: its verbs say HTTP requests where others say
-scripts, and its engine sends them. What cannot be over HTTP is refused in words (verbs/unsupported.py).
+A topic of theirs is ``tarry.Topic`` itself, a queue ``tarry.DelayedQueue``: its verbs return HTTP requests where others
+return script calls, and its engine sends them. Verbs that do not exist over HTTP raise an error (verbs/unsupported.py).
 """

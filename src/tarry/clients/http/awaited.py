@@ -1,4 +1,4 @@
-"""``tarry.AsyncHTTPClient``: what a service has, awaited. For machines that may only reach a service."""
+"""``tarry.AsyncHTTPClient``: a client of a service, awaited. For machines that can reach only a service."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ T = TypeVar("T")
 class AsyncHTTPClient:
     """The same as ``HTTPClient``, awaited. Cancelling a pop loses nothing: the service gives back what it handed out."""
 
-    # blocking: What a service has (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
+    # blocking: A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
     #
     # ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
     # ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given; ``queue_format`` as ``Client`` has
     # it, and the service's own without. Raises what ``Client`` raises,
-    # and ``NotAllowed``. What cannot be over HTTP is refused with ``ServerUnfit``, in words.
+    # and ``NotAllowed``. Verbs that do not exist over HTTP raise ``ServerUnfit``.
 
     def __init__(
         self,
@@ -109,13 +109,13 @@ class AsyncHTTPClient:
 
     @property
     def schedules(self) -> AsyncSchedules:
-        """Jobs that come again: put, get, list, pause, resume, delete."""
+        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
         return AsyncSchedules(self._engine, self.engine.origin.schedules())
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
         """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
 
-        Over HTTP it cannot be acquired: whoever has a lock renews it, and no service would see this process die.
+        Over HTTP it cannot be acquired: a holder renews its lock, and no service would notice when this process dies.
         """
         locks: Any = HTTPLocks(self.engine)
         return AsyncLock(
@@ -153,7 +153,7 @@ class AsyncHTTPClient:
         return AsyncBlockingQueue(self._engine, self.engine.origin.blocking(name, codec))
 
     async def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
-        """Refused: a service moves the queues that it was started with, and those that somebody waits for."""
+        """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""
         raise not_supported("keep_moving")
 
     async def move_to_topic(
@@ -165,8 +165,8 @@ class AsyncHTTPClient:
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
-        """Moves what is not due yet out of a queue into a topic of the same service, with its due times; ``dry_run`` only says
-        what would be. ``codec`` of the queue must have a name. ``progress`` is told how many have moved."""
+        """Moves the elements that are not due yet out of a queue into a topic of the same service, with their due times;
+        ``dry_run`` only counts. ``codec`` of the queue must have a name. ``progress`` is called with the number of moved elements."""
         source, chosen = handle_of("queue", AsyncDelayedQueue, queue), handle_of("topic", AsyncTopic, topic, self.topic)
         place = self.engine.origin.service
         return await self.engine.run(
@@ -182,10 +182,10 @@ class AsyncHTTPClient:
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves what waits, what is dead and the schedules into another topic of the same service and namespace; ``dry_run`` only
-        counts.
+        """Moves the waiting jobs, the dead jobs and the schedules into another topic of the same service and namespace;
+        ``dry_run`` only counts.
 
-        As ``Client`` does it, in steps: safe to break off and to call again. ``progress`` is told how many have moved.
+        As ``Client`` does it, in steps: safe to interrupt and to call again. ``progress`` is called with the number of moved jobs.
         """
         mine, there = handle_of("topic", AsyncTopic, topic, self.topic), handle_of("to", AsyncTopic, to)
         place = self.engine.origin.service
@@ -202,6 +202,6 @@ class AsyncHTTPClient:
         backend: Backend = "redisson",
         policy: Policy = "deadline",
     ) -> AsyncMapCache[Any, Any]:
-        """The map that Redisson calls ``getMapCache(name)``, to be looked at: ``stats()``, ``size()``, its entries one after the
-        other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. What changes it is refused over HTTP."""
+        """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
+        other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Verbs that change it raise ``ServerUnfit``."""
         return AsyncMapCache(self._engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)

@@ -1,5 +1,5 @@
 # Made from src/tarry/clients/http/awaited.py by tools/blocking.py: change that file, then `make blocking`.
-"""``tarry.HTTPClient``: what a service has, blocking. For machines that may only reach a service."""
+"""``tarry.HTTPClient``: a client of a service, blocking. For machines that can reach only a service."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ T = TypeVar("T")
 
 
 class HTTPClient:
-    """What a service has (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
+    """A client of a service (``tarry serve``), with the verbs of ``Client``: thread-safe, fork-safe, a context manager.
 
     ``url`` is the service's (else ``TARRY_SERVICE_URL``, else http://127.0.0.1:7070), ``token`` opens it (else
     ``TARRY_TOKEN``), ``namespace`` is the token's or the service's first unless it is given; ``queue_format`` as ``Client`` has
     it, and the service's own without. Raises what ``Client`` raises,
-    and ``NotAllowed``. What cannot be over HTTP is refused with ``ServerUnfit``, in words.
+    and ``NotAllowed``. Verbs that do not exist over HTTP raise ``ServerUnfit``.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class HTTPClient:
 
     @property
     def schedules(self) -> Schedules:
-        """Jobs that come again: put, get, list, pause, resume, delete."""
+        """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
         return Schedules(self._engine, self.engine.origin.schedules())
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
         """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
 
-        Over HTTP it cannot be acquired: whoever has a lock renews it, and no service would see this process die.
+        Over HTTP it cannot be acquired: a holder renews its lock, and no service would notice when this process dies.
         """
         locks: Any = HTTPLocks(self.engine)
         return Lock(
@@ -151,7 +151,7 @@ class HTTPClient:
         return BlockingQueue(self._engine, self.engine.origin.blocking(name, codec))
 
     def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
-        """Refused: a service moves the queues that it was started with, and those that somebody waits for."""
+        """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""
         raise not_supported("keep_moving")
 
     def move_to_topic(
@@ -163,8 +163,8 @@ class HTTPClient:
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> MovedOver:
-        """Moves what is not due yet out of a queue into a topic of the same service, with its due times; ``dry_run`` only says
-        what would be. ``codec`` of the queue must have a name. ``progress`` is told how many have moved."""
+        """Moves the elements that are not due yet out of a queue into a topic of the same service, with their due times;
+        ``dry_run`` only counts. ``codec`` of the queue must have a name. ``progress`` is called with the number of moved elements."""
         source, chosen = handle_of("queue", DelayedQueue, queue), handle_of("topic", Topic, topic, self.topic)
         place = self.engine.origin.service
         return self.engine.run(
@@ -180,10 +180,10 @@ class HTTPClient:
         redirect: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> Migrated:
-        """Moves what waits, what is dead and the schedules into another topic of the same service and namespace; ``dry_run`` only
-        counts.
+        """Moves the waiting jobs, the dead jobs and the schedules into another topic of the same service and namespace;
+        ``dry_run`` only counts.
 
-        As ``Client`` does it, in steps: safe to break off and to call again. ``progress`` is told how many have moved.
+        As ``Client`` does it, in steps: safe to interrupt and to call again. ``progress`` is called with the number of moved jobs.
         """
         mine, there = handle_of("topic", Topic, topic, self.topic), handle_of("to", Topic, to)
         place = self.engine.origin.service
@@ -200,6 +200,6 @@ class HTTPClient:
         backend: Backend = "redisson",
         policy: Policy = "deadline",
     ) -> MapCache[Any, Any]:
-        """The map that Redisson calls ``getMapCache(name)``, to be looked at: ``stats()``, ``size()``, its entries one after the
-        other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. What changes it is refused over HTTP."""
+        """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
+        other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Verbs that change it raise ``ServerUnfit``."""
         return MapCache(self._engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)

@@ -1,5 +1,5 @@
 # Made from src/tarry/clients/http/awaited_engine.py by tools/blocking.py: change that file, then `make blocking`.
-"""What a blocking client of a service works with: its connections, and the handles that differ from those of a server."""
+"""The engine of a blocking client of a service: its connections, and the handles that differ from those of a server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class HTTPEngine:
-    """Performs requests to a service: what every handle of an HTTP client works with."""
+    """Performs requests to a service. Every handle of an HTTP client has it."""
 
     keeps_maps = False
     """A service does not keep its clients' maps."""
@@ -57,7 +57,7 @@ class HTTPEngine:
         self._open: Local[str, httpx.Client] = Local()
 
     def run(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
-        """Performs what a verb said: a request, or a flow of them."""
+        """Performs a verb's operation: a request, or a flow of them."""
         if isinstance(operation, HTTPRequest):
             return self.perform(operation)
         return run_flow(operation, self.perform)
@@ -87,7 +87,7 @@ class HTTPEngine:
             sleep(pause)
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> tuple[bytes, bytes] | None:
-        """The first payload of any of the queues, which move while the service waits. A queue's list has the queue's name."""
+        """Returns the first payload of any of the queues, which are moved while the service waits. A queue's list has the queue's name."""
         names = [keys.ready.decode() for keys in queues]
         while True:
             wait = min(seconds, LONGEST_WAIT_S)
@@ -99,7 +99,7 @@ class HTTPEngine:
                 return None
 
     def _ask_before(self, request: HTTPRequest[Any]) -> None:
-        """What must have been asked once."""
+        """Performs a request's ``first``, once."""
         mark = request.path, repr((request.body, request.absent))
         if mark not in self._asked_before:
             self.perform(request)
@@ -110,7 +110,7 @@ class HTTPEngine:
         raise not_supported("map_cache")
 
     def run_view(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
-        """Where a view is from, the service decides."""
+        """The service decides whether a view comes from a replica."""
         return self.run(operation)
 
     def register_topic(self, topic: str) -> None:
@@ -140,7 +140,7 @@ class HTTPEngine:
 
 
 class HTTPLocks:
-    """The locks of a client: nobody here ever holds one."""
+    """The locks of a client, of which this process never holds one."""
 
     def __init__(self, engine: HTTPEngine) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""What a client of a service is before it talks, and the requests that are no topic's verbs. The same for both worlds."""
+"""The settings of a client of a service, and the requests that are not verbs of a topic. The same for both clients."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ UNLIMITED_CONNECTIONS = 10_000
 
 
 class HTTPClientConfig:
-    """Checked settings; makes the verbs of what a client has. Raises ``BadInput`` in words.
+    """Checked settings; makes the verbs of a client's handles. Raises ``BadInput``.
 
-    They have the names and options of those that say scripts, for which the handles were written: tests/clients holds them
-    to it.
+    The verbs have the names and options of those that return script calls, for which the handles were written: tests/clients
+    checks this.
     """
 
     cluster = False
-    """Where the keys lie is the service's affair."""
+    """The service knows where the keys are."""
 
     def __init__(
         self, service: ServiceAddress, max_body: int, patience: Duration, queue_format: str | None = None
@@ -73,18 +73,18 @@ class HTTPClientConfig:
         self._ids = names.IdGenerator(lambda: time.time_ns() // 1_000_000, os.urandom)
 
     def arguments(self, request: HTTPRequest[Any], budget: RetryBudget) -> dict[str, Any]:
-        """A request in the words of httpx. However often it is sent, its wait and patience together are all the time it has."""
+        """Returns the arguments of a request for httpx. All its tries together have its wait and the patience as their time."""
         return self.service.arguments(request, repeated=budget.tries > 0, within=budget.remaining + request.wait)
 
     def refuse_others(self, what: str, *handles: Any) -> None:
-        """What is had here is in this service. Raises ``BadInput``."""
+        """Raises ``BadInput`` for a handle of another service or namespace."""
         for handle in handles:
             if getattr(handle.engine.origin, "service", None) != self.service:
                 raise BadInput(f"{what}: {handle.name} is not of this service and namespace; give its name.")
 
     @property
     def address(self) -> ServiceAddress:
-        """Where its handles are."""
+        """The place of its handles: the service and the namespace."""
         return self.service
 
     def codec_for(self, kind: Any) -> BodyCodec[Any]:
@@ -92,7 +92,7 @@ class HTTPClientConfig:
         return kind if isinstance(kind, BodyCodec) else BodyCodec(kind, self._max_body)
 
     def redisson_name(self, name: str) -> str:
-        """As it is: a service calls things as its own application does."""
+        """Returns the name unchanged: the service maps names itself."""
         return name
 
     def _verbs(self, topic: str, kind: Any = None, partitions: int | None = None) -> HTTPTopicVerbs[Any]:
@@ -134,7 +134,7 @@ class HTTPClientConfig:
 
     @property
     def redacted(self) -> str:
-        """Where it talks to, safe to log."""
+        """The address, safe to log."""
         return f"{self.service.namespace or 'the first namespace'} at {self.service.redacted}"
 
     def library(self) -> Any:
@@ -164,7 +164,10 @@ def workers_request() -> HTTPRequest[list[WorkerInfo]]:
 def pop_requests(
     topics: Sequence[HTTPTopicVerbs[Any]], n: int, seconds: float, ttr: Duration | None
 ) -> Iterator[HTTPRequest[tuple[list[pop.PopReply], str]]]:
-    """The jobs and their topic. One request for each minute of the wait. What is counted is what the service was asked to wait: its clock, not ours."""
+    """Returns the jobs and their topic. One request for each minute of the wait.
+
+    The wait that the service was asked for is counted, not the time of this process.
+    """
     want, holder = pop.want_of(n), topics[0].holder
     pop.ttr_of(ttr)
     while True:

@@ -1,4 +1,4 @@
-"""Proxies that the environment names: what is wrong with what it says, and which of them is in the way.
+"""The proxies of the environment: checks them, and finds the one on the way to a URL.
 
 Their URLs may hold a password: nothing of them is shown but the variable, the host and the port.
 """
@@ -22,7 +22,7 @@ KINDS = ("http", "https", "all")
 
 
 def open_client(kind: Callable[..., C], limits: httpx.Limits) -> C:
-    """A client of the library. Raises ``BadInput`` or ``ServerUnfit`` where the environment names a proxy that cannot be."""
+    """A client of the library. Raises ``BadInput`` or ``ServerUnfit`` if the environment names an invalid proxy."""
     import httpx
 
     try:
@@ -48,7 +48,7 @@ def open_client(kind: Callable[..., C], limits: httpx.Limits) -> C:
 
 
 def proxy_fault(http: Any, url: str, fault: Exception) -> str:
-    """The proxy on the way to a URL, and what it has to do with a fault, in words; empty where there is none."""
+    """Returns a sentence about the proxy on the way to a URL, and its part in a fault; empty without a proxy."""
     import httpx
 
     if http._transport_for_url(httpx.URL(url)) is http._transport:
@@ -64,7 +64,7 @@ def proxy_fault(http: Any, url: str, fault: Exception) -> str:
 
 
 def clearest_fault(before: Exception | None, fault: Exception) -> Exception:
-    """What to tell of two faults in turn: a later try has less time, so that it timed out says less than what came before.
+    """Chooses one of two successive faults to report: a later try has less time, so its timeout says less than the first fault.
     Raises ``ServerUnfit`` where a proxy wants a user and password: the next try would be refused as well."""
     import httpx
 
@@ -74,11 +74,11 @@ def clearest_fault(before: Exception | None, fault: Exception) -> Exception:
 
 
 def _from_environment() -> dict[str, str]:
-    """What the environment, or the system, names: by the kind of URL that goes there."""
+    """Returns the proxies of the environment, or of the system, by the scheme of the URLs that use them."""
     given = {kind: getproxies().get(kind) or "" for kind in KINDS}
     return {kind: url if "://" in url else f"http://{url}" for kind, url in given.items() if url}
 
 
 def _variable(kind: str) -> str:
-    """As it is spelled here."""
+    """Returns the variable's name as it is written in the environment."""
     return f"{kind}_proxy" if os.environ.get(f"{kind}_proxy") else f"{kind.upper()}_PROXY"

@@ -1,4 +1,4 @@
-"""Requests as values: what a verb wants from a service, said without doing it; and what the answers mean."""
+"""Requests to a service as values, and the meaning of its answers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PROXY_AUTH_NEEDED = (
     "http://user:password@host:port."
 )
 REPLAY_HEADER = "Tarry-Repeated"
-"""The header that says: this may have been done already."""
+"""The header of a request that may have been carried out already."""
 TOKEN = re.compile(r"[!-~]+")
-"""What a header can carry."""
+"""The characters that a header can carry."""
 NOT_HTTP = "the connection ended, or what answers there does not speak HTTP"
 MISSING_EXTRA = "Service clients need more than the library: pip install 'tarry[http]'."
 
@@ -47,7 +47,7 @@ class HTTPRequest(Generic[T]):
     wait: float = 0
     """Seconds that the service is asked to wait."""
     first: HTTPRequest[Any] | None = None
-    """What must have been asked before, once in the life of a client."""
+    """A request that must be sent before, once in the life of a client."""
     absent: tuple[str, Any] = ("", None)
     """The code of a problem that says no more than that it is not there, or is otherwise, and what is answered then."""
 
@@ -64,7 +64,7 @@ def ask(request: HTTPRequest[T]) -> HTTPFlow[T]:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """Where the service is, and who asks. Raises ``BadInput`` in words."""
+    """The service's URL, the namespace and the token. Raises ``BadInput``."""
 
     url: str = field(repr=False)
     namespace: str | None
@@ -96,7 +96,7 @@ class ServiceAddress:
         return urlsplit(self.url)._replace(netloc=urlsplit(self.url).netloc.rpartition("@")[2]).geturl()
 
     def arguments(self, request: HTTPRequest[Any], *, repeated: bool, within: float) -> dict[str, Any]:
-        """A request in the words of httpx. ``within``: seconds that its answer may take."""
+        """Returns the arguments of a request for httpx. ``within``: seconds that its answer may take."""
         headers = {"accept": "application/json"}
         if self.token is not None:
             headers["authorization"] = f"Bearer {self.token}"
@@ -134,7 +134,7 @@ class RetryLater(Exception):  # never seen by users
 
 
 class ProblemFields(TypedDict, total=False):
-    """What a service tells of an error: see tarry/programs/service/problems.py."""
+    """A service's error: see tarry/programs/service/problems.py."""
 
     code: str
     detail: str
@@ -148,7 +148,7 @@ class ProblemFields(TypedDict, total=False):
 
 
 def answer_of(address: ServiceAddress, request: HTTPRequest[T], status: int, body: bytes) -> T:
-    """What an answer means. Raises ``RetryLater``, or the error that the service told of, or that it is no service at all."""
+    """Decodes an answer. Raises ``RetryLater``, the service's error, or an error if the answer is not a service's."""
     if 200 <= status < 300:
         try:
             return request.decode(body)
@@ -172,7 +172,7 @@ def answer_of(address: ServiceAddress, request: HTTPRequest[T], status: int, bod
 
 
 def not_a_service(address: ServiceAddress, what: str) -> ServerUnfit:
-    """Something else is there: a proxy, a page, another program."""
+    """The error for an answer that is not a service's: a proxy's, a page, another program's."""
     return ServerUnfit(
         f"What answers at {address.redacted} is no tarry service: {what}. Give the URL at which `tarry serve` is reached."
     )
@@ -184,12 +184,12 @@ def invalid_address(address: ServiceAddress, fault: Exception) -> BadInput:
 
 
 def code_of(problem: Mapping[str, Any]) -> str:
-    """What a problem is, for programs."""
+    """The code of a problem."""
     return str(problem.get("code"))
 
 
 def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
-    """The error that a problem stands for, with what it carried."""
+    """Returns the error of a problem, with its fields."""
     detail = str(problem.get("detail") or f"The service answered with HTTP status {status}.")
     kind = _KINDS.get(code_of(problem), errors.NotAllowed if status in (401, 403) else None)
     if kind is None:

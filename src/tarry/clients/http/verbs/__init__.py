@@ -1,1 +1,1 @@
-"""What handles say, as requests to a service: a module for each kind of handle."""
+"""The verbs of handles as requests to a service: a module for each kind of handle."""

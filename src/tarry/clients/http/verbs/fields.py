@@ -1,4 +1,4 @@
-"""What the verbs of a service have in common: how they say spans, bodies and keys, and read what is answered."""
+"""The common parts of a service's verbs: how they write spans, bodies and keys, and read answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def span_text(span: Duration) -> str:
 
 
 def optional_span(span: Duration | None) -> str | None:
-    """To the microsecond; nothing, where nothing is said."""
+    """To the microsecond; ``None`` stays ``None``."""
     return None if span is None else span_text(span)
 
 
@@ -47,7 +47,7 @@ def encoded_body_fields(raw: bytes, flag: int) -> dict[str, Any]:
     if flag == JSON:
         try:
             msgspec.json.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError):  # a codec of one's own
+        except (msgspec.MsgspecError, UnicodeDecodeError):  # a custom codec
             return {"body_base64": b64encode(raw).decode(), "coded": True}
         return {"body": msgspec.Raw(raw)}
     return {"body_base64": b64encode(raw).decode()}
@@ -67,7 +67,7 @@ def option_fields(
 
 
 def max_attempts_field(max_attempts: int | None) -> Any:
-    """The topic's own are not said."""
+    """The topic's defaults are left out."""
     return UNSET if max_attempts == TOPIC_DEFAULT else max_attempts
 
 
@@ -83,7 +83,7 @@ def reader(model: type[S], make: Callable[[S], Any]) -> Callable[[bytes], Any]:
 
 
 def read_nothing(body: bytes) -> None:
-    """Nothing is answered. Raises ``ValueError`` where something is, as a page by something else that answers there."""
+    """Reads an empty answer. Raises ``ValueError`` for any other, such as a page of another program."""
     if body:
         raise ValueError("no answer was expected")
 
@@ -100,7 +100,7 @@ def split(whole: Sequence[S], most: int = MOST_JOBS) -> list[Sequence[S]]:
 
 
 def in_sequence(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:
-    """All answers as one; what fails says how much was done before."""
+    """Joins all answers; an error says how much was done before."""
     done: list[S] = []
     for request in requests:
         try:
@@ -112,7 +112,7 @@ def in_sequence(requests: Sequence[HTTPRequest[list[S]]]) -> HTTPFlow[list[S]]:
 
 
 def all_of(flows: Sequence[HTTPFlow[None]]) -> HTTPFlow[None]:
-    """Every one is performed; then the first refusal is told, which names all."""
+    """Performs all requests; then raises the first refusal, which names all."""
     stale: list[StaleReceipt] = []
     for flow in flows:
         try:
@@ -125,14 +125,14 @@ def all_of(flows: Sequence[HTTPFlow[None]]) -> HTTPFlow[None]:
 
 
 def with_durability(request: HTTPRequest[S], durability: Durability) -> HTTPRequest[S]:
-    """The same request, which the service answers when what it adds is where it should be."""
+    """The same request, which the service answers when the durability is met."""
     request.body.durability = durability
     request.wait += WITHIN_MS / 1000
     return request
 
 
 def all_with_durability(flow: HTTPFlow[S], durability: Durability) -> HTTPFlow[S]:
-    """The same requests, each with what it is to wait for."""
+    """The same requests, each with the durability that it waits for."""
     answer: Any = None
     fault: Exception | None = None
     while True:

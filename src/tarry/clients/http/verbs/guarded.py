@@ -1,6 +1,6 @@
 """A guarded queue's verbs as requests to a service. Values are encoded and decoded here.
 
-A push carries a key, of which the service makes the marks of its items: sent again after a lost answer, it finds itself.
+A push carries a key, of which the service makes the marks of its items: when it is sent again after a lost answer, its items are found.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tarry.values.durations import SECOND, Duration
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item, want_of
 
 MOST, MOST_BYTES = 10_000, 4_000_000
-"""One request puts in no more."""
+"""The most items of one request."""
 
 
 class HTTPGuardedVerbs:
-    """What is asked of one queue."""
+    """The verbs of one queue."""
 
     def __init__(self, context: GuardedContext[Any], random: Callable[[int], bytes]) -> None:
         self.context = context
@@ -32,7 +32,7 @@ class HTTPGuardedVerbs:
         self._layout: Any = "article" if context.article else "tarry"
 
     def without_max_lateness(self) -> HTTPGuardedVerbs:
-        """The same, whatever the lateness."""
+        """The same verbs without a limit of lateness."""
         return HTTPGuardedVerbs(replace(self.context, max_lateness_us=None), self._random)
 
     def push(self, given: Mapping[Any, Duration] | Iterable[tuple[Any, Duration]]) -> HTTPFlow[list[datetime]]:

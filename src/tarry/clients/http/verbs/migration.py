@@ -1,6 +1,6 @@
 """Moving much within a service, as a flow of requests: each moves some and says whether there is more.
 
-Broken off anywhere, whoever begins again goes on: the service moves in steps that are safe to repeat.
+After an interruption the next call continues: the service moves in steps that are safe to repeat.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tarry.verbs.jobs.migration import Migrated, refuse_same_topic
 from tarry.verbs.redisson.codecs import CODECS
 
 STEP, STEP_S = 2000, 50.0
-"""So many in one request, which may take so long."""
+"""The number moved by one request, and the seconds that it may take."""
 Progress = Callable[[int], object] | None
 
 
 def move_to_topic(
     address: Any, queue: Any, topic: Any, *, dry_run: bool, redirect: bool, progress: Progress
 ) -> HTTPFlow[MovedOver]:
-    """What is not due yet, out of a queue into a topic. ``place`` is where both must be."""
+    """Moves the elements that are not due yet out of a queue into a topic. Both must be at ``place``."""
     of_queue, of_topic = _same_service(address, queue, "move_to_topic"), _same_service(address, topic, "move_to_topic")
     if of_topic.context.codec.is_custom:
         raise BadInput(
@@ -74,7 +74,7 @@ def _codec(queue: HTTPDelayedQueueVerbs[Any]) -> str:
 def migrate(
     address: Any, topic: Any, to: Any, *, dry_run: bool, redirect: bool, progress: Progress
 ) -> HTTPFlow[Migrated]:
-    """What waits and what is dead, into another topic. ``place`` is where both must be."""
+    """Moves the waiting and the dead jobs into another topic. Both must be at ``place``."""
     here, there = _same_service(address, topic, "migrate"), _same_service(address, to, "migrate")
     refuse_same_topic(True, here.context, there.context)
     return _migrate(here, there, dry_run=dry_run, redirect=redirect, progress=progress)
@@ -103,7 +103,7 @@ def _migrate(
 
 
 def _same_service(address: Any, handle: Any, what: str) -> Any:
-    """The verbs of what is in the same namespace of the same service."""
+    """Returns the verbs of a handle in the same namespace of the same service."""
     if getattr(handle.engine.origin, "service", None) != address:
         raise not_supported(what)
     return handle.verbs

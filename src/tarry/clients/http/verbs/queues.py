@@ -1,7 +1,7 @@
 """The verbs of shared queues as requests to a service: the names and options of ``DelayedQueueVerbs`` and ``BlockingQueueVerbs``.
 
-What passes is payloads: values are encoded and decoded here, by whatever codec, one of one's own too. An offer carries a
-key, of which the service makes the marks of its elements: sent again after a lost answer, it finds itself.
+Payloads are sent: values are encoded and decoded here, by any codec, also a custom one. An offer carries a
+key, of which the service makes the marks of its elements: when it is sent again after a lost answer, its elements are found.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from tarry.verbs.redisson.elements import format_of
 T = TypeVar("T")
 S = TypeVar("S")
 MOST, MOST_BYTES = 10_000, 4_000_000
-"""One request puts in no more. Among those of one request with one due time the order of offers holds."""
+"""The most elements of one request. Among those of one request with one due time the order of offers holds."""
 BYTES_CODEC: dict[str, Any] = {"codec": "bytes"}
 
 
 class HTTPQueueVerbs(Generic[T]):
-    """What the verbs of both ends have in common."""
+    """The common verbs of both kinds of queues."""
 
     def __init__(self, context: QueueContext[T], random: Callable[[int], bytes]) -> None:
         self.context = context
@@ -108,7 +108,7 @@ class HTTPQueueVerbs(Generic[T]):
 
 
 class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
-    """What is not due yet."""
+    """Elements that are not due yet."""
 
     def offer(self, value: T, delay: Duration) -> HTTPFlow[datetime]:
         offers = self._offers([self.context.encode(value)], delay)
@@ -199,7 +199,7 @@ class HTTPDelayedQueueVerbs(HTTPQueueVerbs[T]):
 
 
 class HTTPBlockingQueueVerbs(HTTPQueueVerbs[T]):
-    """What may be taken."""
+    """Elements that may be taken."""
 
     def put(self, value: T) -> HTTPRequest[None]:
         said = queue_models.Put([base64(self.context.encode(value))], "bytes")

@@ -23,7 +23,7 @@ UNKNOWN = "unknown_schedule"
 
 
 class HTTPScheduleVerbs:
-    """Each answers what to ask. ``verbs`` gives the verbs of a topic by its name."""
+    """Each returns a request or a flow. ``verbs`` gives the verbs of a topic by its name."""
 
     def __init__(self, verbs: Callable[[str], HTTPTopicVerbs[Any]]) -> None:
         self._verbs = verbs

@@ -1,6 +1,6 @@
-"""A topic's verbs as requests to a service: the names, options and checks of ``PartitionVerbs``, which are asked first.
+"""A topic's verbs as requests to a service: the names, options and checks of ``PartitionVerbs``, which are called first.
 
-What the library refuses is so refused here, in the same words, before anything is sent.
+So arguments that the library refuses are refused here with the same errors, before anything is sent.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ S = TypeVar("S")
 
 
 class HTTPTopicVerbs(Generic[T]):
-    """One topic's verbs. ``local`` are the same for a server that is not there: they check, and encode. ``numbers`` are those
-    of partitions that this client's user has said of any topic."""
+    """One topic's verbs. ``local`` are the library's verbs, which check and encode; they send nothing. ``partition_counts`` are
+    the numbers of partitions that this client's handles were given."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class HTTPTopicVerbs(Generic[T]):
     def request(
         self, method: str, path: str, read: Callable[[bytes], S], said: Any = None, **more: Any
     ) -> HTTPRequest[S]:
-        """A request about this topic, after what must be asked first."""
+        """A request about this topic, with the request that must come first."""
         return HTTPRequest(method, self._path + path, read, said, **more, first=self.first)
 
     # ── putting in ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,7 +166,7 @@ class HTTPTopicVerbs(Generic[T]):
     def with_durability(
         self, operation: HTTPRequest[R] | HTTPFlow[R], durability: Durability
     ) -> HTTPRequest[R] | HTTPFlow[R]:
-        """The same, answered when what it adds is where it should be."""
+        """The same operation, answered when ``durability`` is met."""
         if durability is None:
             return operation
         confirmation_for(durability)

@@ -1,4 +1,4 @@
-"""What a client of a service has and cannot do, in words: the table, and the verbs of which only looking is left."""
+"""Verbs that do not exist over HTTP: the table of their errors, and the handles whose verbs only read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_SUPPORTED: dict[str, str] = {
     "move_to_topic": "move_to_topic: a service moves elements between a queue and a topic of its own. Use "
     "`tarry move-to-topic` at the server for anything else.",
 }
-"""What is refused, and why. The names are those of ``tarry.Client``."""
+"""The refused verbs, and why. The names are those of ``tarry.Client``."""
 
 
 def not_supported(what: str) -> ServerUnfit:
@@ -108,7 +108,7 @@ def _refuse_map(*_: Any, **__: Any) -> Any:
 
 
 class HTTPLockBackend:
-    """What is asked about locks."""
+    """The requests about locks."""
 
     def state(self, name: str) -> HTTPRequest[LockState]:
         return HTTPRequest("GET", _lock(name), reader(lock_answers.LockShown, lock_state))

@@ -1,1 +1,1 @@
-"""The words of requests and answers: a module for what is asked about each thing, and one for what is answered."""
+"""The models of requests and answers: for each thing a module of requests, and one of answers."""

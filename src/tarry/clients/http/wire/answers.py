@@ -1,4 +1,4 @@
-"""What requests about jobs are answered: durations are ``*_ms`` (lateness to the microsecond), moments RFC 3339."""
+"""Answers about jobs: durations are ``*_ms`` (lateness to the microsecond), moments RFC 3339."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AddedJobs(Answer):
 
 
 class Carried(Answer, kw_only=True):
-    """What a topic keeps for its workers. ``body``, where it is JSON; else ``body_base64``, and its ``content_type`` if one was given."""
+    """A job's record, as the topic keeps it for its workers. ``body``, where it is JSON; else ``body_base64``, and its ``content_type`` if one was given."""
 
     id: str
     topic: str
@@ -54,7 +54,7 @@ class JobFields(Carried, kw_only=True):
 
 
 class PoppedJob(JobFields, kw_only=True):
-    """A job in your hands. ``receipt`` proves it; settle the job before ``ttr_ms`` are over."""
+    """A job that you have reserved. ``receipt`` proves it; settle the job before ``ttr_ms`` are over."""
 
     receipt: int
     attempt: int

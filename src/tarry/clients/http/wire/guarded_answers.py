@@ -1,4 +1,4 @@
-"""What requests about guarded queues are answered."""
+"""Answers about guarded queues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarry.verbs.guarded.context import GuardedStats, Item
 
 
 class GuardedItem(Answer, kw_only=True):
-    """What was taken out."""
+    """An item that was taken."""
 
     body: AnyJson | UnsetType = UNSET
     body_base64: Base64 | None = None
@@ -29,7 +29,7 @@ class GuardedItems(Struct):
 
 
 class GuardedStatsShown(Struct):
-    """How a guarded queue is. ``lateness_ms``: how late its first item is."""
+    """The state of a guarded queue. ``lateness_ms``: how late its first item is."""
 
     size: int
     overdue: int

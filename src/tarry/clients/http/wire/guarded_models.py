@@ -1,4 +1,4 @@
-"""What requests about guarded queues say."""
+"""Requests about guarded queues."""
 
 from __future__ import annotations
 

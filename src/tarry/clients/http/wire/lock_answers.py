@@ -1,4 +1,4 @@
-"""What requests about locks are answered."""
+"""Answers about locks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LockShown(Struct):
-    """Who has a lock. ``depth``: how often; ``remaining_ms``: until it ends if nobody renews it; ``token``: the last one."""
+    """The holder of a lock. ``depth``: how often it holds the lock; ``remaining_ms``: until it ends without a renewal; ``token``: the last one."""
 
     lock: str
     held: bool
@@ -32,7 +32,7 @@ class LockPage(Answer):
 
 
 class LockReleased(Struct):
-    """``released``: somebody had it; ``holder``: who had it a moment before."""
+    """``released``: it was held; ``holder``: the last holder."""
 
     lock: str
     released: bool

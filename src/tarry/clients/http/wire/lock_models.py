@@ -1,4 +1,4 @@
-"""What requests about locks say."""
+"""Requests about locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests about map caches are answered."""
+"""Answers about map caches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tarry.verbs.mapcache.models import MapStats, Mode
 class MapSize(Struct):
     """``size``: entries that live; ``expired``: those that wait for the evictor, unseen; ``max_size`` ``null``: unlimited.
 
-    ``mode``: what goes when it is full, ``LRU`` or ``LFU``; ``keepers``: the evictor and its deputy.
+    ``mode``: which entries are removed when it is full, ``LRU`` or ``LFU``; ``keepers``: the evictor and its deputy.
     """
 
     now: Moment

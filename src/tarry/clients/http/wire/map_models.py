@@ -1,4 +1,4 @@
-"""What requests about map caches say."""
+"""Requests about map caches."""
 
 from __future__ import annotations
 

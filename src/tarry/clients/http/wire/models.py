@@ -1,4 +1,4 @@
-"""What requests about jobs say: the models of JSON bodies and of queries."""
+"""Requests about jobs: the models of JSON bodies and of queries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Durable = Annotated[
 
 
 class Options(Strict):
-    """What one or many adds say besides bodies."""
+    """The options of an add of one job or of many."""
 
     delay: Span | None = None
     at: Moment | None = None
@@ -50,7 +50,7 @@ class Options(Strict):
 
 
 class OneOfMany(Options):
-    """A job among many. What is not given comes from the request."""
+    """A job among many. Its missing options come from the request."""
 
     body: AnyJson | UnsetType = UNSET
     body_base64: Base64 | None = None
@@ -66,7 +66,7 @@ class Add(OneOfMany):
 
 
 class AddMany(Options, kw_only=True):
-    """Jobs to put in. Options of the request hold for those that say nothing else."""
+    """Jobs to put in. The request's options are the defaults of the jobs."""
 
     jobs: Annotated[list[OneOfMany], Meta(min_length=1, max_length=100_000)]
     if_exists: IfExists = "error"
@@ -120,7 +120,7 @@ class Held(Strict):
 
 
 class Touch(Held):
-    """The reservation lasts so long from now."""
+    """``ttr``: how long the reservation lasts from now."""
 
     ttr: SomeSpan
 
@@ -183,7 +183,7 @@ class HolderTouch(Strict):
 
 
 class HolderRelease(Strict):
-    """``count``: the attempts stay counted; ``limit``: at most so many."""
+    """``count``: the attempts stay counted; ``limit``: the most jobs."""
 
     count: bool = False
     limit: Annotated[int, Meta(ge=1, le=2**31)] | None = None

@@ -1,4 +1,4 @@
-"""What requests about shared queues are answered."""
+"""Answers about shared queues."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Elements(Answer):
 
 
 class TakenElements(Answer):
-    """What was taken, and of which queue; no queue: there was nothing in time."""
+    """The taken elements, and their queue; without a queue no element came in time."""
 
     values: list[Any]
     queue: str | None = None
@@ -62,13 +62,13 @@ class AsideShown(Struct):
 
 
 class Poison(Struct):
-    """What was set aside."""
+    """The elements that were set aside."""
 
     elements: list[AsideShown]
 
 
 class QueueStatsShown(Struct):
-    """A shared queue at one moment, by the server's clock. ``movers`` 0: nobody consumes it with tarry. ``format`` is that of its
+    """A shared queue at one moment, by the server's clock. ``movers`` 0: no tarry client consumes it. ``format`` is that of its
     elements, as it is remembered."""
 
     queue: str
@@ -115,7 +115,7 @@ def payloads(values: Sequence[str]) -> list[bytes]:
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no form for becomes text."""
+    """Values that JSON cannot express become text."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64(bytes(value))
     if value is None or isinstance(value, (str, bool, datetime)):

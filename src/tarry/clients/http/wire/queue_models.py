@@ -1,4 +1,4 @@
-"""What requests about shared queues say."""
+"""Requests about shared queues."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class QueueValues(QueueQuery, kw_only=True):
 
 
 class Offer(Strict):
-    """Elements to put in, with one delay; ``bytes`` elements as base64 text. ``format`` is said once of a queue."""
+    """Elements to put in, with one delay; ``bytes`` elements as base64 text. ``format`` is needed once for a queue."""
 
     values: Annotated[list[Any], Meta(min_length=1, max_length=10_000)]
     delay: Span = 0
@@ -48,7 +48,7 @@ class Offer(Strict):
 
 
 class SetFormat(Strict):
-    """``null`` forgets it: the elements that are found count again."""
+    """``null`` forgets it: the elements that are found decide again."""
 
     format: FormatName | None
 
@@ -73,7 +73,7 @@ class Contains(QueueValues, kw_only=True):
 
 
 class PollQueue(QueueQuery):
-    """Those that were offered first, whenever they are due."""
+    """Takes the elements that were offered first, whenever they are due."""
 
     n: Limit = 1
 
@@ -104,14 +104,14 @@ class Unread(Strict):
 
 
 class Aside(Strict):
-    """What was taken, and is to be kept beside the queue."""
+    """Taken payloads that are to be kept beside the queue."""
 
     elements: Annotated[list[Unread], Meta(min_length=1, max_length=1000)]
 
 
 class MoveToTopic(QueueQuery, kw_only=True):
-    """``limit``: about so many in one request; ``dry_run``: only how many would move; ``redirect``: what is still on its way to another
-    topic, which is gone for good, goes to this one."""
+    """``limit``: about how many one request moves; ``dry_run``: only how many would move; ``redirect``: elements that are being moved to
+    another topic, which is gone for good, go to this one."""
 
     topic: NewName
     dry_run: bool = False

@@ -1,4 +1,4 @@
-"""What requests about schedules are answered."""
+"""Answers about schedules."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 class ScheduleShown(Carried, kw_only=True):
     """A schedule as it is now. ``next`` is left out while it is paused; ``orphaned``: no worker's code declares it any more;
-    ``damaged``: what is stored cannot be read, put it anew or delete it.
+    ``damaged``: what is stored cannot be read, put it again or delete it.
 
-    ``last``: the last occurrence that was attended to since it was changed. ``version`` marks the definition that code declared
+    ``last``: the last occurrence that was handled since it was changed. ``version`` marks the definition that code declared
     last, ``declared`` says when. ``ttr_ms``, ``max_attempts`` (``null``: no limit) and ``max_lateness_ms`` are those of its jobs,
     left out where the topic's hold.
     """
@@ -75,7 +75,7 @@ def schedule(now: Schedule) -> ScheduleShown:
 
 
 def _of_jobs(now: Schedule) -> dict[str, Any]:
-    """What the schedule says of its jobs; nothing where that cannot be read."""
+    """The options of the schedule's jobs; empty where they cannot be read."""
     try:
         head = now.head
     except BodyError:

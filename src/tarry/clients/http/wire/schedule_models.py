@@ -1,4 +1,4 @@
-"""What requests about schedules say."""
+"""Requests about schedules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NewScheduleName = Annotated[str, with_pattern(NO_DOTS + _NAME, minLength=1, maxL
 class PutSchedule(Strict):
     """``every``, or ``cron`` in the time zone ``tz``. ``first``: the first moment of ``every``. Without a body it is ``null``.
 
-    ``missed``: what becomes of occurrences that nobody was there for. The rest is as for a job.
+    ``missed``: what becomes of occurrences at which no client popped. The rest is as for a job.
     """
 
     every: Period | None = None

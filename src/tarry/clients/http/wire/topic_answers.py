@@ -1,4 +1,4 @@
-"""What requests about topics are answered."""
+"""Answers about topics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TopicNames(Answer):
 
 
 class Workers(Struct):
-    """By name. A killed one stays for half a minute."""
+    """By name. A killed worker is listed for up to 30 s."""
 
     workers: list[WorkerInfo]
 
@@ -33,7 +33,7 @@ class LatenessShown(Struct):
 
 
 class LimitedShown(Struct):
-    """``until`` null: until somebody resumes."""
+    """``until`` null: until ``resume``."""
 
     why: Why
     until: Moment | None
@@ -82,21 +82,21 @@ class TopicHistogram(Struct):
 
 
 class TopicDefaults(Struct):
-    """What holds for jobs that say nothing else. ``null``: no limit of attempts, dead jobs kept for ever."""
+    """The defaults of the topic's jobs. ``null``: no limit of attempts, dead jobs kept for ever."""
 
     ttr_ms: Milliseconds
     max_attempts: int | None
     keep_ms: Milliseconds | None
     rate: str | None
-    """So many in so long, such as ``100/1m``."""
+    """A rate, such as ``100/1m``."""
     burst: int | None
     concurrency: int | None
     max_lateness_ms: Milliseconds | None
 
 
 class TopicCheck(Struct):
-    """``faults`` is empty when every job is in exactly one place. ``leaving``, ``schedules_leaving``: how many a move that is
-    running, or was broken off, has on their way to another topic."""
+    """``faults`` is empty when every job is in exactly one place. ``leaving``, ``schedules_leaving``: how many a running or
+    interrupted move is moving to another topic."""
 
     looked_at: int
     faults: list[str]

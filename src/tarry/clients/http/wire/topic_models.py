@@ -1,4 +1,4 @@
-"""What requests about topics say: looking at them, and ruling them."""
+"""Requests about topics: to read them, and to change them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Purge(Strict):
 
 
 class Configure(Strict):
-    """What is not named stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept for ever, no such limit.
+    """An option that is left out stays. ``null``: a TTR of 60 s, no limit of attempts, dead jobs kept for ever, no such limit.
 
     ``rate``: jobs a second, or text such as ``"100/m"``.
     """
@@ -74,14 +74,14 @@ class Configure(Strict):
 
 
 class PutPartitions(Strict):
-    """``number``: so many topics behind one name."""
+    """``number``: how many parts the topic has."""
 
     number: Annotated[int, Meta(ge=1, le=1024)]
 
 
 class Migrate(Strict):
-    """``to``: another topic of the namespace; ``limit``: about so many in one request; ``dry_run``: only how many would move;
-    ``redirect``: what is still on its way to another topic, which is gone for good, goes to this one."""
+    """``to``: another topic of the namespace; ``limit``: about how many one request moves; ``dry_run``: only how many would move;
+    ``redirect``: jobs that are being moved to another topic, which is gone for good, go to this one."""
 
     to: NewName
     dry_run: bool = False

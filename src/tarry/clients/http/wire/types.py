@@ -1,4 +1,4 @@
-"""The words that requests and answers are made of: names, spans, moments, bytes; and what every request is."""
+"""The types that requests and answers are made of: names, spans, moments, bytes; and what every request is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_ITEMS = 1000
 
 
 def with_pattern(pattern: str, **more: Any) -> Meta:
-    """What a text looks like, for documents: the library itself refuses others, in better words."""
+    """The pattern of a text, for documents: the library itself refuses others, with better errors."""
     return Meta(extra_json_schema={"pattern": pattern, **more})
 
 
@@ -60,7 +60,7 @@ _TEXT = 'Seconds, or text: "10m", "1h30m", ISO 8601 "PT10M"'
 
 
 def _span(least: float = 0, most: float = MOST_SPAN_S) -> Meta:
-    """Refused by the library, in better words, but for what is negative, or reaches beyond any calendar."""
+    """The library refuses other values, with better errors, except negative ones and those beyond any calendar."""
     return Meta(ge=0, le=MOST_SPAN_S, extra_json_schema={"allOf": [{"minimum": least, "maximum": most}]})
 
 
@@ -107,7 +107,7 @@ class Strict(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class Answer(Struct, omit_defaults=True):
-    """An answer. What does not apply is left out."""
+    """An answer. Fields that do not apply are left out."""
 
 
 _MS = timedelta(milliseconds=1)
