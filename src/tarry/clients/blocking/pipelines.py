@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from tarry.clients.blocking.runner import Runner
 
 Group = tuple[Server, Confirmation | None]
-"""What leaves together: for one server, with the same question right after it."""
+"""A pipeline: requests to one server with the same confirmation after them."""
 
 
 class Pipelines:
-    """One exchange of requests, which may meet any number of faults, in the time that is left of what has begun."""
+    """One exchange of requests, which may meet any number of faults, in the time that is left of the budget."""
 
     def __init__(self, runner: Runner, requests: Mapping[int, Request], budget: RetryBudget) -> None:
         self._runner = runner
@@ -44,13 +44,13 @@ class Pipelines:
         self._answers: dict[int, Any] = {}
 
     def exchange(self) -> dict[int, Any]:
-        """The value, the error or the fault of each."""
+        """Returns the value, the error or the fault of each."""
         groups = self._groups()
         for said in (
             commands_by_hash,
             commands_with_first_source,
             commands_with_source,
-        ):  # the latter for scripts that the server does not know
+        ):  # the latter for scripts that the server does not have
             self._send_and_read(groups, said)
             unknown = {
                 one: [at for at in ats if isinstance(self._answers[at], NoScript)] for one, ats in groups.items()
@@ -61,7 +61,7 @@ class Pipelines:
         return self._answers
 
     def _groups(self) -> dict[Group, list[int]]:
-        """What can be sent; of the rest the fault is found."""
+        """Returns the requests that can be sent, and stores the faults of the others."""
         groups: dict[Group, list[int]] = {}
         met: dict[str, Server | Exception] = {}
         for at, request in self._requests.items():
@@ -77,7 +77,7 @@ class Pipelines:
         return groups
 
     def _server_of(self, key: bytes, met: dict[str, Server | Exception]) -> Server:
-        """Each server is met once, and none any more when there is no patience left."""
+        """Connects to each server once, and to none when patience is over."""
         if isinstance(nobody := met.get(""), Exception):
             raise nobody
         url = ""
@@ -127,14 +127,14 @@ class Pipelines:
         server, then = group
         if then is None:
             halves = server.exchange_halves(words, within_s=self._budget.exchange_timeout)
-        else:  # it blocks its connection for a while
+        else:  # the confirmation blocks its connection for a while
             probe_confirmation(then, server)
             halves = server.without_timeout.exchange_halves([*words, then.command])
         next(halves)
         return halves
 
     def _read_failed(self, ats: Sequence[int], fault: Fault) -> None:
-        """The others have no more time than they have had already."""
+        """The other servers get no more time than they have had already."""
         self._any_lost = True
         self._answers.update(dict.fromkeys(ats, fault))
 
@@ -153,7 +153,7 @@ class Pipelines:
 
 
 def probe_confirmation(confirmation: Confirmation, server: Server) -> None:
-    """Before a server is first given what it is to confirm. Raises a ``Fault``."""
+    """Checks once for each server that it can confirm. Raises a ``Fault``."""
     if confirmation.command[0] not in server.confirms:
         refuse_unconfirmable(confirmation, server.without_timeout.exchange([confirmation.probe])[0])
         server.confirms.add(confirmation.command[0])

@@ -5,8 +5,8 @@
                              └─ …
           ─ stand, a thread ─┬─ …
 
-However many slots there are: a node that does not answer holds up nobody who waits at another. What came for a loser in the
-same moment goes back, its attempt not counted.
+A node that does not answer delays no wait at another node, however many slots there are. A job that came for a loser at the same
+moment goes back, its attempt not counted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RaceEntry = tuple[Waiter, Sequence[WaitQueueKey]]
 
 
 def race(runner: Runner, entries: Sequence[RaceEntry], want: int, seconds: float) -> Caller:
-    """The first that is served, else one that was not. Raises a ``TarryError``."""
+    """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
     return Race(runner, entries, want, seconds).run()
 
 
@@ -50,7 +50,7 @@ class Race:
         self._nodes = [_NodeRace(runner, its, want, deadline, self._wakeup) for its in nodes.values()]
 
     def run(self) -> Caller:
-        """The first that is served, else one that was not. Raises a ``TarryError``."""
+        """Returns the first caller that is served, else one that was not. Raises a ``TarryError``."""
         winner: Caller | None = None
         try:
             for stand in self._nodes:
@@ -67,7 +67,7 @@ class Race:
             self._end(winner)
 
     def _end(self, winner: Caller | None) -> None:
-        """The others leave; what they were served goes back."""
+        """Ends the waits of the others; the jobs that they were served go back."""
         for stand in self._nodes:
             stand.stop()
         for stand in self._nodes:
@@ -122,7 +122,7 @@ class _NodeRace:
             self._winner_found.put(self)
 
     def _wait(self) -> None:
-        """Until one is served, or the time of all is up, or somebody else has won."""
+        """Waits until one caller is served, the time of all is up, or another stand has won."""
         while self._current:
             until = math.inf
             for caller, waiter in list(self._current.items()):
@@ -138,7 +138,7 @@ class _NodeRace:
                 self.wakeup.wait(until - time.monotonic(), [one for one in sockets if one is not None])
 
     def _leave(self, callers: Sequence[Caller]) -> None:
-        """All last words go at once, and once: a node that does not answer must not hold up the end for each slot."""
+        """Sends all last requests at once, and once: a node that does not answer must not delay the end for each slot."""
         last_words: list[ScriptCall[None]] = []
         silent = isinstance(self.fault, Unavailable)
         for caller in callers:
@@ -154,4 +154,4 @@ def _node_of(runner: Runner, key: bytes) -> str:
     try:
         return runner.node_url_of(key)
     except (Fault, TarryError):
-        return ""  # nobody knows at the moment
+        return ""  # no server is known at the moment

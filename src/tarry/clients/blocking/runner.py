@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Runner(ServerPool):
-    """What one client asks of its servers."""
+    """Performs the requests of one client."""
 
     def __init__(self, address: Address, patience: Patience, clock: bytes = b"") -> None:
         super().__init__(address, patience)
@@ -89,7 +89,7 @@ class Runner(ServerPool):
     # ── many requests ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send_batch(self, requests: Sequence[ScriptCall[T] | Command[T]]) -> list[T | TarryError]:
-        """Sends requests in pipelines, to all servers at the same time, once; each is answered by its value, or its error."""
+        """Sends requests once, in pipelines, to all servers at the same time. Returns the value or the error of each."""
         answers = self._perform_many(requests, patient=False)
         for answer in answers:
             if isinstance(answer, Exception) and not isinstance(answer, TarryError):
@@ -97,7 +97,7 @@ class Runner(ServerPool):
         return answers
 
     def perform_batch(self, requests: Sequence[Request]) -> list[Any]:
-        """The same, each until it is answered, or patience ends."""
+        """Sends requests in pipelines, each until it is answered or patience ends. Returns the values, or the errors."""
         return self._perform_many(requests, patient=True)
 
     def _perform_many(self, requests: Sequence[Request], *, patient: bool) -> list[Any]:
@@ -118,19 +118,19 @@ class Runner(ServerPool):
     def _urls_of(self, requests: Sequence[Request], budget: RetryBudget) -> list[str]:
         try:
             return [self.node_url_of(key_of(request), budget) for request in requests]
-        except (Fault, TarryError):  # nobody knows at the moment
+        except (Fault, TarryError):  # no server is known at the moment
             return [""] * len(requests)
 
     def _send_once(self, requests: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
         answers = Pipelines(self, requests, budget).exchange()
         faults = {at: answer for at, answer in answers.items() if isinstance(answer, Fault)}
         if any(isinstance(fault, (ConnectionLost, WrongNode)) for fault in faults.values()):
-            with suppress(Unavailable, Fault):  # still nobody there: the next try says so
+            with suppress(Unavailable, Fault):  # no server yet: the next try raises that
                 self.refresh()
         return answers | {at: unavailable_error(fault, self._topology.redacted, 0) for at, fault in faults.items()}
 
     def _with_retries(self, requests: Mapping[int, Request], budget: RetryBudget) -> dict[int, Any]:
-        """What met a fault is asked again, as ``perform`` does; all have the same time."""
+        """Repeats the requests that met a fault, as ``perform`` does; all have the same time."""
         answers: dict[int, Any] = {}
         added: set[int] = set()
         while requests:
@@ -153,20 +153,20 @@ class Runner(ServerPool):
     # ── flows ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def perform_step(self, step: Step) -> Any:
-        """What a flow asks."""
+        """Performs what a flow yields."""
         return self.perform_batch(step.requests) if isinstance(step, Batch) else self.perform(step)
 
     def run(self, flow: Flow[T], perform_step: Callable[[Step], Any] | None = None) -> T:
-        """Performs a flow, step by step; or somebody else does each."""
+        """Performs a flow, step by step, with ``perform_step`` if that is given."""
         return run_flow(flow, perform_step or self.perform_step)
 
     def perform_in_background(self, request: ScriptCall[Any]) -> None:
-        """Performs a courtesy: what it gives back would come back by itself later."""
+        """Performs a request whose failure does no harm: the jobs that it gives back would come back later without it."""
         with suppress(TarryError):
             self.perform(request)
 
     def ask_all(self, ask: Callable[[Server], T]) -> dict[str, T]:
-        """Asks every server, and answers by the place where it is. Raises a ``TarryError``."""
+        """Asks all servers. Returns the answers by address. Raises a ``TarryError``."""
         found: dict[str, T] = {}
         budget = self._patience.start(time.monotonic)
         while True:
@@ -190,7 +190,7 @@ class Runner(ServerPool):
         return give_back
 
     def _pause_or_raise(self, fault: Fault, budget: RetryBudget) -> None:
-        """Waits before the next try; raises when there is no sense in one."""
+        """Waits before the next try; raises when a retry would not help."""
         pause = budget.next_delay(random.random()) if isinstance(fault, (ConnectionLost, TryLater)) else None
         if pause is None:
             raise unavailable_error(fault, self._topology.redacted, budget.elapsed, added=budget.added) from fault
@@ -198,7 +198,7 @@ class Runner(ServerPool):
         time.sleep(pause)
         budget.tries += 1
         if budget.tries > 1 or isinstance(fault, WrongNode):
-            with suppress(Unavailable, Fault):  # still nobody there: patience decides
+            with suppress(Unavailable, Fault):  # no server yet: patience decides
                 self.refresh(within_s=budget.remaining)
 
 

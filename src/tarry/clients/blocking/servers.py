@@ -32,7 +32,7 @@ class ServerPool:
         self._pid = os.getpid()
 
     def server_of(self, key: bytes, budget: RetryBudget | None = None) -> Server:
-        """The server that has a key; found, and judged, when it is first asked for."""
+        """Returns the server of a key. At the first request, connects to it and checks it."""
         budget = budget or self._patience.start(time.monotonic)
         self._ensure_open(budget)
         return self._connected(self._topology.url_of(key), budget, key)
@@ -53,13 +53,13 @@ class ServerPool:
         return self._topology.group_of(key)
 
     def node_url_of(self, key: bytes, budget: RetryBudget | None = None) -> str:
-        """The same for keys that lie on one server at the moment. Raises a ``Fault``."""
+        """Returns the URL of the server that has a key at the moment. Raises a ``Fault``."""
         self._ensure_open(budget or self._patience.start(time.monotonic))
         return self._topology.url_of(key)
 
     def refresh(self, since: float | None = None, within_s: float | None = None) -> None:
-        """Looks where the servers are, unless somebody else has looked ``since`` then; for no longer than patience, or than
-        is left of it. Raises a ``Fault``."""
+        """Looks for the servers again, unless another thread has done so ``since`` then; at most for the time that is left of
+        patience. Raises a ``Fault``."""
         within_s = self._patience.max_answer_s if within_s is None else within_s
         until = time.monotonic() + within_s
         with self._lock_within(within_s):
@@ -69,7 +69,7 @@ class ServerPool:
 
     @contextmanager
     def _lock_within(self, within_s: float) -> Generator[None]:
-        """One thread looks for the servers, and others wait for it no longer than they may."""
+        """One thread looks for the servers, and the others wait for it, each within its own time."""
         lock = self._lock
         if not lock.acquire(timeout=within_s):
             raise ConnectionLost("another thread still looks for the servers")
@@ -96,7 +96,7 @@ class ServerPool:
                     log_default_server(self._topology)
         self._topology.make_sure(budget.remaining)
         if embedded:
-            budget.restart()  # it was started, which has limits of its own
+            budget.restart()  # the start of the embedded server has its own time limit
 
     def _connect(self, url: str, budget: RetryBudget, key: bytes = b"", *, scripts: bool = True) -> Server:
         server = Server(url, self._patience.max_answer_s, master_check=self._topology.master_check)

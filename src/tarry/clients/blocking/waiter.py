@@ -1,9 +1,9 @@
-"""Those who wait, in threads: one of them leads, the others follow; none is added for it.
+"""The waiting callers, in threads: one of them leads, the others follow; there is no extra thread.
 
     leader     steps the watch with its own thread: looks, waits for the tokens, hands out to all in order
     follower   sleeps until it is served, or until the leader was served and it is the next to lead
 
-A thread that waits alone does all itself, without a switch. The wait on the server outlives a change of leaders. A thread
+A thread that waits alone does everything itself, without a switch. The wait on the server continues when the leader changes. A thread
 that waits in several slots (tarry.clients.blocking.race) never sleeps in one of them: it goes from waiter to waiter, and lets
 each ``advance`` as far as it can.
 """
@@ -36,7 +36,7 @@ CLOSED = "The client was closed while this pop waited; nothing was handed out to
 
 
 class Waiter:
-    """All who wait on one server (on a Cluster: for one slot)."""
+    """All waiting callers of one server (on a Cluster: of one slot)."""
 
     def __init__(self, runner: Runner, name: bytes, connections: WaitConnections) -> None:
         self._runner = runner
@@ -56,7 +56,7 @@ class Waiter:
         self._bells: dict[Caller, WakeEvent | SocketWakeEvent] = {}
 
     def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
-        """Waits for jobs; answers the caller, served or at the end of its time. Raises a ``TarryError``."""
+        """Waits for jobs; returns the caller, served or at the end of its time. Raises a ``TarryError``."""
         wake_event = WakeEvent()
         caller = Caller(want, time.monotonic() + seconds, wake_event.set)
         try:
@@ -80,7 +80,7 @@ class Waiter:
     def enter(
         self, caller: Caller, wake_event: WakeEvent | SocketWakeEvent, queue_keys: Sequence[WaitQueueKey]
     ) -> None:
-        """A caller queues up; whoever leads is told if that changes anything."""
+        """Queues a caller, and wakes the leader if that changes anything."""
         with self._lock:
             if self._closed:
                 raise Unavailable(CLOSED)
@@ -96,11 +96,11 @@ class Waiter:
             self._wake_leader(caller)
 
     def advance(self, caller: Caller) -> float:
-        """Does what is to be done now, if the caller leads; until when there is nothing more to do."""
+        """Does the work that is due now, if the caller leads. Returns the moment of the next work."""
         return self._lead(caller, sleeps=False) if self._leader is caller else caller.deadline + LONGEST_WAIT_S
 
     def socket_for(self, caller: Caller) -> Any:
-        """What can be read when there is something to do for the caller, besides its bell."""
+        """Returns a socket that is readable when there is work for the caller, besides its wake event; ``None`` without one."""
         connection = self._connection
         return (
             connection.socket
@@ -109,8 +109,8 @@ class Waiter:
         )
 
     def leave(self, caller: Caller, final_requests: list[ScriptCall[None]], *, silent: bool) -> None:
-        """A caller goes, served or not. Who goes last adds to the last words what hands back seats and tokens; a server that
-        is ``silent`` is not asked to end a wait."""
+        """Removes a caller, served or not. The last caller adds the requests that hand back seats and tokens; a ``silent``
+        server is not asked to end a wait."""
         with self._lock:
             self._watch.leave(caller)
             caller.done = True
@@ -141,7 +141,7 @@ class Waiter:
             pause = min(2 * pause, 0.05)
 
     def _notify_leader(self) -> bool:
-        """Rings; whether the leader hears it, wherever it waits."""
+        """Wakes the leader. Returns whether that works wherever the leader waits."""
         wake_event = self._leader_event()
         if wake_event is not None:
             wake_event.set()
@@ -159,7 +159,8 @@ class Waiter:
     def _lead(
         self, caller: Caller, *, sleeps: bool = True, final_requests: list[ScriptCall[None]] | None = None
     ) -> float:
-        """Steps the watch until the caller is served; if it must not sleep, until the moment that is answered."""
+        """Steps the watch until the caller is served; if it must not sleep, until there is nothing to do before the returned
+        moment."""
         while True:
             with self._lock:
                 self._poked, self._blocked_until = False, None
@@ -182,11 +183,11 @@ class Waiter:
                 return step.until
 
     def _block(self, step: BlockStep, sleeps: bool) -> bool:
-        """Whether something happened."""
+        """Returns whether something happened."""
         try:
             over, key = self._await_token(step, sleeps)
             self._back_off.reset()
-        except (ServerRefused, TarryError) as refusal:  # it will not wait for us, and says why
+        except (ServerRefused, TarryError) as refusal:  # the server refuses the wait, and says why
             with self._lock:
                 self._watch.fail_all(refusal.error if isinstance(refusal, ServerRefused) else refusal)
         except Fault as fault:
@@ -201,7 +202,7 @@ class Waiter:
         return True
 
     def _await_token(self, step: BlockStep, sleeps: bool) -> tuple[bool, bytes | None]:
-        """Whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
+        """Returns whether the wait on the server is over, and the key whose token came. Raises a ``Fault``."""
         connection = self._connection
         if step.abandon and connection is not None:
             connection.drop()
@@ -236,7 +237,7 @@ class Waiter:
         return None
 
     def _give_connection_back(self) -> None:
-        """Nobody waits here any more, and nothing is left behind."""
+        """Gives the connection back, when no caller waits any more."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._connections.give_back(connection)
@@ -244,7 +245,7 @@ class Waiter:
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _interrupted(self, caller: Caller) -> None:
-        """Ctrl-C: what was handed out to this thread and not taken goes back."""
+        """Ctrl-C: jobs that were handed out to this thread and not taken go back."""
         with self._lock:
             self._watch.leave(caller)
             if self._leader is caller and not (self._connection is not None and self._connection.keys):
@@ -266,9 +267,9 @@ class Waiter:
                     self._bells[self._leader].set()
 
     def close(self) -> None:
-        """Those who wait are told; seats and tokens are handed back."""
+        """Gives the error to all callers, and hands back seats and tokens."""
         if self._pid != os.getpid():
-            return  # they are the parent's
+            return  # they belong to the parent
         with self._lock:
             self._closed = True
             self._watch.fail_all(Unavailable(CLOSED))
@@ -283,7 +284,7 @@ class Waiter:
 
 
 def give_back(runner: Runner, caller: Caller) -> None:
-    """What a caller was served and nobody takes."""
+    """Gives back the jobs that a caller was served and does not take."""
     if caller.result is not None:
         post, found, jobs = caller.result
         with suppress(TarryError):  # then they come back after their TTR

@@ -206,8 +206,8 @@ def error_of(status: int, problem: Mapping[str, Any]) -> TarryError:
 
 
 def unavailable_error(address: ServiceAddress, elapsed: float, why: BaseException, proxy: str = "") -> Unavailable:
-    """What the user is told when there is no more patience. What is wrong in HTTP's words may quote headers: it is not shown.
-    ``proxy``: which one is on the way, and what it has to do with it."""
+    """Returns the error of a request when patience is over. HTTP's own errors may quote headers, so they are not shown.
+    ``proxy``: the proxy on the way, and its part in the fault."""
     quotes = type(why).__name__.endswith("ProtocolError")
     words = NOT_HTTP if quotes else str(why).rstrip(".") or type(why).__name__
     words = f"{proxy}: {words}" if proxy else words

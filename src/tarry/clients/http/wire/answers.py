@@ -48,7 +48,7 @@ class Carried(Answer, kw_only=True):
 
 
 class JobFields(Carried, kw_only=True):
-    """What lies in the topic."""
+    """A job's record with the moment when it was added."""
 
     created: Moment | None = None
 

@@ -177,7 +177,7 @@ class BuryMany(FinishMany):
 
 
 class HolderTouch(Strict):
-    """What a dead or silent process held."""
+    """The reservations of a dead or silent process."""
 
     ttr: SomeSpan
 

@@ -117,9 +117,9 @@ class PartitionsShown(Struct):
 
 
 class MigratedShown(Struct):
-    """``refused``: their ids are taken there; ``reserved``: in somebody's hands; ``done`` false: there is more, ask again.
+    """``refused``: their ids are taken there; ``reserved``: held by a consumer; ``done`` false: there is more, ask again.
 
-    ``schedules``, ``schedules_refused``: the same of schedules; ``options``: what holds there now, too.
+    ``schedules``, ``schedules_refused``: the same of schedules; ``options``: those that were copied.
     """
 
     moved: int
