@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tarry")
 MOST_WAITING = 100_000
-"""So many events may wait for a handler that is slower than they come; more are dropped, and it is said."""
+"""The most events that wait for a slow handler; further ones are dropped, and a warning is logged."""
 
 
 class AsyncMapListener:

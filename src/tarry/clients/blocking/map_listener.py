@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tarry")
 MOST_WAITING = 100_000
-"""So many events may wait for handlers that are slower than they come; more are dropped, and it is said."""
+"""The most events that wait for slow handlers; further ones are dropped, and a warning is logged."""
 
 
 class CallbackThread:

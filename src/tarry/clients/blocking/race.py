@@ -1,9 +1,9 @@
 """Waiting on several slots of a Cluster at once, blocking: a thread for each node, and the first that is served wins.
 
-    race ── stand, a thread ─┬─ waiter ─ line ──▶ node        a stand lets each of its waiters advance, then sleeps until
-                             ├─ waiter ─ line ──▶ node        any of their lines, or its bell, says something
-                             └─ …
-          ─ stand, a thread ─┬─ …
+    Race ── _NodeRace, a thread ─┬─ waiter ─ connection ──▶ node   a _NodeRace lets each of its waiters advance, then sleeps
+                                 ├─ waiter ─ connection ──▶ node   until a connection is readable, or it is woken
+                                 └─ …
+         ── _NodeRace, a thread ─┬─ …
 
 A node that does not answer delays no wait at another node, however many slots there are. A job that came for a loser at the same
 moment goes back, its attempt not counted.
@@ -122,7 +122,7 @@ class _NodeRace:
             self._winner_found.put(self)
 
     def _wait(self) -> None:
-        """Waits until one caller is served, the time of all is up, or another stand has won."""
+        """Waits until one caller is served, the time of all is up, or a waiter at another node has won."""
         while self._current:
             until = math.inf
             for caller, waiter in list(self._current.items()):
