@@ -160,7 +160,7 @@ def test_an_operator_takes_it_away_and_its_owner_learns_it(keepers: LockUsers, o
     grant = hand.call(one.lock(name).acquire)
     assert hand.call(other.lock(name).force_release)
     assert not hand.call(other.lock(name).force_release)
-    with pytest.raises(LockLost, match="it was taken away|its node was deleted"):  # by its answer, or by its watch
+    with pytest.raises(LockLost, match=r"it was taken away|its node was deleted"):  # by its answer, or by its watch
         hand.call(grant.check)
     assert hand.call(grant.lost.wait, 5)
     again = hand.call(one.lock(name).acquire, wait=0)
