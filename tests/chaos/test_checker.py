@@ -618,7 +618,7 @@ def test_a_job_handed_out_after_its_delete_is_told_whatever_the_clock_shows(worl
     since = world.now
     world.call(DELETE, 50)
     world.sleep(SECOND)
-    world.fault("stepped", at=since - SECOND, until=world.now, by=-2)
+    world.fault("stepped", at=since - 3 * SECOND, until=world.now, by=-2)
     shown = world.now - 2 * SECOND
     world.books[1].saw(HANDED, 0, world.now, (50, world.receipts, 1, shown, shown, created - 2 * SECOND, TTR))
     assert "after delete" in world.verdict(server_clock=False).tally.breaches

@@ -33,6 +33,8 @@ def test_the_files_it_names_are_there() -> None:
 @pytest.mark.parametrize("verb", list(OTHERS))
 def test_it_names_every_file_that_knows_a_verb(verb: str) -> None:
     word = re.compile(rf"\b{verb}\b")
-    files = [file for file in SRC.rglob("*") if file.suffix in {".py", ".lua", ".html"}]
+    files = [
+        file for file in SRC.rglob("*") if file.suffix in {".py", ".lua", ".html"} and file.parent != SRC / "celery"
+    ]
     known = {str(file.relative_to(SRC)) for file in files if word.search(file.read_text(encoding="utf-8"))}
     assert known - NAMED - OTHERS[verb] - {f"lua/topic/{verb}.lua"} == set()

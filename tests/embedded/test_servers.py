@@ -90,7 +90,7 @@ def test_a_server_that_does_not_start_says_why(own_server: Callable[..., ServerP
 
 
 def test_a_server_listens_on_a_socket_or_on_a_port_not_on_neither(folder: Path) -> None:
-    with pytest.raises(BadInput, match="exactly one"):
+    with pytest.raises(BadInput, match="one of the two"):
         launch(folder)
 
 

@@ -21,7 +21,8 @@ def hears(client: Any, many: int = 1) -> bool:
     lines = [waiter._connection for _, waiter in client.engine._waiters.items()]
     heard = [line for line in lines if line is not None and line.keys]
     return len(heard) == many and all(
-        not line._tracking._state.awaits_reply and line._tracking._state._heard.issuperset(line.keys) for line in heard
+        not line._tracking._state.awaits_reply and line._tracking._state._tracked.issuperset(line.keys)
+        for line in heard
     )
 
 

@@ -190,7 +190,7 @@ def test_a_move_to_elsewhere_that_one_began_is_refused_by_the_newer_one(hands: d
         newer(f"client.topic({name!r}).add(1, id={name!r}, delay='1h')")
     newer("from tarry.verbs.jobs import migration; plain = client.topic('orders').verbs._single")
     newer("goal = migration.Goal(b'elsewhere', b'shop/orders-9')")
-    newer("client.engine.run(migration.depart(plain.keys, goal.word(b'word'), migration.NOT_LATE))")
+    newer("client.engine.run(migration.depart(plain.keys, goal.departure_name(b'word'), migration.NOT_LATE))")
     assert newer.refused("client.migrate('orders', client.topic('orders-2'))") == "BadInput"
     assert both((older, newer), "client.topic('orders').check().ok") is True
     assert older("client.migrate('orders', client.topic('orders-3')).moved") == 1
