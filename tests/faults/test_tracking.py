@@ -137,7 +137,7 @@ def test_something_else_where_the_token_lies_is_told_to_who_waits(running: Serve
         running.ask("SET", wake, "no list")
         until(pop.done)
         running.ask("DEL", wake)
-        with pytest.raises(ServerUnfit, match="another kind"):
+        with pytest.raises(ServerUnfit, match="another type"):
             pop.result()
 
 

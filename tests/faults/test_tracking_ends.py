@@ -27,7 +27,7 @@ HANG_S = 10
 OTHER_PROCESS = """
 import sys, tarry
 from tarry.connections import connection_limit
-connection_limit.SINGLE.most = 0
+connection_limit.UNLIMITED.maximum = 0
 with tarry.Client(sys.argv[1]) as client:
     topic = client.topic(sys.argv[2])
     while (job := topic.pop(wait=20)) is not None:
