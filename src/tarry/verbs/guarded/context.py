@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tarry.errors import BadInput, BodyError, FallenBehind
 from tarry.values import names
@@ -55,13 +55,6 @@ class PollReply:
     now: int
     next_due: int | None
     """When the next item is due, in server µs."""
-
-
-class GuardToken(Protocol):
-    """A guard that is held, such as a lock's grant."""
-
-    @property
-    def token(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ pop ──▶ jobs for their last attempt ──▶ confirm    the attempt count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,7 +15,6 @@ from tarry.core.scripts import Script
 from tarry.errors import BadInput
 from tarry.values.durations import MILLISECOND, Duration, duration_us
 from tarry.values.keys import TopicKeys
-from tarry.verbs.jobs.context import TopicContext
 from tarry.verbs.jobs.models import Holding, Reservation
 from tarry.verbs.jobs.settle import Outcome, release
 from tarry.verbs.schedules import occurrences
@@ -117,14 +116,6 @@ def pop_now(keys: TopicKeys, want: int, *, ttr: bytes, holder: bytes) -> Flow[Po
 def leave_watch(keys: TopicKeys, waiter_id: bytes) -> ScriptCall[None]:
     """Gives back a seat and a token."""
     return ScriptCall(LEAVE, keys, (waiter_id,), lambda reply: None)
-
-
-J = TypeVar("J")
-
-
-def make_jobs(context: TopicContext[T], reply: PopReply, make: Callable[..., J]) -> list[J]:
-    """The jobs of a pop, as instances of ``make`` (a class of jobs)."""
-    return [make(context.name, context.codec, reply.receipt, reply.now, raw) for raw in reply.jobs]
 
 
 def ttr_of(ttr: Duration | None) -> bytes:

@@ -28,7 +28,6 @@ _STATS = topic_answers.TopicStats(
     died=0, kicked=0, deleted=2, replaced=0, stale=0, repeated=0, lost=0, swept=0,
     lateness=topic_answers.LatenessShown(1003, 0.31, 1.8, 4.1),
 )  # fmt: skip
-EXAMPLE_STATS = _STATS
 
 
 @table.route(
