@@ -1,6 +1,6 @@
-"""Reads the diaries of a run and judges every job: streaming, in memory that does not grow with the run.
+"""Reads the histories of a run and judges every job: streaming, in memory that does not grow with the run.
 
-    diaries ── item by item ──▶ buckets by id, on disk when there is much ──▶ one bucket at a time: sort, judge
+    histories ── item by item ──▶ buckets by id, on disk when there is much ──▶ one bucket at a time: sort, judge
 
 Nothing of tarry is used here: what it says of itself is what is judged.
 """
@@ -20,13 +20,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from . import diary
-from .diary import ADD, FIELDS, HANDED, KEPT, LOCKED, MAYBE, NAMES, OK, POLL, POLLED, PUSH, STATUSES, Event
+from . import history
 from .faults import Faults
+from .history import ADD, FIELDS, HANDED, KEPT, LOCKED, MAYBE, NAMES, OK, POLL, POLLED, PUSH, STATUSES, Event
 from .judge import BREACHES, Judge, Rules, Tally, judge_locks
 
 BUCKET_BYTES = 8 << 20
-"""Of diaries, for each bucket: some 60 MB while it is judged."""
+"""Of histories, for each bucket: some 60 MB while it is judged."""
 _ID = itemgetter(0)
 _KEY = itemgetter(0, 1)
 
@@ -71,10 +71,10 @@ class Verdict:
                 lines += [f"  {words.strip()}"] if words else []
                 if not events:
                     continue
-                since, until = events[0][1], max(e[2] for e in events if e[2] < diary.FOREVER or e is events[0])
+                since, until = events[0][1], max(e[2] for e in events if e[2] < history.FOREVER or e is events[0])
                 shown = events if len(events) <= 40 else [*events[:20], *events[-20:]]
                 lines += [f"  job {events[0][0]:x}, seconds since {since} µs"]
-                lines += ["  " + diary.told(event, since) for event in shown]
+                lines += ["  " + history.told(event, since) for event in shown]
                 lines += [
                     "  fault" + line
                     for line in self.faults.around(since - 12_000_000, min(until, since + 60_000_000), since)
@@ -105,9 +105,9 @@ class Recovery:
 
 
 def check(folder: Path, faults: Faults, rules: Rules | None = None, bucket_bytes: int = BUCKET_BYTES) -> Verdict:
-    """Judges what the diaries in a folder tell."""
+    """Judges what the histories in a folder tell."""
     rules = rules or Rules()
-    paths = sorted(folder.glob("*.diary"))
+    paths = sorted(folder.glob("*.history"))
     buckets = 1 + sum(path.stat().st_size for path in paths) // bucket_bytes
     verdict = Verdict(Tally(), faults)
     recovery, judge, locks = Recovery(faults), Judge(rules, faults, verdict.tally), _Locks()
@@ -116,7 +116,7 @@ def check(folder: Path, faults: Faults, rules: Rules | None = None, bucket_bytes
 
     def read() -> Iterator[Event]:
         for path in paths:
-            for event in diary.events(path):
+            for event in history.events(path):
                 kind = event[3]
                 counted[kind, event[4]] += 1
                 if kind == HANDED:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from . import plan
-from .crew import TESTS
 from .families import FAMILIES, Family
+from .processes import TESTS
 from .report import render, results_file
 from .run import one
 
@@ -78,7 +78,7 @@ def main(words: list[str] | None = None) -> int:
     where = Path(told.json) if told.json else _new_file(seed)
     where.parent.mkdir(exist_ok=True)
     try:
-        results = play(names, seed, minutes, told.events or (TARGET_EVENTS if told.all else 0), told, where)
+        results = run_families(names, seed, minutes, told.events or (TARGET_EVENTS if told.all else 0), told, where)
     except KeyboardInterrupt:
         print(f"interrupted; the families that came to their end are in {where}")
         return 130
@@ -101,7 +101,7 @@ def main(words: list[str] | None = None) -> int:
     return 1 if broken else 0
 
 
-def play(
+def run_families(
     names: list[str], seed: str, minutes: float, events: int, told: argparse.Namespace, where: Path
 ) -> dict[str, Any]:
     """All of them, within the time; each gets an equal share of what is left."""

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import scene
-from .scene import Fault, Scene
+from . import environment
+from .environment import Environment, Fault
 
 KILL = "Everything acknowledged is kept, except for everysec's last second or two."
 ALWAYS = "Never early; no old receipt accepted; no job twice without a promised reason; nothing acknowledged is lost."
@@ -22,13 +22,13 @@ class Family:
     fault: str
     """What is done, for people."""
     promise: str
-    stage: Callable[[], AbstractContextManager[Scene]]
+    make_environment: Callable[[], AbstractContextManager[Environment]]
     faults: dict[Fault, int]
     """And how often each, against the others."""
     gap_s: tuple[float, float] = (1.0, 4.0)
     """From the end of one to the beginning of the next."""
     topics: tuple[str, ...] = ("one", "two")
-    crew: str = "all"
+    workload: str = "all"
     partitions: int = 0
     min_replicas: int = 0
     server_clock: bool = True
@@ -48,105 +48,105 @@ def _family(*given: Any, **named: Any) -> Family:
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        _family("calm", "nothing", ALWAYS, scene.one_server, {}),
+        _family("calm", "nothing", ALWAYS, environment.one_server, {}),
         _family(
             "server-killed", "the server is killed (kill -9) and started again, `appendfsync everysec`", KILL,
-            scene.one_server, {scene.server_killed: 1},
+            environment.one_server, {environment.server_killed: 1},
         ),
         _family(
             "redis-8", "Redis 8.2 instead of Valkey 9: server killed, processes killed, server frozen", KILL,
-            lambda: scene.one_server("redis8"), {scene.server_killed: 3, scene.actor_killed: 3, scene.frozen_server: 1},
+            lambda: environment.one_server("redis8"), {environment.server_killed: 3, environment.client_killed: 3, environment.frozen_server: 1},
         ),
         _family(
             "redis-7", "Redis 7.0: server killed, processes killed, server frozen", KILL,
-            lambda: scene.one_server("redis7"), {scene.server_killed: 3, scene.actor_killed: 3, scene.frozen_server: 1},
+            lambda: environment.one_server("redis7"), {environment.server_killed: 3, environment.client_killed: 3, environment.frozen_server: 1},
         ),
         _family(
             "processes-killed", "producers, consumers, workers, their children and the service are killed (kill -9)",
             "The jobs of a dead process are handed out again after their time to run; at once if it had a parent.",
-            scene.one_server, {scene.actor_killed: 6, scene.all_of_a_role_killed: 1, scene.service_killed: 1},
+            environment.one_server, {environment.client_killed: 6, environment.all_of_a_role_killed: 1, environment.service_killed: 1},
             gap_s=(0.2, 1.5),
         ),
         _family(
             "frozen", "workers, producers, consumers, the service and the server are suspended (SIGSTOP) and continued",
-            "A process that comes back late is refused and does no harm.", scene.one_server,
-            {scene.actor_frozen: 4, scene.frozen_server: 1},
+            "A process that comes back late is refused and does no harm.", environment.one_server,
+            {environment.client_frozen: 4, environment.frozen_server: 1},
         ),
         _family(
             "line", "a proxy delays, cuts, resets, refuses, and leaves connections half open",
-            "A call is repeated safely; an add that ran in the meantime may run once more.", scene.proxied,
-            {scene.line_slow: 2, scene.line_cut: 2, scene.line_reset: 3, scene.line_half_open: 1, scene.line_refused: 2},
+            "A call is repeated safely; an add that ran in the meantime may run once more.", environment.proxied,
+            {environment.line_slow: 2, environment.line_cut: 2, environment.line_reset: 3, environment.line_half_open: 1, environment.line_refused: 2},
         ),
         _family(
             "cluster", "Cluster of 3 + 3: masters killed, CLUSTER FAILOVER, slots moved under load",
             "A planned fail-over and a moved slot lose nothing; a killed master loses what it had not replicated.",
-            scene.a_cluster, {scene.cluster_master_killed: 2, scene.cluster_failover: 2, scene.cluster_slot_moved: 3},
+            environment.a_cluster, {environment.cluster_master_killed: 2, environment.cluster_failover: 2, environment.cluster_slot_moved: 3},
             gap_s=(2, 4), topics=("one", "two", "three", "four", "five", "six"), rate=0.6,
         ),
         _family(
             "sentinel", "Sentinels: master killed, frozen, planned switches",
             "Nothing acknowledged later than 1 s after the switch is lost; before it, the replication lag.",
-            lambda: scene.under_sentinels(0),
-            {scene.sentinel_master_killed: 2, scene.sentinel_master_frozen: 1, scene.sentinel_planned: 2}, gap_s=(3, 6),
+            lambda: environment.under_sentinels(0),
+            {environment.sentinel_master_killed: 2, environment.sentinel_master_frozen: 1, environment.sentinel_planned: 2}, gap_s=(3, 6),
         ),
         _family(
             "sentinel-safe", "Sentinels with `min-replicas-to-write 1`: planned switches, master killed",
             "A planned switch loses nothing; a killed master what it had not replicated.",
-            lambda: scene.under_sentinels(1), {scene.sentinel_planned: 4, scene.sentinel_master_killed: 1},
+            lambda: environment.under_sentinels(1), {environment.sentinel_planned: 4, environment.sentinel_master_killed: 1},
             gap_s=(3, 6), min_replicas=1,
         ),
         _family(
             "memory-full", "`maxmemory` reached, `noeviction`",
-            "Adds are refused with an error, popping and finishing still work, nothing is half done.", scene.one_server,
-            {scene.memory_full: 1},
+            "Adds are refused with an error, popping and finishing still work, nothing is half done.", environment.one_server,
+            {environment.memory_full: 1},
         ),
         _family(
             "server-clock", "the server's clock steps by up to an hour, both ways",
-            "Never early by the server's own clock; receipts rise whatever the clock does.", scene.faked_clock,
-            {scene.clock_stepped: 1}, server_clock=False,
+            "Never early by the server's own clock; receipts rise whatever the clock does.", environment.faked_clock,
+            {environment.clock_stepped: 1}, server_clock=False,
         ),
         _family(
             "client-clocks", "every other client's clock is an hour ahead or behind; processes killed",
-            "Only the server's clock decides.", scene.one_server, {scene.actor_killed: 1}, clients_off=3600,
+            "Only the server's clock decides.", environment.one_server, {environment.client_killed: 1}, clients_off=3600,
         ),
         _family(
             "disk-full", "the disk of the append-only file is full for a while",
-            "Calls are refused with an error; everything acknowledged stays.", scene.small_disk, {scene.disk_full: 1},
+            "Calls are refused with an error; everything acknowledged stays.", environment.small_disk, {environment.disk_full: 1},
             gap_s=(3, 6), confined=True,
         ),
         _family(
             "torn-tail", "the server is killed and the end of its append-only file is torn off",
             "Everything before the torn end is intact; the torn end was acknowledged in the last second or two.",
-            scene.one_server, {scene.tail_torn: 1},
+            environment.one_server, {environment.tail_torn: 1},
         ),
         _family(
             "zookeeper", "guarded queues and locks under a ZooKeeper that is restarted and frozen; processes killed",
-            "One holder at a time, tokens rise, an item is polled once.", scene.with_zookeeper,
-            {scene.zookeeper_restarted: 2, scene.zookeeper_frozen: 1, scene.actor_killed: 2}, gap_s=(2, 5), crew="guarded",
+            "One holder at a time, tokens rise, an item is polled once.", environment.with_zookeeper,
+            {environment.zookeeper_restarted: 2, environment.zookeeper_frozen: 1, environment.client_killed: 2}, gap_s=(2, 5), workload="guarded",
         ),
         _family(
             "partitions", "topics of 8 partitions: server killed, processes killed, server frozen", KILL,
-            scene.one_server, {scene.server_killed: 2, scene.actor_killed: 2, scene.frozen_server: 1}, partitions=8,
+            environment.one_server, {environment.server_killed: 2, environment.client_killed: 2, environment.frozen_server: 1}, partitions=8,
         ),
         _family(
             "migrate", "`tarry migrate` to partitions on another server, killed and begun again; processes killed",
-            "A job is never lost, and never handed out in both places.", scene.two_servers,
-            {scene.migrated: 3, scene.actor_killed: 2}, gap_s=(0.2, 1), topics=("old",), crew="migrating",
+            "A job is never lost, and never handed out in both places.", environment.two_servers,
+            {environment.migrated: 3, environment.client_killed: 2}, gap_s=(0.2, 1), topics=("old",), workload="migrating",
             options={"no_deletes": True}, rate=0.8,
         ),
         _family(
             "packets-lost", "1 to 25 % of all packets are lost, in a network namespace of its own",
-            "A call is repeated safely.", scene.one_server, {scene.packets_lost: 1}, confined=True,
+            "A call is repeated safely.", environment.one_server, {environment.packets_lost: 1}, confined=True,
         ),
         _family(
             "upgrade", "0.1.0 and this version on one server, replaced one by one, forwards and back, with SIGTERM and kill -9",
-            "Both versions do the same, side by side.", scene.one_server, {scene.upgraded: 1}, gap_s=(0.2, 1.5), crew="mixed",
+            "Both versions do the same, side by side.", environment.one_server, {environment.upgraded: 1}, gap_s=(0.2, 1.5), workload="mixed",
         ),
         _family(
-            "mixed", "a proxy, server killed, processes killed and frozen, memory full: all in one run", KILL, scene.proxied,
+            "mixed", "a proxy, server killed, processes killed and frozen, memory full: all in one run", KILL, environment.proxied,
             {
-                scene.server_killed: 1, scene.actor_killed: 3, scene.actor_frozen: 1, scene.line_reset: 1, scene.line_cut: 1,
-                scene.line_refused: 1, scene.memory_full: 1,
+                environment.server_killed: 1, environment.client_killed: 3, environment.client_frozen: 1, environment.line_reset: 1, environment.line_cut: 1,
+                environment.line_refused: 1, environment.memory_full: 1,
             },
             gap_s=(0.5, 2),
         ),

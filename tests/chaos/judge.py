@@ -13,8 +13,9 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from . import diary
-from .diary import (
+from . import history
+from .faults import Faults
+from .history import (
     ADD,
     BODILESS,
     BURY,
@@ -39,7 +40,6 @@ from .diary import (
     TOUCH,
     Event,
 )  # fmt: skip
-from .faults import Faults
 
 BEGAN, ENDED, KIND, STATUS, TOPIC, WHO, ID, A, B, C, D, E, F = range(1, 14)
 SLACK_US = 1000
@@ -68,7 +68,7 @@ BREACHES = {
     "stuck": "due, and not handed out to consumers that wait",
     "key left": "a key is left after the purge",
     "damaged": "the topic's own check found faults",
-    "actor": "a process ended that should live",
+    "client": "a process ended that should live",
     "two holders": "a lock was given while another held it and was not told of its loss",
     "token fell": "a later holder's fencing token is not higher",
 }
@@ -200,7 +200,7 @@ class Case:
             self.breach(name, words)
 
     def tally_words(self, event: Event) -> str:
-        return diary.told(event, self.events[0][BEGAN])
+        return history.told(event, self.events[0][BEGAN])
 
     def judge_loss(self) -> None:
         acked = [add for add in self.by[ADD] if add[STATUS] == OK]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from .environment import Fault
 from .families import Family
-from .scene import Fault
 
 
 @dataclass(frozen=True)

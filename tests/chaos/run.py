@@ -17,13 +17,13 @@ from typing import Any
 import servers
 import tarry
 
-from . import diary, plan, scene
+from . import environment, history, plan
 from .checker import Verdict, check
-from .crew import TESTS, Crew, Journal, Keeper, Part
+from .environment import NAMESPACE, Environment, Missing
 from .families import Family
 from .faults import Faults
 from .judge import Rules
-from .scene import NAMESPACE, Missing, Scene
+from .processes import TESTS, Journal, Keeper, Processes, ProcessSpec
 
 OLDER_COMMIT = "81baef6093a1fc998a9883baa9a61ba9a4ae854c"
 DRAIN_S = 60.0
@@ -45,71 +45,77 @@ class Run:
         self.keeper = Keeper()
         self.keeper.remove(folder)
         self.journal = Journal(folder / "faults.jsonl")
-        self.scene: Scene
-        self.crew: Crew
+        self.environment: Environment
+        self.processes: Processes
         self.few = few
         self.done = Counter[str]()
         self.master, self.in_fault = 0, False
         self.odd: list[tuple[str, str]] = []
 
     def rest(self, seconds: float) -> None:
-        """Time goes by, and who ended by himself is played anew."""
+        """Time goes by, and a process that ended by itself is started again."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, 0.1))
-            self.crew.look_after()
+            self.processes.look_after()
             self.watch_for_switches()
 
     def watch_for_switches(self) -> None:
         """A starved machine may make Sentinels switch when nobody asked for it: that excuses what a switch excuses."""
-        if self.scene.sentinels is None:
+        if self.environment.sentinels is None:
             return
-        master = scene.masters_port(self)
+        master = environment.masters_port(self)
         if self.master and master not in (0, self.master) and not self.in_fault:
-            now = diary.clock()
+            now = history.clock()
             self.journal.note(
-                "undone", since=now - 4 * scene.SECOND, until=now + scene.SWITCHED_US, name="replication lag"
+                "undone",
+                since=now - 4 * environment.SECOND,
+                until=now + environment.SWITCHED_US,
+                name="replication lag",
             )
             self.journal.note(
-                "broken", since=now - 4 * scene.SECOND, until=now + scene.AFTER_US, name="a switch of its own"
+                "broken",
+                since=now - 4 * environment.SECOND,
+                until=now + environment.AFTER_US,
+                name="a switch of its own",
             )
         self.master = master or self.master
 
     def written(self) -> int:
         """About how many events there are."""
-        return sum(path.stat().st_size for path in self.folder.glob("*.diary")) // 35
+        return sum(path.stat().st_size for path in self.folder.glob("*.history")) // 35
 
     # ── the four acts ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def play(self) -> Verdict:
-        self._play()
+    def run(self) -> Verdict:
+        self._run()
         return self._verdict()
 
-    def _play(self) -> None:
+    def _run(self) -> None:
         with ExitStack() as stack:
             if self.family.name == "packets-lost":
-                scene.prepare_packet_loss()
-            self.scene = stack.enter_context(self.family.stage())
-            for node in self.scene.nodes:
+                environment.prepare_packet_loss()
+            self.environment = stack.enter_context(self.family.make_environment())
+            for node in self.environment.nodes:
                 self.keeper.keep(node.pid)
                 self.keeper.remove(node.folder)
-            if self.scene.proxy is not None:
-                self.keeper.keep(self.scene.proxy.pid)
-            self.crew = Crew(self.folder, self.journal, self.keeper, self.seed, self.scene.env)
-            stack.callback(self.crew.close)
-            self._raise_the_curtain()
+            if self.environment.proxy is not None:
+                self.keeper.keep(self.environment.proxy.pid)
+            self.processes = Processes(self.folder, self.journal, self.keeper, self.seed, self.environment.env)
+            stack.callback(self.processes.close)
+            self._start_processes()
             self._disturb()
             self._calm()
             self._look_last()
 
-    def _raise_the_curtain(self) -> None:
-        for part in parts(self):
-            self.crew.start(part)
-        actors = set(self.crew.pids("producer", "consumer", "minder", "pusher", "poller"))
+    def _start_processes(self) -> None:
+        for spec in process_specs(self):
+            self.processes.start(spec)
+        clients = set(self.processes.pids("producer", "consumer", "manager", "pusher", "poller"))
         until = time.monotonic() + STARTED_S
         while time.monotonic() < until:
-            at_work = {int(path.stem) for path in self.folder.glob("*.diary") if path.stat().st_size}
-            if self.crew.alive.keys() & actors <= at_work:
+            at_work = {int(path.stem) for path in self.folder.glob("*.history") if path.stat().st_size}
+            if self.processes.alive.keys() & clients <= at_work:
                 break
             self.rest(0.1)
         self.rest(WARM_S)
@@ -128,7 +134,7 @@ class Run:
                 continue
             self.rest(min(step.after_s, max(self.seconds * 2 - took, 0)))
             self.done[step.fault.__name__] += 1
-            self.journal.note("step", at=diary.clock(), name=step.fault.__name__, number=step.number)
+            self.journal.note("step", at=history.clock(), name=step.fault.__name__, number=step.number)
             self.in_fault = True
             step.fault(self, random.Random(step.dice))
             self.in_fault = False
@@ -137,23 +143,23 @@ class Run:
         """No more faults and no more adds; consumers finish whatever is due."""
         self.rest(1.5)
         (self.folder / "calm").touch()
-        self.crew.end(*self.crew.pids("producer", "minder", "pusher"))
-        if self.family.crew == "migrating":
+        self.processes.end(*self.processes.pids("producer", "manager", "pusher"))
+        if self.family.workload == "migrating":
             self._migrate_the_rest()
         until = time.monotonic() + DRAIN_S
         soon, due = 1, 0
         while soon and time.monotonic() < until:
             self.rest(0.3)
-            soon, due = scene.unsettled(self.scene)
+            soon, due = environment.unsettled(self.environment)
         if due:
             self.odd.append(("stuck", f"{due} due and not handed out after {DRAIN_S:.0f} s without faults"))
-        self.crew.end(*self.crew.pids("consumer", "worker", "poller", "locker"))
-        self.crew.end(*self.crew.pids("service"))
-        self.odd += [("actor", words) for words in self.crew.gone]
+        self.processes.end(*self.processes.pids("consumer", "worker", "poller", "locker"))
+        self.processes.end(*self.processes.pids("service"))
+        self.odd += [("client", words) for words in self.processes.gone]
 
     def _migrate_the_rest(self) -> None:
         for _ in range(30):
-            process = scene.start_migration(self)
+            process = environment.start_migration(self)
             process.wait(60)
             said = (self.folder / "migrate.log").read_text(errors="replace")[-300:].splitlines()[-2:]
             if process.returncode == 0 and any(" 0 jobs moved" in line for line in said):
@@ -161,11 +167,11 @@ class Run:
             self.rest(0.5)
 
     def _look_last(self) -> None:
-        scene.note_elections(self)
-        book = diary.Diary(str(self.folder))
-        self.odd += [("damaged", words) for words in scene.inventory(self.scene, book)]
+        environment.note_elections(self)
+        book = history.History(str(self.folder))
+        self.odd += [("damaged", words) for words in environment.inventory(self.environment, book)]
         book.close()
-        for url in filter(None, (self.scene.url, self.scene.other_url)):
+        for url in filter(None, (self.environment.url, self.environment.other_url)):
             with tarry.Client(url, namespace=NAMESPACE) as client:
                 for name in client.topics():
                     topic = client.topic(name)
@@ -173,9 +179,9 @@ class Run:
                     if not found.ok:
                         self.odd.append(("damaged", f"{name}: {found}"))
                     topic.purge()
-                if self.family.crew == "guarded":
+                if self.family.workload == "guarded":
                     client.guarded_queue("guarded").clear()
-        self.odd += [("key left", key) for key in scene.keys_left(self.scene)]
+        self.odd += [("key left", key) for key in environment.keys_left(self.environment)]
 
     def _verdict(self) -> Verdict:
         faults = Faults.read(self.journal.path)
@@ -191,7 +197,7 @@ class Run:
         return verdict
 
 
-# ── who plays ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the processes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def older_place(folder: Path) -> str:
@@ -206,27 +212,27 @@ def older_place(folder: Path) -> str:
     return str(place / "src")
 
 
-def parts(run: Run) -> list[Part]:
-    family, now = run.family, run.scene
+def process_specs(run: Run) -> list[ProcessSpec]:
+    family, now = run.family, run.environment
     common: dict[str, Any] = {"url": now.url, "topics": list(family.topics), "ttr": TTR_S, **family.options}
     if family.partitions:
         common["partitions"] = family.partitions
-    if family.crew == "guarded":
+    if family.workload == "guarded":
         return guarded(run, common)
     port = servers.free_ports(1)[0]
     http = {**common, "url": f"http://127.0.0.1:{port}", "http": True}
     rate = run.rate
     made = [
-        Part("service", {"url": now.url, "port": port}),
-        Part("worker", {**common, "processes": 2}),
-        Part("producer", {**common, "face": "sync", "batch": 300, "rate": 1100 * rate}),
-        Part("producer", {**common, "face": "async", "batch": 500, "rate": 1100 * rate, "uvloop": True}),
-        Part("producer", {**common, "face": "sync", "rate": 150 * rate}),
-        Part("producer", {**common, "face": "async", "rate": 200 * rate, "tasks": 8}),
-        Part("producer", {**http, "face": "sync", "batch": 200, "rate": 300 * rate}),
-        Part("producer", {**http, "face": "async", "rate": 60 * rate, "tasks": 3}),
-        Part("minder", {**common, "face": "sync", "batch": 40}),
-        Part("minder", {**common, "face": "async", "uvloop": True}),
+        ProcessSpec("service", {"url": now.url, "port": port}),
+        ProcessSpec("worker", {**common, "processes": 2}),
+        ProcessSpec("producer", {**common, "face": "sync", "batch": 300, "rate": 1100 * rate}),
+        ProcessSpec("producer", {**common, "face": "async", "batch": 500, "rate": 1100 * rate, "uvloop": True}),
+        ProcessSpec("producer", {**common, "face": "sync", "rate": 150 * rate}),
+        ProcessSpec("producer", {**common, "face": "async", "rate": 200 * rate, "tasks": 8}),
+        ProcessSpec("producer", {**http, "face": "sync", "batch": 200, "rate": 300 * rate}),
+        ProcessSpec("producer", {**http, "face": "async", "rate": 60 * rate, "tasks": 3}),
+        ProcessSpec("manager", {**common, "face": "sync", "batch": 40}),
+        ProcessSpec("manager", {**common, "face": "async", "uvloop": True}),
     ]
     consumers: list[dict[str, Any]] = [
         {**common, "face": "sync", "batch": 500},
@@ -237,38 +243,38 @@ def parts(run: Run) -> list[Part]:
         {**http, "face": "sync", "batch": 200},
         {**http, "face": "async", "tasks": 3},
     ]
-    made += [Part("consumer", told) for told in consumers]
+    made += [ProcessSpec("consumer", told) for told in consumers]
     if run.few:  # of each kind, one by one and in batches, blocking and awaited, one
         made = [made[number] for number in (0, 1, 2, 5, 6, 9, 11, 13, 14)]
-    if family.crew == "migrating":
+    if family.workload == "migrating":
         there = {**common, "url": now.other_url, "topics": ["new"], "partitions": 4}
-        made += [Part("consumer", {**there, "face": face, "batch": 300}) for face in ("sync", "async")]
-        made += [Part("worker", {**there, "processes": 1})]
-    if family.crew == "mixed":
+        made += [ProcessSpec("consumer", {**there, "face": face, "batch": 300}) for face in ("sync", "async")]
+        made += [ProcessSpec("worker", {**there, "processes": 1})]
+    if family.workload == "mixed":
         place = older_place(run.folder)
-        for number, part in enumerate(made):
-            part.told["place"] = place
-            part.older = number % 2 == 1
+        for number, spec in enumerate(made):
+            spec.told["place"] = place
+            spec.older = number % 2 == 1
     if family.clients_off:
-        if not scene.LIBFAKETIME.exists():
+        if not environment.LIBFAKETIME.exists():
             raise Missing("libfaketime (apt install libfaketime)")
-        for number, part in enumerate(made):
+        for number, spec in enumerate(made):
             off = (0, family.clients_off, 0, -family.clients_off)[number % 4]
             if off:
-                part.told["env"] = {
-                    "LD_PRELOAD": str(scene.LIBFAKETIME), "FAKETIME": f"{off:+}", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                    "CHAOS_SKEW_US": str(off * scene.SECOND),
+                spec.told["env"] = {
+                    "LD_PRELOAD": str(environment.LIBFAKETIME), "FAKETIME": f"{off:+}", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                    "CHAOS_SKEW_US": str(off * environment.SECOND),
                 }  # fmt: skip
     return made
 
 
-def guarded(run: Run, common: dict[str, Any]) -> list[Part]:
-    told = {**common, "topics": [], "zookeeper": run.scene.zookeeper.hosts}
+def guarded(run: Run, common: dict[str, Any]) -> list[ProcessSpec]:
+    told = {**common, "topics": [], "zookeeper": run.environment.zookeeper.hosts}
     faces = ("sync", "async")
     return [
-        *[Part("pusher", {**told, "face": face, "batch": 400, "rate": 2200 * run.rate}) for face in faces],
-        *[Part("poller", {**told, "face": face, "batch": 500}) for face in faces],
-        *[Part("locker", {**told, "face": face}) for face in (*faces, *faces)],
+        *[ProcessSpec("pusher", {**told, "face": face, "batch": 400, "rate": 2200 * run.rate}) for face in faces],
+        *[ProcessSpec("poller", {**told, "face": face, "batch": 500}) for face in faces],
+        *[ProcessSpec("locker", {**told, "face": face}) for face in (*faces, *faces)],
     ]
 
 
@@ -293,7 +299,7 @@ def one(
         run = Run(family, seed, seconds, folder, most_events, rate, few)
         stack.callback(run.keeper.close)
         try:
-            verdict = run.play()
+            verdict = run.run()
         except Missing as lacking:
             return {**found, "skipped": f"needs {lacking}"}
         except BaseException as fault:

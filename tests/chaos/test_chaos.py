@@ -71,7 +71,7 @@ def test_a_run_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
 
 
 def folders_of(pids: dict[int, str]) -> set[Path]:
-    """Where the diaries are: said on the command lines of the actors."""
+    """Where the histories are: said on the command lines of the clients."""
     found = set()
     for pid in pids:
         for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from chaos import diary
+from chaos import history
 from chaos.checker import Verdict, check
-from chaos.diary import (
+from chaos.environment import elections
+from chaos.faults import Faults
+from chaos.history import (
     ADD,
     BURY,
     DEAD,
@@ -36,11 +38,9 @@ from chaos.diary import (
     RESERVED,
     RETURNED,
     TOUCH,
-    Diary,
+    History,
 )  # fmt: skip
-from chaos.faults import Faults
 from chaos.judge import BREACHES, Rules
-from chaos.scene import elections
 
 SECOND = 1_000_000
 START = 1_790_000_000 * SECOND
@@ -48,14 +48,14 @@ TTR = 4 * SECOND
 
 
 class World:
-    """A server that is always right, and the diaries of those who use it."""
+    """A server that is always right, and the histories of those who use it."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self.now = START
         self.entries: list[dict[str, Any]] = []
-        monkeypatch.setattr(diary, "clock", lambda: self.now)
-        self.books = [Diary(str(folder), who) for who in (1, 2, 3)]
+        monkeypatch.setattr(history, "clock", lambda: self.now)
+        self.books = [History(str(folder), who) for who in (1, 2, 3)]
         self.receipts = START
 
     def call(self, kind: int, *row: int, status: int = OK, by: int = 0, takes: int = 1000) -> None:
@@ -347,7 +347,7 @@ def there_twice(world: World) -> None:
 
 @planted("two places")
 def there_in_no_place(world: World) -> None:
-    world.keep(50, world.add(50), diary.PLACELESS)
+    world.keep(50, world.add(50), history.PLACELESS)
 
 
 @planted("two holders")
@@ -381,12 +381,12 @@ def an_item_that_was_polled_early(world: World) -> None:
     world.books[1].saw(POLLED, 0, world.now, (60, START, world.now))
 
 
-BY_THE_STAGE = {"stuck", "key left", "damaged", "actor"}
-"""What no diary tells: the stage finds these itself."""
+BY_THE_ENVIRONMENT = {"stuck", "key left", "damaged", "client"}
+"""What no history tells: the environment finds these itself."""
 
 
 def test_each_breach_has_a_planted_fault() -> None:
-    assert {name for name, plants in PLANTED.items() if not plants} == BY_THE_STAGE
+    assert {name for name, plants in PLANTED.items() if not plants} == BY_THE_ENVIRONMENT
 
 
 @pytest.mark.parametrize(
@@ -517,17 +517,17 @@ def test_the_end_of_a_fault_and_the_next_job(world: World) -> None:
 
 def test_a_frame_that_was_cut_off_is_left_out(world: World) -> None:
     a_right_history(world)
-    path = world.folder / "1.diary"
-    before = list(diary.events(path))
+    path = world.folder / "1.history"
+    before = list(history.events(path))
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:41])
-    assert list(diary.events(path)) == before
+    assert list(history.events(path)) == before
 
 
 def test_pieces_of_any_size_read_alike(world: World) -> None:
     a_right_history(world)
-    path = world.folder / "2.diary"
-    assert list(diary.events(path, piece=64)) == list(diary.events(path))
+    path = world.folder / "2.history"
+    assert list(history.events(path, piece=64)) == list(history.events(path))
 
 
 def a_long_history(world: World, jobs: int) -> None:

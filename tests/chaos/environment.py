@@ -31,9 +31,9 @@ import servers
 from tarry.connections.embedded import resp
 from tarry.connections.embedded.process import ServerProcess
 
-from . import diary
-from .diary import BODILESS, DEAD, DUE, PLACELESS, RESERVED, clock
+from . import history
 from .faults import Faults
+from .history import BODILESS, DEAD, DUE, PLACELESS, RESERVED, clock
 
 if TYPE_CHECKING:
     from .run import Run
@@ -54,11 +54,11 @@ LIBFAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 
 class Missing(Exception):
-    """This machine cannot play it: what is missing."""
+    """This machine cannot run it: what is missing."""
 
 
 @dataclass
-class Scene:
+class Environment:
     """What is there."""
 
     url: str
@@ -82,7 +82,7 @@ class Scene:
 
 
 class Proxy:
-    """The process between the actors and a server; see proxy.py."""
+    """The process between the clients and a server; see proxy.py."""
 
     def __init__(self, target: int) -> None:
         self._process = subprocess.Popen(
@@ -123,41 +123,41 @@ def options(kind: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def one_server(kind: str = "valkey", *more: str) -> Iterator[Scene]:
+def one_server(kind: str = "valkey", *more: str) -> Iterator[Environment]:
     with ExitStack() as stack:
         program = binary(kind, stack)
         node = stack.enter_context(
             servers.server(program, port=servers.free_ports(1)[0], options=(*options(kind), *more))
         )
-        yield Scene(node.url, [node])
+        yield Environment(node.url, [node])
 
 
 @contextmanager
-def proxied() -> Iterator[Scene]:
-    with one_server() as scene:
-        proxy = Proxy(server_groups.port_of(scene.nodes[0]))
+def proxied() -> Iterator[Environment]:
+    with one_server() as environment:
+        proxy = Proxy(server_groups.port_of(environment.nodes[0]))
         try:
-            scene.proxy, scene.url = proxy, f"redis://127.0.0.1:{proxy.port}/0"
-            yield scene
+            environment.proxy, environment.url = proxy, f"redis://127.0.0.1:{proxy.port}/0"
+            yield environment
         finally:
             proxy.close()
 
 
 @contextmanager
-def under_sentinels(min_replicas: int) -> Iterator[Scene]:
+def under_sentinels(min_replicas: int) -> Iterator[Environment]:
     more = ("--min-replicas-to-write", str(min_replicas), "--min-replicas-max-lag", "2") if min_replicas else ()
     with server_groups.sentinels(options=(*AOF, *more)) as made:
-        yield Scene(made.url, [*made.data, *made.watchers], sentinels=made)
+        yield Environment(made.url, [*made.data, *made.watchers], sentinels=made)
 
 
 @contextmanager
-def a_cluster() -> Iterator[Scene]:
+def a_cluster() -> Iterator[Environment]:
     with server_groups.big_cluster(options=AOF) as made:
-        yield Scene(made.url, made.nodes, cluster=made)
+        yield Environment(made.url, made.nodes, cluster=made)
 
 
 @contextmanager
-def faked_clock() -> Iterator[Scene]:
+def faked_clock() -> Iterator[Environment]:
     if not LIBFAKETIME.exists():
         raise Missing("libfaketime (apt install libfaketime)")
     with servers.short_folder() as folder:
@@ -169,18 +169,18 @@ def faked_clock() -> Iterator[Scene]:
         }  # fmt: skip
         os.environ.update(faked)
         try:
-            with one_server() as scene:
+            with one_server() as environment:
                 for name in faked:
                     os.environ.pop(name, None)
-                scene.clock_file = file
-                yield scene
+                environment.clock_file = file
+                yield environment
         finally:
             for name in faked:
                 os.environ.pop(name, None)
 
 
 @contextmanager
-def small_disk() -> Iterator[Scene]:
+def small_disk() -> Iterator[Environment]:
     """Its append-only file lies on a small disk of its own; needs a mount namespace, see confined.py."""
     with servers.short_folder() as folder:
         mounted = subprocess.run(
@@ -192,26 +192,26 @@ def small_disk() -> Iterator[Scene]:
         if mounted.returncode:
             raise Missing(f"the right to mount a file system ({mounted.stderr.strip()})")
         try:
-            with one_server("valkey", "--dir", str(folder)) as scene:
-                scene.disk = folder
-                yield scene
+            with one_server("valkey", "--dir", str(folder)) as environment:
+                environment.disk = folder
+                yield environment
         finally:
             subprocess.run(["umount", "-l", str(folder)], check=False)
 
 
 @contextmanager
-def two_servers() -> Iterator[Scene]:
+def two_servers() -> Iterator[Environment]:
     with one_server() as one, one_server() as other:
-        yield Scene(one.url, [*one.nodes, *other.nodes], other_url=other.url)
+        yield Environment(one.url, [*one.nodes, *other.nodes], other_url=other.url)
 
 
 @contextmanager
-def with_zookeeper() -> Iterator[Scene]:
+def with_zookeeper() -> Iterator[Environment]:
     import zookeepers
 
-    with one_server() as scene, zookeepers.server() as keeper:
-        scene.zookeeper = keeper
-        yield scene
+    with one_server() as environment, zookeepers.server() as keeper:
+        environment.zookeeper = keeper
+        yield environment
 
 
 # ── what there is at the end ─────────────────────────────────────────────────────────────────────────────────────────
@@ -224,7 +224,7 @@ def line_to(node: ServerProcess) -> Any:
     return redis.Redis(*node.address, socket_timeout=20)
 
 
-def parts(line: Any) -> dict[bytes, dict[str, bytes]]:
+def process_specs(line: Any) -> dict[bytes, dict[str, bytes]]:
     """The keys of each topic (or partition) on a server, by what is in them."""
     found: dict[bytes, dict[str, bytes]] = {}
     for key in line.scan_iter(match="tarry:*", count=1000):
@@ -233,14 +233,14 @@ def parts(line: Any) -> dict[bytes, dict[str, bytes]]:
     return found
 
 
-def unsettled(scene: Scene) -> tuple[int, int]:
+def unsettled(environment: Environment) -> tuple[int, int]:
     """How many jobs are still to be handed out within a minute, or are in somebody's hands; and how many of them are due."""
     soon = due = 0
-    for node in scene.masters():
+    for node in environment.masters():
         with line_to(node) as line:
             seconds, rest = line.time()
             now = seconds * SECOND + rest
-            for keys in parts(line).values():
+            for keys in process_specs(line).values():
                 for name in ("due", "reserved", "items"):
                     if name in keys and line.type(keys[name]) == b"zset":
                         soon += line.zcount(keys[name], "-inf", now + FAR_US)
@@ -248,12 +248,12 @@ def unsettled(scene: Scene) -> tuple[int, int]:
     return soon, due
 
 
-def inventory(scene: Scene, book: diary.Diary) -> list[str]:
+def inventory(environment: Environment, book: history.History) -> list[str]:
     """Writes down every job that is there, and where. Answers what else was odd."""
     odd = []
-    for node in scene.masters():
+    for node in environment.masters():
         with line_to(node) as line:
-            for number, (name, keys) in enumerate(sorted(parts(line).items())):
+            for number, (name, keys) in enumerate(sorted(process_specs(line).items())):
                 if "items" in keys:
                     _items(line, keys["items"], book)
                     continue
@@ -264,13 +264,13 @@ def inventory(scene: Scene, book: diary.Diary) -> list[str]:
     return odd
 
 
-def _items(line: Any, key: bytes, book: diary.Diary) -> None:
+def _items(line: Any, key: bytes, book: history.History) -> None:
     for member, score in line.zscan_iter(key, count=1000):
         if found := re.search(rb'"([0-9a-f]+)"$', member):
-            book.saw(diary.KEPT, 0, clock(), (int(found[1], 16), DUE, int(score), 0))
+            book.saw(history.KEPT, 0, clock(), (int(found[1], 16), DUE, int(score), 0))
 
 
-def _jobs(line: Any, number: int, keys: dict[str, bytes], book: diary.Diary) -> None:
+def _jobs(line: Any, number: int, keys: dict[str, bytes], book: history.History) -> None:
     created: dict[bytes, int] = {}
     if (
         "jobs" in keys and line.type(keys["jobs"]) == b"hash"
@@ -287,19 +287,19 @@ def _jobs(line: Any, number: int, keys: dict[str, bytes], book: diary.Diary) -> 
     for id in created.keys() - placed:
         cells += (int(id, 16), PLACELESS, 0, created[id])
     for at in range(0, len(cells), 40_000):
-        book.saw(diary.KEPT, number, clock(), cells[at : at + 40_000])
+        book.saw(history.KEPT, number, clock(), cells[at : at + 40_000])
 
 
 MAY_STAY = {"meta", "fence"}
 FOR_EVER = -1
 
 
-def keys_left(scene: Scene) -> list[str]:
+def keys_left(environment: Environment) -> list[str]:
     """Keys without an expiry that a purge should have taken."""
     left = []
-    for node in scene.masters():
+    for node in environment.masters():
         with line_to(node) as line:
-            rest = [key for keys in parts(line).values() for what, key in keys.items() if what not in MAY_STAY]
+            rest = [key for keys in process_specs(line).values() for what, key in keys.items() if what not in MAY_STAY]
             # what has an expiry goes by itself; a text guards the name of a topic with partitions
             left += [key.decode() for key in rest if line.ttl(key) == FOR_EVER and line.type(key) != b"string"]
     return left
@@ -329,7 +329,7 @@ def _restart(run: Run, node: ServerProcess) -> None:
 
 
 def server_killed(run: Run, dice: random.Random) -> None:
-    node = dice.choice(run.scene.masters())
+    node = dice.choice(run.environment.masters())
     since = clock()
     node.kill()
     run.rest(dice.uniform(0.02, 1.0))
@@ -340,7 +340,7 @@ def server_killed(run: Run, dice: random.Random) -> None:
 
 def tail_torn(run: Run, dice: random.Random) -> None:
     """The last bytes of the append-only file are not there when the server starts again."""
-    node = run.scene.nodes[0]
+    node = run.environment.nodes[0]
     since = clock()
     node.kill()
     files = sorted(node.folder.glob("appendonlydir/*.incr.aof"), key=lambda path: path.stat().st_mtime)
@@ -354,7 +354,7 @@ def tail_torn(run: Run, dice: random.Random) -> None:
 
 
 def frozen_server(run: Run, dice: random.Random) -> None:
-    node = dice.choice(run.scene.masters())
+    node = dice.choice(run.environment.masters())
     since = clock()
     node.freeze()
     run.rest(dice.choice((0.3, 1.0, 2.5, 6.0)))
@@ -362,51 +362,51 @@ def frozen_server(run: Run, dice: random.Random) -> None:
     healed(run, "server frozen", since)
 
 
-def actor_killed(run: Run, dice: random.Random) -> None:
-    pids = run.crew.pids("producer", "consumer", "minder", "worker", "pusher", "poller", "locker")
+def client_killed(run: Run, dice: random.Random) -> None:
+    pids = run.processes.pids("producer", "consumer", "manager", "worker", "pusher", "poller", "locker")
     pid = dice.choice(sorted(pids))
     since = clock()
-    if run.crew.part(pid).role == "worker" and dice.random() < 0.6:
-        run.crew.kill_child(pid, dice)
+    if run.processes.spec(pid).role == "worker" and dice.random() < 0.6:
+        run.processes.kill_child(pid, dice)
     else:
-        run.crew.kill(pid, dice.uniform(0.05, 1.0))
+        run.processes.kill(pid, dice.uniform(0.05, 1.0))
     healed(run, "process killed", since, 0)
 
 
 def all_of_a_role_killed(run: Run, dice: random.Random) -> None:
     role = dice.choice(("consumer", "producer", "worker"))
     since = clock()
-    for pid in run.crew.pids(role):
-        run.crew.kill(pid, dice.uniform(0.05, 1.0))
+    for pid in run.processes.pids(role):
+        run.processes.kill(pid, dice.uniform(0.05, 1.0))
     healed(run, f"all {role}s killed", since, 0)
 
 
 def service_killed(run: Run, dice: random.Random) -> None:
     since = clock()
-    for pid in run.crew.pids("service"):
-        run.crew.kill(pid, 0.1)
+    for pid in run.processes.pids("service"):
+        run.processes.kill(pid, 0.1)
     run.rest(1.5)
     healed(run, "service killed", since)
 
 
-def actor_frozen(run: Run, dice: random.Random) -> None:
-    roles = dice.choice((("producer",), ("consumer",), ("worker",), ("service",), ("minder",)))
-    pids = sorted(run.crew.pids(*roles))
+def client_frozen(run: Run, dice: random.Random) -> None:
+    roles = dice.choice((("producer",), ("consumer",), ("worker",), ("service",), ("manager",)))
+    pids = sorted(run.processes.pids(*roles))
     if not pids:
         return
     chosen = dice.sample(pids, dice.randrange(1, len(pids) + 1))
     since = clock()
     for pid in chosen:
-        run.crew.signal(pid, signal.SIGSTOP)
+        run.processes.signal(pid, signal.SIGSTOP)
     run.rest(dice.choice((0.3, 1.0, 4.0, 6.0)))
     for pid in chosen:
-        run.crew.signal(pid, signal.SIGCONT)
+        run.processes.signal(pid, signal.SIGCONT)
     healed(run, f"{roles[0]} frozen", since)
 
 
 def _proxy_of(run: Run) -> Proxy:
-    assert run.scene.proxy is not None
-    return run.scene.proxy
+    assert run.environment.proxy is not None
+    return run.environment.proxy
 
 
 def line_slow(run: Run, dice: random.Random) -> None:
@@ -455,7 +455,7 @@ def line_refused(run: Run, dice: random.Random) -> None:
 
 def masters_port(run: Run) -> int:
     """Whom the Sentinels call master; 0: nobody can say."""
-    made = run.scene.sentinels
+    made = run.environment.sentinels
     assert made is not None
     with suppress(Exception):
         return server_groups.port_of(made.master())
@@ -475,7 +475,7 @@ def _until_followed(run: Run, since: int) -> None:
     for _ in resp.backoff_delays(20, most_s=0.1):
         with suppress(Exception):
             master = masters_port(run)
-            rows = [server_groups.told(node, "INFO", "replication") for node in run.scene.nodes]
+            rows = [server_groups.told(node, "INFO", "replication") for node in run.environment.nodes]
             linked = [row for row in rows if row["role"] == "slave" and row["master_link_status"] == "up"]
             if len(linked) == len(rows) - 1 and all(row["master_port"] == str(master) for row in linked):
                 break
@@ -483,7 +483,7 @@ def _until_followed(run: Run, since: int) -> None:
 
 
 def sentinel_master_killed(run: Run, dice: random.Random) -> None:
-    made = run.scene.sentinels
+    made = run.environment.sentinels
     assert made is not None
     old, before = made.master(), masters_port(run)
     since = clock()
@@ -498,7 +498,7 @@ def sentinel_master_killed(run: Run, dice: random.Random) -> None:
 
 
 def sentinel_master_frozen(run: Run, dice: random.Random) -> None:
-    made = run.scene.sentinels
+    made = run.environment.sentinels
     assert made is not None
     old, before = made.master(), masters_port(run)
     since = clock()
@@ -517,7 +517,7 @@ def sentinel_master_frozen(run: Run, dice: random.Random) -> None:
 
 
 def sentinel_planned(run: Run, dice: random.Random) -> None:
-    made = run.scene.sentinels
+    made = run.environment.sentinels
     assert made is not None
     before = masters_port(run)
     since = clock()
@@ -539,14 +539,14 @@ def sentinel_planned(run: Run, dice: random.Random) -> None:
 
 
 def _cluster(run: Run) -> server_groups.BigCluster:
-    assert run.scene.cluster is not None
-    return run.scene.cluster
+    assert run.environment.cluster is not None
+    return run.environment.cluster
 
 
 def _whole(run: Run, since: int) -> None:
     with suppress(BaseException):
         _cluster(run).until_whole()
-        for node in run.scene.nodes:
+        for node in run.environment.nodes:
             if _cluster(run).role(node) == "slave":
                 server_groups.until(
                     "a linked replica",
@@ -558,7 +558,7 @@ def _whole(run: Run, since: int) -> None:
 def _served(run: Run, slots: set[int], but: ServerProcess, most_s: float = 20) -> int:
     """The moment at which somebody else serves what a master served."""
     for _ in resp.backoff_delays(most_s, most_s=0.03):
-        for node in run.scene.nodes:
+        for node in run.environment.nodes:
             with suppress(Exception):
                 served = node is not but and node.alive and _cluster(run).slots_of(node) & slots
                 if served and server_groups.told(node, "CLUSTER", "INFO")["cluster_state"] == "ok":
@@ -582,10 +582,10 @@ def elections(log: str) -> Iterator[tuple[int, bool]]:
 def note_elections(run: Run) -> None:
     """A starved machine may make a Cluster elect another master when nobody asked for it: that excuses what a dead master
     excuses."""
-    if run.scene.cluster is None:
+    if run.environment.cluster is None:
         return
     known = Faults.read(run.journal.path)
-    for node in run.scene.nodes:
+    for node in run.environment.nodes:
         for at, asked in elections(node.log.read_text(errors="replace")):
             if asked or known.undone(at):
                 continue
@@ -595,7 +595,7 @@ def note_elections(run: Run) -> None:
 
 
 def cluster_master_killed(run: Run, dice: random.Random) -> None:
-    node = dice.choice(run.scene.masters())
+    node = dice.choice(run.environment.masters())
     slots = _cluster(run).slots_of(node)
     if not slots:
         return
@@ -611,8 +611,8 @@ def cluster_master_killed(run: Run, dice: random.Random) -> None:
 
 def cluster_failover(run: Run, dice: random.Random) -> None:
     """An operator's CLUSTER FAILOVER: the two masters agree, and nothing may be lost."""
-    masters = run.scene.masters()
-    replicas = [n for n in run.scene.nodes if n not in masters]
+    masters = run.environment.masters()
+    replicas = [n for n in run.environment.nodes if n not in masters]
     node = dice.choice(replicas)
     since = clock()
     with suppress(resp.ErrorReply):
@@ -625,7 +625,7 @@ def cluster_failover(run: Run, dice: random.Random) -> None:
 
 
 def cluster_slot_moved(run: Run, dice: random.Random) -> None:
-    masters = [node for node in run.scene.masters() if _cluster(run).slots_of(node)]
+    masters = [node for node in run.environment.masters() if _cluster(run).slots_of(node)]
     topic = dice.choice(run.family.topics)
     source = _cluster(run).owner_of(f"tarry:{{{NAMESPACE}/{topic}}}:due".encode())
     target = dice.choice([node for node in masters if node is not source])
@@ -649,7 +649,7 @@ def cluster_slot_moved(run: Run, dice: random.Random) -> None:
 
 
 def memory_full(run: Run, dice: random.Random) -> None:
-    node = run.scene.nodes[0]
+    node = run.environment.nodes[0]
     used = int(server_groups.told(node, "INFO", "memory")["used_memory"])
     since = clock()
     node.ask("CONFIG", "SET", "maxmemory", str(max(used - dice.randrange(0, 400_000), 1_000_000)))
@@ -659,7 +659,7 @@ def memory_full(run: Run, dice: random.Random) -> None:
 
 
 def disk_full(run: Run, dice: random.Random) -> None:
-    disk, node = run.scene.disk, run.scene.nodes[0]
+    disk, node = run.environment.disk, run.environment.nodes[0]
     assert disk is not None
     since = clock()
     ballast = disk / "ballast"
@@ -685,12 +685,12 @@ def disk_full(run: Run, dice: random.Random) -> None:
 
 
 def clock_stepped(run: Run, dice: random.Random) -> None:
-    assert run.scene.clock_file is not None
+    assert run.environment.clock_file is not None
     step = dice.choice((-3600, 3600, -600, 600, -2, 2, 0.2, -0.2))
     since = clock()
-    run.scene.clock_file.write_text(f"{step:+}\n")
+    run.environment.clock_file.write_text(f"{step:+}\n")
     run.rest(dice.uniform(1, 5))
-    run.scene.clock_file.write_text("+0\n")
+    run.environment.clock_file.write_text("+0\n")
     run.journal.note("stepped", at=since, until=clock(), by=step)
     healed(run, "clock stepped", since)
 
@@ -723,15 +723,15 @@ def prepare_packet_loss() -> None:
 
 def zookeeper_restarted(run: Run, dice: random.Random) -> None:
     since = clock()
-    run.scene.zookeeper.restart()
+    run.environment.zookeeper.restart()
     healed(run, "ZooKeeper restarted", since)
 
 
 def zookeeper_frozen(run: Run, dice: random.Random) -> None:
     since = clock()
-    run.scene.zookeeper.signal(signal.SIGSTOP)
+    run.environment.zookeeper.signal(signal.SIGSTOP)
     run.rest(dice.choice((0.5, 1.5, 4)))
-    run.scene.zookeeper.signal(signal.SIGCONT)
+    run.environment.zookeeper.signal(signal.SIGCONT)
     healed(run, "ZooKeeper frozen", since)
 
 
@@ -749,8 +749,8 @@ def migrated(run: Run, dice: random.Random) -> None:
 
 
 def start_migration(run: Run) -> subprocess.Popen[bytes]:
-    words = ["-m", "tarry", "--url", run.scene.url, "--namespace", NAMESPACE, "migrate", "old", "--to", "new"]
-    words += ["--to-url", run.scene.other_url, "--partitions", "4"]
+    words = ["-m", "tarry", "--url", run.environment.url, "--namespace", NAMESPACE, "migrate", "old", "--to", "new"]
+    words += ["--to-url", run.environment.other_url, "--partitions", "4"]
     with (run.folder / "migrate.log").open("ab") as log:
         process = subprocess.Popen([sys.executable, *words], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd="/")
     run.keeper.keep(process.pid)
@@ -759,19 +759,19 @@ def start_migration(run: Run) -> subprocess.Popen[bytes]:
 
 def upgraded(run: Run, dice: random.Random) -> None:
     """One process of one version goes, and one of the other comes."""
-    pids = sorted(run.crew.pids("producer", "consumer", "minder", "worker", "service"))
+    pids = sorted(run.processes.pids("producer", "consumer", "manager", "worker", "service"))
     pid = dice.choice(pids)
-    part = run.crew.part(pid)
+    spec = run.processes.spec(pid)
     since = clock()
-    part = type(part)(part.role, part.told, older=not part.older)
+    spec = type(spec)(spec.role, spec.told, older=not spec.older)
     if dice.random() < 0.4:
-        run.crew.kill(pid, 1e9)
-        run.crew.forget_last()
+        run.processes.kill(pid, 1e9)
+        run.processes.forget_last()
     else:
-        run.crew.end(pid)
-    run.crew.start(part)
+        run.processes.end(pid)
+    run.processes.start(spec)
     run.rest(0.5)
-    healed(run, "one of another version", since, AFTER_US if part.role == "service" else 0)
+    healed(run, "one of another version", since, AFTER_US if spec.role == "service" else 0)
 
 
 def reachable(port: int) -> bool:

@@ -1,13 +1,13 @@
-"""The processes that use tarry and write down what they did and saw: ``python -m chaos.actors '{"role": "producer", …}'``.
+"""The processes that use tarry and write down what they did and saw: ``python -m chaos.clients '{"role": "producer", …}'``.
 
     producer   adds, one by one or in batches, with delays                     SIGTERM       stop
     consumer   pops, and finishes, releases, buries, touches, comes late,      a file calm   no more mishaps:
                or forgets                                                                    finish all
-    minder     adds, and deletes, reschedules and kicks
+    manager     adds, and deletes, reschedules and kicks
     pusher, poller, locker     guarded queues and locks, under ZooKeeper
 
 Each is one telling: awaited clients await it, blocking ones are called through ``Blocking``, and nothing ever waits there but
-the call itself. Only what 0.1.0 has is used, for an older version plays the same parts.
+the call itself. Only what 0.1.0 has is used, for an older version runs the same roles.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import tarry
-from chaos.diary import (
+from chaos.history import (
     ADD,
     BURY,
     DELETE,
@@ -44,7 +44,7 @@ from chaos.diary import (
     RELEASE,
     RESCHEDULE,
     TOUCH,
-    Diary,
+    History,
     clock,
 )
 
@@ -79,12 +79,12 @@ class Blocking:
         return call
 
 
-class Actor:
-    """One process: its diary, its topics, its dice."""
+class ClientProcess:
+    """One process: its history, its topics, its dice."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self.told = told
-        self.diary = Diary(told["folder"])
+        self.history = History(told["folder"])
         self.dice = random.Random(f"{told['seed']}/{told['number']}")
         self.next_id = told["number"] << 24
         self.batch = told.get("batch", 1)
@@ -120,21 +120,21 @@ class Actor:
 
     async def note(self, kind: int, topic: int, rows: Sequence[Sequence[int]], call: Coroutine[Any, Any, Any]) -> Any:
         """What is asked for, then the call, then how it went. Answers what the call answered, ``None`` if it failed."""
-        number = self.diary.intend(kind, topic, [cell for row in rows for cell in row])
+        number = self.history.intend(kind, topic, [cell for row in rows for cell in row])
         try:
             answer = await call
         except Exception as fault:  # noqa: BLE001  # all of them are told
             status, but = self.outcome(fault, rows)
-            self.diary.ended(number, status, but)
+            self.history.ended(number, status, but)
             await self.failed(fault)
             return None
         if kind in (DELETE, KICK, RESCHEDULE):
             moved = ("delayed", "ready") if kind == RESCHEDULE else ("dead",) if kind == KICK else None
             states = answer if isinstance(answer, list) else [answer]
             but = [(i, REFUSED) for i, s in enumerate(states) if s is None or (moved and s not in moved)]
-            self.diary.ended(number, OK, but)
+            self.history.ended(number, OK, but)
         else:
-            self.diary.ended(number)
+            self.history.ended(number)
         return answer
 
     def outcome(self, fault: Exception, rows: Sequence[Sequence[int]]) -> tuple[int, list[tuple[int, int]]]:
@@ -228,7 +228,7 @@ class Actor:
                 await self.failed(fault)
                 continue
             if jobs:
-                self.diary.saw(HANDED, at, asked, [cell for job in jobs for cell in handed_row(job)])
+                self.history.saw(HANDED, at, asked, [cell for job in jobs for cell in handed_row(job)])
                 await self.settle(at, jobs, late)
             while late and late[0][0] < time.monotonic():
                 _, where, job = late.pop(0)
@@ -328,18 +328,18 @@ class Actor:
 
     async def poll(self, queue: Any) -> None:
         while not self.stopping:
-            number = self.diary.intend(POLL, 0, (0, self.batch))
+            number = self.history.intend(POLL, 0, (0, self.batch))
             asked = clock()
             try:
                 items = await queue.poll(wait=0.5, count=self.batch)
             except Exception as fault:  # noqa: BLE001  # told
-                self.diary.ended(number, MAYBE)
+                self.history.ended(number, MAYBE)
                 await self.failed(fault)
                 continue
             cells = [cell for i in items for cell in (int(i.value, 16), us(i.due), us(i.due) + i.lateness // US)]
             if items:
-                self.diary.saw(POLLED, 0, asked, cells)
-            self.diary.ended(number)
+                self.history.saw(POLLED, 0, asked, cells)
+            self.history.ended(number)
 
     async def lock(self, lock: Any, number: int) -> None:
         while not self.stopping:
@@ -355,18 +355,18 @@ class Actor:
                     await handle.release()
                 except tarry.errors.TarryError:
                     lost = 1
-                self.diary.saw(LOCKED, 0, asked, (number, grant.token, had, given, lost))
+                self.history.saw(LOCKED, 0, asked, (number, grant.token, had, given, lost))
             except Exception as fault:  # noqa: BLE001  # told
                 await self.failed(fault)
 
     # ── the whole ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def play(self, client: Any, wrap: Callable[[Any], Any]) -> None:
+    async def run(self, client: Any, wrap: Callable[[Any], Any]) -> None:
         told, role = self.told, self.told["role"]
         extra = {"partitions": told["partitions"]} if told.get("partitions") else {}
         self.topics = [wrap(client.topic(name, **extra)) for name in told.get("topics", ())]
-        if role in ("producer", "consumer", "minder"):
-            tell = {"producer": self.produce, "consumer": self.consume, "minder": self.mind}[role]
+        if role in ("producer", "consumer", "manager"):
+            tell = {"producer": self.produce, "consumer": self.consume, "manager": self.mind}[role]
             tasks = told.get("tasks", 1) if told.get("face") == "async" else 1
             await (tell() if tasks == 1 else _together([tell() for _ in range(tasks)]))
             return
@@ -388,7 +388,7 @@ class Actor:
         kind = tarry.AsyncHTTPClient if self.told.get("http") else tarry.AsyncClient
         client = kind(self.told["url"], namespace="chaos")
         try:
-            await self.play(client, lambda handle: handle)
+            await self.run(client, lambda handle: handle)
         finally:
             with suppress(Exception):
                 await client.close()
@@ -398,7 +398,7 @@ class Actor:
         client = kind(self.told["url"], namespace="chaos")
         try:
             with suppress(StopIteration):
-                self.play(client, Blocking).send(None)
+                self.run(client, Blocking).send(None)
         finally:
             with suppress(Exception):
                 client.close()
@@ -409,16 +409,16 @@ async def _together(tellings: list[Coroutine[Any, Any, None]]) -> None:
 
 
 def main(words: str) -> None:
-    actor = Actor(json.loads(words))
-    if actor.told.get("face") != "async":
-        actor.blocking()
-    elif actor.told.get("uvloop"):
+    client = ClientProcess(json.loads(words))
+    if client.told.get("face") != "async":
+        client.blocking()
+    elif client.told.get("uvloop"):
         import uvloop
 
-        uvloop.run(actor.awaited())
+        uvloop.run(client.awaited())
     else:
-        asyncio.run(actor.awaited())
-    actor.diary.close()
+        asyncio.run(client.awaited())
+    client.history.close()
     os._exit(0)  # a client that still waits for a dead server must not hold the process up
 
 

@@ -1,4 +1,4 @@
-"""A diary: what one process did and saw, in frames of 64-bit integers, each written at once.
+"""A history: what one process did and saw, in frames of 64-bit integers, each written at once.
 
     frame    size, kind, call, topic, status, moment, then rows of the kind's width
     intent   before the call: what it asks for, item by item          (ADD, FINISH, …)
@@ -61,11 +61,11 @@ def clock() -> int:
     return WALL() // 1000 - SKEW_US
 
 
-class Diary:
+class History:
     """The one that a process writes."""
 
     def __init__(self, folder: str, who: int = 0) -> None:
-        self._file = os.open(f"{folder}/{who or os.getpid()}.diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file = os.open(f"{folder}/{who or os.getpid()}.history", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._calls = 0
 
     def _write(self, kind: int, call: int, topic: int, status: int, cells: Iterable[int]) -> None:
@@ -93,7 +93,7 @@ class Diary:
 
 
 def events(path: Path, piece: int = 1 << 20) -> Iterator[Event]:
-    """What a diary tells, item by item, as soon as the outcome is known. A frame that was cut off is left out."""
+    """What a history tells, item by item, as soon as the outcome is known. A frame that was cut off is left out."""
     who = int(path.stem)
     waiting: dict[int, array[int]] = {}
     for frame in _frames(path, piece):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .diary import clock
+from .history import clock
 from .reaper import began, children
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -62,8 +62,8 @@ class Keeper:
 
 
 @dataclass
-class Part:
-    """Who plays what: the words that an actor, a worker or a service is started with."""
+class ProcessSpec:
+    """What a process is: its role, and the words that it is started with."""
 
     role: str
     told: dict[str, Any]
@@ -71,83 +71,83 @@ class Part:
 
     @property
     def gives(self) -> bool:
-        return self.role in ("producer", "minder", "pusher")
+        return self.role in ("producer", "manager", "pusher")
 
 
-class Crew:
+class Processes:
     """All processes that use tarry in a run."""
 
     def __init__(self, folder: Path, journal: Journal, keeper: Keeper, seed: str, env: dict[str, str]) -> None:
         self.folder, self.journal, self.keeper, self.seed = folder, journal, keeper, seed
         self.env = env
         self.numbers = 0
-        self.alive: dict[int, tuple[Part, subprocess.Popen[bytes]]] = {}
+        self.alive: dict[int, tuple[ProcessSpec, subprocess.Popen[bytes]]] = {}
         self.gone: list[str] = []
         """Who ended by himself, and his last words."""
-        self._losing: list[tuple[Part, float]] = []
+        self._losing: list[tuple[ProcessSpec, float]] = []
         self._began: dict[int, float] = {}
 
-    def start(self, part: Part) -> int:
+    def start(self, spec: ProcessSpec) -> int:
         self.numbers += 1
-        env = {**os.environ, **self.env, **part.told.get("env", {})}
-        paths = [str(TESTS), *([part.told["place"]] if part.older else [])]
+        env = {**os.environ, **self.env, **spec.told.get("env", {})}
+        paths = [str(TESTS), *([spec.told["place"]] if spec.older else [])]
         env["PYTHONPATH"] = os.pathsep.join(paths)
-        told = {k: v for k, v in part.told.items() if k not in ("env", "place")}
-        told |= {"role": part.role, "number": self.numbers, "seed": self.seed, "folder": str(self.folder)}
-        if part.role == "worker":
+        told = {k: v for k, v in spec.told.items() if k not in ("env", "place")}
+        told |= {"role": spec.role, "number": self.numbers, "seed": self.seed, "folder": str(self.folder)}
+        if spec.role == "worker":
             env["CHAOS_WORKER"] = json.dumps(told)
             words = ["-m", "tarry", "worker", "chaos.worker_app:worker", "--processes", str(told.get("processes", 1))]
             words += ["--log-level", "error"]
-        elif part.role == "service":
+        elif spec.role == "service":
             words = ["-m", "tarry", "serve", "--port", str(told["port"]), "--url", told["url"], "--namespace", "chaos"]
             words += ["--no-dashboard"]
         else:
-            words = ["-m", "chaos.actors", json.dumps(told)]
-        log = (self.folder / f"{self.numbers}-{part.role}.log").open("ab")
+            words = ["-m", "chaos.clients", json.dumps(told)]
+        log = (self.folder / f"{self.numbers}-{spec.role}.log").open("ab")
         process = subprocess.Popen(
             [sys.executable, *words], env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
         log.close()
         self.keeper.keep(process.pid)
-        self.alive[process.pid] = part, process
+        self.alive[process.pid] = spec, process
         self._began[process.pid] = time.monotonic()
         return process.pid
 
     def pids(self, *roles: str) -> list[int]:
-        return [pid for pid, (part, _) in self.alive.items() if part.role in roles]
+        return [pid for pid, (spec, _) in self.alive.items() if spec.role in roles]
 
-    def part(self, pid: int) -> Part:
+    def spec(self, pid: int) -> ProcessSpec:
         return self.alive[pid][0]
 
     def look_after(self) -> None:
-        """Who ended by himself is written down, and played by somebody else."""
-        for pid, (part, process) in list(self.alive.items()):
+        """Starts a process again that ended by itself, and notes it."""
+        for pid, (spec, process) in list(self.alive.items()):
             if process.poll() is not None:
                 del self.alive[pid]
                 self.journal.note("ended", who=pid, at=clock(), how="by itself")
-                words = self._last_words(part)
+                words = self._end_of_log(spec)
                 if not (time.monotonic() - self._began[pid] < START_S and "[unavailable]" in words):
-                    self.gone.append(f"{part.role} ended with {process.returncode}: {words}")
-                self.start(part)
-        for part, at in list(self._losing):
+                    self.gone.append(f"{spec.role} ended with {process.returncode}: {words}")
+                self.start(spec)
+        for spec, at in list(self._losing):
             if time.monotonic() >= at:
-                self._losing.remove((part, at))
-                self.start(part)
+                self._losing.remove((spec, at))
+                self.start(spec)
 
-    def _last_words(self, part: Part) -> str:
-        logs = sorted(self.folder.glob(f"*-{part.role}.log"), key=lambda path: path.stat().st_mtime)
+    def _end_of_log(self, spec: ProcessSpec) -> str:
+        logs = sorted(self.folder.glob(f"*-{spec.role}.log"), key=lambda path: path.stat().st_mtime)
         return logs[-1].read_text(errors="replace")[-600:] if logs else ""
 
     def kill(self, pid: int, again_s: float) -> None:
-        """kill -9; somebody else plays the part after a while."""
-        part, process = self.alive.pop(pid)
-        own = children(pid) if part.role == "worker" else []
+        """kill -9; a process of the same role is started after a while."""
+        spec, process = self.alive.pop(pid)
+        own = children(pid) if spec.role == "worker" else []
         process.send_signal(signal.SIGCONT)
         process.kill()
         process.wait()
         for one in (pid, *own):
             self.journal.note("ended", who=one, at=clock(), how="killed")
-        self._losing.append((part, time.monotonic() + again_s))
+        self._losing.append((spec, time.monotonic() + again_s))
 
     def kill_child(self, pid: int, dice: random.Random) -> None:
         """One of a worker's processes; its parent replaces it."""
@@ -159,7 +159,7 @@ class Crew:
             self.journal.note("ended", who=child, at=clock(), how="killed")
 
     def signal(self, pid: int, number: int) -> None:
-        for one in (pid, *(children(pid) if self.part(pid).role == "worker" else ())):
+        for one in (pid, *(children(pid) if self.spec(pid).role == "worker" else ())):
             with suppress(OSError):
                 os.kill(one, number)
 
@@ -167,27 +167,27 @@ class Crew:
         """SIGTERM to all, and kill -9 to who has not ended in time."""
         ending = []
         for pid in pids:
-            part, process = self.alive.pop(pid)
-            own = children(pid) if part.role == "worker" else []
+            spec, process = self.alive.pop(pid)
+            own = children(pid) if spec.role == "worker" else []
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.terminate()
-            ending.append((pid, own, part, process))
+            ending.append((pid, own, spec, process))
         until = time.monotonic() + within_s
-        for pid, own, part, process in ending:
+        for pid, own, spec, process in ending:
             try:
                 process.wait(max(until - time.monotonic(), 0.1))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                self.journal.note("slow to stop", who=pid, role=part.role, at=clock())
+                self.journal.note("slow to stop", who=pid, role=spec.role, at=clock())
             for one in (pid, *own):
                 self.journal.note("ended", who=one, at=clock(), how="stopped")
 
     def close(self) -> None:
         """Whatever still lives is killed."""
-        for pid, (part, process) in self.alive.items():
-            for one in children(pid) if part.role == "worker" else ():
+        for pid, (spec, process) in self.alive.items():
+            for one in children(pid) if spec.role == "worker" else ():
                 with suppress(OSError):
                     os.kill(one, signal.SIGKILL)
             with suppress(OSError):
@@ -198,5 +198,5 @@ class Crew:
         self._losing.clear()
 
     def forget_last(self) -> None:
-        """Who was killed last is not played again."""
+        """The process that was killed last is not started again."""
         self._losing.pop()
