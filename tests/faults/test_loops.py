@@ -47,6 +47,22 @@ def test_one_client_serves_two_loops_even_if_the_first_did_not_close_it(running:
     gc.collect()  # what those loops left behind complains here
 
 
+def test_a_second_close_waits_for_the_first(running: ServerProcess, at: Any) -> None:
+    """Else a loop could end while connections are still being closed."""
+
+    async def story(client: Any) -> None:
+        waiting = [asyncio.ensure_future(client.topic(at.name).pop(wait=None)) for _ in range(10)]
+        await until_blocked(running)
+        first = asyncio.ensure_future(client.close())
+        await asyncio.sleep(0)
+        await client.close()
+        await asyncio.sleep(0)
+        assert first.done()
+        assert all(isinstance(one, tarry.Unavailable) for one in await asyncio.gather(*waiting, return_exceptions=True))
+
+    real(running.url, story)
+
+
 def test_two_loops_at_once_are_refused_in_words(running: ServerProcess, at: Any) -> None:
     client = tarry.AsyncClient(running.url)
 

@@ -61,6 +61,9 @@ class Engine:
     async def close(self) -> None:
         """Waits for unanswered requests, then closes the connections. The next request would open them again."""
         # blocking: Closes the connections. The next request would open them again.
+        await self._shared_calls.run("close", self._close)  # a second caller returns when they are closed, too
+
+    async def _close(self) -> None:
         for waiter in self._waiters.take_all():
             await waiter.close()
         for part in self._parts.take_all():

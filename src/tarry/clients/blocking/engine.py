@@ -59,6 +59,9 @@ class Engine:
 
     def close(self) -> None:
         """Closes the connections. The next request would open them again."""
+        self._shared_calls.run("close", self._close)  # a second caller returns when they are closed, too
+
+    def _close(self) -> None:
         for waiter in self._waiters.take_all():
             waiter.close()
         for part in self._parts.take_all():
