@@ -4,7 +4,7 @@
 local FORMAT = 1
 local HEAD = '<BdBII'   -- format, created, flags, ttr ms (0: none given), max attempts (0: none given)
 local NONCE_AT, NONCE_TO, HEAD_SIZE = 19, 26, 28
-local HAS_LATEST = 64   -- a flag: `latest` follows, 8 bytes: µs after the due time
+local HAS_MAX_LATENESS = 64   -- a flag: `max_lateness` follows, 8 bytes: µs after the due time
 local RAW = 1           -- a flag: the body is plain bytes
 local RUN = '<IIddB'    -- attempt, limit (0: none), receipt, first failure, length of holder; then holder, fault
 local RUN_SIZE = struct.size(RUN)
@@ -12,12 +12,12 @@ local NO_LIMIT = 4294967295
 local UNCONFIRMED = 4294967295  -- a run's limit: the last attempt, which its consumer has not confirmed yet (confirm.lua)
 
 -- Whether this version knows all flags: after others, a newer version may have put anything.
-local function is_known(flags) return flags % HAS_LATEST <= RAW and flags < 2 * HAS_LATEST end
+local function is_known(flags) return flags % HAS_MAX_LATENESS <= RAW and flags < 2 * HAS_MAX_LATENESS end
 
 -- The offset at which the headers end and the body begins; beyond the record's end if it is damaged.
 local function headers_end(value, flags)
   local low, high = string.byte(value, HEAD_SIZE - 1, HEAD_SIZE)
-  return HEAD_SIZE + (flags >= HAS_LATEST and 8 or 0) + low + 256 * high
+  return HEAD_SIZE + (flags >= HAS_MAX_LATENESS and 8 or 0) + low + 256 * high
 end
 
 local function nonce_of(value) return string.sub(value, NONCE_AT, NONCE_TO) end

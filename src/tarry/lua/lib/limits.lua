@@ -3,7 +3,7 @@
 --   ruled         present if anything below, or a default of the topic, has been set; else none of it is read
 --   paused        the end of the pause, or of the last one
 --   fires         when the next schedule of the topic is due
---   limited       "n span burst cap latest", 0 for none; written by configure.lua:
+--   limited       "n span burst cap max_lateness", 0 for none; written by configure.lua:
 --                 n jobs a span of µs, `burst` of them at once after a quiet time; `cap` reserved at a time;
 --                 µs after the due time, after which a job is not handed out
 --   spent         "since used": so many were handed out since; the next may go at since + (used + 1 - burst) * span / n
@@ -15,9 +15,9 @@
 local LIMITED, CLOSED = '^(%d+) (%d+) (%d+) (%d+) (%d+)$', 60000000
 
 local function read_limits(limited, spent, opened)
-  local n, span, burst, cap, latest = string.match(limited, LIMITED)
-  if not n then return {opened = 0, gates = function() return now + CLOSED, false end} end
-  n, span, burst, cap, latest = tonumber(n), tonumber(span), tonumber(burst), tonumber(cap), tonumber(latest)
+  local n, span, burst, cap, max_lateness = string.match(limited, LIMITED)
+  if not n then return {opened = 0, next_and_full = function() return now + CLOSED, false end} end
+  n, span, burst, cap, max_lateness = tonumber(n), tonumber(span), tonumber(burst), tonumber(cap), tonumber(max_lateness)
   local since, used, held = 0, 0, cap > 0 and redis.call('ZCARD', reserved) or 0
   if n > 0 then
     since, used = string.match(spent or '0 0', '^(%d+) (%d+)$')
@@ -26,24 +26,24 @@ local function read_limits(limited, spent, opened)
     if ends <= now then since, used = now, 0 end  -- a quiet time: the whole burst is available again
     if ends > now + burst * span / n + 1 then since, used = now, burst - 1 end  -- further ahead than any burst: the clock was set back
   end
-  local limits = {opened = tonumber(opened or 0), latest = latest > 0 and latest}
+  local limits = {opened = tonumber(opened or 0), max_lateness = max_lateness > 0 and max_lateness}
 
   -- When the k-th job from now may be handed out; 0 without a rate.
-  function limits.at(k) return n > 0 and since + math.ceil((used + k - burst) * span / n) or 0 end
+  function limits.time_of(k) return n > 0 and since + math.ceil((used + k - burst) * span / n) or 0 end
 
   -- How many jobs may be handed out now.
-  function limits.room()
+  function limits.available()
     local most = math.huge
     if n > 0 then
       most = math.max(0, math.floor((now - since) * n / span) + burst - used)
-      if most > 0 and limits.at(most) > now then most = most - 1 end  -- both are rounded, and `at` decides
-      if limits.at(most + 1) <= now then most = most + 1 end
+      if most > 0 and limits.time_of(most) > now then most = most - 1 end  -- both are rounded, and `at` decides
+      if limits.time_of(most + 1) <= now then most = most + 1 end
     end
     return cap > 0 and math.min(most, cap - held) or most
   end
 
   -- Notes that k jobs were handed out. Answers `spent`: whole spans are subtracted, so that the sum stays exact.
-  function limits.spend(k)
+  function limits.consume(k)
     held = held + k
     if n == 0 then return '0 0' end
     local whole = math.floor((used + k) / n)
@@ -51,8 +51,8 @@ local function read_limits(limited, spent, opened)
     return text(since) .. ' ' .. text(used)
   end
 
-  -- The last arguments of `settle`: when the rate allows a job, whether the cap is reached.
-  function limits.gates() return limits.at(1), cap > 0 and held >= cap end
+  -- The last arguments of `update_watch`: when the rate allows a job, whether the cap is reached.
+  function limits.next_and_full() return limits.time_of(1), cap > 0 and held >= cap end
 
   return limits
 end

@@ -56,5 +56,5 @@ local function note_next_schedule()
   else
     redis.call('HDEL', meta, 'fires')
   end
-  settle('', false, settle_args())
+  update_watch('', false, handout_limits())
 end

@@ -4,7 +4,7 @@
 --   wake    list         at most one token, which calls for a first seat: no consumer will pop in time
 --   relay   list         at most one token, which calls for a second seat: fewer than two are taken
 --
--- Every script that can bring a deadline nearer ends with `settle`. A token is only a hint: a lost one costs at most ROUND, a
+-- Every script that can bring a deadline nearer ends with `update_watch`. A token is only a hint: a lost one costs at most ROUND, a
 -- dead consumer at most GRACE (docs/decisions/0003-the-watch.md; tests/watch/model.py tries every order).
 
 local GRACE, ROUND = 1000000, 10000000
@@ -33,8 +33,8 @@ local function set_token(list, wanted)
 end
 
 -- Answers the caller's alarm (when to pop next) and its seat (1, 2 or 0: none). The further arguments are those of
--- `settle_args`.
-local function settle(waiter, stays, ...)
+-- `handout_limits`.
+local function update_watch(waiter, stays, ...)
   if waiter ~= '' then redis.call('ZREM', watch, waiter) end
   local next = earliest(...)
   if not next or next > now + HORIZON then

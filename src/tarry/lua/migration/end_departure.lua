@@ -4,7 +4,7 @@ local clock, departure = unpack(ARGV)
 --
 -- Ends a departure: jobs that arrived ("1") are deleted here, the others are put back in their places. Only jobs of that
 -- departure: if it has ended already, nothing is done. Answers how many were deleted.
--- include clock job limits settle_args watch
+-- include clock job limits handout_limits watch
 
 local FIRST, STRIDE = 3, 2
 local SETS, gone, back = {due = due, dead = dead}, 0, false
@@ -27,5 +27,5 @@ for i = FIRST, #ARGV, STRIDE do
 end
 if redis.call('HLEN', leaving) == 1 then redis.call('DEL', leaving) end
 count('deleted', gone)
-if back then settle('', false, settle_args()) end
+if back then update_watch('', false, handout_limits()) end
 return gone

@@ -7,7 +7,7 @@ local clock = unpack(ARGV)
 -- schedule here.
 -- Answers for each 1, or 0 if another one has the name, if this topic is its own source, by another URL, or if a later
 -- departure of that source has arrived. An equal definition goes on as it is.
--- include clock refuse_partitioned job departure limits settle_args watch schedule
+-- include clock refuse_partitioned job departure limits handout_limits watch schedule
 
 local FIRST, STRIDE, MONTH = 2, 2, 2592000
 local answers = {}

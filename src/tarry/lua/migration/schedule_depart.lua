@@ -5,7 +5,7 @@ local clock, cursor, limit, nonce = unpack(ARGV)
 -- plan") until they have arrived. They do not fire meanwhile. Schedules left there come first. A damaged one stays. `nonce` is
 -- unique.
 -- Answers the next cursor, 1 if there are more, the ids of those that stay, then for each: id, what is kept.
--- include clock refuse_partitioned job departure depart limits settle_args watch schedule
+-- include clock refuse_partitioned job departure depart limits handout_limits watch schedule
 
 local answers, departure = {cursor, 1, {}}, nil
 if redis.call('HLEN', moving) == 0 then

@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- Ends departures of schedules: those that arrived ("1") are deleted here; the others go on here, unless another one of the
 -- name was put meanwhile. Only if that departure has not ended yet.
 -- Answers how many were deleted.
--- include clock refuse_partitioned job limits settle_args watch schedule
+-- include clock refuse_partitioned job limits handout_limits watch schedule
 
 local FIRST, STRIDE = 2, 3
 local gone = 0

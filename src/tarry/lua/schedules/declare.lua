@@ -9,7 +9,7 @@ local clock = unpack(ARGV)
 --
 -- Answers now, how many schedules code has declared here, then for each: 0 unchanged, 1 to be changed (call again with `next`),
 -- 2 a newer version is current, 3 a schedule of this name was not declared by code.
--- include clock refuse_partitioned job limits settle_args watch schedule
+-- include clock refuse_partitioned job limits handout_limits watch schedule
 
 local FIRST, STRIDE, LEASE, MOST = 2, 7, 150000000, 8
 local answers, changed = {now, 0}, false

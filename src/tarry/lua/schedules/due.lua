@@ -4,7 +4,7 @@ local clock, limit = unpack(ARGV)
 -- The schedules that are due, at most `limit`, the longest overdue first. Changes nothing but damaged ones, and those of a
 -- newer version, which are left to newer clients and tried again in a minute.
 -- Answers now, then for each: id, its occurrence, plan.
--- include clock job limits settle_args watch schedule
+-- include clock job limits handout_limits watch schedule
 
 local found = redis.call('ZRANGE', schedules, '-inf', text(now), 'BYSCORE', 'LIMIT', 0, limit, 'WITHSCORES')
 local RETRY = 60000000

@@ -4,7 +4,7 @@ local clock = unpack(ARGV)
 --
 -- Creates or replaces schedules. If the recurrence is unchanged, the next occurrence stays; else it is `next`.
 -- Answers for each 1, or 0 if code declares it.
--- include clock refuse_partitioned job limits settle_args watch schedule
+-- include clock refuse_partitioned job limits handout_limits watch schedule
 
 local FIRST, STRIDE = 2, 6
 local answers = {}

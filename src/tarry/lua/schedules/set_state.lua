@@ -4,7 +4,7 @@ local clock, what = unpack(ARGV)
 --
 -- "pause", "resume" (from `next` on; occurrences in the pause get no jobs) or "delete".
 -- Answers for each 1, or 0 if there is no such schedule.
--- include clock refuse_partitioned job limits settle_args watch schedule
+-- include clock refuse_partitioned job limits handout_limits watch schedule
 
 local FIRST, STRIDE = 3, 3
 for i = FIRST, #ARGV, STRIDE do

@@ -11,7 +11,7 @@ local clock, mode, replay = unpack(ARGV)
 --
 -- Answers now, then for each item: its due time, or the state of the job that has its id ("!dead 1700000000000000"; "=" if that
 -- was kept), or "9999". Refuses in mode "all": "EXISTS index state".
--- include clock job migrated_job limits settle_args watch
+-- include clock job migrated_job limits handout_limits watch
 
 local FIRST, STRIDE, LAST_MOMENT = 4, 3, 253402300799999999
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -104,6 +104,6 @@ if added > 0 then redis.call('ZADD', due, unpack(scores)) end
 count('replaced', replaced)  -- added jobs are not counted here: see stats.lua
 count('repeated', repeated)
 if replaced > 0 or soonest <= now + HORIZON and tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]) >= soonest then
-  settle('', false, settle_args())  -- else: a job that is not the earliest, or is due late, changes no alarm
+  update_watch('', false, handout_limits())  -- else: a job that is not the earliest, or is due late, changes no alarm
 end
 return answers

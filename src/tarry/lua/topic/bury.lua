@@ -26,7 +26,7 @@ end
 count('died', buried)
 count('stale', stale)
 if buried > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
--- include limits settle_args watch capacity
-  if note_capacity(buried) then settle('', false, settle_args()) end
+-- include limits handout_limits watch capacity
+  if note_capacity(buried) then update_watch('', false, handout_limits()) end
 end
 return answers

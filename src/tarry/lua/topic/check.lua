@@ -21,7 +21,7 @@ local function read(id, value)
   if string.byte(value) ~= FORMAT or not is_known(flags) then return end  -- a newer version's, which can read it
   local last = headers_end(value, flags)
   if last > #value then return fault('its headers do not end', id) end
-  local first = HEAD_SIZE + (flags >= HAS_LATEST and 8 or 0)
+  local first = HEAD_SIZE + (flags >= HAS_MAX_LATENESS and 8 or 0)
   if last > first then
     headers[#headers + 1] = id
     headers[#headers + 1] = string.sub(value, first + 1, last)

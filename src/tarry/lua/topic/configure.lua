@@ -12,7 +12,7 @@ local clock, place, parts, ruling = unpack(ARGV)
 -- The first partition counts the changes (`ruling`: at least above that number). The others get all of its values with its
 -- number, and keep their own if their number is not smaller: so the next call completes a change that was interrupted. Answers
 -- the number, too.
--- include clock limits settle_args watch
+-- include clock limits handout_limits watch
 
 local FIRST, BURST = 5, 100000  -- µs: the default burst is what a rate lets through in this time
 local FIELDS = {'ttr', 'max_attempts', 'keep', 'rate', 'burst', 'concurrency', 'max_lateness'}
@@ -63,11 +63,11 @@ end
 local set = read_fields()
 if #ARGV < FIRST then return answer(set) end
 
-local rate, burst, cap, latest = unpack(set, 4, 7)
-if rate or cap or latest then
+local rate, burst, cap, max_lateness = unpack(set, 4, 7)
+if rate or cap or max_lateness then
   local n, span = string.match(rate or '0 0', '^(%d+) (%d+)$')
   burst = burst or text(rate and share(math.max(parts, math.floor(n * BURST * parts / span))) or 0)
-  local packed = table.concat({n, span, burst, cap or '0', latest or '0'}, ' ')
+  local packed = table.concat({n, span, burst, cap or '0', max_lateness or '0'}, ' ')
   redis.call('HSET', meta, 'limited', packed)
   if rate and rate ~= before then
     local since = now - math.floor((parts - 1 - place) * span / (n * parts))
@@ -76,5 +76,5 @@ if rate or cap or latest then
 else
   redis.call('HDEL', meta, 'limited', 'spent', 'opened', 'paced')
 end
-settle('', false, settle_args())
+update_watch('', false, handout_limits())
 return answer(set)

@@ -32,7 +32,7 @@ end
 keep_stale()
 count('deleted', deleted)
 if ended > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
--- include limits settle_args watch capacity
-  if note_capacity(ended) then settle('', false, settle_args()) end
+-- include limits handout_limits watch capacity
+  if note_capacity(ended) then update_watch('', false, handout_limits()) end
 end
 return answers

@@ -38,7 +38,7 @@ end
 count('finished', #gone)
 count('stale', late)
 if #gone > 0 and redis.call('HEXISTS', meta, 'concurrency') == 1 then
--- include limits settle_args watch capacity
-  if note_capacity(#gone) then settle('', false, settle_args()) end
+-- include limits handout_limits watch capacity
+  if note_capacity(#gone) then update_watch('', false, handout_limits()) end
 end
 return answers

@@ -3,7 +3,7 @@ local clock = unpack(ARGV)
 -- each: id = unpack(ARGV, i, i)
 --
 -- Makes dead jobs ready again, with no attempt counted. Answers for each the state it was in, or nothing.
--- include clock job limits settle_args watch
+-- include clock job limits handout_limits watch
 
 local FIRST, STRIDE = 2, 1
 local answers, kicked = {}, 0
@@ -19,5 +19,5 @@ for i = FIRST, #ARGV, STRIDE do
   answers[#answers + 1] = state or false
 end
 count('kicked', kicked)
-settle('', false, settle_args())
+update_watch('', false, handout_limits())
 return answers

@@ -2,7 +2,7 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, waiter = unpack(ARGV)
 --
 -- Gives back a seat, and a token that was received but cannot be answered by a pop.
--- include clock limits settle_args watch
+-- include clock limits handout_limits watch
 
-settle(waiter, false, settle_args())
+update_watch(waiter, false, handout_limits())
 return 1

@@ -2,7 +2,7 @@ local due, reserved, dead, jobs, runs, meta, watch, wake, relay = unpack(KEYS)
 local clock, span = unpack(ARGV)
 --
 -- Pauses the topic for `span` µs; "" ends the pause. Answers the end of the pause, or 0.
--- include clock limits settle_args watch
+-- include clock limits handout_limits watch
 
 local LAST_MOMENT = 253402300799999999
 if span == '' then
@@ -11,5 +11,5 @@ if span == '' then
 else
   redis.call('HSET', meta, 'paused', text(math.min(now + tonumber(span), LAST_MOMENT)), 'ruled', 1)
 end
-settle('', false, settle_args())
+update_watch('', false, handout_limits())
 return tonumber(redis.call('HGET', meta, 'paused') or 0)

@@ -55,10 +55,10 @@ local function set_aside(id, value, flags)
   aside = aside + 1
 end
 
-local function is_stale(id, at, flags, value, run)
-  local latest = limits and limits.latest
-  if flags >= HAS_LATEST and #value >= HEAD_SIZE + 8 then latest = struct.unpack('<d', value, HEAD_SIZE + 1) end
-  if not latest or now - at <= latest then return false end
+local function is_too_late(id, at, flags, value, run)
+  local max_lateness = limits and limits.max_lateness
+  if flags >= HAS_MAX_LATENESS and #value >= HEAD_SIZE + 8 then max_lateness = struct.unpack('<d', value, HEAD_SIZE + 1) end
+  if not max_lateness or now - at <= max_lateness then return false end
   local attempt, limit, receipt_was, first, holder = unpack_run(run or '')
   bury_run(id, attempt, limit, receipt_was, first, holder, 'stale\nlate by ' .. math.floor((now - at) / 1000) .. ' ms')
   count('died', 1)
@@ -72,7 +72,7 @@ local function hand_out(id, at, value, run, ends, notes)
   local _, _, flags, own_ttr, own_limit = struct.unpack(HEAD, value)
   if flags > RAW and not is_known(flags) then return set_aside(id, value, flags) end
   if headers_end(value, flags) > #value then return set_aside(id, value) end
-  if (limits or flags >= HAS_LATEST) and is_stale(id, at, flags, value, run) then return end
+  if (limits or flags >= HAS_MAX_LATENESS) and is_too_late(id, at, flags, value, run) then return end
   local attempt, first, fault = 0, 0, ''
   if run then attempt, _, _, first, _, fault = unpack_run(run) end
   attempt = attempt + 1
@@ -83,7 +83,7 @@ local function hand_out(id, at, value, run, ends, notes)
   local answered = attempt < limit and attempt or -attempt
   if answered < 0 then limit = UNCONFIRMED elseif limit == NO_LIMIT then limit = 0 end
   notes[k + 1], notes[k + 2] = id, pack_run(attempt, limit, receipt, first, holder, fault)
-  note_lateness(now - math.max(at, opened, limits and limits.at(handed + 1) or 0))
+  note_lateness(now - math.max(at, opened, limits and limits.time_of(handed + 1) or 0))
   local slot = WIDE * handed
   out[slot + 1], out[slot + 2], out[slot + 3], out[slot + 4], out[slot + 5] = id, value, answered, at, time
   handed, bytes = handed + 1, bytes + #value
@@ -114,7 +114,7 @@ local function take(limit)
 end
 
 local asked = sum_wanted(FIRST)
-local want = limits and math.min(asked, limits.room()) or asked
+local want = limits and math.min(asked, limits.available()) or asked
 if paused <= now then
   local step = 4
   while handed < want and aside < 100 and take(math.min(want - handed, step)) do
@@ -122,7 +122,7 @@ if paused <= now then
     step = math.max(math.min(math.floor((ENOUGH - bytes) * (handed + 1) / (2 * bytes + 1)), 500), 1)
   end
   if handed > 0 then
-    if limits then redis.call('HSET', meta, 'spent', limits.spend(handed), 'last', text(receipt)) end
+    if limits then redis.call('HSET', meta, 'spent', limits.consume(handed), 'last', text(receipt)) end
     if not limits then redis.call('HSET', meta, 'last', text(receipt)) end
     write_lateness()
   end
@@ -135,6 +135,6 @@ if handed > 0 and handed < asked and #ARGV > FIRST then todo = ASK_AGAIN end  --
 if waiter == '' and handed == 0 then redis.call('HDEL', meta, '') end  -- else a token would be the first write
 local stays = waiter ~= '' and handed < tonumber(need) and todo ~= ASK_AGAIN
 local opens_at, full = 0, false
-if limits then opens_at, full = limits.gates() end
-local alarm, seat = settle(waiter, stays, paused, fires, opens_at, full)
+if limits then opens_at, full = limits.next_and_full() end
+local alarm, seat = update_watch(waiter, stays, paused, fires, opens_at, full)
 return share_out({now, receipt, todo == FIRE and 0 or alarm - now, seat, todo}, FIRST, out, WIDE)

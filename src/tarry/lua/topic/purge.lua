@@ -4,7 +4,7 @@ local clock, place, side, limit = unpack(ARGV)
 -- Deletes up to `limit` jobs of one place, or the whole topic at once (place "all"). The last receipt stays, so that receipts
 -- go on rising. Waiting consumers are called for the jobs that are left. If none is left, seats and tokens are deleted too:
 -- their consumers may be dead. Answers how many were deleted.
--- include clock refuse_partitioned job window limits settle_args watch capacity
+-- include clock refuse_partitioned job window limits handout_limits watch capacity
 
 local gone, ended = 0, 0
 if place == 'all' then
@@ -23,5 +23,5 @@ else
 end
 count('deleted', gone)
 note_capacity(ended)
-settle('', false, settle_args())
+update_watch('', false, handout_limits())
 return gone

@@ -5,7 +5,7 @@ local clock, replay = unpack(ARGV)
 -- Releases jobs, due `when` µs from now, or at "@" and a moment; or sets one aside, if this attempt counts and was the last.
 -- Answers for each "delayed" or "dead", or "!" and why the receipt does not hold.
 -- `counted`: 1, or 0: the attempt does not count, or 2: nobody saw the job either, so its share of the rate is refunded.
--- include clock job limits settle_args watch capacity bury receipt refund
+-- include clock job limits handout_limits watch capacity bury receipt refund
 
 local FIRST, STRIDE, LAST_MOMENT, UNSEEN = 3, 5, 253402300799999999, '2'
 local n = (#ARGV - FIRST + 1) / STRIDE
@@ -51,5 +51,5 @@ count('died', died)
 count('stale', stale)
 note_capacity(released + died)
 if unseen > 0 then refund(unseen, given) end
-settle('', false, settle_args())
+update_watch('', false, handout_limits())
 return answers

@@ -4,7 +4,7 @@ local clock, holder, counted, most, cursor, limit = unpack(ARGV)
 -- One bounded step through the reservations: those of one holder, which is certainly dead, are made ready again without
 -- counting the attempt; if it counts, they are set aside after the last one. At most `most` of them, if it is not empty.
 -- Answers the next cursor and how many jobs the holder had.
--- include clock refuse_partitioned job limits settle_args watch capacity bury
+-- include clock refuse_partitioned job limits handout_limits watch capacity bury
 
 local DIED = 'its worker died'
 local step = redis.call('ZSCAN', reserved, cursor, 'COUNT', limit)
@@ -41,5 +41,5 @@ end
 count('released', gone - died)
 count('died', died)
 note_capacity(gone)
-if gone > 0 then settle('', false, settle_args()) end
+if gone > 0 then update_watch('', false, handout_limits()) end
 return {step[1], gone}

@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- Sets another due time of jobs that are delayed or ready: a delay in µs from now, or "@" and a moment. Reserved and dead jobs
 -- stay.
 -- Answers for each the state it was in, or nothing.
--- include clock job limits settle_args watch
+-- include clock job limits handout_limits watch
 
 local FIRST, STRIDE, LAST_MOMENT = 2, 2, 253402300799999999
 local function due_of(when)
@@ -26,5 +26,5 @@ for i = FIRST, #ARGV, STRIDE do
   end
   answers[#answers + 1] = state or false
 end
-settle('', false, settle_args())
+update_watch('', false, handout_limits())
 return answers

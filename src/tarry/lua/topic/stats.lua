@@ -5,7 +5,7 @@ local clock = unpack(ARGV)
 -- Added jobs are not counted by a counter: their number is the jobs that exist, and those that were removed.
 -- Answers now, delayed, ready, reserved, dead, next due, oldest ready, seats, jobs, why ready jobs wait (or nothing), until
 -- when, meta.
--- include clock limits settle_args
+-- include clock limits handout_limits
 
 local function first_of(set, least)
   return redis.call('ZRANGE', set, least, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2] or false
@@ -18,7 +18,7 @@ local oldest = first_of(due, '-inf')
 if oldest and tonumber(oldest) > now then oldest = false end
 local ran_out = first_of(reserved, '-inf')
 if ran_out and tonumber(ran_out) <= now and (not oldest or tonumber(ran_out) < tonumber(oldest)) then oldest = ran_out end
-local paused, _, opens_at, full = settle_args()
+local paused, _, opens_at, full = handout_limits()
 local why, wait = false, now
 if ready + over > 0 then
   if opens_at > wait then why, wait = 'rate', opens_at end
