@@ -8,9 +8,10 @@ from typing import Any
 import redis
 
 from tarry.clients.testing import Clock, TestClient
+from tarry.core.duties import DutyList
 from tarry.values.keys import QueueKeys
 from tarry.verbs.delayed.context import keys_of
-from tarry.verbs.delayed.mover_state import MoverState
+from tarry.verbs.delayed.moved_queue import MovedQueue
 from tarry.verbs.redisson.elements import pack
 
 
@@ -19,14 +20,18 @@ class SimulatedMover:
 
     def __init__(self, world: QueueSimulation, name: str, queues: list[QueueKeys]) -> None:
         self.world = world
-        self.keeper = MoverState(name.encode())
+        self.name = name.encode()
+        self.keeper = DutyList()
         for keys in queues:
-            self.keeper.add(keys)
+            self.keep(keys)
         self.line: Any = world.pool.make_connection()
         self.line.connect()
         self.heard: set[bytes] = set()
         self.pipelines = self.scripts = 0
         self.frozen_until = 0.0
+
+    def keep(self, keys: QueueKeys) -> None:
+        self.keeper.add(MovedQueue(keys, self.name))
 
     def listen(self) -> None:
         """As the rooms of the clients that hear do it: an empty message when a channel is heard from now on."""
@@ -45,7 +50,7 @@ class SimulatedMover:
 
     def look(self) -> None:
         now = self.world.clock.seconds
-        looks = self.keeper.due_queues(now())
+        looks = self.keeper.due(now())
         answers = self.world.client.engine.runner.send_batch([kept.request for kept in looks])
         for kept, answer in zip(looks, answers, strict=True):
             self.keeper.on_answer(kept, answer, now())
@@ -54,7 +59,7 @@ class SimulatedMover:
 
     @property
     def seats(self) -> list[int]:
-        return [kept.seat for kept in self.keeper._queues.values()]
+        return [kept.seat for kept in self.keeper if isinstance(kept, MovedQueue)]
 
     def die(self) -> None:
         self.world.living.remove(self)
@@ -81,7 +86,7 @@ class QueueSimulation:
         self.moved: dict[bytes, float] = {}
 
     def come(self, queues: list[QueueKeys] | None = None) -> SimulatedMover:
-        process = SimulatedMover(self, f"p{self.rng.randrange(1 << 40)}", queues or self.queues)
+        process = SimulatedMover(self, f"p{self.rng.randrange(1 << 40)}", self.queues if queues is None else queues)
         self.living.append(process)
         return process
 

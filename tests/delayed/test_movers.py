@@ -13,8 +13,9 @@ import pytest
 import tarry
 from delayed.simulation import QueueSimulation
 from tarry.clients.testing import Clock
+from tarry.core.duties import DutyList
 from tarry.verbs.delayed.context import keys_of
-from tarry.verbs.delayed.mover_state import MoverState
+from tarry.verbs.delayed.moved_queue import MovedQueue
 from tarry.verbs.delayed.transfer import DEPUTY, MOVER
 from tarry.verbs.redisson.elements import pack
 
@@ -114,11 +115,9 @@ def test_a_message_costs_a_transfer_and_little_more(world: QueueSimulation, cons
 
 def test_all_queues_of_a_process_are_looked_at_in_one_pipeline(world: QueueSimulation) -> None:
     world.queues = [keys_of(f"{world.name}-{number}") for number in range(50)]
-    process = world.come()
-    process.keeper._queues.clear()
-    process.keeper._channel_queues.clear()
+    process = world.come([])
     for keys in world.queues:  # they come one after the other
-        process.keeper.add(keys)
+        process.keep(keys)
         world.pass_time(world.rng.random() / 5)
     world.pass_time(3)
     process.pipelines = process.scripts = 0
@@ -163,11 +162,11 @@ def test_whatever_happens_all_is_moved_in_time_by_one_mover(
 
 def test_after_an_error_it_tries_again_within_five_seconds_and_at_once_when_it_hears_again(name: str) -> None:
     keys, now = keys_of(name), 0.0
-    keeper = MoverState(b"me")
-    keeper.add(keys)
+    keeper = DutyList()
+    keeper.add(MovedQueue(keys, b"me"))
     pauses: list[float] = []
     for _ in range(12):
-        [kept] = keeper.due_queues(now)
+        [kept] = keeper.due(now)
         keeper.on_answer(kept, tarry.Unavailable(), now)
         pauses.append(round(keeper.next_due() - now, 6))
         now = keeper.next_due()
@@ -179,9 +178,9 @@ def test_after_an_error_it_tries_again_within_five_seconds_and_at_once_when_it_h
 
 @pytest.mark.parametrize("message", [b"", b"1", b"a seat is free"])
 def test_what_is_said_elsewhere_changes_nothing(name: str, message: bytes) -> None:
-    keeper = MoverState(b"me")
-    keeper.add(keys_of(name))
-    [kept] = keeper.due_queues(0)
+    keeper = DutyList()
+    keeper.add(MovedQueue(keys_of(name), b"me"))
+    [kept] = keeper.due(0)
     keeper.on_answer(kept, tarry.Unavailable(), 0)
     before = keeper.next_due()
     keeper.on_message(b"elsewhere", message)

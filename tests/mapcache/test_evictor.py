@@ -57,7 +57,7 @@ def test_many_maps_have_one_loop(clients: Any, name: str) -> None:
     maps = [client.map_cache(f"{name}-{i}", codec="string") for i in range(50)]
     for each in maps:
         each.put("a", "1", ttl="30ms")
-    assert threads.names == ["tarry-evictor", "tarry-hearing"]
+    assert threads.names == ["tarry-duties", "tarry-hearing"]
     for each in maps:
         until(lambda each=each: each.stats().expired + each.stats().size == 0, "evicted")
 

@@ -135,3 +135,21 @@ def log_default_server(topology: Topology) -> None:
             "Set TARRY_URL to share a server.",
             topology.redacted.removesuffix(" (embedded)"),
         )
+
+
+class ErrorLog:
+    """What cannot be done in the background. Each error is logged once, and again after a success or another error."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, tuple[type[BaseException], str]] = {}
+
+    def report(self, what: str, done: str, fault: BaseException) -> None:
+        """``what`` could not be ``done``: "moved"."""
+        if self._reported.get(what) != (type(fault), done):
+            self._reported[what] = type(fault), done
+            logging.getLogger("tarry").warning("%s could not be %s, trying again: %s", what, done, fault)
+
+    def resolved(self, what: str) -> None:
+        _, done = self._reported.pop(what, (None, ""))
+        if done:
+            logging.getLogger("tarry").warning("%s is %s again.", what, done)

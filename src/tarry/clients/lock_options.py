@@ -23,7 +23,6 @@ logger = logging.getLogger("tarry")
 CLEAN_UP_EVERY_S = 1.0
 LINGER_S = 5.0
 LONGEST_SLEEP_S = 10.0
-CLOSING_S = 5.0
 
 
 class AcquisitionIds:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Literal
 
 from tarry.clients.config import NamingConfig
 from tarry.errors import BadInput
 from tarry.verbs.codecs import Codec
-from tarry.verbs.mapcache.context import context_of
+from tarry.verbs.mapcache.context import MapContext, context_of
+from tarry.verbs.mapcache.evicted_map import EvictedMap, SweptMap
 from tarry.verbs.mapcache.eviction import AdaptivePolicy
 from tarry.verbs.mapcache.models import Backend
 from tarry.verbs.mapcache.verbs import MapVerbs
@@ -40,3 +42,10 @@ def adaptive_policy(policy: Policy) -> AdaptivePolicy | None:
     if isinstance(policy, AdaptivePolicy):
         return policy
     raise BadInput(f"policy: {policy!r}; it is deadline, adaptive, an AdaptivePolicy or None.")
+
+
+def eviction_of(
+    context: MapContext[Any, Any], policy: AdaptivePolicy | None, client_id: bytes
+) -> EvictedMap | SweptMap:
+    """The duty of a client that evicts from a map."""
+    return EvictedMap(context, client_id) if policy is None else SweptMap(context, policy, time.monotonic())

@@ -17,10 +17,6 @@ from tarry.verbs.redisson.elements import format_of
 logger = logging.getLogger("tarry")
 WINDOW_S = 5.0
 """The longest single wait. Then a new one begins, so that a lost connection or server delays a caller no longer than this."""
-CLOSING_S = 5.0
-LONGEST_SLEEP_S = 30.0
-PAUSE_S = 1.0
-"""The pause after a failure."""
 
 
 def queue_context(origin: NamingConfig, name: str, codec: str | Codec[Any], format: str | None) -> QueueContext[Any]:
@@ -46,22 +42,6 @@ def ready_keys(queues: Sequence[QueueKeys], group_of: Callable[[bytes], int]) ->
     for key in dict.fromkeys(keys.ready for keys in queues):
         found.setdefault(group_of(key), []).append(key)
     return [tuple(keys) for keys in found.values()]
-
-
-class ErrorLog:
-    """The queues that cannot be moved. Each error is logged once, and again after a success or another error."""
-
-    def __init__(self) -> None:
-        self._reported: dict[str, type[BaseException]] = {}
-
-    def report(self, what: str, fault: BaseException) -> None:
-        if self._reported.get(what) is not type(fault):
-            self._reported[what] = type(fault)
-            logger.warning("%s could not be moved, trying again: %s", what, fault)
-
-    def resolved(self, what: str) -> None:
-        if self._reported.pop(what, None) is not None:
-            logger.warning("%s is moved again.", what)
 
 
 def failure_reason(fault: BaseException) -> str:

@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tarry.clients.awaited.dict_methods import AsyncDictMethods
-from tarry.clients.awaited.evictor import Evictor
+from tarry.clients.awaited.duty_loop import DutyLoop
 from tarry.clients.awaited.loader import load
 from tarry.clients.awaited.map_listener import AsyncMapListener
-from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy
+from tarry.clients.map_caches import NO_VALUE, Policy, adaptive_policy, eviction_of
 from tarry.core.requests import Command, Flow, ScriptCall
 from tarry.values.durations import Duration
 from tarry.verbs.mapcache.load import DEFAULT_LEASE_S
@@ -293,14 +293,14 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
 
     def _ensure_evictor(self) -> None:
         """The evictor of this process knows that this handle is there."""
-        evictor = self._engine.shared_part(Evictor)
+        duties = self._engine.shared_part(DutyLoop)
         place = self._verbs.keys.hints
         if (
             self._evictor_use is None
-            or self._evictor_use[0] is not evictor
-            or not evictor.is_used(place, self._evictor_use[1])
+            or self._evictor_use[0] is not duties
+            or not duties.is_used(place, self._evictor_use[1])
         ):
-            user = evictor.add(self._verbs.context, self._policy)
-            release = weakref.finalize(self, evictor.remove, place, user)
+            user = duties.add([eviction_of(self._verbs.context, self._policy, duties.client_id)])
+            release = weakref.finalize(self, duties.remove, place, user)
             release.atexit = False
-            self._evictor_use = evictor, user, release
+            self._evictor_use = duties, user, release

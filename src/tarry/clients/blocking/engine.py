@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tarry.clients.blocking.concurrency import Local, SharedCalls
+from tarry.clients.blocking.duty_loop import DutyLoop
 from tarry.clients.blocking.list_pops import ListPops, Pair
-from tarry.clients.blocking.mover import Mover
 from tarry.clients.blocking.race import race
 from tarry.clients.blocking.replica_reads import ReplicaReader
 from tarry.clients.blocking.runner import Runner
@@ -23,6 +23,7 @@ from tarry.errors import BadInput, Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import topic_names
+from tarry.verbs.delayed.moved_queue import MovedQueue
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.partition import PartitionVerbs
 from tarry.verbs.jobs.wait import WaitQueueKey
@@ -212,7 +213,8 @@ class Engine:
     def keep_moving(self, queues: Sequence[QueueKeys]) -> None:
         """From now on the due elements of these queues are moved."""
         self.runner.ensure_open()
-        self.shared_part(Mover).add(queues)
+        duties = self.shared_part(DutyLoop)
+        duties.add(MovedQueue(keys, duties.client_id) for keys in queues)
 
     def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None:
         """Returns the first payload of any of the queues, which are moved as long as they have a consumer."""

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from tarry.clients.blocking.concurrency import Background, BackgroundCalls, Mutex, Signal, is_alive, sleep
+from tarry.clients.blocking.background_loop import CLOSING_S, BackgroundLoop
+from tarry.clients.blocking.concurrency import BackgroundCalls, Mutex, Signal, is_alive, sleep
 from tarry.clients.blocking.flow_runner import run_flow
 from tarry.clients.lock_options import (
     CLEAN_UP_EVERY_S,
-    CLOSING_S,
     LONGEST_SLEEP_S,
     AcquisitionIds,
     call_listeners,
@@ -26,20 +26,19 @@ from tarry.verbs.locks.redis_backend import RENEWED_EVERY_S
 T = TypeVar("T")
 
 
-class LockWatchdog:
+class LockWatchdog(BackgroundLoop):
     """Renews leases, notices what is over, calls the listeners, and cleans up: one thread, started with the first lock."""
 
+    NAME = "tarry-locks"
+
     def __init__(self, make_backend: Callable[[LockTable], LockBackend], perform: Callable[[Any], Any]) -> None:
+        super().__init__()
         self.acquisition_ids = AcquisitionIds()
-        self._wakeup = Signal()
         self.table = LockTable(time.monotonic, Mutex(), self._wakeup.set, is_alive)
         self.backend = make_backend(self.table)
         self._perform = perform
-        self._starting = Mutex()
-        self._background: Background | None = None
         self._calls = BackgroundCalls()
-        self._renew_at = 0.0
-        self._closed = False
+        self._renew_at = time.monotonic() + RENEWED_EVERY_S
 
     def run(self, steps: Steps[T], wake_event: Signal | None = None) -> T:
         """Performs steps; ``wake_event`` wakes the acquisition that these steps perform."""
@@ -58,25 +57,19 @@ class LockWatchdog:
     def start(self) -> None:
         """Starts the background task, if it does not run."""
         if self._background is None:
-            with self._starting:
-                if self._background is None:
-                    self._background = Background("tarry-locks", self._run)
+            with self._mutex:
+                self._start()
 
-    def _run(self) -> None:
-        self._renew_at = time.monotonic() + RENEWED_EVERY_S
-        while not self._closed:
-            try:
-                self._check()
-                due = time.monotonic() >= self._renew_at
-                if self.table.check_is_due(due):
-                    if due:
-                        self._renew_at = time.monotonic() + RENEWED_EVERY_S
-                    self._calls.start(self._renew(due=due))
-            except Exception as fault:  # noqa: BLE001  # whatever it is, time goes on
-                log_watchdog_failure(fault)
-            now = time.monotonic()
-            until = self.table.watchdog_wakes_at = min(self.table.next_due(), self._renew_at, now + LONGEST_SLEEP_S)
-            self._wakeup.wait(until - now)
+    def _work(self) -> float:
+        self._check()
+        due = time.monotonic() >= self._renew_at
+        if self.table.check_is_due(due):
+            if due:
+                self._renew_at = time.monotonic() + RENEWED_EVERY_S
+            self._calls.start(self._renew(due=due))
+        until = min(self.table.next_due(), self._renew_at, time.monotonic() + LONGEST_SLEEP_S)
+        self.table.watchdog_wakes_at = until
+        return until
 
     def _check(self) -> None:
         told, left = self.table.collect_due()
@@ -107,10 +100,7 @@ class LockWatchdog:
         """Gives back what is held; the holds are lost."""
         for hold in self.table.holds:
             self.table.lose_hold(hold, "its client was closed")
-        self._closed = True
-        self._wakeup.set()
-        if self._background is not None:
-            self._background.join(CLOSING_S)
+        super().close()
         with suppress(TarryError):
             self._check()
         self._calls.join(CLOSING_S)

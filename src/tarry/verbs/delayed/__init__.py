@@ -8,7 +8,7 @@ elements       elements that are not due yet: poll, find, remove, read
 transfer       moving due elements, taking ready ones, setting unreadable ones aside
 bulk_transfer  moving very many
 poll           decoding payloads that were taken
-mover_state    which queue a client moves when
+moved_queue    a queue that a client moves: when it looks
 migration      moving elements into a topic
 stats          the numbers of a queue, and its metrics
 verbs          the verbs as handles call them

@@ -10,6 +10,6 @@ native_layout    requests for RMapCacheNative, whose fields expire by themselves
 verbs            the verbs as handles call them
 load             a value that one process loads for all
 eviction         removing expired entries; Redisson's rule for when
-evictor_state    which map a client evicts when
+evicted_map      a map that a client evicts from: when it looks
 models, replies  results, and how they are decoded
 """

@@ -55,13 +55,6 @@ def evict(
 ) -> Flow[tuple[int, EvictReply]]:
     """Removes all entries that have expired. Returns how many, and the last step."""
     step = yield from ask(evict_step(context, evictor_id=evictor_id, keeps_seat=keeps_seat))
-    return (yield from evict_rest(context, step, evictor_id=evictor_id, keeps_seat=keeps_seat))
-
-
-def evict_rest(
-    context: MapContext[Any, Any], step: EvictReply, *, evictor_id: bytes = NOBODY, keeps_seat: bool = False
-) -> Flow[tuple[int, EvictReply]]:
-    """Removes what one step has left."""
     count = step.evicted
     if step.inexact and not step.more:
         yield from trim(context)

@@ -1,0 +1,72 @@
+"""A loop in the background of an awaited client: it works when something is due, and else waits."""
+
+from __future__ import annotations
+
+import time
+
+from tarry.clients.awaited.concurrency import Background, Mutex, Signal
+from tarry.clients.config import ErrorLog
+
+CLOSING_S = 5.0
+LONGEST_SLEEP_S = 30.0
+PAUSE_S = 1.0
+"""The pause after a failure."""
+
+
+class BackgroundLoop:
+    """Works in one task, from ``_start`` until it is closed or has nothing left to do."""
+
+    # blocking: Works in one thread, from ``_start`` until it is closed or has nothing left to do.
+
+    NAME: str
+
+    def __init__(self) -> None:
+        self._mutex = Mutex()
+        self._wakeup = Signal()
+        self._closed = False
+        self._title = f"The background work {self.NAME}"
+        self._errors = ErrorLog()
+        self._background: Background | None = None
+
+    def _start(self) -> None:
+        """Starts it, if it does not run. The caller holds the mutex."""
+        if self._background is None and not self._closed:
+            self._background = Background(self.NAME, self._run)
+
+    async def close(self) -> None:
+        with self._mutex:
+            self._closed = True
+            background = self._background
+        self._wakeup.set()
+        if background is not None:
+            await background.join(CLOSING_S)
+
+    # ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self) -> None:
+        while True:
+            self._wakeup.clear()  # whatever comes from here on is seen in the next round, if not in this one
+            try:
+                until = await self._work()
+                self._errors.resolved(self._title)
+            except Exception as fault:  # noqa: BLE001  # whatever it is, the work must go on
+                self._errors.report(self._title, "continued", fault)
+                until = time.monotonic() + PAUSE_S
+            with self._mutex:
+                if self._closed or not self._is_needed():
+                    self._background = None
+                    break
+            await self._wakeup.wait(min(until - time.monotonic(), LONGEST_SLEEP_S))
+        if self._closed:
+            await self._end()
+
+    async def _work(self) -> float:
+        """Does what is due. Returns when to work next."""
+        raise NotImplementedError
+
+    def _is_needed(self) -> bool:
+        """Whether there is something left to do. It is called under the mutex."""
+        return True
+
+    async def _end(self) -> None:
+        """The last work, after it was closed."""
