@@ -22,6 +22,7 @@ from kombu.entity import Exchange, Queue, binding
 
 from tarry import AsyncJob, AsyncTopic
 from tarry.celery.delayed_messages import ETA, TTR_S, MessageCodec, WaitingMessage, seconds_until, waiting_tasks
+from tarry.core.patience import RetryDelay
 from tarry.errors import StaleReceipt, TarryError
 
 BATCH = 32
@@ -64,24 +65,24 @@ class Relay:
             return
         async with self.waiting.async_client() as client:
             topic = client.topic(self.waiting.name, type=MessageCodec())
-            back_off = FIRST_S
+            back_off = RetryDelay(FIRST_S, LONGEST_S)
             while not self._stopping.is_set():
                 try:
                     self._connect()
                     jobs = await self._unless_stopped(topic.pop_many(BATCH, wait=None, ttr=TTR_S))
-                    back_off = FIRST_S
+                    back_off.reset()
                     await self._publish_all(topic, jobs or [])
                 except Exception as fault:  # a relay goes on whatever happens
+                    pause = back_off.next_delay()
                     known = isinstance(fault, (TarryError, BrokerAway))
                     log.warning(
                         "tarry relay: %s; trying again in %.1f s",
                         str(fault) or repr(fault),
-                        back_off,
+                        pause,
                         exc_info=not known,
                     )
                     self._disconnect()
-                    await self._unless_stopped(asyncio.sleep(back_off))
-                    back_off = min(2 * back_off, LONGEST_S)
+                    await self._unless_stopped(asyncio.sleep(pause))
         self._disconnect()
 
     async def _publish_all(self, topic: Topic, jobs: list[Job]) -> None:

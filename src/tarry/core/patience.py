@@ -17,6 +17,16 @@ NEGLIGIBLE_S = 0.1
 """If finding a server took no longer than this, an exchange keeps its normal timeout."""
 
 
+def exponential_delay(
+    failures: int, first: float, longest: float, *, factor: float = 2.0, spread: float = 0.0, jitter: float = 0.5
+) -> float:
+    """How long to wait after failures in a row: ``first × factorⁿ``, at most ``longest``, give or take the share ``spread``.
+
+    ``failures`` counts from 0. ``jitter``: from 0 to 1.
+    """
+    return min(first * factor ** min(failures, 100), longest) * (1 - spread + 2 * spread * jitter)
+
+
 @dataclass(frozen=True, slots=True)
 class Patience:
     """Tries again after 20 ms, 40 ms, … 1 s (± half), until ``bound`` seconds have passed."""
@@ -32,7 +42,7 @@ class Patience:
         """Seconds to wait before the next try, or ``None`` when it is time to give up. ``jitter``: from 0 to 1."""
         if elapsed >= self.bound:
             return None
-        pause = float(min(FIRST_DELAY_S * 2 ** min(tries, 10), LONGEST_DELAY_S)) * (0.5 + jitter)
+        pause = exponential_delay(tries, FIRST_DELAY_S, LONGEST_DELAY_S, spread=0.5, jitter=jitter)
         return min(pause, self.bound - elapsed)
 
     def start(self, now: Callable[[], float]) -> RetryBudget:
@@ -50,7 +60,7 @@ class RetryDelay:
 
     def next_delay(self) -> float:
         """After one more failure: seconds to wait."""
-        delay = min(self.first_s * 2.0 ** min(self.failures, 10), self.longest_s)
+        delay = exponential_delay(self.failures, self.first_s, self.longest_s)
         self.failures += 1
         return delay
 

@@ -128,7 +128,7 @@ class Waiter:
     # ── the leader ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _wake_leader(self, caller: Caller | None = None) -> None:
-        pause = 0.001
+        back_off = RetryDelay(0.001, 0.05)
         while (
             self._poked
             and (leader := self._leader) is not None
@@ -137,8 +137,7 @@ class Waiter:
             if self._notify_leader():
                 return
             self._interrupt()
-            time.sleep(pause)  # the leader may not be blocked yet: until it has seen it, once more
-            pause = min(2 * pause, 0.05)
+            time.sleep(back_off.next_delay())  # the leader may not be blocked yet: until it has seen it, once more
 
     def _notify_leader(self) -> bool:
         """Wakes the leader. Returns whether that works wherever the leader waits."""
@@ -273,12 +272,11 @@ class Waiter:
         with self._lock:
             self._closed = True
             self._watch.fail_all(Unavailable(CLOSED))
-        by, pause = time.monotonic() + CLOSING_S, 0.001
+        by, back_off = time.monotonic() + CLOSING_S, RetryDelay(0.001, 0.05)
         while self._leader is not None and time.monotonic() < by:
             self._notify_leader()
             self._interrupt()
-            time.sleep(pause)
-            pause = min(2 * pause, 0.05)
+            time.sleep(back_off.next_delay())
         if self._connection is not None:
             self._connection.drop()
 

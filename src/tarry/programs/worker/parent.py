@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError
 from tarry.programs.worker.outage import Outage
 from tarry.programs.worker.process import ANSWERED, CLEAN, FAILED, HOLDER, NO_SERVER, SOCKET, WRONG
@@ -132,7 +133,7 @@ class Parent:
 
     async def _keep_child_running(self, number: int) -> None:
         """Starts child ``number``, and another one when it dies."""
-        pause = FIRST_PAUSE_S
+        restart_delay = RetryDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not self._stopping.is_set():
             child = self._children[number] = Child(number)
             await child.start(self._command)
@@ -152,11 +153,9 @@ class Parent:
             elif self._stopping.is_set():  # jobs given back after a crash do not change the exit code
                 self._codes.append(code if code >= 0 else GIVEN_BACK if given_back and not crashed else CLEAN)
             else:
-                pause = (
-                    FIRST_PAUSE_S
-                    if time.monotonic() - child.started_at > SETTLED_S
-                    else min(2 * pause, LONGEST_PAUSE_S)
-                )
+                if time.monotonic() - child.started_at > SETTLED_S:
+                    restart_delay.reset()
+                pause = restart_delay.next_delay()
                 _log_exit(child, code, given_back, pause)
                 await _wait_either(self._stopping, pause)
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tarry.core.patience import exponential_delay
 from tarry.errors import BadInput
 from tarry.values.durations import Duration, duration_us
 from tarry.verbs.jobs.models import HandedOut
@@ -76,8 +77,15 @@ class BackOff:
     def after(self, attempt: int, fraction: float) -> int:
         """Microseconds to wait after a failed attempt (the first is 1). ``fraction`` is a number from 0 to 1."""
         longest = duration_us(self.longest)
-        base = min(duration_us(self.first) * self.factor ** min(max(attempt, 1) - 1, 100), longest)
-        return min(round(base * (1 - self.jitter + 2 * self.jitter * fraction)), longest)
+        delay = exponential_delay(
+            max(attempt, 1) - 1,
+            duration_us(self.first),
+            longest,
+            factor=self.factor,
+            spread=self.jitter,
+            jitter=fraction,
+        )
+        return min(round(delay), longest)
 
 
 Delay = BackOff | Duration | None

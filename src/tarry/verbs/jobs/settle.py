@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tarry.core.patience import exponential_delay
 from tarry.core.requests import FIRST_TIME, Reply, ScriptCall
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, StaleReceipt
@@ -87,8 +88,7 @@ def fail(keys: TopicKeys, job: Holding, when: bytes | None, fault: str, *, count
 
 def back_off_us(attempt: int, jitter: float) -> int:
     """Microseconds to wait after a failed attempt: 1 s × 2ⁿ ± 20 %, at most 1 h. ``jitter`` is a number from 0 to 1."""
-    base = min(SECOND << min(max(attempt, 1) - 1, 12), HOUR)
-    return min(round(base * (0.8 + 0.4 * jitter)), HOUR)
+    return min(round(exponential_delay(max(attempt, 1) - 1, SECOND, HOUR, spread=0.2, jitter=jitter)), HOUR)
 
 
 def _settle(

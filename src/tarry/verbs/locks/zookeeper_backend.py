@@ -42,7 +42,7 @@ EXPIRY_GRACE_S = 1.0
 RECHECK_S = 10.0
 WATCHED_AFTER_S = 0.25
 """After this time a lock's node is watched, so that its owner learns when it is deleted."""
-AGAIN_S, AGAIN_AT_MOST_S = 0.05, 1.0
+AGAIN_S = 0.05
 SESSION_LOST = "its connection was lost for longer than its session may live"
 
 
@@ -78,10 +78,9 @@ class ZooKeeperBackend:
             place.disconnected_since = place.disconnected_since if place.disconnected_since is not None else now
             if now - place.disconnected_since >= self._patience_s:
                 raise self._unavailable(cut) from cut
-            pause = min(AGAIN_S * 2 ** min(place.disconnects, 6), AGAIN_AT_MOST_S)
-            place.disconnects += 1
-            return Busy(now + pause, self._unavailable(cut))
-        place.disconnected_since, place.disconnects = None, 0
+            return Busy(now + place.retry_delay.next_delay(), self._unavailable(cut))
+        place.disconnected_since = None
+        place.retry_delay.reset()
         return answer
 
     def _try_acquire(self, acquisition: Acquisition, place: QueuedNode) -> Steps[Acquired | Busy]:

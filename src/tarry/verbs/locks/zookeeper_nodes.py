@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
+from tarry.core.patience import RetryDelay
 from tarry.verbs.locks.lock_table import Acquisition
 
 SEQUENCE = re.compile(r".*-lock-(\d{10})")
@@ -25,7 +26,7 @@ class QueuedNode:
     looked: float = float("-inf")
     leaving: bool = False
     disconnected_since: float | None = None
-    disconnects: int = 0
+    retry_delay: RetryDelay = field(default_factory=lambda: RetryDelay(0.05, 1.0))
     seen: tuple[str, int] = ("", 0)
     seen_since: float = 0.0
 
