@@ -11,7 +11,7 @@ import pytest
 import tarry
 from faults.blocked import HANG_S
 from faults.cancellation import MOMENTS, Cut, cancelled_at
-from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.testing import Clock, TestAsyncClient, TestClient
 from tarry.connections.embedded.process import ServerProcess
 from tarry.verbs import topic_names
@@ -58,7 +58,7 @@ POPS: dict[str, Act] = {
     "pop": lambda topic, _: topic.pop(),
     "pop_many": lambda topic, _: topic.pop_many(3),
     "pop that waits by its own clock": lambda topic, _: topic.pop(wait="1m"),
-    "pop of several": lambda topic, _: topic.engine.take([beside(topic), topic], 1, 0, None),
+    "pop of several": lambda topic, _: pop_first(topic.engine, [beside(topic), topic], 1, 0, None),
 }
 
 

@@ -138,7 +138,7 @@ def log_default_server(topology: Topology) -> None:
 
 
 class ErrorLog:
-    """What cannot be done in the background. Each error is logged once, and again after a success or another error."""
+    """Logs work in the background that fails. Each error is logged once, and again after a success or another error."""
 
     def __init__(self) -> None:
         self._reported: dict[str, tuple[type[BaseException], str]] = {}

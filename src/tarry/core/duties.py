@@ -1,4 +1,4 @@
-"""What a client does again and again in the background: it moves queues, and evicts from maps. Each of these is a duty.
+"""Duties: work that a client does again and again in the background. It moves queues, and evicts from maps.
 
     DutyList ── duties, each with an alarm ──▶  requests, all that are due in one pipeline  ──▶  the next alarms, the seats
         ▲
@@ -45,7 +45,7 @@ class Duty(ABC):
 
     @abstractmethod
     def look(self) -> Flow[Any]:
-        """What to ask the server, one request at a time."""
+        """The requests of a look, one at a time."""
 
     @abstractmethod
     def looked(self, result: Any, sent: float, now: float) -> None:

@@ -35,8 +35,10 @@ FROZEN_S = 0.05
 
 
 class PopAnswer(Protocol):
-    """What the watch needs to know of a pop's answer. Durations are in µs."""
+    """What the watch and its callers need to know of a pop's answer. Durations are in µs."""
 
+    @property
+    def now(self) -> int: ...
     @property
     def jobs(self) -> Sequence[tuple[bytes, bytes, int, int, int]]: ...
     @property

@@ -16,7 +16,7 @@ from tarry.clients.awaited.job import AsyncJob
 from tarry.clients.awaited.locks import AsyncLock, RedisLocks
 from tarry.clients.awaited.mapcache import AsyncMapCache
 from tarry.clients.awaited.schedules import AsyncSchedules
-from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.clients.guarded_queues import guarded_context
 from tarry.clients.handles import handle_of
@@ -114,7 +114,7 @@ class AsyncClient:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
         refuse_services("pop", *chosen)
-        jobs = await self.engine.take(chosen, 1, wait, ttr)
+        jobs = await pop_first(self.engine, chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property

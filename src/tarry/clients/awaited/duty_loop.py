@@ -7,18 +7,15 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING
 
 from tarry.clients.awaited.background_loop import BackgroundLoop
+from tarry.clients.awaited.parts import PartHost
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.duties import Duty, DutyList
 from tarry.core.requests import Request
 from tarry.errors import TarryError
-
-if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
 
 
 class DutyLoop(BackgroundLoop):
@@ -29,7 +26,7 @@ class DutyLoop(BackgroundLoop):
 
     NAME = "tarry-duties"
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         super().__init__()
         self.client_id = engine.origin.new_waiter_name()
         self._engine = engine

@@ -11,8 +11,9 @@ import math
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tarry.clients.awaited.parts import PartHost
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.awaited import Server, abort_connection, send
@@ -21,9 +22,6 @@ from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, S
 from tarry.core.patience import RetryDelay
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys
-
-if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
 
 Pair = tuple[bytes, bytes]
 """The list, and the payload that came from it."""
@@ -90,7 +88,7 @@ class PopConnection:
 class ListPops:
     """All tasks of a client that wait for payloads."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._runner = engine.runner
         self._idle: deque[PopConnection] = deque()
 

@@ -13,8 +13,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tarry.clients.awaited.concurrency import Event, Holder, Signal, cancelled_by, current_holder
-from tarry.clients.awaited.engine import Engine
 from tarry.clients.awaited.lock_watchdog import LockWatchdog
+from tarry.clients.awaited.parts import PartHost
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
 from tarry.core.requests import Batch
@@ -31,7 +31,7 @@ logger = logging.getLogger("tarry")
 class RedisLocks(LockWatchdog):
     """The locks of a client on Redis."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._engine = engine
         self._channels = ReleaseChannels()
         cluster = engine.origin.cluster

@@ -15,10 +15,11 @@ import asyncio
 import logging
 import math
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import redis.exceptions as driver
 
+from tarry.clients.awaited.parts import PartHost
 from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, OnMessage, Subscriber
 from tarry.clients.replies import unavailable_error
 from tarry.connections.awaited import Server, abort_connection, send
@@ -27,16 +28,13 @@ from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
 from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError, Unavailable
 
-if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
-
 logger = logging.getLogger("tarry")
 
 
 class PubSub:
     """All subscribers of one client, in one event loop."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._runner = engine.runner
         self._sharded = engine.origin.address.kind == "cluster"
         self._patience_s = engine.origin.patience.bound

@@ -6,9 +6,10 @@ Only scripts that are marked as read-only go there, by EVALSHA_RO: a server refu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Mutex, SharedCalls, gather, to_thread
+from tarry.clients.awaited.parts import PartHost
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.awaited import Server
@@ -17,16 +18,13 @@ from tarry.connections.faults import Fault, NoScript
 from tarry.connections.replicas import STATE_COMMAND, Replicas
 from tarry.core.requests import Batch, Command, Request, ScriptCall, Step
 
-if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
-
 T = TypeVar("T")
 
 
 class ReplicaReader:
     """Performs the views of one client."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._runner = engine.runner
         self._cluster = engine.origin.address.kind == "cluster"
         self._patience_s = engine.origin.patience.max_answer_s

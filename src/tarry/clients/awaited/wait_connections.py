@@ -12,15 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tarry.clients.awaited.parts import PartHost
 from tarry.connections import connection_limit
 from tarry.connections.awaited import BlpopConnection, Server, abort_connection, read_push_or_reply, send
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of
 from tarry.connections.tracking import LINGER_S, RECHECK_S, Args, TokenWait, TrackingState
-
-if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
 
 logger = logging.getLogger("tarry")
 
@@ -199,7 +197,7 @@ class TrackedWait:
 class WaitConnections:
     """All waiting connections of one client in one event loop."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._cluster = engine.origin.address.kind == "cluster"
         self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
         self._idle: list[BlpopConnection] = []

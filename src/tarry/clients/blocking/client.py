@@ -17,7 +17,7 @@ from tarry.clients.blocking.job import Job
 from tarry.clients.blocking.locks import Lock, RedisLocks
 from tarry.clients.blocking.mapcache import MapCache
 from tarry.clients.blocking.schedules import Schedules
-from tarry.clients.blocking.topic import Topic
+from tarry.clients.blocking.topic import Topic, pop_first
 from tarry.clients.config import MAX_BODY, PATIENCE, ClientConfig, NameMapper
 from tarry.clients.guarded_queues import guarded_context
 from tarry.clients.handles import handle_of
@@ -107,7 +107,7 @@ class Client:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
         refuse_services("pop", *chosen)
-        jobs = self.engine.take(chosen, 1, wait, ttr)
+        jobs = pop_first(self.engine, chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property

@@ -8,18 +8,15 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING
 
 from tarry.clients.blocking.background_loop import BackgroundLoop
+from tarry.clients.blocking.parts import PartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.connections.faults import CONNECTION_ERRORS
 from tarry.core.duties import Duty, DutyList
 from tarry.core.requests import Request
 from tarry.errors import TarryError
-
-if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
 
 
 class DutyLoop(BackgroundLoop):
@@ -30,7 +27,7 @@ class DutyLoop(BackgroundLoop):
 
     NAME = "tarry-duties"
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         super().__init__()
         self.client_id = engine.origin.new_waiter_name()
         self._engine = engine

@@ -6,11 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Local, SharedCalls
 from tarry.clients.blocking.duty_loop import DutyLoop
 from tarry.clients.blocking.list_pops import ListPops, Pair
+from tarry.clients.blocking.parts import P, PartHost
 from tarry.clients.blocking.race import race
 from tarry.clients.blocking.replica_reads import ReplicaReader
 from tarry.clients.blocking.runner import Runner
@@ -18,30 +19,22 @@ from tarry.clients.blocking.wait_connections import WaitConnections
 from tarry.clients.blocking.waiter import Waiter
 from tarry.clients.config import ClientConfig, wait_seconds
 from tarry.core.requests import Command, Flow, ScriptCall, WrongType
-from tarry.core.watch import Caller
-from tarry.errors import BadInput, Unavailable
+from tarry.core.watch import Caller, PopAnswer
+from tarry.errors import Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs import topic_names
 from tarry.verbs.delayed.moved_queue import MovedQueue
 from tarry.verbs.jobs import pop
 from tarry.verbs.jobs.partition import PartitionVerbs
+from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.jobs.wait import WaitQueueKey
-
-if TYPE_CHECKING:
-    from tarry.clients.blocking.job import Job
-    from tarry.clients.blocking.topic import Topic
 
 T = TypeVar("T")
 
 
-class BackgroundPart(Protocol):
-    """A part that works for all handles of a client, in the background: a mover, a watchdog, a listener's connection."""
-
-    def close(self) -> None: ...
-
-
-P = TypeVar("P", bound=BackgroundPart)
+Popped = tuple[int, PopAnswer, Sequence[pop.RawJob]]
+"""Jobs of one topic: its index among those that were asked for, and the reply that they came with."""
 
 
 class Engine:
@@ -56,7 +49,7 @@ class Engine:
         self._registered: set[str] = set()
         self._shared_calls = SharedCalls()
         self._waiters: Local[int, Waiter] = Local()
-        self._parts: Local[Callable[[Engine], Any], Any] = Local()
+        self._parts: Local[Callable[[PartHost], Any], Any] = Local()
 
     def close(self) -> None:
         """Closes the connections. The next request would open them again."""
@@ -69,7 +62,7 @@ class Engine:
             part.close()
         self.runner.close()
 
-    def shared_part(self, kind: Callable[[Engine], P]) -> P:
+    def shared_part(self, kind: Callable[[PartHost], P]) -> P:
         """The one part of a kind in this process: made when it is first needed, closed with the engine."""
         found: P = self._parts.get(kind, lambda: kind(self))
         return found
@@ -104,22 +97,22 @@ class Engine:
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None) -> list[Job[T]]:
+    def take(
+        self, topics: Sequence[TopicVerbs[Any]], n: int, wait: Duration | None, ttr: Duration | None
+    ) -> list[Popped]:
         """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
-        if not topics:
-            raise BadInput("pop: name a topic at least.")
         want, seconds = pop.want_of(n), wait_seconds(wait)
         until = self.seconds() + seconds
         while True:
-            places = [(topic, self._partitions(topic)) for topic in topics]
+            places = [self._partitions(topic) for topic in topics]
             try:
                 return self._take_from(places, want, seconds, ttr)
             except WrongType as fault:
-                plain = [topic for topic, some in places if some[0].keys == topic.verbs.keys]
+                plain = [topic for topic, some in zip(topics, places, strict=True) if some[0].keys == topic.keys]
                 for topic in plain:  # one of them has got partitions, or more of them, meanwhile
                     with suppress(WrongType):
-                        self.run(topic.verbs.rediscover(fault))
-                if all(topic.verbs.single is not None for topic in plain):
+                        self.run(topic.rediscover(fault))
+                if all(topic.single is not None for topic in plain):
                     raise
                 seconds = max(until - self.seconds(), 0)
 
@@ -129,38 +122,36 @@ class Engine:
 
     def _take_from(
         self,
-        partitions: Sequence[tuple[Topic[T], Sequence[PartitionVerbs[T]]]],
+        places: Sequence[Sequence[PartitionVerbs[Any]]],
         want: int,
         seconds: float,
         ttr: Duration | None,
-    ) -> list[Job[T]]:
-        if not seconds or self._need_several_waiters(partitions, want):  # first without waiting, in order
-            for topic, some in partitions:
-                jobs = self._take_now(topic, some, want, ttr)
-                if jobs:
-                    return jobs
-        return self._wait(partitions, want, seconds, ttr) if seconds else []
+    ) -> list[Popped]:
+        if not seconds or self._need_several_waiters(places, want):  # first without waiting, in order
+            for at, some in enumerate(places):
+                taken = self._take_now(some, want, ttr)
+                if taken:
+                    return [(at, reply, reply.jobs) for reply in taken]
+        return self._wait(places, want, seconds, ttr) if seconds else []
 
-    def _need_several_waiters(
-        self, partitions: Sequence[tuple[Topic[T], Sequence[PartitionVerbs[T]]]], want: int
-    ) -> bool:
+    def _need_several_waiters(self, places: Sequence[Sequence[PartitionVerbs[Any]]], want: int) -> bool:
         """Whether the topics lie in several slots of a Cluster, or several jobs are wanted and one wait gives those of one partition."""
-        if want > 1 and any(len(some) > 1 for _, some in partitions):
+        if want > 1 and any(len(some) > 1 for some in places):
             return True
-        return len({self.runner.group_of(verbs.keys.due) for _, some in partitions for verbs in some}) > 1
+        return len({self.runner.group_of(verbs.keys.due) for some in places for verbs in some}) > 1
 
-    def _partitions(self, topic: Topic[T]) -> Sequence[PartitionVerbs[T]]:
-        only = topic.verbs.single
+    def _partitions(self, topic: TopicVerbs[T]) -> Sequence[PartitionVerbs[T]]:
+        only = topic.single
         if only is not None:
             return [only]
-        self._shared_calls.run(("partitions", topic.name), lambda: self.run(topic.verbs.partitions()))
-        return self.run(topic.verbs.rotated())
+        self._shared_calls.run(("partitions", topic.context.name), lambda: self.run(topic.partitions()))
+        return self.run(topic.rotated())
 
     def _take_now(
-        self, topic: Topic[T], partitions: Sequence[PartitionVerbs[T]], want: int, ttr: Duration | None
-    ) -> list[Job[T]]:
+        self, partitions: Sequence[PartitionVerbs[Any]], want: int, ttr: Duration | None
+    ) -> list[pop.PopReply]:
         """Returns the ready jobs of a topic's partitions, one partition after the other until there are enough."""
-        found: list[tuple[PartitionVerbs[T], pop.PopReply]] = []
+        found: list[tuple[PartitionVerbs[Any], pop.PopReply]] = []
         try:
             for verbs in partitions:
                 if want:
@@ -173,23 +164,22 @@ class Engine:
             for verbs, taken in found:
                 self.runner.perform_in_background(pop.give_back_reply(verbs.keys, taken.receipt, taken.jobs))
             raise
-        return [job for _, taken in found for job in topic._make_jobs(taken, taken.jobs)]
+        return [taken for _, taken in found if taken.jobs]
 
     def _wait(
         self,
-        partitions: Sequence[tuple[Topic[T], Sequence[PartitionVerbs[T]]]],
+        places: Sequence[Sequence[PartitionVerbs[Any]]],
         want: int,
         seconds: float,
         ttr: Duration | None,
-    ) -> list[Job[T]]:
-        caller = self.wait(want, seconds, [verbs.wait_queue_key(ttr) for _, some in partitions for verbs in some])
+    ) -> list[Popped]:
+        caller = self.wait(want, seconds, [verbs.wait_queue_key(ttr) for some in places for verbs in some])
         if caller.result is None:
             return []
         post, taken, jobs = caller.result
         keys = post.keys
-        return next(topic for topic, some in partitions if any(verbs.keys == keys for verbs in some))._make_jobs(
-            taken, jobs
-        )
+        at = next(at for at, some in enumerate(places) if any(verbs.keys == keys for verbs in some))
+        return [(at, taken, jobs)]
 
     def wait(self, want: int, seconds: float, queue_keys: Sequence[WaitQueueKey]) -> Caller:
         """Queues a caller behind the callers that wait already."""

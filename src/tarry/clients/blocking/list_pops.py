@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tarry.clients.blocking.parts import PartHost
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.blocking import DRAIN_TIMEOUT_S, Server, pack
@@ -21,9 +22,6 @@ from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, S
 from tarry.core.patience import RetryDelay
 from tarry.errors import Unavailable
 from tarry.values.keys import QueueKeys
-
-if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
 
 SILENT_TOO_LONG = "the waiting connection has been silent for too long"
 Pair = tuple[bytes, bytes]
@@ -138,7 +136,7 @@ def _race(connections: Sequence[PopConnection], seconds: float) -> tuple[PopConn
 class ListPops:
     """All threads of a client that wait for payloads."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._runner = engine.runner
         self._idle: deque[PopConnection] = deque()
         self._pid = os.getpid()

@@ -14,8 +14,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tarry.clients.blocking.concurrency import Event, Holder, Signal, cancelled_by, current_holder
-from tarry.clients.blocking.engine import Engine
 from tarry.clients.blocking.lock_watchdog import LockWatchdog
+from tarry.clients.blocking.parts import PartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
 from tarry.core.requests import Batch
@@ -32,7 +32,7 @@ logger = logging.getLogger("tarry")
 class RedisLocks(LockWatchdog):
     """The locks of a client on Redis."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._engine = engine
         self._channels = ReleaseChannels()
         cluster = engine.origin.cluster

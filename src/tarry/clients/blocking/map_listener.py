@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.blocking.parts import PartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.verbs.mapcache.models import KINDS, EventKind, MapEvent
 from tarry.verbs.mapcache.verbs import MapVerbs
@@ -24,7 +25,7 @@ MOST_WAITING = 100_000
 class CallbackThread:
     """Calls handlers, in a thread of its own: neither a slow one nor one that talks to the server stops anything else."""
 
-    def __init__(self, engine: Engine) -> None:  # noqa: ARG002  # as every part of a client
+    def __init__(self, engine: PartHost) -> None:  # noqa: ARG002  # as every part of a client
         self._queued: queue.Queue[Callable[[], None] | None] = queue.Queue(MOST_WAITING)
         self._dropped = 0
         self._thread = threading.Thread(target=self._run, name="tarry-events", daemon=True)

@@ -14,19 +14,17 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import redis.exceptions as driver
 
+from tarry.clients.blocking.parts import PartHost
 from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, OnMessage, Subscriber
 from tarry.clients.replies import unavailable_error
 from tarry.connections.blocking import Args, Server, pack
 from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
 from tarry.core.patience import RetryDelay
 from tarry.errors import TarryError, Unavailable
-
-if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
 
 logger = logging.getLogger("tarry")
 CLOSING_S = 5.0
@@ -35,7 +33,7 @@ CLOSING_S = 5.0
 class PubSub:
     """All subscribers of one client. Thread-safe."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._runner = engine.runner
         self._sharded = engine.origin.address.kind == "cluster"
         self._patience_s = engine.origin.patience.bound

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tarry.clients.blocking.job import Job
+from tarry.core.watch import PopAnswer
+from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.rates import RateLike
 from tarry.verbs.jobs.durability import Durability
@@ -34,7 +36,7 @@ class Topic(Generic[T]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r} of {self.engine.origin.redacted}>"
 
-    def _make_jobs(self, taken: Any, raws: Sequence[RawJob]) -> list[Job[T]]:
+    def _make_jobs(self, taken: PopAnswer, raws: Sequence[RawJob]) -> list[Job[T]]:
         """Makes jobs of a pop's result."""
         context = self.verbs.context
         jobs = [Job(context.name, context.codec, taken.receipt, taken.now, raw) for raw in raws]
@@ -106,12 +108,12 @@ class Topic(Generic[T]):
         ``wait=None`` waits for ever. ``ttr`` holds unless the job has its own. A job whose answer was lost on the way
         comes back after its TTR; if this was its last attempt, uncounted.
         """
-        jobs = self.engine.take([self], 1, wait, ttr)
+        jobs = pop_first(self.engine, [self], 1, wait, ttr)
         return jobs[0] if jobs else None
 
     def pop_many(self, n: int, *, wait: Duration | None = 0, ttr: Duration | None = None) -> list[Job[T]]:
         """Up to ``n`` jobs (at most 1000, and 4 MB of bodies), as soon as there is one."""
-        return self.engine.take([self], n, wait, ttr)
+        return pop_first(self.engine, [self], n, wait, ttr)
 
     # ── settling ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -275,3 +277,13 @@ class Topic(Generic[T]):
         for job in jobs:
             if isinstance(job, HandedOut):
                 job.settled = True
+
+
+def pop_first(
+    engine: Engine, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None
+) -> list[Job[T]]:
+    """Up to ``n`` jobs of the first topic that has any."""
+    if not topics:
+        raise BadInput("pop: name a topic at least.")
+    taken = engine.take([topic.verbs for topic in topics], n, wait, ttr)
+    return [job for at, reply, raws in taken for job in topics[at]._make_jobs(reply, raws)]

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from tarry.clients.blocking.parts import PartHost
 from tarry.connections import connection_limit
 from tarry.connections.blocking import Server, pack, read_push_or_reply
 from tarry.connections.blocking_blpop import BlpopConnection
@@ -25,7 +26,6 @@ from tarry.connections.wake_event import SocketWakeEvent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tarry.clients.blocking.engine import Engine
     from tarry.connections.wake_event import WakeEvent
 
 logger = logging.getLogger("tarry")
@@ -218,7 +218,7 @@ class TrackedWait:
 class WaitConnections:
     """All waiting connections of one client. Thread-safe."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: PartHost) -> None:
         self._cluster = engine.origin.address.kind == "cluster"
         self._limit = connection_limit.BLOCKED_LIMIT if self._cluster else connection_limit.UNLIMITED
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ from tarry.clients.awaited.guarded_queue import AsyncGuard, AsyncGuardedQueue
 from tarry.clients.awaited.locks import AsyncLock
 from tarry.clients.awaited.mapcache import AsyncMapCache
 from tarry.clients.awaited.schedules import AsyncSchedules
-from tarry.clients.awaited.topic import AsyncTopic
+from tarry.clients.awaited.topic import AsyncTopic, pop_first
 from tarry.clients.config import MAX_BODY, PATIENCE
 from tarry.clients.handles import handle_of
 from tarry.clients.http.awaited_engine import AsyncHTTPGuardedQueue, HTTPEngine, HTTPLocks
@@ -104,7 +104,7 @@ class AsyncHTTPClient:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
         self.engine.origin.refuse_others("pop", *chosen)
-        jobs = await self.engine.take(chosen, 1, wait, ttr)
+        jobs = await pop_first(self._engine, chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property

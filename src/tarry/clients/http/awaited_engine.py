@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Local, sleep
+from tarry.clients.awaited.engine import Popped
 from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
-from tarry.clients.awaited.topic import AsyncTopic
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import call_on_late
 from tarry.clients.http.config import HTTPClientConfig, pop_requests
@@ -28,9 +28,9 @@ from tarry.clients.http.requests import (
 )
 from tarry.clients.http.verbs.guarded import HTTPGuardedVerbs
 from tarry.clients.http.verbs.queues import take_from_any
+from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
-from tarry.errors import BadInput
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
@@ -38,8 +38,6 @@ from tarry.verbs.locks.lock_table import LockTable
 
 if TYPE_CHECKING:
     import httpx
-
-    from tarry.clients.awaited.job import AsyncJob
 
 T = TypeVar("T")
 
@@ -116,19 +114,16 @@ class HTTPEngine:
         """The service does it."""
 
     async def take(
-        self, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
-    ) -> list[AsyncJob[T]]:
-        """Up to ``n`` jobs of the first topic that has any, waiting for them."""
-        if not topics:
-            raise BadInput("pop: name a topic at least.")
-        verbs: list[Any] = [topic.verbs for topic in topics]
-        for request in filter(None, [one.first for one in verbs]):
-            await self._ask_before(request)
-        for request in pop_requests(verbs, n, wait_seconds(wait), ttr):
+        self, topics: Sequence[HTTPTopicVerbs[Any]], n: int, wait: Duration | None, ttr: Duration | None
+    ) -> list[Popped]:
+        """Waits for jobs. Returns up to ``n`` of the first topic that has any."""
+        for first in filter(None, [topic.first for topic in topics]):
+            await self._ask_before(first)
+        for request in pop_requests(topics, n, wait_seconds(wait), ttr):
             found, name = await self.perform(request)
             if found:
-                topic = next(topic for topic in topics if topic.name == name)
-                return [job for taken in found for job in topic._make_jobs(taken, taken.jobs)]
+                at = next(at for at, topic in enumerate(topics) if topic.context.name == name)
+                return [(at, taken, taken.jobs) for taken in found]
         return []
 
     def _http(self) -> httpx.AsyncClient:

@@ -14,7 +14,7 @@ from tarry.clients.blocking.guarded_queue import Guard, GuardedQueue
 from tarry.clients.blocking.locks import Lock
 from tarry.clients.blocking.mapcache import MapCache
 from tarry.clients.blocking.schedules import Schedules
-from tarry.clients.blocking.topic import Topic
+from tarry.clients.blocking.topic import Topic, pop_first
 from tarry.clients.config import MAX_BODY, PATIENCE
 from tarry.clients.handles import handle_of
 from tarry.clients.http.blocking_engine import HTTPEngine, HTTPGuardedQueue, HTTPLocks
@@ -102,7 +102,7 @@ class HTTPClient:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
         self.engine.origin.refuse_others("pop", *chosen)
-        jobs = self.engine.take(chosen, 1, wait, ttr)
+        jobs = pop_first(self._engine, chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property

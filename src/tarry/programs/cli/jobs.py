@@ -101,10 +101,13 @@ def pop(
     n: Annotated[int, typer.Option("-n", min=1, max=1000, help="Up to this many.")] = 1,
 ) -> None:
     """Pops the next due job of the first topic that has one, and shows its receipt."""
+    from tarry.clients.blocking.topic import pop_first
+
     if wait != "0":
         session.usual_patience = WAITING
     client = session.client
-    jobs = client.engine.take([client.topic(name) for name in topics], n, arguments.parse_wait(wait), ttr)
+    chosen = [client.topic(name) for name in topics]
+    jobs = pop_first(client.engine, chosen, n, arguments.parse_wait(wait), ttr)
     for job in jobs:
         data = output.popped_data(job)
         session.print_answer(data, _job_as_text(job, data))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from tarry.clients.awaited.topic import pop_first
 from tarry.errors import BadInput
 from tarry.programs.service.dialects import by_id, replacement
 from tarry.programs.service.router import CONSUME, PRODUCE, Example, Handler, RouteTable, Scope
@@ -82,7 +83,7 @@ async def pop(request: ServiceRequest, payload: PopTopics) -> Reply:
         return Reply(1, NO_TOPIC)
     request.app.authorizer.count_jobs(request, 1)
     chosen = [request.topic_named(name) for name in names]
-    jobs = await request.pop_or_give_back(chosen[0].engine.take(chosen, 1, WAIT_S, None), waits=True)
+    jobs = await request.pop_or_give_back(pop_first(chosen[0].engine, chosen, 1, WAIT_S, None), waits=True)
     return Reply(0, DONE, {"id": jobs[0].id, "body": by_id.text_of(jobs[0].body)} if jobs else None)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tarry.clients.awaited.topic import pop_first
 from tarry.clients.http.wire import answers, models
 from tarry.programs.service import add_jobs, idempotency
 from tarry.programs.service.router import ADMIN, ANY_SCOPE, CONSUME, PRODUCE, Example, RouteTable, count_items, count_n
@@ -88,7 +89,7 @@ async def pop_from_any(request: ServiceRequest) -> answers.PoppedJobs:
     """Pops jobs of the first topic, in the order given, that has any ready; waits up to 60 s for one."""
     seconds = wait_seconds(request.payload.wait)
     chosen = [on_behalf_of(request.topic_named(name), request.payload.holder) for name in request.payload.topics]
-    work = chosen[0].engine.take(chosen, request.payload.n, seconds, request.payload.ttr)
+    work = pop_first(chosen[0].engine, chosen, request.payload.n, seconds, request.payload.ttr)
     return answers.PoppedJobs(
         [answers.popped_job(job) for job in await request.pop_or_give_back(work, waits=bool(seconds))]
     )
