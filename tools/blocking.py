@@ -18,8 +18,8 @@ CLIENTS = Path("src/tarry/clients")
 MADE = {
     CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
     for name in (
-        "background_loop blocking_queue client delayed_queue dict_methods duty_loop engine flow_runner guarded_queue job loader "
-        "lock_watchdog locks mapcache parts replica_reads schedules topic zookeeper"
+        "background_loop blocking_queue client delayed_queue dict_methods duty_loop engine flow_runner guarded_queue interfaces job loader "
+        "lock_watchdog locks mapcache pubsub replica_reads schedules topic zookeeper"
     ).split()
 } | {
     CLIENTS / "http" / "blocking.py": CLIENTS / "http" / "awaited.py",

@@ -179,7 +179,7 @@ def test_who_may_not_listen_is_told_and_does_not_try_all_the_time(own_server: An
 
 
 def test_who_lets_go_while_the_line_is_made_ends_it(valkey_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tarry.clients.blocking.pubsub.PING_AFTER_S", 1000.0)  # nothing else would wake it
+    monkeypatch.setattr("tarry.clients.blocking.pubsub_connection.PING_AFTER_S", 1000.0)  # nothing else would wake it
     calls, let_go, connect = threading.Event(), threading.Event(), Server.connect
 
     def slowly(self: Server) -> Any:

@@ -23,7 +23,7 @@ from tarry.clients.awaited.engine import Engine as AsyncEngine
 from tarry.clients.blocking.client import Client
 from tarry.clients.blocking.engine import Engine
 from tarry.clients.config import ClientConfig
-from tarry.core.requests import Command, Flow, ScriptCall
+from tarry.core.requests import Operation
 from tarry.core.watch import Caller, Watch
 from tarry.values.durations import SECOND, Duration, as_datetime, duration_us
 from tarry.values.keys import QueueKeys
@@ -121,7 +121,7 @@ class _AsyncEngine(AsyncEngine):
         self._loop_guard: tuple[asyncio.AbstractEventLoop, AsyncGenerator[None]] | None = None
         clock.drive(self.runner)
 
-    async def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
+    async def run(self, operation: Operation[T]) -> T:
         await self._close_with_loop()
         return await super().run(operation)
 

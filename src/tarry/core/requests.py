@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from tarry.core.scripts import Script
 from tarry.errors import BadInput, ServerUnfit, TarryError
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Reply = Any
 """What the driver gives for a reply: ``int``, ``bytes``, ``None`` or a list of them."""
 
@@ -176,6 +177,17 @@ class Batch:
 
 Step = Request | Batch
 Flow = Generator[Step, Any, T]
+
+
+class Decoded(Protocol[T_co]):
+    """Any request, to a server or to a service."""
+
+    @property
+    def decode(self) -> Callable[[Any], T_co]: ...
+
+
+Operation = Decoded[T] | Generator[Any, Any, T]
+"""What a verb returns: a request, or a flow of requests."""
 
 
 def ask(request: ScriptCall[T] | Command[T]) -> Flow[T]:

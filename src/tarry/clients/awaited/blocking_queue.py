@@ -21,7 +21,7 @@ from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.delayed.verbs import BlockingQueueVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.interfaces import HandleEngine
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
@@ -34,7 +34,7 @@ class AsyncBlockingQueue(CollectionOperators[T]):
     consumer that dies loses the element that it took. For work that must survive its worker, use a topic.
     """
 
-    def __init__(self, engine: Engine, verbs: BlockingQueueVerbs[T]) -> None:
+    def __init__(self, engine: HandleEngine, verbs: BlockingQueueVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.context.name

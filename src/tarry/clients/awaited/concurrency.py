@@ -14,7 +14,7 @@ Holder = asyncio.Task[Any]
 """The type of a lock's owner."""
 LONGEST_WAIT_S = float("inf")
 """For a wait in the background."""
-Mutex = nullcontext
+Mutex = ReentrantMutex = nullcontext
 """Tasks change state only between awaits."""
 sleep = asyncio.sleep
 shield = asyncio.shield

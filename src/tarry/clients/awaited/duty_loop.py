@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import count
 
 from tarry.clients.awaited.background_loop import BackgroundLoop
-from tarry.clients.awaited.parts import PartHost
+from tarry.clients.awaited.interfaces import PartHost
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.connections.faults import CONNECTION_ERRORS

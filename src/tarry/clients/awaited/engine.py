@@ -5,20 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from types import GeneratorType
 from typing import Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Local, SharedCalls
 from tarry.clients.awaited.duty_loop import DutyLoop
-from tarry.clients.awaited.list_pops import ListPops, Pair
-from tarry.clients.awaited.parts import P, PartHost
+from tarry.clients.awaited.interfaces import P, Pair, PartHost, Popped
+from tarry.clients.awaited.list_pops import ListPops
 from tarry.clients.awaited.race import race
 from tarry.clients.awaited.replica_reads import ReplicaReader
 from tarry.clients.awaited.runner import Runner
 from tarry.clients.awaited.wait_connections import WaitConnections
 from tarry.clients.awaited.waiter import Waiter
 from tarry.clients.config import ClientConfig, wait_seconds
-from tarry.core.requests import Command, Flow, ScriptCall, WrongType
-from tarry.core.watch import Caller, PopAnswer
+from tarry.core.requests import Command, Operation, ScriptCall, WrongType
+from tarry.core.watch import Caller
 from tarry.errors import Unavailable
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
@@ -30,10 +31,6 @@ from tarry.verbs.jobs.topic import TopicVerbs
 from tarry.verbs.jobs.wait import WaitQueueKey
 
 T = TypeVar("T")
-
-
-Popped = tuple[int, PopAnswer, Sequence[pop.RawJob]]
-"""Jobs of one topic: its index among those that were asked for, and the reply that they came with."""
 
 
 class Engine:
@@ -70,25 +67,28 @@ class Engine:
         found: P = self._parts.get(kind, lambda: kind(self))
         return found
 
-    async def run(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
+    async def run(self, operation: Operation[T]) -> T:
         """Performs a verb's operation: a call, a command or a flow."""
         return await self._run(operation, self.runner)
 
-    async def run_view(self, operation: ScriptCall[T] | Command[T] | Flow[T]) -> T:
+    async def run_view(self, operation: Operation[T]) -> T:
         """Like ``run`` for a view: its result is only shown, and no verb depends on it. It may come from a replica."""
         if not self.origin.address.read_from:
             return await self.run(operation)
         return await self._run(operation, self.shared_part(ReplicaReader))
 
-    async def _run(self, operation: ScriptCall[T] | Command[T] | Flow[T], reader: Runner | ReplicaReader) -> T:
+    async def _run(self, operation: Operation[T], reader: Runner | ReplicaReader) -> T:
+        answer: T
         if not isinstance(operation, (ScriptCall, Command)):
-            return await self.runner.run(operation, reader.perform_step)
+            assert isinstance(operation, GeneratorType), "a verb returns a request or a flow"
+            answer = await self.runner.run(operation, reader.perform_step)
+            return answer
         try:
-            answer: T = await reader.perform(operation)
+            answer = await reader.perform(operation)
         except WrongType as fault:
             if isinstance(operation, Command) or operation.on_wrong_type is None:
                 raise
-            return await self.runner.run(operation.on_wrong_type(operation, fault), reader.perform_step)
+            answer = await self.runner.run(operation.on_wrong_type(operation, fault), reader.perform_step)
         return answer
 
     async def register_topic(self, topic: str) -> None:

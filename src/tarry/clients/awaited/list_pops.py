@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from tarry.clients.awaited.parts import PartHost
+from tarry.clients.awaited.interfaces import PartHost
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.awaited import Server, abort_connection, send

@@ -13,14 +13,14 @@ from tarry.verbs.mapcache.load import Load
 from tarry.verbs.mapcache.redisson_layout import LoadReply
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.interfaces import HandleEngine
 
 V = TypeVar("V")
 Run = Callable[[Any], Awaitable[Any]]
 
 
 async def load(
-    engine: Engine, perform: Run, load_request: Load[V], loader: Callable[[], Awaitable[V | None]]
+    engine: HandleEngine, perform: Run, load_request: Load[V], loader: Callable[[], Awaitable[V | None]]
 ) -> V | None:
     """The value, loaded by this caller if nobody else does."""
     leave: LoadReply = await perform(load_request.start())
@@ -41,7 +41,7 @@ async def load(
     return None
 
 
-async def _wait(engine: Engine, perform: Run, load_request: Load[Any]) -> LoadReply:
+async def _wait(engine: HandleEngine, perform: Run, load_request: Load[Any]) -> LoadReply:
     """Waits until there is a value, or the lease is acquired."""
     woken = Signal()
 

@@ -13,8 +13,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tarry.clients.awaited.concurrency import Event, Holder, Signal, cancelled_by, current_holder
+from tarry.clients.awaited.interfaces import PartHost
 from tarry.clients.awaited.lock_watchdog import LockWatchdog
-from tarry.clients.awaited.parts import PartHost
 from tarry.clients.awaited.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
 from tarry.core.requests import Batch

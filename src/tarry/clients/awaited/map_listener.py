@@ -15,7 +15,7 @@ from tarry.verbs.mapcache.models import KINDS, EventKind, MapEvent
 from tarry.verbs.mapcache.verbs import MapVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.interfaces import HandleEngine
 
 logger = logging.getLogger("tarry")
 MOST_WAITING = 100_000
@@ -27,7 +27,7 @@ class AsyncMapListener:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: HandleEngine,
         verbs: MapVerbs[Any, Any],
         keep: Callable[[], None],
         handler: Callable[[MapEvent[Any, Any]], Any],

@@ -20,7 +20,7 @@ from tarry.verbs.mapcache.models import EventKind, MapEvent, MapStats, Mode
 from tarry.verbs.mapcache.verbs import MapVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.interfaces import HandleEngine
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -39,7 +39,7 @@ class AsyncMapCache(AsyncDictMethods[K, V]):
     # Made by ``client.map_cache(name)``. As a dictionary: ``cache[key]``, ``key in cache``, ``len(cache)``, ``del cache[key]``,
     # ``cache.pop(key)``, ``for key in cache``; but it never holds ``None``. From its first verb on it keeps expired entries out, until it is closed or lost.
 
-    def __init__(self, engine: Engine, verbs: MapVerbs[K, V], policy: Policy) -> None:
+    def __init__(self, engine: HandleEngine, verbs: MapVerbs[K, V], policy: Policy) -> None:
         self._engine = engine
         self._policy = adaptive_policy(policy)
         self._has_policy = engine.keeps_maps and policy is not None and not verbs.native

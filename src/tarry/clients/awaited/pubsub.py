@@ -1,44 +1,37 @@
-"""The subscriptions of an awaiting client: one connection, and one task that reads it, for all subscribers in an event loop.
+"""The subscriptions of an awaited client: one connection for all subscribers.
 
     subscribe ─▶ connection ◀── server          one connection; on a Cluster one for each node that has a subscribed channel
                      │ message
                      ▼
-                 subscriber.on_message(channel, message)          in the connection's task: it must be quick
+                 subscriber.on_message(channel, message)          by the connection's reader: it must be quick, and send nothing
 
-The connection opens with the first subscriber. It closes with the last one, or with the client. When it breaks, the task connects
-again.
+The connection opens with the first subscriber. It closes with the last one, or with the client. When it breaks, it opens again.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import math
 from contextlib import suppress
-from typing import Any
 
-import redis.exceptions as driver
-
-from tarry.clients.awaited.parts import PartHost
-from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, OnMessage, Subscriber
+from tarry.clients.awaited.concurrency import Event, ReentrantMutex
+from tarry.clients.awaited.interfaces import PartHost
+from tarry.clients.awaited.pubsub_connection import PubSubConnection
+from tarry.clients.channels import ChannelTable, OnMessage, Subscriber
 from tarry.clients.replies import unavailable_error
-from tarry.connections.awaited import Server, abort_connection, send
-from tarry.connections.blocking import Args
-from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
-from tarry.core.patience import RetryDelay
+from tarry.connections.faults import Fault
 from tarry.errors import TarryError, Unavailable
-
-logger = logging.getLogger("tarry")
 
 
 class PubSub:
     """All subscribers of one client, in one event loop."""
 
+    # blocking: All subscribers of one client. Thread-safe.
+
     def __init__(self, engine: PartHost) -> None:
         self._runner = engine.runner
         self._sharded = engine.origin.address.kind == "cluster"
         self._patience_s = engine.origin.patience.bound
-        self._connections: dict[int, _PubSubConnection] = {}
+        self._mutex = ReentrantMutex()
+        self._connections: dict[int, PubSubConnection] = {}
         self._closed = False
 
     async def subscribe(
@@ -48,173 +41,68 @@ class PubSub:
 
         Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` the subscription begins a little later.
         """
-        confirmed = asyncio.Event()
+        confirmed = Event()
         subscriber = Subscriber(key, channels, on_message, confirmed.set)
         try:
             await self._assign(subscriber)
         except Fault as fault:
             raise unavailable_error(fault, "its URL", 0.0) from fault
-        if wait:
-            try:
-                async with asyncio.timeout(max(self._patience_s, 1.0)):
-                    await confirmed.wait()
-            except TimeoutError:
-                self.unsubscribe(subscriber)
+        try:
+            if wait and not await confirmed.wait(max(self._patience_s, 1.0)):
                 raise Unavailable(
                     f"The server did not confirm within {self._patience_s:g} s that it will tell what happens."
-                ) from None
-            except BaseException:
-                self.unsubscribe(subscriber)
-                raise
+                )
+        except BaseException:
+            self.unsubscribe(subscriber)
+            raise
         return subscriber
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """The subscriber receives no more messages."""
-        subscriber.open = False
-        for connection in list(self._connections.values()):
-            connection.remove(subscriber)
+        with self._mutex:
+            subscriber.open = False
+            for connection in list(self._connections.values()):
+                connection.remove(subscriber)
 
     async def close(self) -> None:
-        self._closed = True
-        connections, self._connections = list(self._connections.values()), {}
+        with self._mutex:
+            self._closed = True
+            connections, self._connections = list(self._connections.values()), {}
         for connection in connections:
             await connection.close()
 
     async def _assign(self, subscriber: Subscriber) -> None:
         await self._runner.ensure_open()
         server = await self._runner.server_of(subscriber.key)
-        if self._closed:
-            raise Unavailable("The client was closed.")
-        if not subscriber.open:
-            return
-        connection = self._connections.get(id(server))
-        if connection is None:
-            connection = self._connections[id(server)] = _PubSubConnection(
-                self, server, ChannelTable(sharded=self._sharded)
-            )
-        connection.add(subscriber)
+        with self._mutex:
+            if self._closed:
+                raise Unavailable("The client was closed.")
+            if not subscriber.open:
+                return
+            connection = self._connections.get(id(server))
+            if connection is None:
+                connection = self._connections[id(server)] = PubSubConnection(
+                    self, server, ChannelTable(sharded=self._sharded)
+                )
+            connection.add(subscriber)
 
-    def _end_if_unused(self, connection: _PubSubConnection) -> bool:
-        """Ends a connection that has no subscribers."""
-        if connection.channels.subscribers:
-            return False
-        self._connections.pop(id(connection.server), None)
-        return True
+    # ── for its connections ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _reassign(self, connection: _PubSubConnection) -> None:
+    def end_if_unused(self, connection: PubSubConnection) -> bool:
+        """Ends a connection that has no subscribers, unless one was added at the last moment."""
+        with self._mutex:
+            if connection.channels.subscribers:
+                return False
+            self._connections.pop(id(connection.server), None)
+            return True
+
+    async def reassign(self, connection: PubSubConnection) -> None:
         """After a connection was lost: moves the subscribers whose channels are on another server now."""
         with suppress(TarryError, Fault):
             await self._runner.refresh()
-        for subscriber in list(connection.channels.subscribers):
-            with suppress(TarryError, Fault):
-                if await self._runner.server_of(subscriber.key) is not connection.server:
-                    connection.remove(subscriber)
-                    await self._assign(subscriber)
-
-
-class _PubSubConnection:
-    """One connection to one server, and its task."""
-
-    def __init__(self, pubsub: PubSub, server: Server, channels: ChannelTable) -> None:
-        self.server = server
-        self.channels = channels
-        self._pubsub = pubsub
-        self._connection: Any = None
-        self._unsent: list[Args] = []
-        self._changed = asyncio.Event()
-        self._back_off = RetryDelay()
-        self._task = asyncio.ensure_future(self._run())
-
-    def add(self, subscriber: Subscriber) -> None:
-        self._send(self.channels.add(subscriber))
-
-    def remove(self, subscriber: Subscriber) -> None:
-        self._send(self.channels.remove(subscriber))
-
-    async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.wait({self._task})
-
-    def _send(self, commands: list[Args]) -> None:
-        """Queues commands. A new connection subscribes to everything, whatever was queued."""
-        if commands:
-            self._unsent += commands
-            self._changed.set()
-
-    # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _run(self) -> None:
-        try:
-            while not self._pubsub._end_if_unused(self):
-                try:
-                    self._connection = await self.server.connect()
-                    await self._serve()
-                    await self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
-                except CONNECTION_ERRORS as fault:
-                    await self._disconnect()
-                    logger.info("The line that events come by broke, calling again: %s", fault)
-                    await asyncio.sleep(self._back_off.next_delay())
-                    await self._pubsub._reassign(self)
-        finally:
-            await self._disconnect()
-
-    async def _serve(self) -> None:
-        """Sends and receives on a new connection, until it breaks or there are no subscribers."""
-        self._unsent = self.channels.resubscribe()
-        reading = asyncio.ensure_future(self._read())
-        asked = False
-        try:
-            while self.channels.subscribers:
-                self._changed.clear()
-                said, self._unsent = self._unsent, []
-                if said:
-                    await send(self._connection, said)
-                changed = asyncio.ensure_future(self._changed.wait())
-                try:
-                    done, _ = await asyncio.wait(
-                        {reading, changed}, timeout=PING_AFTER_S, return_when=asyncio.FIRST_COMPLETED
-                    )
-                finally:
-                    changed.cancel()
-                if reading in done:
-                    asked = False
-                    try:
-                        self._on_reply(reading.result())
-                        self._back_off.reset()  # a client that may connect, but not subscribe, tries less and less often
-                    except driver.ResponseError as refused:
-                        if not self.channels.sharded or "unknown command" not in str(refused).lower():
-                            raise
-                        self.channels.sharded = False  # a Cluster that is older than sharded channels
-                        self._unsent = self.channels.resubscribe()
-                    reading = asyncio.ensure_future(self._read())
-                elif not done:
-                    if asked:
-                        raise fault_of(TimeoutError("the line has been silent for too long"))
-                    asked = True
-                    self._unsent.append((b"PING",))
-        finally:
-            reading.cancel()
-            await asyncio.wait({reading})
-            if not reading.cancelled():
-                reading.exception()  # retrieved, so that asyncio does not log it
-
-    async def _read(self) -> Any:
-        return await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)
-
-    def _on_reply(self, reply: Any) -> None:
-        if isinstance(reply, list) and reply[0] == UNSUBSCRIBED_BY_SERVER and self._wanted(reply[1]):
-            raise fault_of(ConnectionError("the channel's slot has moved"))
-        for subscriber, channel, message in self.channels.dispatch(reply):
-            if subscriber.open:
-                try:
-                    subscriber.on_message(channel, message)
-                except Exception:
-                    logger.exception("Somebody who listens to %r failed.", channel)
-
-    def _wanted(self, channel: bytes) -> bool:
-        return any(channel in subscriber.channels for subscriber in self.channels.subscribers)
-
-    async def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await abort_connection(connection)
+        with self._mutex:
+            for subscriber in list(connection.channels.subscribers):
+                with suppress(TarryError, Fault):
+                    if await self._runner.server_of(subscriber.key) is not connection.server:
+                        connection.remove(subscriber)
+                        await self._assign(subscriber)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Mutex, SharedCalls, gather, to_thread
-from tarry.clients.awaited.parts import PartHost
+from tarry.clients.awaited.interfaces import PartHost
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.awaited import Server

@@ -12,14 +12,14 @@ from tarry.verbs.jobs.partition import TOPIC_DEFAULT
 from tarry.verbs.schedules.records import Missed
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.interfaces import HandleEngine
     from tarry.clients.awaited.topic import AsyncTopic
 
 
 class AsyncSchedules:
     """Schedules, which add jobs again and again. The clients that pop the topic add them: there is no scheduler to run."""
 
-    def __init__(self, engine: Engine, verbs: ScheduleVerbs) -> None:
+    def __init__(self, engine: HandleEngine, verbs: ScheduleVerbs) -> None:
         self._engine = engine
         self._verbs = verbs
 

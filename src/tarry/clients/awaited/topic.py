@@ -19,7 +19,7 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.interfaces import HandleEngine
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class AsyncTopic(Generic[T]):
     """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
 
-    def __init__(self, engine: Engine, verbs: TopicVerbs[T]) -> None:
+    def __init__(self, engine: HandleEngine, verbs: TopicVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.context.name
@@ -283,7 +283,7 @@ class AsyncTopic(Generic[T]):
 
 
 async def pop_first(
-    engine: Engine, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
+    engine: HandleEngine, topics: Sequence[AsyncTopic[T]], n: int, wait: Duration | None, ttr: Duration | None
 ) -> list[AsyncJob[T]]:
     """Up to ``n`` jobs of the first topic that has any."""
     if not topics:

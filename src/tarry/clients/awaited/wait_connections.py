@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from typing import Any
 
-from tarry.clients.awaited.parts import PartHost
+from tarry.clients.awaited.interfaces import PartHost
 from tarry.connections import connection_limit
 from tarry.connections.awaited import BlpopConnection, Server, abort_connection, read_push_or_reply, send
 from tarry.connections.faults import CONNECTION_ERRORS, ConnectionLost, Fault, fault_of

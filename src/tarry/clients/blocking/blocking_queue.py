@@ -22,7 +22,7 @@ from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.delayed.verbs import BlockingQueueVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
+    from tarry.clients.blocking.interfaces import HandleEngine
 
 T = TypeVar("T")
 logger = logging.getLogger("tarry")
@@ -35,7 +35,7 @@ class BlockingQueue(CollectionOperators[T]):
     consumer that dies loses the element that it took. For work that must survive its worker, use a topic.
     """
 
-    def __init__(self, engine: Engine, verbs: BlockingQueueVerbs[T]) -> None:
+    def __init__(self, engine: HandleEngine, verbs: BlockingQueueVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.context.name

@@ -20,6 +20,7 @@ Holder = threading.Thread
 LONGEST_WAIT_S = 1.0
 """For a wait in the background, which nothing can interrupt."""
 Mutex = threading.Lock
+ReentrantMutex = threading.RLock
 sleep = time.sleep
 current_holder = threading.current_thread
 is_alive = threading.Thread.is_alive

@@ -15,7 +15,7 @@ from tarry.verbs.delayed.transfer import SetAside
 from tarry.verbs.delayed.verbs import DelayedQueueVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
+    from tarry.clients.blocking.interfaces import HandleEngine
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class DelayedQueue(CollectionOperators[T]):
     Made by ``client.delayed_queue(name)``. A handle: to make it, close it or lose it changes nothing on the server.
     """
 
-    def __init__(self, engine: Engine, verbs: DelayedQueueVerbs[T]) -> None:
+    def __init__(self, engine: HandleEngine, verbs: DelayedQueueVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.context.name

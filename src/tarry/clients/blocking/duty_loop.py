@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import count
 
 from tarry.clients.blocking.background_loop import BackgroundLoop
-from tarry.clients.blocking.parts import PartHost
+from tarry.clients.blocking.interfaces import PartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.channels import Subscriber
 from tarry.connections.faults import CONNECTION_ERRORS

@@ -14,7 +14,7 @@ from contextlib import suppress
 from selectors import EVENT_READ, DefaultSelector
 from typing import Any
 
-from tarry.clients.blocking.parts import PartHost
+from tarry.clients.blocking.interfaces import PartHost
 from tarry.clients.replies import unavailable_error
 from tarry.clients.shared_queues import WINDOW_S, ready_keys
 from tarry.connections.blocking import DRAIN_TIMEOUT_S, Server, pack

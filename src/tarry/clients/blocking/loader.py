@@ -14,13 +14,13 @@ from tarry.verbs.mapcache.load import Load
 from tarry.verbs.mapcache.redisson_layout import LoadReply
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
+    from tarry.clients.blocking.interfaces import HandleEngine
 
 V = TypeVar("V")
 Run = Callable[[Any], Any]
 
 
-def load(engine: Engine, perform: Run, load_request: Load[V], loader: Callable[[], V | None]) -> V | None:
+def load(engine: HandleEngine, perform: Run, load_request: Load[V], loader: Callable[[], V | None]) -> V | None:
     """The value, loaded by this caller if nobody else does."""
     leave: LoadReply = perform(load_request.start())
     if leave.value is None and not leave.granted:
@@ -40,7 +40,7 @@ def load(engine: Engine, perform: Run, load_request: Load[V], loader: Callable[[
     return None
 
 
-def _wait(engine: Engine, perform: Run, load_request: Load[Any]) -> LoadReply:
+def _wait(engine: HandleEngine, perform: Run, load_request: Load[Any]) -> LoadReply:
     """Waits until there is a value, or the lease is acquired."""
     woken = Signal()
 

@@ -14,8 +14,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tarry.clients.blocking.concurrency import Event, Holder, Signal, cancelled_by, current_holder
+from tarry.clients.blocking.interfaces import PartHost
 from tarry.clients.blocking.lock_watchdog import LockWatchdog
-from tarry.clients.blocking.parts import PartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.clients.lock_options import LockOptions, ReleaseChannels, held_by_parent, not_acquired, not_held
 from tarry.core.requests import Batch

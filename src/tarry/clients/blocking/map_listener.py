@@ -9,13 +9,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.blocking.parts import PartHost
+from tarry.clients.blocking.interfaces import PartHost
 from tarry.clients.blocking.pubsub import PubSub
 from tarry.verbs.mapcache.models import KINDS, EventKind, MapEvent
 from tarry.verbs.mapcache.verbs import MapVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
+    from tarry.clients.blocking.interfaces import HandleEngine
 
 logger = logging.getLogger("tarry")
 MOST_WAITING = 100_000
@@ -53,7 +53,7 @@ class MapListener:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: HandleEngine,
         verbs: MapVerbs[Any, Any],
         keep: Callable[[], None],
         handler: Callable[[MapEvent[Any, Any]], Any],

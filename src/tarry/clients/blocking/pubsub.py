@@ -1,33 +1,25 @@
-"""The subscriptions of a blocking client: one connection, and one thread that reads it, for all subscribers.
+# Made from src/tarry/clients/awaited/pubsub.py by tools/blocking.py: change that file, then `make blocking`.
+"""The subscriptions of a blocking client: one connection for all subscribers.
 
     subscribe ─▶ connection ◀── server          one connection; on a Cluster one for each node that has a subscribed channel
                      │ message
                      ▼
-                 subscriber.on_message(channel, message)          in the connection's thread: it must be quick, and send nothing
+                 subscriber.on_message(channel, message)          by the connection's reader: it must be quick, and send nothing
 
-The connection opens with the first subscriber. It closes with the last one, or with the client. When it breaks, the thread
-connects again.
+The connection opens with the first subscriber. It closes with the last one, or with the client. When it breaks, it opens again.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
 from contextlib import suppress
-from typing import Any
 
-import redis.exceptions as driver
-
-from tarry.clients.blocking.parts import PartHost
-from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, OnMessage, Subscriber
+from tarry.clients.blocking.concurrency import Event, ReentrantMutex
+from tarry.clients.blocking.interfaces import PartHost
+from tarry.clients.blocking.pubsub_connection import PubSubConnection
+from tarry.clients.channels import ChannelTable, OnMessage, Subscriber
 from tarry.clients.replies import unavailable_error
-from tarry.connections.blocking import Args, Server, pack
-from tarry.connections.faults import CONNECTION_ERRORS, Fault, fault_of
-from tarry.core.patience import RetryDelay
+from tarry.connections.faults import Fault
 from tarry.errors import TarryError, Unavailable
-
-logger = logging.getLogger("tarry")
-CLOSING_S = 5.0
 
 
 class PubSub:
@@ -37,8 +29,8 @@ class PubSub:
         self._runner = engine.runner
         self._sharded = engine.origin.address.kind == "cluster"
         self._patience_s = engine.origin.patience.bound
-        self._lock = threading.RLock()
-        self._connections: dict[int, _PubSubConnection] = {}
+        self._mutex = ReentrantMutex()
+        self._connections: dict[int, PubSubConnection] = {}
         self._closed = False
 
     def subscribe(
@@ -48,161 +40,68 @@ class PubSub:
 
         Raises ``Unavailable`` when the server does not confirm it in time. Without ``wait`` the subscription begins a little later.
         """
-        confirmed = threading.Event()
+        confirmed = Event()
         subscriber = Subscriber(key, channels, on_message, confirmed.set)
         try:
             self._assign(subscriber)
         except Fault as fault:
             raise unavailable_error(fault, "its URL", 0.0) from fault
-        if wait and not confirmed.wait(max(self._patience_s, 1.0)):
+        try:
+            if wait and not confirmed.wait(max(self._patience_s, 1.0)):
+                raise Unavailable(
+                    f"The server did not confirm within {self._patience_s:g} s that it will tell what happens."
+                )
+        except BaseException:
             self.unsubscribe(subscriber)
-            raise Unavailable(
-                f"The server did not confirm within {self._patience_s:g} s that it will tell what happens."
-            )
+            raise
         return subscriber
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """The subscriber receives no more messages."""
-        with self._lock:
+        with self._mutex:
             subscriber.open = False
             for connection in list(self._connections.values()):
                 connection.remove(subscriber)
 
     def close(self) -> None:
-        with self._lock:
+        with self._mutex:
             self._closed = True
             connections, self._connections = list(self._connections.values()), {}
         for connection in connections:
             connection.close()
 
     def _assign(self, subscriber: Subscriber) -> None:
+        self._runner.ensure_open()
         server = self._runner.server_of(subscriber.key)
-        with self._lock:
+        with self._mutex:
             if self._closed:
                 raise Unavailable("The client was closed.")
+            if not subscriber.open:
+                return
             connection = self._connections.get(id(server))
             if connection is None:
-                connection = self._connections[id(server)] = _PubSubConnection(
+                connection = self._connections[id(server)] = PubSubConnection(
                     self, server, ChannelTable(sharded=self._sharded)
                 )
             connection.add(subscriber)
 
-    def _end_if_unused(self, connection: _PubSubConnection) -> bool:
+    # ── for its connections ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def end_if_unused(self, connection: PubSubConnection) -> bool:
         """Ends a connection that has no subscribers, unless one was added at the last moment."""
-        with self._lock:
+        with self._mutex:
             if connection.channels.subscribers:
                 return False
             self._connections.pop(id(connection.server), None)
             return True
 
-    def _reassign(self, connection: _PubSubConnection) -> None:
+    def reassign(self, connection: PubSubConnection) -> None:
         """After a connection was lost: moves the subscribers whose channels are on another server now."""
         with suppress(TarryError, Fault):
             self._runner.refresh()
-        with self._lock:
+        with self._mutex:
             for subscriber in list(connection.channels.subscribers):
                 with suppress(TarryError, Fault):
                     if self._runner.server_of(subscriber.key) is not connection.server:
                         connection.remove(subscriber)
                         self._assign(subscriber)
-
-
-class _PubSubConnection:
-    """One connection to one server, and its thread."""
-
-    def __init__(self, pubsub: PubSub, server: Server, channels: ChannelTable) -> None:
-        self.server = server
-        self.channels = channels
-        self._pubsub = pubsub
-        self._connection: Any = None
-        self._closed = threading.Event()
-        self._asked = False
-        self._lock = threading.RLock()
-        self._thread = threading.Thread(target=self._run, name="tarry-hearing", daemon=True)
-        self._thread.start()
-
-    def add(self, subscriber: Subscriber) -> None:
-        with self._lock:
-            self._send(self.channels.add(subscriber))
-
-    def remove(self, subscriber: Subscriber) -> None:
-        with self._lock:
-            self._send(self.channels.remove(subscriber))
-
-    def close(self) -> None:
-        self._closed.set()
-        with self._lock:
-            self._send([(b"PING",)])  # the answer wakes the thread
-        if self._thread is not threading.current_thread():
-            self._thread.join(CLOSING_S)
-
-    def _send(self, commands: list[Args]) -> None:
-        """Queues commands. A new connection subscribes to everything, whatever was queued."""
-        if self._connection is not None and commands:
-            with suppress(*CONNECTION_ERRORS):  # the thread finds out
-                self._connection.send_packed_command(list(map(pack, commands)), check_health=False)
-
-    # ── the thread ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _run(self) -> None:
-        back_off = RetryDelay()
-        while not self._closed.is_set() and not (not self.channels.subscribers and self._pubsub._end_if_unused(self)):
-            try:
-                self._call()
-                if (
-                    self.channels.subscribers and not self._closed.is_set()
-                ):  # it was dropped or closed while it connected
-                    self._listen()
-                    back_off.reset()  # a client that may connect, but not subscribe, tries less and less often
-            except CONNECTION_ERRORS as fault:
-                self._disconnect()
-                if not self._closed.is_set():
-                    logger.info("The line that events come by broke, calling again: %s", fault)
-                    self._closed.wait(back_off.next_delay())
-                    self._pubsub._reassign(self)
-        self._disconnect()
-
-    def _call(self) -> None:
-        if self._connection is None:
-            connection = self.server.connect()
-            with self._lock:
-                self._connection, self._asked = connection, False
-                self._send(self.channels.resubscribe())
-
-    def _listen(self) -> None:
-        if not self._connection.can_read(PING_AFTER_S):
-            if self._asked:
-                raise fault_of(TimeoutError("the line has been silent for too long"))
-            self._asked = True
-            self._send([(b"PING",)])
-            return
-        self._asked = False
-        try:
-            reply = self._connection.read_response(disconnect_on_error=False)
-        except driver.ResponseError as refused:
-            if not self.channels.sharded or "unknown command" not in str(refused).lower():
-                raise
-            self.channels.sharded = False  # a Cluster that is older than sharded channels
-            with self._lock:
-                self._send(self.channels.resubscribe())
-            return
-        if isinstance(reply, list) and reply[0] == UNSUBSCRIBED_BY_SERVER and reply[1] in self._wanted():
-            raise fault_of(ConnectionError("the channel's slot has moved"))
-        with self._lock:
-            concerned = self.channels.dispatch(reply)
-        for subscriber, channel, message in concerned:
-            if subscriber.open:
-                try:
-                    subscriber.on_message(channel, message)
-                except Exception:
-                    logger.exception("Somebody who listens to %r failed.", channel)
-
-    def _wanted(self) -> set[bytes]:
-        with self._lock:
-            return {channel for subscriber in self.channels.subscribers for channel in subscriber.channels}
-
-    def _disconnect(self) -> None:
-        with self._lock:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.disconnect()

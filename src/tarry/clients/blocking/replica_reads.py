@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Mutex, SharedCalls, gather, to_thread
-from tarry.clients.blocking.parts import PartHost
+from tarry.clients.blocking.interfaces import PartHost
 from tarry.clients.chunks import chunked
 from tarry.clients.replies import decode_reply, log_master_fallback, read_only_command
 from tarry.connections.blocking import Replies, Server

@@ -20,7 +20,7 @@ from tarry.verbs.jobs.stats import Check, Defaults, Histogram, Stats
 from tarry.verbs.jobs.topic import TopicVerbs
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
+    from tarry.clients.blocking.interfaces import HandleEngine
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Topic(Generic[T]):
     """Jobs of one kind. Made by ``client.topic(name)``; costs nothing until a verb is called."""
 
-    def __init__(self, engine: Engine, verbs: TopicVerbs[T]) -> None:
+    def __init__(self, engine: HandleEngine, verbs: TopicVerbs[T]) -> None:
         self.engine = engine
         self.verbs = verbs
         self.name = verbs.context.name
@@ -280,7 +280,7 @@ class Topic(Generic[T]):
 
 
 def pop_first(
-    engine: Engine, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None
+    engine: HandleEngine, topics: Sequence[Topic[T]], n: int, wait: Duration | None, ttr: Duration | None
 ) -> list[Job[T]]:
     """Up to ``n`` jobs of the first topic that has any."""
     if not topics:

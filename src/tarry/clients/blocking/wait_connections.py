@@ -15,7 +15,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from tarry.clients.blocking.parts import PartHost
+from tarry.clients.blocking.interfaces import PartHost
 from tarry.connections import connection_limit
 from tarry.connections.blocking import Server, pack, read_push_or_reply
 from tarry.connections.blocking_blpop import BlpopConnection

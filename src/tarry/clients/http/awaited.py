@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tarry.clients.awaited.blocking_queue import AsyncBlockingQueue
 from tarry.clients.awaited.delayed_queue import AsyncDelayedQueue
@@ -31,7 +31,6 @@ from tarry.verbs.mapcache.models import Backend
 from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
     from tarry.clients.awaited.job import AsyncJob
 
 T = TypeVar("T")
@@ -61,8 +60,6 @@ class AsyncHTTPClient:
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, queue_format)
         )
         self.namespace = namespace
-        self._engine = cast("Engine", self.engine)
-        """As the handles know one."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.engine.origin.redacted}>"
@@ -87,7 +84,7 @@ class AsyncHTTPClient:
         self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
     ) -> AsyncTopic[Any]:
         """A topic by its name, with the verbs of every topic. ``type`` and ``partitions`` as ``Client`` has them."""
-        return AsyncTopic(self._engine, self.engine.origin.verbs(name, type, partitions))
+        return AsyncTopic(self.engine, self.engine.origin.verbs(name, type, partitions))
 
     async def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -104,13 +101,13 @@ class AsyncHTTPClient:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         chosen = [handle_of("pop", AsyncTopic, topic, self.topic) for topic in topics]
         self.engine.origin.refuse_others("pop", *chosen)
-        jobs = await pop_first(self._engine, chosen, 1, wait, ttr)
+        jobs = await pop_first(self.engine, chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property
     def schedules(self) -> AsyncSchedules:
         """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        return AsyncSchedules(self._engine, self.engine.origin.schedules())
+        return AsyncSchedules(self.engine, self.engine.origin.schedules())
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> AsyncLock:
         """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
@@ -146,11 +143,11 @@ class AsyncHTTPClient:
 
         ``codec`` and ``format`` as ``Client`` has them; values are encoded here, so a codec may be your own.
         """
-        return AsyncDelayedQueue(self._engine, self.engine.origin.delayed(name, codec, format))
+        return AsyncDelayedQueue(self.engine, self.engine.origin.delayed(name, codec, format))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> AsyncBlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return AsyncBlockingQueue(self._engine, self.engine.origin.blocking(name, codec))
+        return AsyncBlockingQueue(self.engine, self.engine.origin.blocking(name, codec))
 
     async def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
         """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""
@@ -204,4 +201,4 @@ class AsyncHTTPClient:
     ) -> AsyncMapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
         other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Verbs that change it raise ``ServerUnfit``."""
-        return AsyncMapCache(self._engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)
+        return AsyncMapCache(self.engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)

@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.awaited.concurrency import Local, sleep
-from tarry.clients.awaited.engine import Popped
 from tarry.clients.awaited.flow_runner import run_flow
 from tarry.clients.awaited.guarded_queue import AsyncGuardedQueue
+from tarry.clients.awaited.interfaces import P, PartHost, Popped
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import call_on_late
 from tarry.clients.http.config import HTTPClientConfig, pop_requests
 from tarry.clients.http.proxies import clearest_fault, open_client, proxy_fault
 from tarry.clients.http.requests import (
-    HTTPFlow,
     HTTPRequest,
     RetryLater,
     answer_of,
@@ -31,6 +31,7 @@ from tarry.clients.http.verbs.queues import take_from_any
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
+from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
@@ -53,11 +54,15 @@ class HTTPEngine:
         self._asked_before: set[tuple[str, str]] = set()
         self._open: Local[str, httpx.AsyncClient] = Local()
 
-    async def run(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
+    async def run(self, operation: Operation[T]) -> T:
         """Performs a verb's operation: a request, or a flow of them."""
+        answer: T
         if isinstance(operation, HTTPRequest):
-            return await self.perform(operation)
-        return await run_flow(operation, self.perform)
+            answer = await self.perform(operation)
+        else:
+            assert isinstance(operation, GeneratorType), "a verb returns a request or a flow"
+            answer = await run_flow(operation, self.perform)
+        return answer
 
     async def perform(self, request: HTTPRequest[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
@@ -102,11 +107,11 @@ class HTTPEngine:
             await self.perform(request)
             self._asked_before.add(mark)
 
-    def shared_part(self, _: Any) -> Any:
+    def shared_part(self, kind: Callable[[PartHost], P]) -> P:  # noqa: ARG002  # as every engine
         """A connection to the server itself: only a map's listeners ask for one here."""
         raise not_supported("map_cache")
 
-    async def run_view(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
+    async def run_view(self, operation: Operation[T]) -> T:
         """The service decides whether a view comes from a replica."""
         return await self.run(operation)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from tarry.clients.blocking.blocking_queue import BlockingQueue
 from tarry.clients.blocking.delayed_queue import DelayedQueue
@@ -32,7 +32,6 @@ from tarry.verbs.mapcache.models import Backend
 from tarry.verbs.workers import WorkerInfo
 
 if TYPE_CHECKING:
-    from tarry.clients.blocking.engine import Engine
     from tarry.clients.blocking.job import Job
 
 T = TypeVar("T")
@@ -61,8 +60,6 @@ class HTTPClient:
             HTTPClientConfig(ServiceAddress.find(url, namespace, token), max_body, patience, queue_format)
         )
         self.namespace = namespace
-        self._engine = cast("Engine", self.engine)
-        """As the handles know one."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.engine.origin.redacted}>"
@@ -87,7 +84,7 @@ class HTTPClient:
         self, name: str, *, type: type[Any] | Codec[Any] | None = None, partitions: int | None = None
     ) -> Topic[Any]:
         """A topic by its name, with the verbs of every topic. ``type`` and ``partitions`` as ``Client`` has them."""
-        return Topic(self._engine, self.engine.origin.verbs(name, type, partitions))
+        return Topic(self.engine, self.engine.origin.verbs(name, type, partitions))
 
     def topics(self) -> list[str]:
         """The topics that have been added to, by name. A hint: a purged one stays in it."""
@@ -102,13 +99,13 @@ class HTTPClient:
         """A job of the first topic, in the order given, that has one ready; ``None`` when none is due within ``wait``."""
         chosen = [handle_of("pop", Topic, topic, self.topic) for topic in topics]
         self.engine.origin.refuse_others("pop", *chosen)
-        jobs = pop_first(self._engine, chosen, 1, wait, ttr)
+        jobs = pop_first(self.engine, chosen, 1, wait, ttr)
         return jobs[0] if jobs else None
 
     @property
     def schedules(self) -> Schedules:
         """Schedules, which add jobs again and again: put, get, list, pause, resume, delete."""
-        return Schedules(self._engine, self.engine.origin.schedules())
+        return Schedules(self.engine, self.engine.origin.schedules())
 
     def lock(self, name: str, *, wait: Duration | None = None, lease: Duration | None = None) -> Lock:
         """The lock that Redisson calls ``getLock(name)``: its ``state()``, and ``force_release()``.
@@ -144,11 +141,11 @@ class HTTPClient:
 
         ``codec`` and ``format`` as ``Client`` has them; values are encoded here, so a codec may be your own.
         """
-        return DelayedQueue(self._engine, self.engine.origin.delayed(name, codec, format))
+        return DelayedQueue(self.engine, self.engine.origin.delayed(name, codec, format))
 
     def blocking_queue(self, name: str, *, codec: str | Codec[Any] = "kryo5") -> BlockingQueue[Any]:
         """The queue that Redisson calls ``getBlockingQueue(name)``, where a delayed queue delivers."""
-        return BlockingQueue(self._engine, self.engine.origin.blocking(name, codec))
+        return BlockingQueue(self.engine, self.engine.origin.blocking(name, codec))
 
     def keep_moving(self, *queues: str) -> None:  # noqa: ARG002  # as Client has it
         """Raises ``ServerUnfit``: a service moves the queues that it was started with, and those that have a waiting consumer."""
@@ -202,4 +199,4 @@ class HTTPClient:
     ) -> MapCache[Any, Any]:
         """The map that Redisson calls ``getMapCache(name)``, to read only: ``stats()``, ``size()``, its entries one after the
         other, ``get_with_ttl_only``, ``remaining_ttl``, ``contains_value``. Verbs that change it raise ``ServerUnfit``."""
-        return MapCache(self._engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)
+        return MapCache(self.engine, self.engine.origin.map_cache(name, codec, key_codec, backend), policy)

@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tarry.clients.blocking.concurrency import Local, sleep
-from tarry.clients.blocking.engine import Popped
 from tarry.clients.blocking.flow_runner import run_flow
 from tarry.clients.blocking.guarded_queue import GuardedQueue
+from tarry.clients.blocking.interfaces import P, PartHost, Popped
 from tarry.clients.config import wait_seconds
 from tarry.clients.guarded_queues import call_on_late
 from tarry.clients.http.config import HTTPClientConfig, pop_requests
 from tarry.clients.http.proxies import clearest_fault, open_client, proxy_fault
 from tarry.clients.http.requests import (
-    HTTPFlow,
     HTTPRequest,
     RetryLater,
     answer_of,
@@ -32,6 +32,7 @@ from tarry.clients.http.verbs.queues import take_from_any
 from tarry.clients.http.verbs.topics import HTTPTopicVerbs
 from tarry.clients.http.verbs.unsupported import HTTPLockBackend, not_supported
 from tarry.clients.http.wire.types import LONGEST_WAIT_S
+from tarry.core.requests import Operation
 from tarry.values.durations import Duration
 from tarry.values.keys import QueueKeys
 from tarry.verbs.guarded.context import GuardedContext, GuardedStats, Item
@@ -54,11 +55,15 @@ class HTTPEngine:
         self._asked_before: set[tuple[str, str]] = set()
         self._open: Local[str, httpx.Client] = Local()
 
-    def run(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
+    def run(self, operation: Operation[T]) -> T:
         """Performs a verb's operation: a request, or a flow of them."""
+        answer: T
         if isinstance(operation, HTTPRequest):
-            return self.perform(operation)
-        return run_flow(operation, self.perform)
+            answer = self.perform(operation)
+        else:
+            assert isinstance(operation, GeneratorType), "a verb returns a request or a flow"
+            answer = run_flow(operation, self.perform)
+        return answer
 
     def perform(self, request: HTTPRequest[T]) -> T:
         """Sends a request until it is answered, or patience ends. Raises a ``TarryError``."""
@@ -103,11 +108,11 @@ class HTTPEngine:
             self.perform(request)
             self._asked_before.add(mark)
 
-    def shared_part(self, _: Any) -> Any:
+    def shared_part(self, kind: Callable[[PartHost], P]) -> P:  # noqa: ARG002  # as every engine
         """A connection to the server itself: only a map's listeners ask for one here."""
         raise not_supported("map_cache")
 
-    def run_view(self, operation: HTTPRequest[T] | HTTPFlow[T]) -> T:
+    def run_view(self, operation: Operation[T]) -> T:
         """The service decides whether a view comes from a replica."""
         return self.run(operation)
 

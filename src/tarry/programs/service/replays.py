@@ -11,19 +11,23 @@ from tarry.core.flows import intercept
 from tarry.core.requests import Command, Request, ScriptCall
 
 if TYPE_CHECKING:
-    from tarry.clients.awaited.engine import Engine
+    from tarry.clients.awaited.interfaces import HandleEngine
 
 HEADER = b"tarry-repeated"
 
 
 class ReplayEngine:
-    """An engine that runs every script as a replay. It has those methods of ``Engine`` that handlers of routes call."""
+    """An engine that runs every script as a replay."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: HandleEngine) -> None:
         self._engine = engine
-        self.take = engine.take
+        self.origin = engine.origin
+        self.keeps_maps = engine.keeps_maps
         self.register_topic = engine.register_topic
         self.run_view = engine.run_view
+        self.shared_part = engine.shared_part
+        self.take = engine.take
+        self.take_payload = engine.take_payload
 
     async def run(self, operation: Any) -> Any:
         if not isinstance(operation, (ScriptCall, Command)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from tarry.clients.awaited.topic import AsyncTopic
@@ -15,7 +15,6 @@ from tarry.values.durations import moment_us
 
 if TYPE_CHECKING:
     from tarry.clients.awaited.client import AsyncClient
-    from tarry.clients.awaited.engine import Engine
     from tarry.clients.awaited.job import AsyncJob
     from tarry.clients.http.wire.bodies import Body
     from tarry.programs.service.app import ServiceApp
@@ -97,7 +96,7 @@ class ServiceRequest:
         """The topic that the path names."""
         found = self.app.clients.topic(self.namespace, self.path["topic"])
         if replays.HEADER in self.headers:
-            return AsyncTopic(cast("Engine", replays.ReplayEngine(found.engine)), found.verbs)
+            return AsyncTopic(replays.ReplayEngine(found.engine), found.verbs)
         return found
 
     def topic_named(self, topic: str) -> AsyncTopic[Body]:

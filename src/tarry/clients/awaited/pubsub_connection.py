@@ -1,0 +1,129 @@
+"""The connection of subscribers, awaiting: one task reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+
+import redis.exceptions as driver
+
+from tarry.clients.channels import PING_AFTER_S, UNSUBSCRIBED_BY_SERVER, ChannelTable, Subscriber
+from tarry.connections.awaited import Server, abort_connection, send
+from tarry.connections.blocking import Args
+from tarry.connections.faults import CONNECTION_ERRORS, fault_of
+from tarry.core.patience import RetryDelay
+
+if TYPE_CHECKING:
+    from tarry.clients.awaited.pubsub import PubSub
+
+logger = logging.getLogger("tarry")
+
+
+class PubSubConnection:
+    """One connection to one server, and its task."""
+
+    def __init__(self, pubsub: PubSub, server: Server, channels: ChannelTable) -> None:
+        self.server = server
+        self.channels = channels
+        self._pubsub = pubsub
+        self._connection: Any = None
+        self._unsent: list[Args] = []
+        self._changed = asyncio.Event()
+        self._back_off = RetryDelay()
+        self._task = asyncio.ensure_future(self._run())
+
+    def add(self, subscriber: Subscriber) -> None:
+        self._send(self.channels.add(subscriber))
+
+    def remove(self, subscriber: Subscriber) -> None:
+        self._send(self.channels.remove(subscriber))
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    def _send(self, commands: list[Args]) -> None:
+        """Queues commands. A new connection subscribes to everything, whatever was queued."""
+        if commands:
+            self._unsent += commands
+            self._changed.set()
+
+    # ── the task ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self) -> None:
+        try:
+            while not self._pubsub.end_if_unused(self):
+                try:
+                    self._connection = await self.server.connect()
+                    await self._serve()
+                    await self._disconnect()  # a subscriber may have been added meanwhile: then it connects again
+                except CONNECTION_ERRORS as fault:
+                    await self._disconnect()
+                    logger.info("The line that events come by broke, calling again: %s", fault)
+                    await asyncio.sleep(self._back_off.next_delay())
+                    await self._pubsub.reassign(self)
+        finally:
+            await self._disconnect()
+
+    async def _serve(self) -> None:
+        """Sends and receives on a new connection, until it breaks or there are no subscribers."""
+        self._unsent = self.channels.resubscribe()
+        reading = asyncio.ensure_future(self._read())
+        asked = False
+        try:
+            while self.channels.subscribers:
+                self._changed.clear()
+                said, self._unsent = self._unsent, []
+                if said:
+                    await send(self._connection, said)
+                changed = asyncio.ensure_future(self._changed.wait())
+                try:
+                    done, _ = await asyncio.wait(
+                        {reading, changed}, timeout=PING_AFTER_S, return_when=asyncio.FIRST_COMPLETED
+                    )
+                finally:
+                    changed.cancel()
+                if reading in done:
+                    asked = False
+                    try:
+                        self._on_reply(reading.result())
+                        self._back_off.reset()  # a client that may connect, but not subscribe, tries less and less often
+                    except driver.ResponseError as refused:
+                        if not self.channels.sharded or "unknown command" not in str(refused).lower():
+                            raise
+                        self.channels.sharded = False  # a Cluster that is older than sharded channels
+                        self._unsent = self.channels.resubscribe()
+                    reading = asyncio.ensure_future(self._read())
+                elif not done:
+                    if asked:
+                        raise fault_of(TimeoutError("the line has been silent for too long"))
+                    asked = True
+                    self._unsent.append((b"PING",))
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
+            if not reading.cancelled():
+                reading.exception()  # retrieved, so that asyncio does not log it
+
+    async def _read(self) -> Any:
+        return await self._connection.read_response(timeout=math.inf, disconnect_on_error=False)
+
+    def _on_reply(self, reply: Any) -> None:
+        if isinstance(reply, list) and reply[0] == UNSUBSCRIBED_BY_SERVER and self._wanted(reply[1]):
+            raise fault_of(ConnectionError("the channel's slot has moved"))
+        for subscriber, channel, message in self.channels.dispatch(reply):
+            if subscriber.open:
+                try:
+                    subscriber.on_message(channel, message)
+                except Exception:
+                    logger.exception("Somebody who listens to %r failed.", channel)
+
+    def _wanted(self, channel: bytes) -> bool:
+        return any(channel in subscriber.channels for subscriber in self.channels.subscribers)
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await abort_connection(connection)

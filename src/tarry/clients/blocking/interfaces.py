@@ -1,0 +1,70 @@
+# Made from src/tarry/clients/awaited/interfaces.py by tools/blocking.py: change that file, then `make blocking`.
+"""The interfaces between the handles of a blocking client, its engine, and the engine's parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from tarry.clients.blocking.runner import Runner
+from tarry.clients.config import ClientConfig
+from tarry.core.requests import Operation
+from tarry.core.watch import PopAnswer
+from tarry.values.durations import Duration
+from tarry.values.keys import QueueKeys
+from tarry.verbs.jobs.pop import RawJob
+
+T = TypeVar("T")
+Popped = tuple[int, PopAnswer, Sequence[RawJob]]
+"""Jobs of one topic: its index among those that were asked for, and the reply that they came with."""
+Pair = tuple[bytes, bytes]
+"""A ready list, and the payload that came from it."""
+
+
+class Part(Protocol):
+    """A part of a client that works for all its handles: subscriptions, duties, locks. There is one of a kind."""
+
+    def close(self) -> None: ...
+
+
+P = TypeVar("P", bound=Part)
+
+
+class PartHost(Protocol):
+    """The engine, as far as its parts know it."""
+
+    origin: ClientConfig
+    runner: Runner
+
+    def shared_part(self, kind: Callable[[PartHost], P]) -> P: ...
+
+
+class HandleAddress(Protocol):
+    """Where the handles of a client are."""
+
+    @property
+    def redacted(self) -> str:
+        """Safe to log."""
+        ...
+
+
+class HandleOrigin(HandleAddress, Protocol):
+    """Where a client is: a namespace at an address."""
+
+    @property
+    def address(self) -> HandleAddress: ...
+
+
+class HandleEngine(Protocol):
+    """The engine, as far as the handles know it: that of a server, or of a service."""
+
+    @property
+    def origin(self) -> HandleOrigin: ...
+    @property
+    def keeps_maps(self) -> bool: ...
+    def run(self, operation: Operation[T]) -> T: ...
+    def run_view(self, operation: Operation[T]) -> T: ...
+    def register_topic(self, topic: str) -> None: ...
+    def take(self, topics: Sequence[Any], n: int, wait: Duration | None, ttr: Duration | None) -> Sequence[Popped]: ...
+    def take_payload(self, queues: Sequence[QueueKeys], seconds: float) -> Pair | None: ...
+    def shared_part(self, kind: Callable[[PartHost], P]) -> P: ...
