@@ -19,7 +19,7 @@ MADE = {
     CLIENTS / "blocking" / f"{name}.py": CLIENTS / "awaited" / f"{name}.py"
     for name in (
         "background_loop blocking_queue client delayed_queue dict_methods duty_loop engine flow_runner guarded_queue interfaces job loader "
-        "lock_watchdog locks mapcache pubsub replica_reads schedules topic zookeeper"
+        "lock_watchdog locks map_listener mapcache pubsub replica_reads schedules topic zookeeper"
     ).split()
 } | {
     CLIENTS / "http" / "blocking.py": CLIENTS / "http" / "awaited.py",

@@ -6,6 +6,7 @@ there may have been some, each time a channel is subscribed to (again).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ OnMessage = Callable[[bytes, bytes], None]
 """Called with a channel and a message; an empty one: messages may have been missed."""
 PING_AFTER_S = 10.0
 """The silence after which a connection is pinged; without an answer it is closed."""
+MOST_EVENTS = 100_000
+"""The most events that wait for slow handlers; further ones are dropped, and a warning is logged."""
 MESSAGE_KINDS = (b"message", b"smessage")
 UNSUBSCRIBED_BY_SERVER = b"sunsubscribe"
 
@@ -94,3 +97,9 @@ class ChannelTable:
             return []
         sharded = [(b"S" + command.encode(), channel) for channel in channels] if self.sharded else []
         return [(command.encode(), *channels), *sharded]
+
+
+def log_dropped(dropped: int) -> None:
+    """Logs the number of dropped events when it is 1, 2, 4, …"""
+    if dropped & (dropped - 1) == 0:
+        logging.getLogger("tarry").warning("Handlers of events are too slow: %d events were dropped.", dropped)

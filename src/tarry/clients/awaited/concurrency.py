@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable
 from contextlib import contextmanager, nullcontext, suppress
@@ -31,6 +32,12 @@ def current_holder() -> Holder:
 
 def is_alive(holder: Holder) -> bool:
     return not holder.done()
+
+
+async def completed(answer: Any) -> None:
+    """Awaits what a function of the user returned, if it is awaitable."""
+    if inspect.isawaitable(answer):
+        await answer
 
 
 async def gather(operations: Iterable[Awaitable[T]]) -> list[T]:

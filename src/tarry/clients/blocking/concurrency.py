@@ -36,6 +36,10 @@ def to_thread(function: Callable[..., T], *args: Any) -> T:
     return function(*args)
 
 
+def completed(answer: object) -> None:
+    """A function of the user has returned: it is done."""
+
+
 def gather(answers: Iterable[T]) -> list[T]:
     """Performs operations."""
     return list(answers)
