@@ -165,6 +165,10 @@ class DutyList:
         except StopIteration as end:
             duty.looked(end.value, sent, now)
             duty.alarm = None if duty.outdated else duty.alarm
+        except Exception:  # a fault of ours: the driver logs it
+            duty.flow = None
+            duty.failed(now)
+            raise
         duty.flow, duty.outdated = None, False
         if duty.ended:
             self._duties.pop(duty.key, None)
