@@ -53,7 +53,7 @@ BESIDE = {
     "lua/mapcache": "mapcache", "verbs/mapcache": "mapcache", "lua/locks": "locks", "verbs/locks": "locks",
     "lua/guarded": "guarded", "verbs/guarded": "guarded", "lua/schedules": "schedules", "lua/topic": "model", "lua/lib": "model", "lua/partitions": "distributed/test_partitions.py",
     "verbs/redisson": "redisson", "values": "values",
-    "links/embedded": "embedded programs/test_cli_endings.py", "connections": "connections faults distributed",
+    "connections/embedded": "embedded programs/test_cli_endings.py", "connections": "connections faults distributed",
     "clients/http": "clients service", "clients": "faults locks distributed", "core": "faults watch",
     "programs/worker": "programs", "programs/cli": "programs conformance/test_command_line.py", "programs/service": "service clients",
     "programs/dashboard": "dashboard", "programs/demo": "programs/test_demo.py", "programs": "programs", "django": "frameworks",
