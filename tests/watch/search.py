@@ -99,9 +99,10 @@ def _explore(watch: Watch, start: State, late: int, looks: int | None) -> Report
         report.latest = max(report.latest, is_late)
         if is_late > late:
             return found(f"a job is late by {is_late}, {late} allowed", key)
-        if wrong := watch.broken(s):
+        each = [watch.step(s, i) for i in range(len(s.crew))]
+        if wrong := watch.broken(s, each):
             return found(wrong, key)
-        steps = [step for i in range(len(s.crew)) if (step := watch.step(s, i))]
+        steps = [step for step in each if step]
         events = list(watch.events(s))
         if not steps:  # everybody rests
             events.append(("— a tick", watch.tick(s)))

@@ -63,6 +63,8 @@ def unblock(s: State, i: int) -> State:
 
 def serve(s: State) -> State:
     """After each script: tokens go to the client that has waited longest for their list."""
+    if not s.wake and not s.relay:
+        return close_ranks(s)
     for key, tokens in (("w", s.wake), ("r", s.relay)):
         for _ in range(tokens):
             waiting = [(c.place, i) for i, c in enumerate(s.crew) if c.place and key in c.line]

@@ -29,6 +29,12 @@ def assert_kept(report: Report) -> None:
     assert report.states > 100  # it did explore
 
 
+def assert_kept_with_few_changes(watch: Watch, adds: int, **bounds: int) -> None:
+    """Two consumers: all adds without a change, and a change with one add less. Both together are ten times as many states: `long`."""
+    assert_kept(everything(watch, 2, adds=adds, late=0, **bounds))
+    assert_kept(everything(watch, 2, adds=adds - 1, changes=1, late=0, **bounds))
+
+
 @pytest.mark.parametrize("consumers", [1, 2])
 def test_without_faults_a_job_is_handed_out_at_once(consumers: int) -> None:
     assert_kept(everything(Watch(delays=(0, 3)), consumers, adds=2, changes=1, late=0))
@@ -185,7 +191,7 @@ class SettlesWhenPlacesAreScarce(Watch):
 
 
 def test_a_place_under_a_cap_is_taken_as_soon_as_it_is_free() -> None:
-    assert_kept(everything(SettlesWhenPlacesAreScarce(cap=1, delays=(0, 3)), 2, adds=2, changes=1, late=0))
+    assert_kept_with_few_changes(SettlesWhenPlacesAreScarce(cap=1, delays=(0, 3)), adds=2)
     assert_kept(everything(SettlesWhenPlacesAreScarce(cap=1, ttr=2, delays=(0,)), 3, adds=2, late=0, looks=3))
     watch = SettlesWhenPlacesAreScarce(cap=1, ttr=3, delays=(0, 3), fault_kinds=("kill",))
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
@@ -193,7 +199,7 @@ def test_a_place_under_a_cap_is_taken_as_soon_as_it_is_free() -> None:
 
 @pytest.mark.parametrize("every", [2, pytest.param(7, marks=pytest.mark.long)])
 def test_a_rate_lets_the_next_job_go_when_it_is_time(every: int) -> None:
-    assert_kept(everything(Watch(every=every, delays=(0, 3)), 2, adds=2, changes=1, late=0))
+    assert_kept_with_few_changes(Watch(every=every, delays=(0, 3)), adds=2)
     assert_kept(everything(Watch(every=every, delays=(0,)), 3, adds=2, late=0, looks=3))
     watch = Watch(every=every, delays=(0,), fault_kinds=("kill", "freeze"))
     assert_kept(everything(watch, 2, adds=2, faults=1, late=watch.G))
@@ -201,7 +207,7 @@ def test_a_rate_lets_the_next_job_go_when_it_is_time(every: int) -> None:
 
 @pytest.mark.parametrize("period", [2, pytest.param(8, marks=pytest.mark.long)])
 def test_a_schedule_fires_on_time_whoever_dies(period: int) -> None:
-    assert_kept(everything(Watch(period=period, delays=(0, 3)), 2, adds=1, changes=1, fires=3, late=0))
+    assert_kept_with_few_changes(Watch(period=period, delays=(0, 3)), adds=1, fires=3)
     watch = Watch(period=period, delays=(0, 3), fault_kinds=("kill",))
     assert_kept(everything(watch, 2, adds=0, faults=1, fires=3, late=watch.G))
     assert_kept(everything(NamelessLooks(period=period), 2, adds=0, changes=1, fires=3, late=0))
@@ -210,6 +216,14 @@ def test_a_schedule_fires_on_time_whoever_dies(period: int) -> None:
 def test_a_schedule_causes_few_looks_however_many_wait() -> None:
     report = everything(Watch(), 3, adds=0, fires=3, late=0, looks=6)
     assert_kept(report)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("some", [2, 7])
+def test_at_large_limits_and_schedules_in_a_changing_world(some: int) -> None:
+    assert_kept(everything(SettlesWhenPlacesAreScarce(cap=1, delays=(0, 3)), 2, adds=2, changes=1, late=0))
+    assert_kept(everything(Watch(every=some, delays=(0, 3)), 2, adds=2, changes=1, late=0))
+    assert_kept(everything(Watch(period=some, delays=(0, 3)), 2, adds=1, changes=1, fires=3, late=0))
 
 
 @pytest.mark.long
