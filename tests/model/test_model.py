@@ -288,7 +288,7 @@ def play(url: str, games: int, steps: int, **more: Any) -> None:
 
 
 def test_a_topic_is_what_the_model_believes(valkey_url: str) -> None:
-    play(valkey_url, 250, 40, derandomize=True, database=None)
+    play(valkey_url, 100, 40, derandomize=True, database=None)
 
 
 @pytest.mark.long

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.slow
 ROWS = routes_of(ServiceSettings())
 DOCUMENT = json.loads(openapi.encoded(ROWS))
 load_all_checks()
-EXAMPLES = 6
 LONG = {"delay_queue_pop"}
 """Waits for three minutes where nothing is said."""
 STREAMS = {"events_of_topic", "events_of_all"}
@@ -107,13 +106,16 @@ def name_of(operation: Any) -> str:
     return str(operation.definition.raw["operationId"])
 
 
+@pytest.mark.parametrize("examples", [2, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.name.lower())
 @pytest.mark.parametrize("operation", [one for one in OPERATIONS if name_of(one) not in STREAMS | LONG], ids=name_of)
-def test_whatever_the_document_says_is_answered_as_it_says(operation: Any, mode: Any, fuzzed: Served) -> None:
+def test_whatever_the_document_says_is_answered_as_it_says(
+    operation: Any, mode: Any, examples: int, fuzzed: Served
+) -> None:
     """Good words are answered as the document says, bad ones refused."""
 
     @settings(
-        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def hold(case: Any) -> None:
