@@ -86,8 +86,9 @@ format: venv ## let ruff format and fix what it can
 blocking: venv ## make the blocking clients from the awaited ones
 	@$(BIN)/python tools/blocking.py
 
-docs: venv ## write the generated reference pages
+docs: venv ## write the generated reference pages, and the site with a search: build/site/index.html
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/sphinx-build --fail-on-warning --quiet -c docs . build/site -d build/doctrees
 
 packages:
 	@if [ "$${CI:-}" = true ]; then sh .ci/packages; fi

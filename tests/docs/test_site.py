@@ -1,0 +1,61 @@
+"""The site is built strictly: a link or an anchor that leads nowhere fails it. It needs no other host, not even to search."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from doc_pages import PAGES, ROOT, name
+
+pytestmark = pytest.mark.slow
+LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=\"([^\"]+)\"")
+FOLLOWED = re.compile(r"<a\b[^>]*?\bhref=\"(?!https?:|mailto:|#)([^\"#]+)")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as `make docs` does it."""
+    at = tmp_path_factory.mktemp("site")
+    command = re.search(r"^\t@\$\(BIN\)/sphinx-build (.*) build/site", (ROOT / "Makefile").read_text(), re.M)
+    assert command is not None
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", *command[1].split(), at / "html", "-d", at / "trees"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return at / "html"
+
+
+def test_every_page_is_in_it_and_in_the_search(site: Path) -> None:
+    pages = [page.relative_to(ROOT).with_suffix("") for page in PAGES if page != ROOT / "README.md"]
+    assert [str(page) for page in pages if not (site / page).with_suffix(".html").exists()] == []
+    index = (site / "searchindex.js").read_text(encoding="utf-8")
+    assert index.startswith("Search.setIndex("), "a script, which a browser loads from a file too"
+    assert [str(page) for page in pages if f'"{page}"' not in index] == []
+
+
+def test_nothing_is_loaded_from_elsewhere_and_every_link_leads_somewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        loaded = [target for target in LOADED.findall(text) if target != "#"]
+        assert [target for target in loaded if re.match(r"https?:|//", target)] == [], page
+        local = [
+            unquote(target.partition("?")[0]) for target in loaded + FOLLOWED.findall(text) if "data:" not in target
+        ]
+        assert [target for target in local if not (page.parent / target).exists()] == [], page
+
+
+def test_every_page_is_in_the_menu(site: Path) -> None:
+    menu = (site / "docs" / "index.html").read_text(encoding="utf-8")
+    listed = set(re.findall(r'class="reference internal" href="([^"#]+)"', menu))
+    reached = {(Path("docs") / one).as_posix().replace("docs/../", "") for one in listed}
+    pages = [name(page).replace(".md", ".html") for page in PAGES]
+    assert [page for page in pages if page not in {*reached, "README.html", "docs/index.html"}] == []
