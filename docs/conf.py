@@ -22,7 +22,14 @@ MENU = {
     "Look up": "docs/reference",
     "Understand": "docs/explanation",
     "Measured": ["docs/benchmarks", "docs/reliability"],
-    "The project": ["docs/glossary", "docs/decisions/README", "CHANGELOG", "CONTRIBUTING"],
+    "The project": [
+        "docs/glossary",
+        "docs/decisions/README",
+        "CHANGELOG",
+        "CONTRIBUTING",
+        "CODE_OF_CONDUCT",
+        "SECURITY",
+    ],
 }
 """Pages, or a folder whose README.md lists them."""
 LINK = re.compile(r"\]\(([\w-]+)\.md\)")

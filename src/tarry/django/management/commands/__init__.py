@@ -1,1 +1,1 @@
-"""Django looks for commands here."""
+"""The commands that Django finds here."""

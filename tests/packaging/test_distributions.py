@@ -1,0 +1,111 @@
+"""The wheel and the sdist, as `make dist` builds them: complete, with licences, an SBOM, and a README that an index can show."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tarry
+from doc_pages import ROOT
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+pytestmark = pytest.mark.slow
+ADDRESS = re.findall(r'^repository = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.M)[0]
+INFO = f"tarry-{tarry.__version__}.dist-info"
+
+
+def run(*command: object) -> None:
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    at = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", at)
+    return at
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(next(dist.glob("*.whl")))
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    return Parser().parsestr(wheel.read(f"{INFO}/METADATA").decode())
+
+
+def test_the_tools_find_nothing(dist: Path) -> None:
+    tools = Path(sys.executable).parent
+    run(tools / "twine", "check", "--strict", *dist.iterdir())
+    run(tools / "check-wheel-contents", *dist.glob("*.whl"))
+    run(tools / "pyroma", "--min", 8, ".")
+
+
+def test_the_wheel_has_every_file_of_the_source(wheel: zipfile.ZipFile) -> None:
+    files = (path for path in (ROOT / "src/tarry").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    wanted = {path.relative_to(ROOT / "src").as_posix() for path in files if path.suffix != ".LICENSE"}
+    assert wanted - set(wheel.namelist()) == set()
+
+
+def test_every_file_of_others_has_its_licence_and_is_in_the_sbom(wheel: zipfile.ZipFile, metadata: Message) -> None:
+    licences = [name for name in wheel.namelist() if name.startswith(f"{INFO}/licenses/")]
+    assert sorted(Path(name).name for name in licences) == ["LICENSE", "idiomorph.LICENSE"]
+    assert metadata["License-Expression"] == "Apache-2.0 AND 0BSD"
+    sbom = json.loads(wheel.read(f"{INFO}/sboms/tarry.cdx.json"))
+    assert sbom["metadata"]["component"]["version"] == tarry.__version__
+    [bundled] = [part for part in sbom["components"] if "hashes" in part]
+    minified = [name for name in wheel.namelist() if ".min." in name]
+    assert minified == [bundled["properties"][0]["value"]]
+    assert hashlib.sha256(wheel.read(minified[0])).hexdigest() == bundled["hashes"][0]["content"]
+
+
+def test_the_sbom_names_every_dependency(wheel: zipfile.ZipFile, metadata: Message) -> None:
+    sbom = json.loads(wheel.read(f"{INFO}/sboms/tarry.cdx.json"))
+    needed = {re.split(r"[^\w.-]", text)[0] for text in metadata.get_all("Requires-Dist", [])}
+    assert needed == {part["name"] for part in sbom["components"] if part["purl"].startswith("pkg:pypi/")}
+
+
+def test_an_index_can_follow_every_link_and_show_every_picture(metadata: Message) -> None:
+    text = str(metadata.get_payload())
+    assert [link for link in re.findall(r"\]\(([^)]+)\)", text) if not re.match("https?://|#", link)] == []
+    version = tarry.__version__
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text):
+        assert (ROOT / picture.removeprefix(f"{ADDRESS}/raw/v{version}/")).exists()
+    urls = dict(text.split(", ") for text in metadata.get_all("Project-URL", []))
+    assert set(urls) == {"Homepage", "Source", "Documentation", "Changelog", "Issues", "Security"}
+    for url in urls.values():
+        file = url.removeprefix(ADDRESS).removeprefix(f"/blob/v{version}/")
+        assert file in {"", "/issues"} or (ROOT / file).exists()
+
+
+def test_the_version_stands_in_one_place(metadata: Message) -> None:
+    assert metadata["Version"] == tarry.__version__
+    assert "version = " not in (ROOT / "pyproject.toml").read_text().partition("[project]")[2].partition("\n[")[0]
+
+
+def test_the_sdist_builds_and_tests_itself(dist: Path) -> None:
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
+        inside = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {
+        "hatch_build.py",
+        "Makefile",
+        ".ci/venv.py",
+        "README.md",
+        "tests/conftest.py",
+        "bench/__main__.py",
+    } <= inside
